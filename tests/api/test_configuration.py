@@ -190,8 +190,8 @@ objectRetentionPolicies: {workloads: {afterFinished: 24h, afterDeactivatedByKueu
 """
     loaded = load_configuration(a_file(body))
     assert sorted(loaded.warnings) == [
-        "clientConnection.qps: holds back the controllers "
-        "(leave it out: the API server sets the pace by itself)",
+        "clientConnection.qps: slows down the controllers "
+        "(leave it out: the API server limits requests by itself)",
     ]
     assert loaded.configuration.health == Health(address=Address("", 8081))
     assert loaded.configuration.leader_election == LeaderElection(elect=True)
@@ -356,7 +356,7 @@ def test_the_first_lists_may_take_as_long_as_they_do_unless_the_file_says_otherw
     ("body", "finding"),
     [
         ("{groupKindConcurrency: {Job.batch: 0}}", "controller.groupKindConcurrency[Job.batch]: 0 is out of"),
-        ("{groupKindConcurrency: {jobs: 5}}", "controller.groupKindConcurrency.jobs: 5 is under no kind"),
+        ("{groupKindConcurrency: {jobs: 5}}", "controller.groupKindConcurrency.jobs: 5 is not a kind"),
     ],
 )
 def test_workers_are_counted_by_kind(body: str, finding: str) -> None:

@@ -22,7 +22,7 @@ def test_gates_of_the_queueing_core_are_by_default_as_the_list_says() -> None:
     [
         pytest.param("LendingLimit: true", "sets a feature gate that Kueue has removed", id="removed"),
         pytest.param("ObjectRetentionPolicies: false", "is locked to true", id="generally available"),
-        pytest.param("ConcurrentAdmission: true", "switches on what there is none of here", id="absent"),
+        pytest.param("ConcurrentAdmission: true", "enables a feature that is not supported", id="absent"),
         pytest.param("MetricsForCohorts: false", "is always true here", id="not to be switched off"),
         pytest.param(
             "UnadmittedWorkloadsExplicitStatus: true", "needs UnadmittedWorkloadsObservability", id="alone"

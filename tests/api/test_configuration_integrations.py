@@ -73,7 +73,8 @@ def test_a_kind_is_read() -> None:
         pytest.param({"podSets": []}, ".podSets: [] has 0 entries, must have at least 1", id="no pods"),
         pytest.param(
             {"suspend": "spec..paused"},
-            ".suspend: 'spec..paused' is no path (write names joined by dots, such as spec.groups[0].size)",
+            ".suspend: 'spec..paused' is not a path "
+            "(write names joined by dots, such as spec.groups[0].size)",
             id="no path",
         ),
         pytest.param(
@@ -83,7 +84,7 @@ def test_a_kind_is_read() -> None:
         ),
         pytest.param(
             {"apiVersion": "v1"},
-            ".apiVersion: 'v1' is no apiVersion of a custom resource (write example.com/v1)",
+            ".apiVersion: 'v1' is not the apiVersion of a custom resource (write example.com/v1)",
             id="the core group",
         ),
         pytest.param(
@@ -114,7 +115,7 @@ def test_a_kind_is_read() -> None:
         ),
         pytest.param(
             {"ready": {"field": "status.a", "equals": [1]}},
-            ".ready.equals: [1] is no text, whole number or boolean",
+            ".ready.equals: [1] is not text, a whole number or a boolean",
             id="a sign that is a list",
         ),
         pytest.param(
@@ -140,7 +141,7 @@ def test_a_kind_is_read() -> None:
         ),
         pytest.param(
             {"suspended": "spec.a"},
-            ".suspended: 'spec.a' stands in an unknown field (did you mean suspend?)",
+            ".suspended: 'spec.a' is in an unknown field (did you mean suspend?)",
             id="an unknown field",
         ),
     ],

@@ -20,8 +20,8 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
     [
         pytest.param(
             "v1beta1", "waitForPodsReady: {enable: true, requeuingStrategy: {backoffLimitCount: -1}}",
-            "waitForPodsReady.requeuingStrategy.backoffLimitCount: -1 is no count of retries "
-            "(leave the field out to retry without end, or write 0 or more)", id="a limit of -1",
+            "waitForPodsReady.requeuingStrategy.backoffLimitCount: -1 is not a number of retries "
+            "(leave the field out to retry without limit, or write 0 or more)", id="a limit of -1",
         ),
         pytest.param(
             "v1beta1", "waitForPodsReady: {requeuingStrategy: {timestamp: Eviction | Creation}}",
@@ -41,7 +41,7 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2", "waitForPodsReady: {enable: true}",
-            "waitForPodsReady.enable: true is not in v1beta2, which waits always "
+            "waitForPodsReady.enable: true is not in v1beta2, where it is always enabled "
             "(or set featureGates.DisableWaitForPodsReady)", id="a field of the other version",
         ),
         pytest.param(
@@ -56,7 +56,7 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2", "waitForPodsReady: {timout: 10m}",
-            "waitForPodsReady.timout: '10m' stands in an unknown field (did you mean timeout?)", id="a slip",
+            "waitForPodsReady.timout: '10m' is in an unknown field (did you mean timeout?)", id="a slip",
         ),
         pytest.param(
             "v1beta2", "waitForPodsReady: {timeout: 10}",
@@ -88,18 +88,18 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2", "health: {healthProbeBindAddress: ':99999'}",
-            "health.healthProbeBindAddress: ':99999' is no address "
+            "health.healthProbeBindAddress: ':99999' is not an address "
             "(write :8081, 127.0.0.1:8081, or 0 in quotes for none)", id="a port that cannot be",
         ),
         pytest.param(
             "v1beta2", "visibilityServer: {bindAddress: localhost}",
-            "visibilityServer.bindAddress: 'localhost' is no IP address "
+            "visibilityServer.bindAddress: 'localhost' is not an IP address "
             "(write 127.0.0.1, or 0.0.0.0 for every interface)", id="a name for an IP address",
         ),
         pytest.param(
             "v1beta2", "leaderElection: {leaseDuration: 1500ms}",
-            "leaderElection.leaseDuration: '1500ms' is no whole number of seconds, "
-            "and a Lease knows no other",
+            "leaderElection.leaseDuration: '1500ms' is not a whole number of seconds, "
+            "which a Lease requires",
             id="a lease of broken seconds",
         ),
         pytest.param(
@@ -133,7 +133,7 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2", "integrations: {podOptions: {}}",
-            "integrations.podOptions: {} stands in an unknown field "
+            "integrations.podOptions: {} is in an unknown field "
             "(known here: declaredFrameworks, externalFrameworks, frameworks, labelKeysToCopy)",
             id="a section of the other version",
         ),
@@ -150,7 +150,7 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2", "fairSharing: {enable: true}",
-            "fairSharing.enable: true stands in an unknown field (known here: preemptionStrategies)",
+            "fairSharing.enable: true is in an unknown field (known here: preemptionStrategies)",
             id="unknown fields of unused sections count too",
         ),
         pytest.param(
@@ -206,7 +206,7 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2", "resources: {transformations: [{input: a}, {input: a}]}",
-            'resources.transformations: [{"input": "a"}, {"input": "a"}] has two rules for input a '
+            'resources.transformations: [{"input": "a"}, {"input": "a"}] has more than one rule for input a '
             "(merge them)",
             id="two rules for one resource",
         ),
@@ -232,8 +232,8 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2", "tls: {curvePreferences: [X25519, CurveP256]}",
-            'tls.curvePreferences: ["X25519", "CurveP256"] names several curves, and only one can be '
-            "insisted on (write one, or leave this out)", id="two curves",
+            'tls.curvePreferences: ["X25519", "CurveP256"] lists several curves, and only one is '
+            "supported (write one, or leave this out)", id="two curves",
         ),
         pytest.param(
             "v1beta2", "internalCertManagement: {webhookSecretName: A_b}",
@@ -251,8 +251,8 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         pytest.param(
             "v1beta2",
             "podGroupWebhooks: {gatePodsOfPendingGroups: true}\ngangScheduling: {looksAfter: [queues]}",
-            "podGroupWebhooks.gatePodsOfPendingGroups: true needs somebody who takes the gates off "
-            "(name pods in gangScheduling.looksAfter)",
+            "podGroupWebhooks.gatePodsOfPendingGroups: true requires that the gates are removed "
+            "(list pods in gangScheduling.looksAfter)",
             id="gates that would stay",
         ),
     ],
@@ -273,7 +273,7 @@ webhook: {port: 0}
     assert sorted(refusals(a_file(body))) == [
         "line 6: waitForPodsReady: 'timeout' is given twice, first in line 5 (keep one of them)",
         "line 7: waitForPodsReady.blockAdmission: 'maybe' is not a boolean (write true or false)",
-        "line 8: namespaces: 'x' stands in an unknown field (did you mean namespace?)",
+        "line 8: namespaces: 'x' is in an unknown field (did you mean namespace?)",
         "line 9: webhook.port: 0 is out of range, must be 1 to 65535",
     ]
 
@@ -286,7 +286,7 @@ webhook: {port: 0}
             "a: [",
             "line 1: .: 'a: [' did not find expected node content",
         ),
-        ("hello", "line 1: .: 'hello' is no Configuration (write apiVersion, kind and fields)"),
+        ("hello", "line 1: .: 'hello' is not a Configuration (write apiVersion, kind and fields)"),
         (
             "kind: ConfigMap",
             "line 1: kind: 'ConfigMap' wraps a file "

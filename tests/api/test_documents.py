@@ -67,7 +67,7 @@ def test_what_is_missing_stands_where_it_should(path: str, line: int) -> None:
         pytest.param("a:\n\t- b", 2, "holds a tab where YAML wants spaces", id="a tab before an entry"),
         pytest.param("a: 1\n2: b", 2, "a key must be text", id="a number as key"),
         pytest.param("a: !!python/object:os.system x", 1, "tag", id="a foreign tag"),
-        pytest.param("a: !!int x", 1, "'x' is no int", id="a tag that lies"),
+        pytest.param("a: !!int x", 1, "'x' is not a valid int", id="a tag that lies"),
         pytest.param("a: \x07", 1, "not allowed", id="a control character"),
         pytest.param("[" * 200, 1, "did not find expected node content", id="a deep text that never closes"),
         pytest.param("[" * 200 + "]" * 200, 1, "nested deeper than 100", id="a deep text"),

@@ -209,7 +209,7 @@ def test_compat_does_only_what_volcano_does() -> None:
     assert configuration.preempt == PreemptArguments(evict_overused=False, evict_whole_group=False)
     assert configuration.reclaim == ReclaimArguments(evict_whole_group=False)
     assert not configuration.allocate.predicate_error_cache
-    assert result.warnings == ("configurations[0].arguments: changes nothing with profile compat",)
+    assert result.warnings == ("configurations[0].arguments: has no effect with profile compat",)
 
 
 @pytest.mark.parametrize(
@@ -240,12 +240,13 @@ def test_compat_does_only_what_volcano_does() -> None:
         ),
         pytest.param(
             "{actions: 'enqeue, allocate'}",
-            "line 1: actions: 'enqeue, allocate' names 'enqeue', which is no action (did you mean enqueue?)",
+            "line 1: actions: 'enqeue, allocate' names 'enqeue', which is not an action "
+            "(did you mean enqueue?)",
             id="a slip",
         ),
         pytest.param(
             "{actions: 'allocate,'}",
-            "line 1: actions: 'allocate,' names '', which is no action "
+            "line 1: actions: 'allocate,' names '', which is not an action "
             "(known are enqueue, allocate, backfill, preempt, reclaim)",
             id="a comma too many",
         ),
@@ -257,7 +258,7 @@ def test_compat_does_only_what_volcano_does() -> None:
         ),
         pytest.param(
             "{actions: 'gangreclaim'}",
-            "line 1: actions: 'gangreclaim' names gangreclaim, which is not served here "
+            "line 1: actions: 'gangreclaim' names gangreclaim, which is not supported "
             "(write reclaim, which with evict-whole-group also evicts whole groups)",
             id="an action that is not served",
         ),
@@ -268,7 +269,7 @@ def test_compat_does_only_what_volcano_does() -> None:
         ),
         pytest.param(
             plugin("{name: gnag}"),
-            "line 1: tiers[0].plugins[0].name: 'gnag' is no plugin (did you mean gang?)",
+            "line 1: tiers[0].plugins[0].name: 'gnag' is not a plugin (did you mean gang?)",
             id="a plugin that is none",
         ),
         pytest.param(
@@ -279,7 +280,7 @@ def test_compat_does_only_what_volcano_does() -> None:
         pytest.param(
             plugin("{name: tdm}"),
             "line 1: tiers[0].plugins[0].name: 'tdm' keeps pods off revocable nodes outside of their hours, "
-            "which is not served here (take it out to go without)",
+            "which is not supported (remove it to run without it)",
             id="a plugin that forbids and is not served",
         ),
         pytest.param(
@@ -325,121 +326,125 @@ def test_every_finding_is_told_at_once() -> None:
 @pytest.mark.parametrize(
     ("body", "want"),
     [
-        pytest.param("{actions: allocate}", "tiers: no plugin is named, so nobody is asked", id="no plugin"),
+        pytest.param(
+            "{actions: allocate}",
+            "tiers: lists no plugin, so no plugin takes part in decisions",
+            id="no plugin",
+        ),
         pytest.param(
             "{actions: 'allocate, shuffle', tiers: [{plugins: [{name: gang}]}]}",
-            "actions: shuffle does nothing: the plugins that ask for it, tdm and rescheduling, are not here",
+            "actions: shuffle does nothing: the plugins that use it, tdm and rescheduling, are not supported",
             id="an action without those who would ask for it",
         ),
         pytest.param(
             "{actions: allocate, tiers: [{plugins: [{name: gang}]}], metrics: {type: prometheus}}",
-            "metrics: is unknown here and changes nothing",
+            "metrics: is unknown and has no effect",
             id="a section that is not read",
         ),
         pytest.param(
             plugin("{name: gang, enablePreemptible: false}"),
-            "tiers[0].plugins[0].enablePreemptible: is unknown here and changes nothing "
+            "tiers[0].plugins[0].enablePreemptible: is unknown and has no effect "
             "(did you mean enablePreemptable?)",
             id="a switch with a slip",
         ),
         pytest.param(
             plugin("{name: gang}, {name: task-topology}"),
             "tiers[0].plugins[1].name: task-topology places roles near each other, "
-            "which is not served here: pods run without it",
+            "which is not supported: pods run without it",
             id="a plugin that prefers and is not served",
         ),
         pytest.param(
             plugin("{name: gang, enableHierarchy: true}"),
-            "tiers[0].plugins[0].enableHierarchy: changes nothing: gang knows no hierarchy",
+            "tiers[0].plugins[0].enableHierarchy: has no effect: gang does not support a hierarchy",
             id="a hierarchy of gangs",
         ),
         pytest.param(
             plugin("{name: overcommit, arguments: {overcommit-factor: 0.5}}"),
             "tiers[0].plugins[0].arguments.overcommit-factor: 0.5 is too small, must be at least 1: "
-            "the default holds",
+            "the default is used",
             id="a factor below one",
         ),
         pytest.param(
             plugin("{name: overcommit, arguments: {overcommit-factor: .nan}}"),
-            "tiers[0].plugins[0].arguments.overcommit-factor: NaN is not a number: the default holds",
+            "tiers[0].plugins[0].arguments.overcommit-factor: NaN is not a number: the default is used",
             id="no number at all",
         ),
         pytest.param(
             plugin("{name: overcommit, arguments: {overcommit-factor: '1e999999999'}}"),
             "tiers[0].plugins[0].arguments.overcommit-factor: '1e999999999' is not a number: "
-            "the default holds",
+            "the default is used",
             id="a number that would fill the memory",
         ),
         pytest.param(
             plugin("{name: sla, arguments: {sla-waiting-time: soon}}"),
             "tiers[0].plugins[0].arguments.sla-waiting-time: 'soon' is not a duration "
-            "(write 10m, 1h30m or a number of seconds): the default holds",
+            "(write 10m, 1h30m or a number of seconds): the default is used",
             id="no duration",
         ),
         pytest.param(
             plugin("{name: sla, arguments: {sla-waiting-time: 0s}}"),
             "tiers[0].plugins[0].arguments.sla-waiting-time: '0s' is too short, must be more than 0s: "
-            "the default holds",
+            "the default is used",
             id="no time at all",
         ),
         pytest.param(
             action("{name: enqueue, arguments: {requeue-backoff-max: 99999999999}}"),
             "configurations[0].arguments.requeue-backoff-max: 99999999999 is too long, "
-            "must be at most 292 years: the default holds",
+            "must be at most 292 years: the default is used",
             id="a time that no clock shows",
         ),
         pytest.param(
             plugin("{name: binpack, arguments: {binpack.weight: -1}}"),
             "tiers[0].plugins[0].arguments[binpack.weight]: -1 is out of range, must be 0 to 2147483647: "
-            "the default holds",
+            "the default is used",
             id="a negative weight",
         ),
         pytest.param(
             plugin("{name: binpack, arguments: {binpack.cpu: 1.5}}"),
-            "tiers[0].plugins[0].arguments[binpack.cpu]: 1.5 is not a whole number: the default holds",
+            "tiers[0].plugins[0].arguments[binpack.cpu]: 1.5 is not a whole number: the default is used",
             id="a broken weight",
         ),
         pytest.param(
             plugin("{name: predicates, arguments: {predicate.NodeAfinityEnable: false}}"),
-            "tiers[0].plugins[0].arguments[predicate.NodeAfinityEnable]: is unknown here and changes nothing "
+            "tiers[0].plugins[0].arguments[predicate.NodeAfinityEnable]: is unknown and has no effect "
             "(did you mean predicate.NodeAffinityEnable?)",
             id="an argument with a slip",
         ),
         pytest.param(
             plugin("{name: predicates, arguments: {predicate.ProportionalEnable: true}}"),
-            "tiers[0].plugins[0].arguments[predicate.ProportionalEnable]: is not served here "
-            "and changes nothing",
+            "tiers[0].plugins[0].arguments[predicate.ProportionalEnable]: is not supported and has no effect",
             id="a constraint that is not served",
         ),
         pytest.param(
             action("{name: enqueue, arguments: {order: lifo}}"),
             "configurations[0].arguments.order: 'lifo' is not allowed here (write fcfs or fair): "
-            "the default holds",
+            "the default is used",
             id="an order that is none",
         ),
         pytest.param(
             action("{name: enqueue, arguments: {idle-factor: 0}}"),
-            "configurations[0].arguments.idle-factor: 0 is too small, must be more than 0: the default holds",
+            "configurations[0].arguments.idle-factor: 0 is too small, must be more than 0: "
+            "the default is used",
             id="a cluster of nothing",
         ),
         pytest.param(
             action("{name: enqueue}, {name: enqueue, arguments: {order: fair}}"),
-            "configurations[1].arguments: enqueue has its arguments already, so these change nothing",
+            "configurations[1].arguments: enqueue already has arguments, so these have no effect",
             id="arguments given twice",
         ),
         pytest.param(
             '{actions: "enqueue, allocate, enqueue", tiers: [{plugins: [{name: gang}]}]}',
-            "actions: enqueue is named 2 times, and done as often",
+            "actions: enqueue is listed 2 times, and executed as often",
             id="an action twice",
         ),
         pytest.param(
             '{actions: "enqueue", tiers: [{plugins: [{name: gang}]}, {plugins: [{name: gang}]}]}',
-            "tiers: gang is named 2 times, and asked as often (keep one)",
+            "tiers: gang is listed 2 times, and called as often (keep one)",
             id="a plugin twice",
         ),
         pytest.param(
             action("{name: elect}"),
-            "configurations[0].name: 'elect' is no action here, so its arguments change nothing",
+            "configurations[0].name: 'elect' is not an action, so its arguments have no effect",
             id="arguments of no action",
         ),
     ],

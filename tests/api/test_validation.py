@@ -86,7 +86,7 @@ QUOTA = f"{GROUP_0}.flavors[0].resources[0]"
             "[{key: k, operator: Exists, values: [v]}, {key: k, operator: Is}]}}",
             [
                 'spec.namespaceSelector.matchExpressions[0].values: ["v"] must be empty for operator Exists',
-                "spec.namespaceSelector.matchExpressions[1].operator: 'Is' is no operator "
+                "spec.namespaceSelector.matchExpressions[1].operator: 'Is' is not an operator "
                 "(write In, NotIn, Exists or DoesNotExist)",
             ],
             id="a selector's operators",
@@ -106,8 +106,8 @@ QUOTA = f"{GROUP_0}.flavors[0].resources[0]"
             groups("nominalQuota: 4")
             + "  admissionChecksStrategy: {admissionChecks: [{name: a, onFlavors: [f0, f9]}]}\n",
             [
-                "spec.admissionChecksStrategy.admissionChecks[0].onFlavors[1]: 'f9' is no flavor "
-                "of this queue (there is f0)"
+                "spec.admissionChecksStrategy.admissionChecks[0].onFlavors[1]: 'f9' is not a flavor "
+                "of this queue (known: f0)"
             ],
             id="a check on a flavor of another queue",
         ),
@@ -239,7 +239,8 @@ def test_workloads() -> None:
       reclaimablePods: [{name: leader, count: 2}, {name: none, count: 1}]
     """
     assert said("Workload", text) == [
-        "spec.podSets[0].template.spec.containers[0].resources.requests.pods: '1' is not for pods to ask: "
+        "spec.podSets[0].template.spec.containers[0].resources.requests.pods: '1' "
+        "must not be requested by pods: "
         "a queue counts them itself",
         "spec.podSets[0].template.spec.resources.limits.cpu: '-1' is negative, must be at least 0",
         "spec.podSets[1].minCount: 5 is more than count, at most 4",
@@ -250,11 +251,11 @@ def test_workloads() -> None:
         "spec.podSets: 'workers, more' have a minCount, and at most one podSet can use minCount",
         "status.admission.podSetAssignments[0].resourceUsage.memory: '4Gi' does not divide "
         "evenly among 3 pods",
-        "status.admission.podSetAssignments[1].name: 'others' is no pod set of this workload "
-        "(there is leader, more, workers)",
+        "status.admission.podSetAssignments[1].name: 'others' is not a pod set of this workload "
+        "(known: leader, more, workers)",
         "status.reclaimablePods[0].count: 2 is more than the pod set holds, at most 1",
-        "status.reclaimablePods[1].name: 'none' is no pod set of this workload "
-        "(there is leader, more, workers)",
+        "status.reclaimablePods[1].name: 'none' is not a pod set of this workload "
+        "(known: leader, more, workers)",
     ]
 
 

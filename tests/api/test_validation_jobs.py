@@ -50,16 +50,16 @@ def a_job(text: str, kind: str = "Job") -> JobInfo:
         ),
         pytest.param(
             "Job", "max-exec-time-seconds: 0",
-            [f"{LIMIT}: '0' is no number of seconds (write 1 or more)"], id="no time at all",
+            [f"{LIMIT}: '0' is not a number of seconds (write 1 or more)"], id="no time at all",
         ),
         pytest.param(
             "Job", "max-exec-time-seconds: ten",
-            [f"{LIMIT}: 'ten' is no number of seconds (write 1 or more)"], id="a time in words",
+            [f"{LIMIT}: 'ten' is not a number of seconds (write 1 or more)"], id="a time in words",
         ),
         pytest.param(
             "Job", "a:admission-gated-by: plain",
             [
-                f"metadata.annotations[{OWN}/admission-gated-by]: 'plain' is no gate "
+                f"metadata.annotations[{OWN}/admission-gated-by]: 'plain' is not a gate "
                 "(write example.com/name, at most 63 characters)"
             ], id="a gate",
         ),

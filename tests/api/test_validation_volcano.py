@@ -81,7 +81,7 @@ def test_a_group_by_itself(spec: str, want: list[str]) -> None:
         pytest.param(
             a_queue("team", state="Unknown"), "is a queue in state Unknown, must be Open", id="unknown"
         ),
-        pytest.param(None, "is no queue that exists", id="missing"),
+        pytest.param(None, "is a queue that does not exist", id="missing"),
     ],
 )
 def test_a_group_needs_an_open_queue(queue: Queue | None, want: str) -> None:
@@ -134,7 +134,7 @@ def test_a_hard_limit_counts_the_groups_of_every_queue_above() -> None:
         ),
         pytest.param(
             "{guarantee: {resource: {cpu: 1, memory: 1Gi}}, deserved: {cpu: 1}}",
-            ["spec.guarantee.resource.memory: '1Gi' is guaranteed but not in spec.deserved "
+            ["spec.guarantee.resource.memory: '1Gi' is guaranteed but missing in spec.deserved "
              "(add it there, at least 1Gi)"],
             id="guaranteed and not deserved",
         ),
@@ -176,7 +176,7 @@ CHILD = a_queue("child", "{parent: parent, deserved: {cpu: 4}, guarantee: {resou
         pytest.param(a_queue("q", "{parent: parent}"), tree(PARENT), "", id="a child"),
         pytest.param(a_queue("q", "{parent: root, deserved: {cpu: 99}}"), tree(), "", id="root grants all"),
         pytest.param(a_queue("q", "{parent: q}"), tree(), "spec.parent: 'q' is the queue", id="itself"),
-        pytest.param(a_queue("q", "{parent: x}"), tree(), "spec.parent: 'x' is no queue", id="an orphan"),
+        pytest.param(a_queue("q", "{parent: x}"), tree(), "spec.parent: 'x' is a queue", id="an orphan"),
         pytest.param(
             a_queue("q", "{parent: parent}"), tree(a_queue("parent", allocated={"pods": "3"})),
             "spec.parent: 'parent' is a queue whose pods hold resources", id="a parent with pods",
@@ -233,7 +233,7 @@ def test_queues_go_neither_in_circles_nor_too_deep() -> None:
     )
     assert texts(queue_findings(a_queue("e", "{parent: d}"), chain)) == []
     assert texts(queue_findings(a_queue("e", "{parent: d}"), chain, depth=4)) == [
-        "spec.parent: 'd' would put this queue 5 deep below the root, at most 4"
+        "spec.parent: 'd' would put this queue at level 5 below the root, at most 4"
     ]
     assert texts(queue_update_findings(chain["a"], a_queue("a", "{parent: d}"), chain)) == [
         "spec.parent: 'd' is below this queue (name one that is not, or leave it out)"
@@ -255,7 +255,7 @@ def test_a_queue_that_was_wrong_before_may_be_changed_elsewhere() -> None:
     ("state", "refused"), [("Open", False), ("Closed", False), ("Closing", True), ("x", True)]
 )
 def test_only_open_and_closed_can_be_asked_for(state: str, refused: bool) -> None:
-    said = [f"status.state: {state!r} cannot be asked for (write Open or Closed)"] if refused else []
+    said = [f"status.state: {state!r} cannot be requested (write Open or Closed)"] if refused else []
     old, new = a_queue("q", state="Open"), a_queue("q", state=state)
     assert texts(queue_findings(new, {})) == said
     assert texts(queue_update_findings(old, new, {})) == said

@@ -82,13 +82,13 @@ W = "{name: w, replicas: 2, minAvailable: 1}"
         ),
         pytest.param(
             f"{{plugins: {{env: [], svc: [], tpu: []}}, tasks: [{W}]}}",
-            ["spec.plugins.tpu: 'tpu' is no plugin "
-             "(there is env, hcclrank, mpi, pytorch, ray, ssh, svc, tensorflow)"],
+            ["spec.plugins.tpu: 'tpu' is not a plugin "
+             "(known: env, hcclrank, mpi, pytorch, ray, ssh, svc, tensorflow)"],
             id="an unknown plugin",
         ),
         pytest.param(
             f"{{queue: root, tasks: [{W}]}}",
-            ["spec.queue: 'root' is the queue that all others are below of (name another one)"],
+            ["spec.queue: 'root' is the root of all queues (name another one)"],
             id="the root",
         ),
         pytest.param(
@@ -103,7 +103,8 @@ W = "{name: w, replicas: 2, minAvailable: 1}"
         ),
         pytest.param(
             f"{{queue: x, tasks: [{W}]}}",
-            ["spec.queue: 'x' is no queue that exists (create it, or name another one)"], id="no queue",
+            ["spec.queue: 'x' is a queue that does not exist "
+             "(create it, or name another one)"], id="no queue",
         ),
         pytest.param(
             "{tasks: [{name: w, replicas: 4, partitionPolicy: {totalPartitions: 2, minPartitions: 3}}]}",
@@ -168,9 +169,9 @@ def test_templates_ask_for_amounts(container: str, want: list[str]) -> None:
         pytest.param(
             "[{event: Oops, action: Explode}]",
             [
-                "[0].action: 'Explode' is no action (there is AbortJob, CompleteJob, RestartJob, "
+                "[0].action: 'Explode' is not an action (known: AbortJob, CompleteJob, RestartJob, "
                 "RestartPartition, RestartPod, RestartTask, ResumeJob, TerminateJob)",
-                "[0].event: 'Oops' is no event (there is *, JobUpdated, PodEvicted, PodFailed, PodPending, "
+                "[0].event: 'Oops' is not an event (known: *, JobUpdated, PodEvicted, PodFailed, PodPending, "
                 "TaskCompleted, TaskFailed, Unknown)",
             ],
             id="unknown",
@@ -178,13 +179,14 @@ def test_templates_ask_for_amounts(container: str, want: list[str]) -> None:
         pytest.param("[{event: PodRunning, action: SyncJob}]", ["[0].action", "[0].event"], id="internal"),
         pytest.param(
             "[{exitCode: 0, action: RestartJob}]",
-            ["[0].exitCode: 0 is no failure (write another code, or event TaskCompleted)"], id="no failure",
+            ["[0].exitCode: 0 is not a failure "
+             "(write another code, or event TaskCompleted)"], id="no failure",
         ),
         pytest.param(
             "[{event: PodFailed, exitCode: 1, action: RestartJob}, {action: AbortJob}]",
             [
                 "[0].exitCode: 1 is given together with an event (keep one)",
-                "[1]: 'AbortJob' is for nothing (give it an event, or an exitCode)",
+                "[1]: 'AbortJob' has neither an event nor an exitCode (give one)",
             ],
             id="both and neither",
         ),
@@ -236,7 +238,7 @@ def test_policies_of_a_job_and_of_a_task(policies: str, want: list[str]) -> None
             id="itself",
         ),
         pytest.param(
-            {"a": "x"}, ["spec.tasks[0].dependsOn.name[0]: 'x' is no task of this job (there is a, b, c)"],
+            {"a": "x"}, ["spec.tasks[0].dependsOn.name[0]: 'x' is not a task of this job (known: a, b, c)"],
             id="a stranger",
         ),
     ],
@@ -251,7 +253,7 @@ def test_dependencies(needs: dict[str, str], want: list[str]) -> None:
 def test_names_that_make_no_pods() -> None:
     assert refusals(f"{{tasks: [{W}]}}", "x" * 64)[0].startswith("metadata.name: ")
     (said,) = refusals("{tasks: [{name: worker, replicas: 101}]}", "x" * 53)
-    assert said.endswith("names have 63 characters")
+    assert said.endswith("which exceed 63 characters")
     assert refusals("{tasks: [{name: worker, replicas: 101}]}", "x" * 52) == []
 
 

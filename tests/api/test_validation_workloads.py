@@ -84,8 +84,8 @@ def gated(value: str) -> str:
                 "label (at most 63 letters, digits, '-', '_' or '.')",
                 "status.admissionChecks[0].podSetUpdates[0].tolerations[0].key: '@d' is not the key of a "
                 "taint (write example.com/name)",
-                "status.admissionChecks[0].podSetUpdates[1].name: 'third' is no pod set of this workload "
-                "(there is main)",
+                "status.admissionChecks[0].podSetUpdates[1].name: 'third' is not a pod set of this workload "
+                "(known: main)",
             ],
             id="what a check would add to pods",
         ),
@@ -109,15 +109,18 @@ def gated(value: str) -> str:
         pytest.param(
             gated("example.com/a,,plain,example.com/a"),
             [
-                f"{GATED}: '' is no gate (write example.com/name, at most 63 characters)",
-                f"{GATED}: 'plain' is no gate (write example.com/name, at most 63 characters)",
+                f"{GATED}: '' is not a gate (write example.com/name, at most 63 characters)",
+                f"{GATED}: 'plain' is not a gate (write example.com/name, at most 63 characters)",
                 f"{GATED}: 'example.com/a' is named twice (name it once)",
             ],
             id="gates that are none",
         ),
         pytest.param(
             gated("example.com/" + "g" * 52),
-            [f"{GATED}: 'example.com/{'g' * 52}' is no gate (write example.com/name, at most 63 characters)"],
+            [
+                f"{GATED}: 'example.com/{'g' * 52}' is not a gate "
+                "(write example.com/name, at most 63 characters)"
+            ],
             id="a gate too long",
         ),
     ],
@@ -146,8 +149,7 @@ def test_a_workload_is_checked_as_it_stands(text: str, want: list[str]) -> None:
         pytest.param(
             "PriorityBoost",
             "metadata: {name: w, annotations: {kueue.x-k8s.io/priority-boost: high}}",
-            "metadata.annotations[kueue.x-k8s.io/priority-boost]: 'high' is no signed whole number "
-            "(write 10 or -10)",
+            "metadata.annotations[kueue.x-k8s.io/priority-boost]: 'high' is not an integer (write 10 or -10)",
             id="a boost",
         ),
     ],
@@ -262,7 +264,7 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
         ),
         pytest.param(
             "status: {nominatedClusterNames: [b, a]}", "status: {clusterName: c}",
-            ["status.clusterName: 'c' is none of the nominatedClusterNames (there is a, b)"],
+            ["status.clusterName: 'c' is none of the nominatedClusterNames (known: a, b)"],
             id="a cluster nobody nominated",
         ),
         pytest.param("status: {clusterName: b}", "status: {clusterName: b}", [], id="the cluster it is in"),

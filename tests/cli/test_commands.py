@@ -69,8 +69,8 @@ def test_every_mistake_of_a_configuration_is_listed(quorate: Quorate, here: Path
     assert done.err.splitlines() == [
         "error: c.yaml:7: waitForPodsReady.requeuingStrategy.timestamp: 'Birth' is not allowed here "
         "(write Eviction or Creation)",
-        "error: c.yaml:6: waitForPodsReady.requeuingStrategy.backoffLimitCount: -1 is no count of "
-        "retries (leave the field out to retry without end, or write 0 or more)",
+        "error: c.yaml:6: waitForPodsReady.requeuingStrategy.backoffLimitCount: -1 is not a number of "
+        "retries (leave the field out to retry without limit, or write 0 or more)",
     ]
     assert not (here / "data").exists()
 

@@ -167,7 +167,7 @@ def test_what_is_for_others_is_not_applied(directory: Path) -> None:
             {"cluster.yaml": "apiVersion: local.quorate.dev/v1alpha1\nkind: Cluster\nnode: 2\nmemory: x\n"},
             [
                 "d/cluster.yaml:4: memory: 'x' is not a quantity (write 4, 500m or 16Gi)",
-                "d/cluster.yaml:3: node: 2 stands in an unknown field (did you mean nodes?)",
+                "d/cluster.yaml:3: node: 2 is in an unknown field (did you mean nodes?)",
             ],
         ),
     ],

@@ -89,7 +89,7 @@ metrics: {{customLabels: [{{name: team}}, {{name: payer, sourceAnnotationKey: ex
     assert loaded.configuration.metrics.custom_labels == ((TEAM, PAYER) if on else ())
     warned = [warning for warning in loaded.warnings if "customLabels" in warning]
     assert warned == (
-        [] if on else ["metrics.customLabels: changes nothing without the gate CustomMetricLabels"]
+        [] if on else ["metrics.customLabels: has no effect without the gate CustomMetricLabels"]
     )
 
 

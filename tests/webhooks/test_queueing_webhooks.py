@@ -100,7 +100,7 @@ def test_a_check_that_was_wrong_before_may_stay_while_the_queue_changes() -> Non
     path = "spec.admissionChecksStrategy.admissionChecks[0].onFlavors[0]"
     assert judged(queue("f", stop="Hold"), queue("f")) == []
     assert judged(queue("f", "g"), queue("f")) == [
-        f"{path}: 'gone' is no flavor of this queue (there is f, g)"
+        f"{path}: 'gone' is not a flavor of this queue (known: f, g)"
     ]
 
 

@@ -15,7 +15,7 @@ _STEP = re.compile(rf"({_NAME})|\[([0-9]+)\]")
 
 class InvalidPath(ValueError):
     def __init__(self, text: str) -> None:
-        super().__init__(f"{text!r} is no path: write names joined by dots, such as spec.suspend")
+        super().__init__(f"{text!r} is not a path: write names joined by dots, such as spec.suspend")
 
 
 class InvalidTemplate(ValueError):

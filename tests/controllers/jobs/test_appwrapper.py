@@ -70,7 +70,7 @@ def test_objects_without_pods_may_be_wrapped_along() -> None:
         pytest.param(
             "spec.template", "is 'spec.template', must lead into template", id="out of the component"
         ),
-        pytest.param("template..spec", "'template..spec' is no path", id="no path"),
+        pytest.param("template..spec", "'template..spec' is not a path", id="no path"),
         pytest.param("template.spec.list[3]", "is missing, must be a mapping", id="nowhere"),
     ],
 )

@@ -214,7 +214,7 @@ def _version(root: Field) -> Version:
         case {}:
             root.entry("kind").reject(f"is not allowed here (write Configuration of {known})")
         case _:
-            root.reject("is no Configuration (write apiVersion, kind and fields)")
+            root.reject("is not a Configuration (write apiVersion, kind and fields)")
     raise InvalidConfiguration(root.context.findings)
 
 
@@ -232,7 +232,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
     reviews = fields.take("podGroupWebhooks", section(decode_pod_group_webhooks), None)
     if reviews is not None and reviews.gate_pods_of_pending_groups and "pods" not in gang.managed_kinds:
         field = fields.at("podGroupWebhooks").entry("gatePodsOfPendingGroups")
-        field.reject("needs somebody who takes the gates off (name pods in gangScheduling.looksAfter)")
+        field.reject("requires that the gates are removed (list pods in gangScheduling.looksAfter)")
     _reject_unsupported_fields(fields, version)
     fields.take("apiVersion", text, "")
     fields.take("kind", text, "")
@@ -268,11 +268,11 @@ def _configuration(fields: Section, version: Version) -> Configuration:
 def _reject_unsupported_fields(fields: Section, version: Version) -> None:
     """Warn about fields without effect, and reject fields of unsupported features."""
     if fields.take("pprofBindAddress", text, ""):
-        fields.at("pprofBindAddress").warn("changes nothing: it is for profiling Go programs (leave it out)")
-    fields.reject_if_present("multiKueue", "is for MultiKueue, of which there is none here (leave it out)")
+        fields.at("pprofBindAddress").warn("has no effect: it is for profiling Go programs (leave it out)")
+    fields.reject_if_present("multiKueue", "is for MultiKueue, which is not supported (leave it out)")
     if version == "v1beta1" and "queueVisibility" in fields:
         fields.take("queueVisibility", QUEUE_VISIBILITY, None)
-        fields.at("queueVisibility").warn("changes nothing: Kueue has removed it (write visibilityServer)")
+        fields.at("queueVisibility").warn("has no effect: Kueue has removed it (write visibilityServer)")
 
 
 def _tls(fields: Section, gates: dict[str, bool]) -> TlsOptions:
@@ -289,7 +289,7 @@ def _resource_rules(fields: Section, gates: dict[str, bool]) -> ResourceOptions:
 def _metrics(fields: Section, gates: dict[str, bool]) -> Metrics:
     rules = fields.take("metrics", section(decode_metrics), Metrics())
     if rules.custom_labels and not gates.get("CustomMetricLabels", False):
-        fields.at("metrics").entry("customLabels").warn("changes nothing without the gate CustomMetricLabels")
+        fields.at("metrics").entry("customLabels").warn("has no effect without the gate CustomMetricLabels")
         rules = msgspec.structs.replace(rules, custom_labels=())
     on = gates.get("LocalQueueMetrics", True)
     return rules if on else msgspec.structs.replace(rules, local_queues=None)
@@ -343,7 +343,8 @@ def _wait_v1beta1(fields: Section) -> WaitForPodsReady | None:
 
 def _wait_v1beta2(fields: Section) -> WaitForPodsReady:
     fields.reject_if_present(
-        "enable", "is not in v1beta2, which waits always (or set featureGates.DisableWaitForPodsReady)"
+        "enable",
+        "is not in v1beta2, where it is always enabled (or set featureGates.DisableWaitForPodsReady)",
     )
     fields.reject_if_present("requeuingTimestamp", "is not in v1beta2 (write requeuingStrategy.timestamp)")
     return _wait(fields, timeout_s=1800.0, block_admission=False, flat=None)
@@ -411,7 +412,7 @@ def _requeuing(fields: Section) -> RequeuingStrategy:
 def _limit_count(field: Field) -> int:
     if field.value == -1:
         raise InvalidValue(
-            "is no count of retries (leave the field out to retry without end, or write 0 or more)"
+            "is not a number of retries (leave the field out to retry without limit, or write 0 or more)"
         )
     return integer(minimum=0)(field)
 
@@ -432,7 +433,7 @@ def _namespace_selector(fields: Section, namespace: str) -> LabelSelector:
 
 
 def _resources(fields: Section) -> ResourceOptions:
-    rule = "is for dynamic resource allocation, of which there is none here (leave it out)"
+    rule = "is for dynamic resource allocation, which is not supported (leave it out)"
     fields.reject_if_present("deviceClassMappings", rule)
     rules = ResourceOptions(
         exclude_resource_prefixes=fields.take("excludeResourcePrefixes", list_of(text), ()),
@@ -447,7 +448,7 @@ def _resources(fields: Section) -> ResourceOptions:
         )
     inputs = [rule.input for rule in rules.transformations]
     for name in sorted({name for name in inputs if inputs.count(name) > 1}):
-        fields.at("transformations").reject(f"has two rules for input {name} (merge them)")
+        fields.at("transformations").reject(f"has more than one rule for input {name} (merge them)")
     return rules
 
 

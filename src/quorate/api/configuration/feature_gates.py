@@ -171,5 +171,5 @@ def _rejection(name: str, on: bool) -> str:
     if name in LOCKED_GATES:
         return "is locked to true since what it switches is generally available (leave it out)"
     if name in ABSENT_FEATURES:
-        return "switches on what there is none of here (leave it out)" if on else ""
+        return "enables a feature that is not supported (leave it out)" if on else ""
     return f"is always {str(FEATURE_GATES[name]).lower()} here (leave it out)"

@@ -224,7 +224,7 @@ def _require(fields: Section, **examples: str) -> None:
 def _api_version(field: Field) -> tuple[str, str]:
     group, _, version = text(field).rpartition("/")
     if not is_dns_subdomain(group) or _VERSION.fullmatch(version) is None:
-        raise InvalidValue("is no apiVersion of a custom resource (write example.com/v1)")
+        raise InvalidValue("is not the apiVersion of a custom resource (write example.com/v1)")
     return group, version
 
 
@@ -233,7 +233,7 @@ def _path(field: Field) -> Path:
         return parse_path(text(field))
     except InvalidPath as invalid:
         raise InvalidValue(
-            "is no path (write names joined by dots, such as spec.groups[0].size)"
+            "is not a path (write names joined by dots, such as spec.groups[0].size)"
         ) from invalid
 
 
@@ -292,5 +292,5 @@ def _status_check(fields: Section) -> StatusCheck:
 
 def _scalar(field: Field) -> Any:
     if not isinstance(field.value, str | int):
-        raise InvalidValue("is no text, whole number or boolean")
+        raise InvalidValue("is not text, a whole number or a boolean")
     return field.value

@@ -99,7 +99,7 @@ def decode_address(field: Field) -> Address | None:
         return None
     found = parse_address(written)
     if found is None:
-        raise InvalidValue("is no address (write :8081, 127.0.0.1:8081, or 0 in quotes for none)")
+        raise InvalidValue("is not an address (write :8081, 127.0.0.1:8081, or 0 in quotes for none)")
     return found
 
 
@@ -160,13 +160,15 @@ def _ip_address(field: Field) -> str:
     try:
         return written and str(ip_address(written))
     except ValueError as error:
-        raise InvalidValue("is no IP address (write 127.0.0.1, or 0.0.0.0 for every interface)") from error
+        raise InvalidValue(
+            "is not an IP address (write 127.0.0.1, or 0.0.0.0 for every interface)"
+        ) from error
 
 
 def _whole_seconds(field: Field) -> int:
     seconds = duration(minimum_s=1.0)(field)
     if seconds != int(seconds):
-        raise InvalidValue("is no whole number of seconds, and a Lease knows no other")
+        raise InvalidValue("is not a whole number of seconds, which a Lease requires")
     return int(seconds)
 
 
@@ -195,7 +197,9 @@ def decode_client_connection(fields: Section) -> ClientConnection | None:
     burst = fields.take("burst", integer(), 0)
     if qps <= 0:
         return None
-    fields.at("qps").warn("holds back the controllers (leave it out: the API server sets the pace by itself)")
+    fields.at("qps").warn(
+        "slows down the controllers (leave it out: the API server limits requests by itself)"
+    )
     return ClientConnection(qps=qps, burst=max(burst, 1))
 
 
@@ -210,5 +214,5 @@ def _workers(field: Field) -> dict[str, int]:
     found = map_of(integer(minimum=1))(field)
     for key in found:
         if _KIND.fullmatch(key) is None:
-            field.entry(key).reject("is under no kind (write Kind.group, such as Job.batch, or Pod)")
+            field.entry(key).reject("is not a kind (write Kind.group, such as Job.batch, or Pod)")
     return found

@@ -102,7 +102,5 @@ def _cipher(field: Field) -> str:
 def _curve(field: Field) -> str:
     curves = list_of(choice(tuple(_CURVES)))(field)
     if len(curves) > 1:
-        raise InvalidValue(
-            "names several curves, and only one can be insisted on (write one, or leave this out)"
-        )
+        raise InvalidValue("lists several curves, and only one is supported (write one, or leave this out)")
     return _CURVES[curves[0]] if curves else ""

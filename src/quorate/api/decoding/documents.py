@@ -139,7 +139,9 @@ class _DocumentBuilder:
         try:
             return _SCALARS[tag](self._loader, node)
         except (ValueError, KeyError) as error:
-            raise InvalidYaml(node.start_mark.line + 1, f"{node.value[:40]!r} is no {tag}") from error
+            raise InvalidYaml(
+                node.start_mark.line + 1, f"{node.value[:40]!r} is not a valid {tag}"
+            ) from error
 
 
 _SCALARS: Final = {

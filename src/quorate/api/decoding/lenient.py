@@ -26,7 +26,7 @@ class LenientSection(Section):
             if name not in self._known:
                 near = get_close_matches(name, known, n=1)
                 hint = f" (did you mean {near[0]}?)" if near else ""
-                self.at(name).warn(f"is unknown here and changes nothing{hint}")
+                self.at(name).warn(f"is unknown and has no effect{hint}")
 
 
 class Arguments(LenientSection):
@@ -39,7 +39,7 @@ class Arguments(LenientSection):
         try:
             return decoder(field)
         except InvalidValue as refusal:
-            field.warn(f"{quote_value(field.value)} {refusal.rule}: the default holds")
+            field.warn(f"{quote_value(field.value)} {refusal.rule}: the default is used")
             return default
 
 

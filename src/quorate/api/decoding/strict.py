@@ -135,7 +135,7 @@ class Section:
             if name not in self._known:
                 near = get_close_matches(name, known, n=1)
                 hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
-                self.at(name).reject(f"stands in an unknown field ({hint})")
+                self.at(name).reject(f"is in an unknown field ({hint})")
 
 
 def section(read_fields: Callable[[Section], T]) -> Decoder[T]:

@@ -133,15 +133,15 @@ def _configuration(fields: LenientSection) -> SchedulerConfiguration:
     actions = fields.take("actions", _actions, ())
     tiers = fields.take("tiers", list_of(lenient_section(_tier)), ())
     if not any(tiers):
-        fields.at("tiers").warn("no plugin is named, so nobody is asked")
+        fields.at("tiers").warn("lists no plugin, so no plugin takes part in decisions")
     for name, count in Counter(entry.name for tier in tiers for entry in tier).items():
         if count > 1:
-            fields.at("tiers").warn(f"{name} is named {count} times, and asked as often (keep one)")
-    told = _action_arguments(fields)
+            fields.at("tiers").warn(f"{name} is listed {count} times, and called as often (keep one)")
+    given = _action_arguments(fields)
     nothing = Field(fields.field.context, "configurations", None)
 
     def rules(action: Action, decoder: Callable[[Arguments], R], fallback: R) -> R:
-        return told.get(action, nothing).read(arguments(decoder), fallback)
+        return given.get(action, nothing).read(arguments(decoder), fallback)
 
     configuration = SchedulerConfiguration(
         profile=profile,
@@ -155,16 +155,16 @@ def _configuration(fields: LenientSection) -> SchedulerConfiguration:
         reclaim=rules("reclaim", decode_reclaim_arguments, ReclaimArguments()),
         backfill=rules("backfill", decode_backfill_arguments, BackfillArguments()),
     )
-    return configuration if profile == "design" else _compat_profile(configuration, told)
+    return configuration if profile == "design" else _compat_profile(configuration, given)
 
 
 def _compat_profile(
-    configuration: SchedulerConfiguration, told: Mapping[Action, Field]
+    configuration: SchedulerConfiguration, given: Mapping[Action, Field]
 ) -> SchedulerConfiguration:
     """Return ``configuration`` without the features of profile ``design``."""
-    for action, field in told.items():
+    for action, field in given.items():
         if field.value and action != "allocate":
-            field.warn("changes nothing with profile compat")
+            field.warn("has no effect with profile compat")
     return msgspec.structs.replace(
         configuration,
         enqueue=EnqueueArguments(),
@@ -191,7 +191,7 @@ def _actions(field: Field) -> tuple[Action, ...]:
     actions = tuple(action for name in named if (action := _action(field, name)) is not None)
     for action, count in Counter(actions).items():
         if count > 1:
-            field.warn(f"{action} is named {count} times, and done as often")
+            field.warn(f"{action} is listed {count} times, and executed as often")
     return actions
 
 
@@ -201,22 +201,22 @@ def _action(field: Field, name: str) -> Action | None:
             return action
     if name == NO_OP_ACTION:
         field.warn(
-            f"{NO_OP_ACTION} does nothing: the plugins that ask for it, tdm and rescheduling, are not here"
+            f"{NO_OP_ACTION} does nothing: the plugins that use it, tdm and rescheduling, are not supported"
         )
     elif name in UNSUPPORTED_ACTIONS:
-        field.reject(f"names {name}, which is not served here ({UNSUPPORTED_ACTIONS[name]})")
+        field.reject(f"names {name}, which is not supported ({UNSUPPORTED_ACTIONS[name]})")
     else:
-        field.reject(f"names {name!r}, which is no action ({_suggestion(name, ACTIONS)})")
+        field.reject(f"names {name!r}, which is not an action ({_suggestion(name, ACTIONS)})")
     return None
 
 
 def _action_arguments(fields: LenientSection) -> Mapping[Action, Field]:
     listed = fields.take("configurations", list_of(lenient_section(_named_arguments)), ())
-    told: dict[Action, Field] = {}
+    given: dict[Action, Field] = {}
     for action, field in listed:
-        if told.setdefault(action, field) is not field:
-            field.warn(f"{action} has its arguments already, so these change nothing")
-    return told
+        if given.setdefault(action, field) is not field:
+            field.warn(f"{action} already has arguments, so these have no effect")
+    return given
 
 
 def _named_arguments(fields: LenientSection) -> tuple[Action, Field] | None:
@@ -225,7 +225,7 @@ def _named_arguments(fields: LenientSection) -> tuple[Action, Field] | None:
     for action in ACTIONS:
         if name == action:
             return action, given
-    fields.at("name").warn(f"{name!r} is no action here, so its arguments change nothing")
+    fields.at("name").warn(f"{name!r} is not an action, so its arguments have no effect")
     return None
 
 
@@ -250,19 +250,19 @@ def _plugin(fields: LenientSection) -> PluginEntry | None:
         _report_unsupported(fields.at("name"), name)
         return None
     if hierarchy and name not in HIERARCHICAL_PLUGINS:
-        fields.at("enableHierarchy").warn(f"changes nothing: {name} knows no hierarchy")
+        fields.at("enableHierarchy").warn(f"has no effect: {name} does not support a hierarchy")
     understood = given.read(arguments(PLUGIN_DECODERS[name]), None)
     return None if understood is None else PluginEntry(name, understood, disabled, hierarchy)
 
 
 def _report_unsupported(field: Field, name: str) -> None:
     if name in UNSUPPORTED_FILTERS:
-        field.reject(f"{UNSUPPORTED_FILTERS[name]}, which is not served here (take it out to go without)")
+        field.reject(f"{UNSUPPORTED_FILTERS[name]}, which is not supported (remove it to run without it)")
     elif name in UNSUPPORTED_SCORERS:
-        field.warn(f"{name} {UNSUPPORTED_SCORERS[name]}, which is not served here: pods run without it")
+        field.warn(f"{name} {UNSUPPORTED_SCORERS[name]}, which is not supported: pods run without it")
     elif name:
         known = (*PLUGIN_DECODERS, *UNSUPPORTED_FILTERS, *UNSUPPORTED_SCORERS)
-        field.reject(f"is no plugin ({_suggestion(name, known)})")
+        field.reject(f"is not a plugin ({_suggestion(name, known)})")
 
 
 def _suggestion(name: str, known: Collection[str]) -> str:

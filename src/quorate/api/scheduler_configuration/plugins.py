@@ -157,7 +157,7 @@ def _predicates(given: Arguments) -> PredicateArguments:
     given.value("predicate.CacheEnable", lenient_boolean, True)
     for unserved in ("Proportional", "DynamicResourceAllocation"):
         if given.value(f"predicate.{unserved}Enable", lenient_boolean, False):
-            given.at(f"predicate.{unserved}Enable").warn("is not served here and changes nothing")
+            given.at(f"predicate.{unserved}Enable").warn("is not supported and has no effect")
     return PredicateArguments(
         node_affinity=on("NodeAffinity"),
         node_ports=on("NodePorts"),

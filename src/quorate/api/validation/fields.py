@@ -70,12 +70,12 @@ def selector_findings(path: str, selector: LabelSelector | None) -> Findings:
             case "In" | "NotIn" | "Exists" | "DoesNotExist":
                 pass
             case unknown:
-                rule = "is no operator (write In, NotIn, Exists or DoesNotExist)"
+                rule = "is not an operator (write In, NotIn, Exists or DoesNotExist)"
                 yield Finding(f"{where}.operator", unknown, rule)
 
 
 def known_names_text(names: Iterable[str]) -> str:
-    return f"there is {', '.join(sorted(names)) or 'none'}"
+    return f"known: {', '.join(sorted(names)) or 'none'}"
 
 
 def join_names(names: Sequence[str]) -> str:
@@ -95,7 +95,7 @@ def gate_findings(annotations: Mapping[str, str]) -> Findings:
         if gate in gates[:at]:
             yield Finding(_PATH, gate, "is named twice (name it once)")
         elif not _is_gate(gate):
-            rule = f"is no gate (write example.com/name, at most {_LONGEST_GATE} characters)"
+            rule = f"is not a gate (write example.com/name, at most {_LONGEST_GATE} characters)"
             yield Finding(_PATH, gate, rule)
 
 

@@ -46,7 +46,7 @@ def job_findings(job: JobInfo) -> Findings:
     yield from _names(job)
     limit = job.maximum_execution
     if limit is not None and not _is_positive(limit):
-        yield Finding(_label(MAXIMUM_EXECUTION), limit, "is no number of seconds (write 1 or more)")
+        yield Finding(_label(MAXIMUM_EXECUTION), limit, "is not a number of seconds (write 1 or more)")
     if job.elastic and not job.supports_elastic:
         yield Finding(_annotation(ELASTIC), "true", f"is not supported for kind {job.kind} (leave it out)")
     yield from gate_findings(job.metadata.annotations)

@@ -66,7 +66,7 @@ def pod_group_limit_findings(group: PodGroup, loads: Iterable[QueueLoad]) -> Fin
 def queue_state_findings(path: str, name: str, queue: Queue | None) -> Findings:
     """Validate that ``queue``, named ``name``, exists and is open."""
     if queue is None:
-        rule = "is no queue that exists (create it, or name another one)"
+        rule = "is a queue that does not exist (create it, or name another one)"
         yield Finding(path, name, rule, reason=QUEUE_NOT_OPEN)
     elif not is_open(queue):
         rule = f"is a queue in state {queue.status.state}, must be {OPEN} (open it, or name another one)"

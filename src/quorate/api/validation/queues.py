@@ -75,7 +75,7 @@ def _cluster_queue(spec: ClusterQueueSpec, known: frozenset[tuple[str, str]]) ->
         for position, name in enumerate(check.on_flavors):
             if name not in flavors and (check.name, name) not in known:
                 path = f"spec.admissionChecksStrategy.admissionChecks[{at}].onFlavors[{position}]"
-                yield Finding(path, name, f"is no flavor of this queue ({known_names_text(flavors)})")
+                yield Finding(path, name, f"is not a flavor of this queue ({known_names_text(flavors)})")
     yield from _weight(spec.fair_sharing)
 
 

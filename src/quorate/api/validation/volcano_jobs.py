@@ -36,7 +36,7 @@ ACTIONS: Final = (
 PLUGINS: Final = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi", "ray", "hcclrank")
 _ANY: Final = "*"
 _PENDING: Final = "PodPending"
-_NAME: Final = "is no name for pods to begin with (at most 63 letters, digits, '-', '_' or '.')"
+_NAME: Final = "cannot be the start of pod names (at most 63 letters, digits, '-', '_' or '.')"
 
 
 def volcano_job_findings(job: Job) -> Findings:
@@ -62,7 +62,7 @@ def volcano_job_findings(job: Job) -> Findings:
     yield from _policies("spec.policies", spec.policies)
     for name in spec.plugins:
         if name not in PLUGINS:
-            rule = f"is no plugin ({known_names_text(PLUGINS)})"
+            rule = f"is not a plugin ({known_names_text(PLUGINS)})"
             yield Finding(child_path("spec.plugins", name), name, rule)
     yield from _volumes(spec.volumes)
     yield from topology_findings("spec.networkTopology", spec.network_topology)
@@ -72,7 +72,7 @@ def volcano_job_queue_findings(job: Job, queues: Queues) -> Findings:
     """Validate that a new job may use its queue; ``queues`` are all queues."""
     where, name = "spec.queue", job.spec.queue
     if name == ROOT_QUEUE:
-        rule = "is the queue that all others are below of (name another one)"
+        rule = "is the root of all queues (name another one)"
         yield Finding(where, name, rule, reason=QUEUE_NOT_OPEN)
         return
     yield from queue_state_findings(where, name, queues.get(name))
@@ -160,7 +160,7 @@ def _task_name(path: str, task: TaskSpec, job: str) -> Findings:
         rule = "is not the name of a task (at most 63 lower case letters, digits and '-')"
         yield Finding(f"{path}.name", task.name, rule)
     elif is_qualified_name(job) and not is_qualified_name(last):
-        yield Finding(f"{path}.name", task.name, f"makes pods such as {last!r}, names have 63 characters")
+        yield Finding(f"{path}.name", task.name, f"makes pods such as {last!r}, which exceed 63 characters")
 
 
 def _template(path: str, raw: msgspec.Raw) -> Findings:
@@ -171,9 +171,9 @@ def _template(path: str, raw: msgspec.Raw) -> Findings:
         problem, _, place = str(error).partition(" - at `$")
         yield Finding(f"{path}{place.rstrip('`')}", None, f"cannot be read: {problem}")
         return
-    for where, asked in template_resources(path, template):
-        yield from amount_findings(f"{where}.requests", asked.requests)
-        yield from amount_findings(f"{where}.limits", asked.limits)
+    for where, resources in template_resources(path, template):
+        yield from amount_findings(f"{where}.requests", resources.requests)
+        yield from amount_findings(f"{where}.limits", resources.limits)
 
 
 def _partitions(path: str, task: TaskSpec) -> Findings:
@@ -203,12 +203,12 @@ def _policies(path: str, policies: Sequence[LifecyclePolicy]) -> Findings:
         if events and policy.exit_code is not None:
             yield Finding(f"{where}.exitCode", policy.exit_code, "is given together with an event (keep one)")
         elif not events and policy.exit_code is None:
-            yield Finding(where, policy.action, "is for nothing (give it an event, or an exitCode)")
+            yield Finding(where, policy.action, "has neither an event nor an exitCode (give one)")
         if policy.action not in ACTIONS:
-            yield Finding(f"{where}.action", policy.action, f"is no action ({known_names_text(ACTIONS)})")
+            yield Finding(f"{where}.action", policy.action, f"is not an action ({known_names_text(ACTIONS)})")
         for event in events:
             if event not in EVENTS:
-                yield Finding(f"{where}.event", event, f"is no event ({known_names_text(EVENTS)})")
+                yield Finding(f"{where}.event", event, f"is not an event ({known_names_text(EVENTS)})")
             elif event in seen_events:
                 rule = f"is given already in {seen_events[event]} (keep one of them)"
                 yield Finding(f"{where}.event", event, rule)
@@ -216,8 +216,8 @@ def _policies(path: str, policies: Sequence[LifecyclePolicy]) -> Findings:
         yield from _exit_code(where, policy.exit_code, seen_codes)
         yield from _timeout(where, policy.timeout)
     if _ANY in seen_events and len(seen_events) > 1:
-        others = join_names([event for event in seen_events if event != _ANY])
-        rule = f"means every event, and there are policies for {others} (leave these out, or list events)"
+        listed = join_names([event for event in seen_events if event != _ANY])
+        rule = f"means every event, and there are policies for {listed} (leave these out, or list events)"
         yield Finding(f"{seen_events[_ANY]}.event", _ANY, rule)
 
 
@@ -225,7 +225,9 @@ def _exit_code(where: str, code: int | None, seen: dict[int, str]) -> Findings:
     if code is None:
         return
     if code == 0:
-        yield Finding(f"{where}.exitCode", code, "is no failure (write another code, or event TaskCompleted)")
+        yield Finding(
+            f"{where}.exitCode", code, "is not a failure (write another code, or event TaskCompleted)"
+        )
     elif code in seen:
         yield Finding(f"{where}.exitCode", code, f"is given already in {seen[code]} (keep one of them)")
     seen.setdefault(code, where)
@@ -249,7 +251,7 @@ def _dependencies(tasks: Sequence[TaskSpec]) -> Findings:
         for position, name in enumerate(needed):
             if name not in names:
                 path = f"spec.tasks[{at}].dependsOn.name[{position}]"
-                yield Finding(path, name, f"is no task of this job ({known_names_text(names)})")
+                yield Finding(path, name, f"is not a task of this job ({known_names_text(names)})")
         waits_for[task.name] = names.intersection(needed)
     # Remove tasks that wait for no remaining task. What cannot be removed is in a cycle, or depends on one.
     while free := [name for name, needed in waits_for.items() if not needed & waits_for.keys()]:

@@ -41,56 +41,56 @@ def queue_spec_findings(queue: Queue) -> Findings:
     return _with_reason(INVALID_QUEUE, _spec(queue))
 
 
-def queue_findings(queue: Queue, others: Queues, *, depth: int = DEFAULT_MAX_DEPTH) -> Findings:
-    """Validate a new queue within the hierarchy of ``others``."""
-    return _with_reason(INVALID_QUEUE, _new_queue(queue, others, depth))
+def queue_findings(queue: Queue, queues: Queues, *, depth: int = DEFAULT_MAX_DEPTH) -> Findings:
+    """Validate a new queue within the hierarchy of ``queues``."""
+    return _with_reason(INVALID_QUEUE, _new_queue(queue, queues, depth))
 
 
 def queue_update_findings(
-    old: Queue, new: Queue, others: Queues, *, depth: int = DEFAULT_MAX_DEPTH
+    old: Queue, new: Queue, queues: Queues, *, depth: int = DEFAULT_MAX_DEPTH
 ) -> Findings:
     """Validate an update of a queue."""
-    return _with_reason(INVALID_QUEUE, _updated_queue(old, new, others, depth))
+    return _with_reason(INVALID_QUEUE, _updated_queue(old, new, queues, depth))
 
 
-def queue_delete_findings(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
+def queue_delete_findings(queue: Queue, queues: Queues, *, refuse_in_use: bool) -> Findings:
     """Validate a deletion; ``refuse_in_use`` also rejects it while pods of the queue hold resources."""
     if queue.metadata.name in (ROOT_QUEUE, DEFAULT_QUEUE):
         rule = "is a queue that every cluster must have, it cannot be deleted (close it instead)"
         yield Finding("metadata.name", queue.metadata.name, rule, reason=PROTECTED)
-    yield from _with_reason(INVALID_QUEUE, _deleted_queue(queue, others, refuse_in_use=refuse_in_use))
+    yield from _with_reason(INVALID_QUEUE, _deleted_queue(queue, queues, refuse_in_use=refuse_in_use))
 
 
 def _with_reason(reason: str, findings: Findings) -> Findings:
     return (replace(finding, reason=reason) for finding in findings)
 
 
-def _new_queue(queue: Queue, others: Queues, depth: int) -> Findings:
+def _new_queue(queue: Queue, queues: Queues, depth: int) -> Findings:
     yield from _spec(queue)
     if queue.status.state not in ("", OPEN, CLOSED):
-        yield Finding("status.state", queue.status.state, f"cannot be asked for (write {OPEN} or {CLOSED})")
-    yield from _hierarchy_annotations(queue, others)
-    yield from _parent(queue, others, depth)
-    yield from _hierarchy_quotas(queue, others)
+        yield Finding("status.state", queue.status.state, f"cannot be requested (write {OPEN} or {CLOSED})")
+    yield from _hierarchy_annotations(queue, queues)
+    yield from _parent(queue, queues, depth)
+    yield from _hierarchy_quotas(queue, queues)
 
 
-def _updated_queue(old: Queue, new: Queue, others: Queues, depth: int) -> Findings:
+def _updated_queue(old: Queue, new: Queue, queues: Queues, depth: int) -> Findings:
     if old.spec != new.spec:
         yield from _spec(new)
     if new.status.state not in (old.status.state, "", OPEN, CLOSED):
-        yield Finding("status.state", new.status.state, f"cannot be asked for (write {OPEN} or {CLOSED})")
+        yield Finding("status.state", new.status.state, f"cannot be requested (write {OPEN} or {CLOSED})")
     if _annotated(old) != _annotated(new):
-        yield from _hierarchy_annotations(new, others)
+        yield from _hierarchy_annotations(new, queues)
     moved = parent_of(old) != parent_of(new)
     if moved:
-        yield from _parent(new, others, depth)
+        yield from _parent(new, queues, depth)
     if moved or _amounts(old.spec) != _amounts(new.spec):
-        yield from _hierarchy_quotas(new, others)
+        yield from _hierarchy_quotas(new, queues)
 
 
-def _deleted_queue(queue: Queue, others: Queues, *, refuse_in_use: bool) -> Findings:
+def _deleted_queue(queue: Queue, queues: Queues, *, refuse_in_use: bool) -> Findings:
     name = queue.metadata.name
-    children = sorted(other.metadata.name for other in _children(name, others))
+    children = sorted(other.metadata.name for other in _children(name, queues))
     if children:
         rule = f"is the parent of {join_names(children)} (delete these first, or move them)"
         yield Finding("metadata.name", name, rule)
@@ -122,7 +122,7 @@ def _guarantee_deserved_capability(spec: QueueSpec) -> Findings:
     for resource, amount in guarantee.items():
         where = child_path(_GUARANTEE, resource)
         if deserved and resource not in deserved:
-            rule = f"is guaranteed but not in {_DESERVED} (add it there, at least {amount})"
+            rule = f"is guaranteed but missing in {_DESERVED} (add it there, at least {amount})"
             yield Finding(where, str(amount), rule)
         elif resource in deserved:
             yield from _at_most(where, amount, deserved[resource], _DESERVED)
@@ -134,9 +134,9 @@ def _guarantee_deserved_capability(spec: QueueSpec) -> Findings:
             yield from _at_most(where, amount, capability[resource], _CAPABILITY)
 
 
-def _at_most(path: str, amount: Quantity, limit: Quantity, whose: str) -> Findings:
+def _at_most(path: str, amount: Quantity, limit: Quantity, limit_name: str) -> Findings:
     if amount > limit:
-        yield Finding(path, str(amount), f"is more than {whose}, at most {limit}")
+        yield Finding(path, str(amount), f"is more than {limit_name}, at most {limit}")
 
 
 def _annotated(queue: Queue) -> tuple[str, str]:
@@ -144,7 +144,7 @@ def _annotated(queue: Queue) -> tuple[str, str]:
     return annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
 
 
-def _hierarchy_annotations(queue: Queue, others: Queues) -> Findings:
+def _hierarchy_annotations(queue: Queue, queues: Queues) -> Findings:
     """Validate the weight hierarchy of ``drf``: one weight per queue, and pods only in leaf queues."""
     path, weights = _annotated(queue)
     if not path and not weights:
@@ -156,7 +156,7 @@ def _hierarchy_annotations(queue: Queue, others: Queues) -> Findings:
         if not _is_positive(weight):
             rule = f"has a weight {weight!r}, must be a number above 0"
             yield Finding(child_path("metadata.annotations", HIERARCHY_WEIGHTS), weights, rule)
-    for name, other in sorted(others.items()):
+    for name, other in sorted(queues.items()):
         theirs, _ = _annotated(other)
         if name != queue.metadata.name and path and theirs.startswith(f"{path}/"):
             rule = f"is above {theirs!r} of queue {name}, and only leaves can be queues (write a longer path)"
@@ -175,48 +175,48 @@ def parent_of(queue: Queue) -> str:
     return "" if queue.metadata.name == ROOT_QUEUE else queue.spec.parent or ROOT_QUEUE
 
 
-def _parent(queue: Queue, others: Queues, depth: int) -> Findings:
+def _parent(queue: Queue, queues: Queues, depth: int) -> Findings:
     name, parent = queue.metadata.name, parent_of(queue)
     if parent in ("", ROOT_QUEUE):
         return
     if parent == name:
         yield Finding("spec.parent", parent, "is the queue itself (name another queue, or leave it out)")
         return
-    if parent not in others:
-        rule = "is no queue that exists (create it first, or leave this out)"
+    if parent not in queues:
+        rule = "is a queue that does not exist (create it first, or leave this out)"
         yield Finding("spec.parent", parent, rule)
         return
-    above = list(ancestors(queue, others))
+    above = list(ancestors(queue, queues))
     if any(parent_of(each) == name for each in above):
         yield Finding("spec.parent", parent, "is below this queue (name one that is not, or leave it out)")
         return
     if len(above) >= depth:
-        rule = f"would put this queue {len(above) + 1} deep below the root, at most {depth}"
+        rule = f"would put this queue at level {len(above) + 1} below the root, at most {depth}"
         yield Finding("spec.parent", parent, rule)
-    if _has_allocated_pods(others[parent]) and not any(_children(parent, others)):
+    if _has_allocated_pods(queues[parent]) and not any(_children(parent, queues)):
         rule = "is a queue whose pods hold resources, it cannot become a parent (name another one)"
         yield Finding("spec.parent", parent, rule)
 
 
-def ancestors(queue: Queue, others: Queues) -> Iterator[Queue]:
+def ancestors(queue: Queue, queues: Queues) -> Iterator[Queue]:
     """Return the ancestors of ``queue``, nearest first, without the root; each once, even in cycles."""
     seen: set[str] = set()
     name = parent_of(queue)
-    while name not in ("", ROOT_QUEUE) and name in others and name not in seen:
+    while name not in ("", ROOT_QUEUE) and name in queues and name not in seen:
         seen.add(name)
-        yield others[name]
-        name = parent_of(others[name])
+        yield queues[name]
+        name = parent_of(queues[name])
 
 
-def _children(name: str, others: Queues) -> Iterator[Queue]:
-    return (other for other in others.values() if parent_of(other) == name)
+def _children(name: str, queues: Queues) -> Iterator[Queue]:
+    return (other for other in queues.values() if parent_of(other) == name)
 
 
-def descendants(name: str, others: Queues) -> Iterator[Queue]:
+def descendants(name: str, queues: Queues) -> Iterator[Queue]:
     """Return the descendants of the queue ``name``, each once."""
     waiting, seen = [name], {name}
     while waiting:
-        for other in _children(waiting.pop(), others):
+        for other in _children(waiting.pop(), queues):
             if other.metadata.name not in seen:
                 seen.add(other.metadata.name)
                 waiting.append(other.metadata.name)
@@ -231,16 +231,16 @@ def _amounts(spec: QueueSpec) -> Mapping[str, Resources]:
     return {_CAPABILITY: spec.capability, _DESERVED: spec.deserved, _GUARANTEE: spec.guarantee.resource}
 
 
-def _hierarchy_quotas(queue: Queue, others: Queues) -> Findings:
+def _hierarchy_quotas(queue: Queue, queues: Queues) -> Findings:
     """Validate quotas against the ancestors and descendants of ``queue``."""
     name, spec, parent = queue.metadata.name, queue.spec, parent_of(queue)
     if name == ROOT_QUEUE:
         return
-    yield from _capability_above(queue, others)
-    if parent in others and parent not in (ROOT_QUEUE, name):
-        siblings = [each for each in _children(parent, others) if each.metadata.name != name]
+    yield from _capability_above(queue, queues)
+    if parent in queues and parent not in (ROOT_QUEUE, name):
+        siblings = [each for each in _children(parent, queues) if each.metadata.name != name]
         for path, own in _granted_amounts(spec).items():
-            granted = _granted_amounts(others[parent].spec)[path]
+            granted = _granted_amounts(queues[parent].spec)[path]
             together = sum_resources([own, *(_granted_amounts(each.spec)[path] for each in siblings)])
             for resource in own:
                 if together[resource] > granted.get(resource, Quantity(0)):
@@ -248,35 +248,35 @@ def _hierarchy_quotas(queue: Queue, others: Queues) -> Findings:
                     rule = f"makes {together[resource]} for the children of queue {parent}, at most {limit}"
                     where = child_path(path, resource)
                     yield Finding(where, str(own[resource]), rule)
-    yield from _children_within(queue, others)
+    yield from _children_within(queue, queues)
 
 
 def _granted_amounts(spec: QueueSpec) -> Mapping[str, Resources]:
     return {_DESERVED: spec.deserved, _GUARANTEE: spec.guarantee.resource}
 
 
-def _capability_above(queue: Queue, others: Queues) -> Findings:
+def _capability_above(queue: Queue, queues: Queues) -> Findings:
     for resource, amount in queue.spec.capability.items():
-        limiting = (each for each in ancestors(queue, others) if resource in each.spec.capability)
+        limiting = (each for each in ancestors(queue, queues) if resource in each.spec.capability)
         nearest = next(limiting, None)
         if nearest is not None:
-            whose = f"that of queue {nearest.metadata.name} above"
+            limit_name = f"that of queue {nearest.metadata.name} above"
             yield from _at_most(
-                child_path(_CAPABILITY, resource), amount, nearest.spec.capability[resource], whose
+                child_path(_CAPABILITY, resource), amount, nearest.spec.capability[resource], limit_name
             )
 
 
-def _children_within(queue: Queue, others: Queues) -> Findings:
+def _children_within(queue: Queue, queues: Queues) -> Findings:
     name, spec = queue.metadata.name, queue.spec
     for resource, limit in spec.capability.items():
-        for below in descendants(name, others):
+        for below in descendants(name, queues):
             theirs = below.spec.capability.get(resource)
             if theirs is not None and theirs > limit:
                 rule = f"is less than that of queue {below.metadata.name} below, at least {theirs}"
                 yield Finding(child_path(_CAPABILITY, resource), str(limit), rule)
     for path, granted in _granted_amounts(spec).items():
         yield from _sum_within(
-            path, granted, [_granted_amounts(each.spec)[path] for each in _children(name, others)]
+            path, granted, [_granted_amounts(each.spec)[path] for each in _children(name, queues)]
         )
 
 

@@ -99,12 +99,12 @@ def _pod_set(path: str, pod_set: ValidatedPodSet, gates: WebhookGates) -> Findin
     yield from _slices(f"{path}.topologyRequest", pod_set.topology_request)
 
 
-def _amounts(path: str, asked: ResourceRequirements, *, non_negative: bool) -> Findings:
-    for field, amounts in (("requests", asked.requests), ("limits", asked.limits)):
+def _amounts(path: str, resources: ResourceRequirements, *, non_negative: bool) -> Findings:
+    for field, amounts in (("requests", resources.requests), ("limits", resources.limits)):
         for name, amount in amounts.items():
             where = child_path(f"{path}.{field}", name)
             if name == PODS:
-                yield Finding(where, str(amount), "is not for pods to ask: a queue counts them itself")
+                yield Finding(where, str(amount), "must not be requested by pods: a queue counts them itself")
             elif amount.nanos < 0 and non_negative:
                 yield Finding(where, str(amount), "is negative, must be at least 0")
 
@@ -145,7 +145,7 @@ def _priority_boost(annotations: Mapping[str, str]) -> Findings:
     text = annotations.get(PRIORITY_BOOST)
     if text is not None and not text.removeprefix("-").removeprefix("+").isdecimal():
         where = child_path("metadata.annotations", PRIORITY_BOOST)
-        yield Finding(where, text, "is no signed whole number (write 10 or -10)")
+        yield Finding(where, text, "is not an integer (write 10 or -10)")
 
 
 def _assignments(workload: Workload, counts: Mapping[str, int]) -> Findings:
@@ -154,7 +154,7 @@ def _assignments(workload: Workload, counts: Mapping[str, int]) -> Findings:
     for at, assignment in enumerate(workload.status.admission.pod_set_assignments):
         path = f"status.admission.podSetAssignments[{at}]"
         if assignment.name not in counts:
-            rule = f"is no pod set of this workload ({known_names_text(counts)})"
+            rule = f"is not a pod set of this workload ({known_names_text(counts)})"
             yield Finding(f"{path}.name", assignment.name, rule)
             continue
         count = counts[assignment.name] if assignment.count is None else assignment.count
@@ -173,7 +173,7 @@ def _reclaimable(
         path, name = f"status.reclaimablePods[{at}]", entry.name
         if name not in counts:
             yield Finding(
-                f"{path}.name", name, f"is no pod set of this workload ({known_names_text(counts)})"
+                f"{path}.name", name, f"is not a pod set of this workload ({known_names_text(counts)})"
             )
         elif entry.count > counts[name] and entry not in left_over:
             rule = f"is more than the pod set holds, at most {counts[name]}"
@@ -186,7 +186,7 @@ def _pod_set_updates(workload: Workload, counts: Mapping[str, int]) -> Findings:
         for position, update in enumerate(check.pod_set_updates):
             path = f"status.admissionChecks[{at}].podSetUpdates[{position}]"
             if update.name not in counts:
-                rule = f"is no pod set of this workload ({known_names_text(counts)})"
+                rule = f"is not a pod set of this workload ({known_names_text(counts)})"
                 yield Finding(f"{path}.name", update.name, rule)
             yield from label_findings(f"{path}.labels", update.labels)
             yield from annotation_findings(f"{path}.annotations", update.annotations)

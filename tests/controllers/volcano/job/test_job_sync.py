@@ -389,7 +389,7 @@ def test_a_template_that_means_nothing_is_told() -> None:
         pytest.param(a_job(""), "spec.tasks: [] is empty, must list at least one task", id="no task"),
         pytest.param(
             a_job([{"name": "a", "replicas": 1, "dependsOn": {"name": ["b"]}, "template": {}}]),
-            "spec.tasks[0].dependsOn.name[0]: 'b' is no task of this job (there is a)",
+            "spec.tasks[0].dependsOn.name[0]: 'b' is not a task of this job (known: a)",
             id="a dependency on nobody",
         ),
     ],
