@@ -21,8 +21,8 @@ from quorate.gang.tiers import Vote, chosen, everyone, first_tier_agrees, object
 from quorate.placement import resources
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.filters.engine import ConstraintEngine
-from quorate.placement.resources import Missing, in_base_units
-from quorate.placement.scoring import SCORE_UNIT, ResourceColumns, Scoring, normalized_score, resource_score
+from quorate.placement.resources import DimensionDefault, in_base_units
+from quorate.placement.scoring import SCORE_UNIT, ResourceColumns, Scoring, normalized_scores, resource_scores
 from quorate.placement.shapes import Shape, Shapes
 from quorate.quota.amount import CPU, PODS
 from tests.gang import objects
@@ -61,8 +61,8 @@ def _as_volcano(result: Mapping[str, int]) -> Json:
     return shown | ({"scalars": scalars} if scalars else {})
 
 
-def _missing(given: Json) -> Missing:
-    return Missing.INFINITY if given.get("default") == "infinity" else Missing.ZERO
+def _missing(given: Json) -> DimensionDefault:
+    return DimensionDefault.INFINITY if given.get("default") == "infinity" else DimensionDefault.ZERO
 
 
 def _pod_request(given: Json) -> dict[str, int]:
@@ -105,18 +105,14 @@ OPERATIONS: Mapping[str, Callable[[Json], Any]] = {
     "lessEqual": lambda given: resources.less_equal(
         _amounts(given["left"]), _amounts(given["right"]), _missing(given)
     ),
-    "lessEqualDim": lambda given: resources.less_equal_where(
-        _exactly(given["left"]), _exactly(given["right"]), _amounts(given.get("request"))
-    ),
-    "lessEqualPartly": _where(resources.some_less_equal_where),
-    "greaterPartly": _where(resources.some_greater_where),
-    "futureIdle": lambda given: resources.future_idle(
-        *(_amounts(given.get(part)) for part in ("idle", "releasing", "pipelined"))
+    "lessEqualPartly": _where(resources.less_equal_partly),
+    "greaterPartly": _where(resources.greater_partly),
+    "futureIdle": lambda given: resources.minus(
+        resources.plus(_amounts(given["idle"]), _amounts(given["releasing"])), _amounts(given["pipelined"])
     ),
     "add": _two(resources.plus),
     "sub": _two(resources.minus),
     "max": _two(resources.maximum),
-    "exceeded": _two(resources.exceeded),
     "minDimension": lambda given: resources.minimum(
         _amounts(given["left"]), _amounts(given["right"]), _missing(given)
     ),
@@ -212,10 +208,10 @@ def _scores(scoring: Scoring, given: Json) -> dict[str, float]:
     shape = Shapes().of(_pod(given["pod"]))
     cluster.request(shape)  # a resource that no node has gets its row too
     load = ResourceColumns(cluster.allocatable, cluster.used, cluster.pipelined, cluster.non_zero_used)
-    points = resource_score(scoring, shape, cluster.rows, load)
+    points = resource_scores(scoring, shape, cluster.rows, load)
     if scoring.node_order is not None:
-        raw_scores = ConstraintEngine(cluster, PredicateArguments()).filter_result(shape).raw_scores
-        points += normalized_score(scoring.node_order, raw_scores, among=cluster.ready)
+        raw_scores = ConstraintEngine(cluster, PredicateArguments()).filter(shape).raw_scores
+        points += normalized_scores(scoring.node_order, raw_scores, among=cluster.ready)
     return {name: int(points[cluster.index(name)]) / SCORE_UNIT for name in cluster.names()}
 
 

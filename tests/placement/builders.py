@@ -1,4 +1,4 @@
-"""Nodes and pods in one line each: ``node("n1 cpu=4 gpu=8")``, ``pod("a cpu=500m")``."""
+"""Build nodes and pods from one line each: ``node("n1 cpu=4 gpu=8")``, ``pod("a cpu=500m")``."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ def quantities(text: str) -> dict[str, str]:
 
 
 def node(text: str, *, ready: bool = True, **spec: Any) -> Node:
-    """The first word is the name; pods are 110 unless said."""
+    """Build a node; the first word is the name, and the default of ``pods`` is 110."""
     name, _, amounts = text.partition(" ")
     status = {
         "allocatable": {"pods": "110", **quantities(amounts)},
@@ -25,7 +25,7 @@ def node(text: str, *, ready: bool = True, **spec: Any) -> Node:
 
 
 def pod(text: str, *, namespace: str = "default", labels: dict[str, str] | None = None, **spec: Any) -> Pod:
-    """The first word is the name, the rest what its one container requests."""
+    """Build a pod; the first word is the name, the others are the requests of its container."""
     name, _, amounts = text.partition(" ")
     metadata = {"name": name, "uid": name, "namespace": namespace, "labels": labels or {}}
     container = {"name": "main", "image": "busybox", "resources": {"requests": quantities(amounts)}}
@@ -33,5 +33,5 @@ def pod(text: str, *, namespace: str = "default", labels: dict[str, str] | None 
 
 
 def shape(text: str, shapes: Shapes | None = None) -> Shape:
-    """The shape of a pod that requests ``text``."""
+    """Return the shape of a pod that requests ``text``."""
     return (shapes or Shapes()).of(pod(f"a {text}"))

@@ -1,4 +1,4 @@
-"""What can happen to a table of nodes, at random."""
+"""Random changes of a cluster: nodes are set and removed, pods are added, updated and removed."""
 
 from collections.abc import Callable
 
@@ -20,40 +20,38 @@ NODES = tuple(
     for ready in (True, False)
 )
 PODS = tuple(Uid(str(number)) for number in range(4))
-PodDoes = tuple[Uid, Shape, str, AllocationState]
-Happening = Node | PodDoes | str  # a name: that node goes
-nodes_come = st.sampled_from(NODES)
-pods_do: st.SearchStrategy[PodDoes] = st.tuples(
+PodChange = tuple[Uid, Shape, str, AllocationState]
+Change = Node | PodChange | str  # set the node, change the pod, or remove the node of that name
+pod_changes: st.SearchStrategy[PodChange] = st.tuples(
     st.sampled_from(PODS),
     st.sampled_from(KINDS),
     st.sampled_from((*NAMES, "unknown")),
     st.sampled_from(AllocationState),
 )
-nodes_go = st.sampled_from(NAMES)
-happening: st.SearchStrategy[Happening] = nodes_come | pods_do | nodes_go
-happenings = st.lists(happening, max_size=25)
+changes: st.SearchStrategy[Change] = st.sampled_from(NODES) | pod_changes | st.sampled_from(NAMES)
+histories = st.lists(changes, max_size=25)
 Undo = Callable[[], object]
 
 
-def happen(cluster: Cluster, happening: Happening) -> None:
-    match happening:
+def apply_change(cluster: Cluster, change: Change) -> None:
+    match change:
         case tuple():
-            do(cluster, happening)
+            change_pod(cluster, change)
         case str(name):
             if cluster.index(name) is not None:
                 cluster.remove_node(name)
         case Node():
-            cluster.set_node(happening)
+            cluster.set_node(change)
 
 
-def do(cluster: Cluster, what: PodDoes) -> Undo:
-    """Put the pod if it is nowhere, else take or move it; what undoes that."""
-    pod, kind, name, state = what
+def change_pod(cluster: Cluster, change: PodChange) -> Undo:
+    """Add the pod if it is absent, else remove or update it; return the undo of that."""
+    pod, kind, name, state = change
     if cluster.allocation(pod) is None:
         cluster.add_pod(pod, kind, name, state)
         return lambda: cluster.remove_pod(pod)
     if kind is KINDS[0]:
-        place = cluster.remove_pod(pod)
-        return lambda: cluster.add_pod(pod, place.shape, place.node, place.state)
+        allocation = cluster.remove_pod(pod)
+        return lambda: cluster.add_pod(pod, allocation.shape, allocation.node, allocation.state)
     before = cluster.update_pod(pod, state)
     return lambda: cluster.update_pod(pod, before)

@@ -1,60 +1,62 @@
-"""Constraints that are told what they are: which nodes are barred, and which are preferred."""
+"""Constraints with fixed results: given nodes are rejected, and given nodes are preferred."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from quorate.placement.cluster import Cluster
-from quorate.placement.framework import Capacity, FilterFailure, FilterResult, InvalidationScope, RawScores
+from quorate.placement.filters.failures import FilterFailure, Remedy
+from quorate.placement.framework import Capacity, FilterResult, InvalidationScope, RawScores
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask, Vector
 
-
-@dataclass(frozen=True)
-class Bar:
-    reason: str
-    lifted_by_eviction: bool = False
-    lasts: bool = True  # or goes with those that are being released
+UNRESOLVABLE = FilterFailure(Remedy.OTHER_NODES, "rejected for good")
 
 
-class Bars:
-    """``filtered`` and ``node_affinity`` by name of the node, the same for all shapes."""
+class FixedConstraints:
+    """``rejected`` and ``node_affinity`` are by node name, and the same for all shapes.
+
+    A failure in ``until_released`` applies at idle capacity only, as if a releasing pod caused it.
+    """
 
     def __init__(
         self,
         cluster: Cluster,
-        filtered: Mapping[str, Bar] | None = None,
+        rejected: Mapping[str, FilterFailure] | None = None,
         node_affinity: Mapping[str, int] | None = None,
         invalidation_scope: InvalidationScope = InvalidationScope.NONE,
+        until_released: Collection[FilterFailure] = (),
     ) -> None:
         self.cluster = cluster
-        self.filtered = dict(filtered or {})
+        self.rejected = dict(rejected or {})
         self.node_affinity = dict(node_affinity or {})
         self.invalidation_scope = invalidation_scope
+        self.until_released = frozenset(until_released)
 
     @property
     def revision(self) -> int:
-        return hash((tuple(self.filtered.items()), tuple(self.node_affinity.items())))
+        return hash((tuple(self.rejected.items()), tuple(self.node_affinity.items())))
 
-    def filter_result(self, shape: Shape) -> FilterResult:
-        return _Standing(self)
+    def filter(self, shape: Shape) -> FilterResult:
+        return _FixedResult(self)
 
     def anchor_domains(self, shape: Shape, followers: Collection[Shape]) -> Sequence[Vector]:
         return ()
 
 
-class _Standing:
-    def __init__(self, bars: Bars) -> None:
-        self._bars = bars
-        self.invalidation_scope = bars.invalidation_scope
-        # Never the same for other bars, other preferences or other nodes.
-        named = tuple((name, bars.cluster.index(name)) for name in sorted(bars.cluster.names()))
-        self.version = hash((named, bars.revision))
+class _FixedResult:
+    def __init__(self, constraints: FixedConstraints) -> None:
+        self._constraints = constraints
+        self.invalidation_scope = constraints.invalidation_scope
+        # Differs for other rejections, other preferences and other nodes.
+        cluster = constraints.cluster
+        named = tuple((name, cluster.index(name)) for name in sorted(cluster.names()))
+        self.version = hash((named, constraints.revision))
 
     @property
     def unresolvable(self) -> Mask:
-        return self._mask({name for name, bar in self._bars.filtered.items() if not bar.lifted_by_eviction})
+        rejected = self._constraints.rejected.items()
+        return self._mask({name for name, failure in rejected if failure.remedy is not Remedy.PREEMPTION})
 
     @property
     def permanent(self) -> Mask:
@@ -62,29 +64,34 @@ class _Standing:
 
     @property
     def raw_scores(self) -> RawScores:
-        if not self._bars.node_affinity:
+        if not self._constraints.node_affinity:
             return RawScores()
-        weights = np.zeros(self._bars.cluster.size, np.int64)
-        for name, weight in self._bars.node_affinity.items():
-            index = self._bars.cluster.index(name)
+        weights = np.zeros(self._constraints.cluster.size, np.int64)
+        for name, weight in self._constraints.node_affinity.items():
+            index = self._constraints.cluster.index(name)
             if index is not None:
                 weights[index] = weight
         return RawScores(node_affinity=weights)
 
     def passing(self, capacity: Capacity) -> Mask:
         return ~self._mask(
-            {name for name, bar in self._bars.filtered.items() if bar.lasts or capacity is Capacity.IDLE}
+            {
+                name
+                for name, failure in self._constraints.rejected.items()
+                if capacity is Capacity.IDLE or failure not in self._constraints.until_released
+            }
         )
 
-    def failures(self, capacity: Capacity, nodes: Mask) -> Sequence[tuple[FilterFailure, int]]:
-        counts: dict[Bar, int] = {}
-        for name, bar in self._bars.filtered.items():
-            index = self._bars.cluster.index(name)
+    def failure_counts(self, capacity: Capacity, nodes: Mask) -> Sequence[tuple[FilterFailure, int]]:
+        counts: dict[FilterFailure, int] = {}
+        for name, failure in self._constraints.rejected.items():
+            index = self._constraints.cluster.index(name)
             if index is not None and nodes[index]:
-                counts[bar] = counts.get(bar, 0) + 1
+                counts[failure] = counts.get(failure, 0) + 1
         return sorted(counts.items(), key=lambda item: (-item[1], item[0].reason))
 
     def _mask(self, names: set[str]) -> Mask:
-        mask = np.zeros(self._bars.cluster.size, np.bool_)
-        mask[[index for name in names if (index := self._bars.cluster.index(name)) is not None]] = True
+        mask = np.zeros(self._constraints.cluster.size, np.bool_)
+        indexes = [self._constraints.cluster.index(name) for name in names]
+        mask[[index for index in indexes if index is not None]] = True
         return mask

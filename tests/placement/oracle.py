@@ -1,4 +1,4 @@
-"""The choice of a node as the specification says it, one node at a time, in plain Python and fractions."""
+"""Node selection by the specification, one node at a time, in plain Python with fractions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,42 +13,42 @@ from quorate.placement.shapes import Shape
 
 
 @dataclass
-class SlowNode:
+class OracleNode:
     name: str
     allocatable: Mapping[str, int]
     passes: bool = True
     node_affinity: int = 0  # weight of the preferred terms that match
     pods: list[tuple[Shape, AllocationState]] = field(default_factory=list)
 
-    def held(self, resource: str, *holds: AllocationState) -> int:
-        return sum(shape.amounts.get(resource, 0) for shape, state in self.pods if state in holds)
+    def amount(self, resource: str, *states: AllocationState) -> int:
+        return sum(shape.amounts.get(resource, 0) for shape, state in self.pods if state in states)
 
     def idle(self, resource: str) -> int:
-        return self.allocatable.get(resource, 0) - self.held(
+        return self.allocatable.get(resource, 0) - self.amount(
             resource, AllocationState.USED, AllocationState.RELEASING
         )
 
     def future_idle(self, resource: str) -> int:
         releasing, pipelined = (
-            self.held(resource, AllocationState.RELEASING),
-            self.held(resource, AllocationState.PIPELINED),
+            self.amount(resource, AllocationState.RELEASING),
+            self.amount(resource, AllocationState.PIPELINED),
         )
         return self.idle(resource) + releasing - pipelined
 
-    def within_allocatable(self) -> bool:
+    def is_overcommitted(self) -> bool:
         resources = {*self.allocatable, *(name for shape, _ in self.pods for name in shape.amounts)}
-        return all(self.idle(resource) >= 0 for resource in resources)
+        return any(self.idle(resource) < 0 for resource in resources)
 
     def capacity(self, shape: Shape) -> Capacity | None:
         wanted = [(resource, amount) for resource, amount in shape.amounts.items() if amount]
-        if not self.passes or not self.within_allocatable():
+        if not self.passes or self.is_overcommitted():
             return None
         if any(amount > self.future_idle(resource) for resource, amount in wanted):
             return None
-        fits_now = all(amount <= self.idle(resource) for resource, amount in wanted)
-        return Capacity.IDLE if fits_now else Capacity.FUTURE_IDLE
+        fits_idle = all(amount <= self.idle(resource) for resource, amount in wanted)
+        return Capacity.IDLE if fits_idle else Capacity.FUTURE_IDLE
 
-    def resource_score(self, scoring: Scoring, shape: Shape) -> int:
+    def resource_scores(self, scoring: Scoring, shape: Shape) -> int:
         points = 0
         if scoring.node_order is not None:
             points += SCORE_UNIT * self._node_order(scoring.node_order, shape)
@@ -70,7 +70,7 @@ class SlowNode:
             wanted = there + shape.non_zero_request[at]
             least.append(floor(Fraction(max(cap - wanted, 0) * 100, cap)))
             most.append(floor(Fraction(min(wanted, cap) * 100, cap)))
-            taken = self.held(resource, *AllocationState) + shape.amounts.get(resource, 0)
+            taken = self.amount(resource, *AllocationState) + shape.amounts.get(resource, 0)
             shares.append(min(Fraction(1), Fraction(taken, cap)))
         points = weights.least_requested * (sum(least) // max(len(least), 1))
         points += weights.most_requested * (sum(most) // max(len(most), 1))
@@ -89,24 +89,24 @@ class SlowNode:
             cap = self.allocatable.get(resource, 0)
             if not cap:
                 continue
-            wanted = self.held(resource, AllocationState.USED, AllocationState.RELEASING) + request
+            wanted = self.amount(resource, AllocationState.USED, AllocationState.RELEASING) + request
             if wanted > cap:
                 return 0
             total += weight * floor(Fraction(wanted, cap) * 100 * SCORE_UNIT)
         return total // weights * binpack.weight if weights else 0
 
 
-def slow_best(nodes: list[SlowNode], scoring: Scoring, shape: Shape) -> tuple[str, Capacity] | None:
+def oracle_best(nodes: list[OracleNode], scoring: Scoring, shape: Shape) -> tuple[str, Capacity] | None:
     for capacity in Capacity:
         candidates = [node for node in nodes if node.capacity(shape) is capacity]
         if candidates:
             most = max(node.node_affinity for node in candidates)
             order = scoring.node_order
 
-            def points(node: SlowNode, most: int = most, order: NodeOrderArguments | None = order) -> int:
+            def points(node: OracleNode, most: int = most, order: NodeOrderArguments | None = order) -> int:
                 preferred = 100 * node.node_affinity // most if most else 0
                 weight = order.node_affinity if order is not None else 0
-                return node.resource_score(scoring, shape) + SCORE_UNIT * weight * preferred
+                return node.resource_scores(scoring, shape) + SCORE_UNIT * weight * preferred
 
             return min(candidates, key=lambda node: (-points(node), node.name)).name, capacity
     return None

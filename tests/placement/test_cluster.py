@@ -1,4 +1,4 @@
-"""The table of nodes: what is free when pods come, move and go, and nodes do."""
+"""Amounts of nodes as pods are added, updated and removed, and nodes are set and removed."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,15 @@ from quorate.api.meta import Uid
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.shapes import MAX_AMOUNT
 from tests.placement.builders import node, shape
-from tests.placement.cluster_changes import PODS, Happening, PodDoes, do, happen, happenings, pods_do
+from tests.placement.cluster_changes import (
+    PODS,
+    Change,
+    PodChange,
+    apply_change,
+    change_pod,
+    histories,
+    pod_changes,
+)
 from tests.search import examples
 
 A, B = Uid("a"), Uid("b")
@@ -32,40 +40,42 @@ def _amounts(cluster: Cluster, name: str, signs: dict[str, int]) -> dict[str, in
 
 
 @pytest.mark.parametrize(
-    ("state", "now", "then"),
+    ("state", "idle_cpu", "future_idle_cpu"),
     [
-        pytest.param(AllocationState.USED, 3000, 3000, id="used: gone now and then"),
-        pytest.param(AllocationState.RELEASING, 3000, 4000, id="releasing: back when the pod is gone"),
-        pytest.param(AllocationState.PIPELINED, 4000, 3000, id="pipelined: takes nothing from now"),
+        pytest.param(AllocationState.USED, 3000, 3000, id="a used request is in neither"),
+        pytest.param(AllocationState.RELEASING, 3000, 4000, id="a releasing request is in future idle"),
+        pytest.param(AllocationState.PIPELINED, 4000, 3000, id="a pipelined request is in idle"),
     ],
 )
-def test_what_a_hold_takes(state: AllocationState, now: int, then: int) -> None:
+def test_idle_amounts_by_allocation_state(
+    state: AllocationState, idle_cpu: int, future_idle_cpu: int
+) -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     cluster.add_pod(A, shape("cpu=1"), "n1", state)
-    assert (idle(cluster, "n1")["cpu"], future_idle(cluster, "n1")["cpu"]) == (now, then)
+    assert (idle(cluster, "n1")["cpu"], future_idle(cluster, "n1")["cpu"]) == (idle_cpu, future_idle_cpu)
     cluster.remove_pod(A)
     assert (idle(cluster, "n1")["cpu"], future_idle(cluster, "n1")["cpu"]) == (4000, 4000)
 
 
-def test_a_place_tells_how_to_put_the_pod_back() -> None:
+def test_removing_a_pod_returns_its_allocation() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     cluster.add_pod(A, shape("cpu=1"), "n1", AllocationState.USED)
     assert cluster.update_pod(A, AllocationState.RELEASING) is AllocationState.USED
-    place = cluster.remove_pod(A)
-    assert (place.node, place.state) == ("n1", AllocationState.RELEASING)
+    allocation = cluster.remove_pod(A)
+    assert (allocation.node, allocation.state) == ("n1", AllocationState.RELEASING)
     assert cluster.allocation(A) is None
 
 
-def test_a_pod_counts_as_soon_as_its_node_is_known() -> None:
+def test_a_pod_of_an_unknown_node_counts_once_the_node_is_set() -> None:
     cluster = Cluster()
     cluster.add_pod(A, shape("cpu=1 gpu=1"), "n1", AllocationState.USED)
     cluster.set_node(node("n1 cpu=4 gpu=2"))
     assert idle(cluster, "n1") == {"cpu": 3000, "memory": 0, "pods": 109, "nvidia.com/gpu": 1}
 
 
-def test_pods_outlive_their_node() -> None:
+def test_pods_remain_when_their_node_is_removed() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     cluster.add_pod(A, shape("cpu=1"), "n1", AllocationState.USED)
@@ -76,7 +86,7 @@ def test_pods_outlive_their_node() -> None:
     assert idle(cluster, "n1")["cpu"] == 2000
 
 
-def test_a_vacant_index_is_taken_again() -> None:
+def test_a_vacant_index_is_assigned_again() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     cluster.set_node(node("n2 cpu=8"))
@@ -86,7 +96,7 @@ def test_a_vacant_index_is_taken_again() -> None:
     assert idle(cluster, "n3")["cpu"] == 2000
 
 
-def test_a_node_may_shrink_below_what_is_used() -> None:
+def test_allocatable_may_become_less_than_used() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     cluster.add_pod(A, shape("cpu=3"), "n1", AllocationState.USED)
@@ -94,7 +104,7 @@ def test_a_node_may_shrink_below_what_is_used() -> None:
     assert idle(cluster, "n1")["cpu"] == -1000
 
 
-def test_totals_are_of_ready_nodes_cordoned_ones_included() -> None:
+def test_totals_cover_ready_nodes_including_cordoned_ones() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     cluster.set_node(node("n2 cpu=8", unschedulable=True))
@@ -110,7 +120,7 @@ def test_totals_are_of_ready_nodes_cordoned_ones_included() -> None:
     assert cluster.total_releasing == {"cpu": 1000, "pods": 1}
 
 
-def test_a_node_that_gave_away_more_than_it_has_is_in_no_total() -> None:
+def test_totals_exclude_overcommitted_nodes() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     cluster.set_node(node("n2 cpu=2"))
@@ -122,20 +132,20 @@ def test_a_node_that_gave_away_more_than_it_has_is_in_no_total() -> None:
     assert (cluster.total, cluster.total_used) == ({"cpu": 6000, "pods": 220}, {"cpu": 1000, "pods": 1})
 
 
-def test_logs_tell_what_to_look_at_again() -> None:
+def test_change_logs_contain_the_changed_indexes() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     cluster.set_node(node("n2 cpu=4"))
-    usage_changes, facts = cluster.usage_changes.end, cluster.node_changes.end
+    usage, nodes = cluster.usage_changes.end, cluster.node_changes.end
     cluster.add_pod(A, shape("cpu=1"), "n2", AllocationState.USED)
     cluster.add_pod(B, shape("cpu=1"), "n2", AllocationState.USED)
     cluster.set_node(node("n1 cpu=5"))
-    assert (cluster.usage_changes.since(usage_changes), cluster.node_changes.since(facts)) == ([0, 1], [])
+    assert (cluster.usage_changes.since(usage), cluster.node_changes.since(nodes)) == ([0, 1], [])
     cluster.set_node(node("n1 cpu=5", labels={"disk": "ssd"}))
-    assert cluster.node_changes.since(facts) == [0]
+    assert cluster.node_changes.since(nodes) == [0]
 
 
-def test_a_reader_far_behind_looks_at_everything() -> None:
+def test_a_reader_behind_the_retained_log_updates_everything() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4"))
     start = cluster.usage_changes.end
@@ -146,7 +156,7 @@ def test_a_reader_far_behind_looks_at_everything() -> None:
     assert cluster.usage_changes.since(cluster.usage_changes.end) == []
 
 
-def test_amounts_beyond_counting_do_not_wrap_around() -> None:
+def test_excessive_amounts_do_not_wrap_around() -> None:
     cluster = Cluster()
     cluster.set_node(node("n1 cpu=4 memory=1000Ei"))
     huge = shape("memory=1000Ei")
@@ -155,17 +165,17 @@ def test_amounts_beyond_counting_do_not_wrap_around() -> None:
     assert idle(cluster, "n1")["memory"] == MAX_AMOUNT - 500 * (MAX_AMOUNT + 1)
 
 
-# -- laws
+# Properties
 
 
 @dataclass(frozen=True)
 class World:
-    """Facts that came in some order: what stays of them does not depend on it."""
+    """A cluster whose observable state must not depend on the order of changes."""
 
     cluster: Cluster
 
     def observed(self) -> object:
-        """Everything but indexes and the order of resources."""
+        """Return everything except indexes and the order of resources."""
         cluster = self.cluster
         nodes = {
             name: (
@@ -181,37 +191,39 @@ class World:
         return nodes, cluster.total, cluster.total_used, cluster.total_releasing
 
     def rebuilt(self) -> "World":
-        """A table made anew of the same nodes and pods, in the order of their names."""
+        """Return a new cluster of the same nodes and pods, added in order of name."""
         cluster = Cluster()
         for name in sorted(self.cluster.names()):
             index = self.cluster.index(name)
             assert index is not None
-            known = self.cluster.nodes[index]
-            assert known is not None
-            cluster.set_node(known)
+            node = self.cluster.nodes[index]
+            assert node is not None
+            cluster.set_node(node)
         for pod in PODS:
-            place = self.cluster.allocation(pod)
-            if place is not None:
-                cluster.add_pod(pod, place.shape, place.node, place.state)
+            allocation = self.cluster.allocation(pod)
+            if allocation is not None:
+                cluster.add_pod(pod, allocation.shape, allocation.node, allocation.state)
         return World(cluster)
 
 
-@given(happenings)
-def test_the_table_equals_one_made_anew(history: list[Happening]) -> None:
+@given(histories)
+def test_a_changed_cluster_equals_a_new_one(history: list[Change]) -> None:
     world = World(Cluster())
-    for happening in history:
-        happen(world.cluster, happening)
+    for change in history:
+        apply_change(world.cluster, change)
     assert world.observed() == world.rebuilt().observed()
 
 
-@given(happenings, st.lists(pods_do, max_size=20))
+@given(histories, st.lists(pod_changes, max_size=20))
 @examples(60)
-def test_moves_undone_backwards_restore_everything(history: list[Happening], trial: list[PodDoes]) -> None:
+def test_undoing_changes_in_reverse_order_restores_the_state(
+    history: list[Change], trial: list[PodChange]
+) -> None:
     world = World(Cluster())
-    for happening in history:
-        happen(world.cluster, happening)
+    for change in history:
+        apply_change(world.cluster, change)
     before = world.observed()
-    undos = [do(world.cluster, what) for what in trial]
+    undos = [change_pod(world.cluster, change) for change in trial]
     for undo in reversed(undos):
         undo()
     assert world.observed() == before

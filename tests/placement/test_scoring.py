@@ -1,4 +1,4 @@
-"""What nodes score: the specification's examples, and exactness wherever integers can be."""
+"""Node scores: the examples of the specification, and exactness for all integers."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -18,14 +18,14 @@ from quorate.placement.scoring import (
     SCORE_UNIT,
     ResourceColumns,
     Scoring,
-    balanced,
-    binpack_points,
+    balanced_resource,
+    binpack_scores,
     half_difference,
     least_requested,
     most_requested,
-    normalized_score,
+    normalized_scores,
     quotient,
-    resource_score,
+    resource_scores,
 )
 from quorate.placement.shapes import MAX_AMOUNT, Shape
 from quorate.placement.vectors import Mask, Vector
@@ -35,25 +35,25 @@ GPU = "nvidia.com/gpu"
 
 
 def world(*lines: str) -> Cluster:
-    """Nodes and what is used of them: ``n1 cpu=4 memory=8Gi - cpu=1 memory=2Gi``."""
+    """Parse ``n1 cpu=4 memory=8Gi - cpu=1 memory=2Gi``, a node and its used amounts, per line."""
     cluster = Cluster()
     for line in lines:
-        has, _, used = line.partition(" - ")
-        cluster.set_node(node(has))
+        described, _, used = line.partition(" - ")
+        cluster.set_node(node(described))
         if used:
-            cluster.add_pod(Uid(line), shape(used), has.split()[0], AllocationState.USED)
+            cluster.add_pod(Uid(line), shape(used), described.split()[0], AllocationState.USED)
     return cluster
 
 
-def load(cluster: Cluster) -> ResourceColumns:
+def columns(cluster: Cluster) -> ResourceColumns:
     count = sum(1 for _ in cluster.names())
     return ResourceColumns(
         *(m[:, :count] for m in (cluster.allocatable, cluster.used, cluster.pipelined, cluster.non_zero_used))
     )
 
 
-def wanted(cluster: Cluster, pod: Shape) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    return load(cluster).non_zero_request + np.array(pod.non_zero_request, np.int64)[:, None]
+def requested(cluster: Cluster, pod: Shape) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    return columns(cluster).non_zero_used + np.array(pod.non_zero_request, np.int64)[:, None]
 
 
 def rows(cluster: Cluster) -> dict[str, int]:
@@ -64,43 +64,53 @@ def packed(weight: int = 1, cpu: int = 1, memory: int = 1, gpu: int = 0) -> Binp
     return BinpackArguments(weight, {"cpu": cpu, "memory": memory, GPU: gpu})
 
 
-def test_the_parts_of_nodeorder_that_look_at_room() -> None:
+def test_resource_scores_of_nodeorder() -> None:
     cluster, pod = world("n1 cpu=4 memory=8Gi - cpu=1 memory=2Gi"), shape("cpu=1 memory=1Gi")
-    has = load(cluster).allocatable[:2]
-    assert least_requested(wanted(cluster, pod), has).tolist() == [56]  # the mean of 50 and 62
-    assert most_requested(wanted(cluster, pod), has).tolist() == [43]  # of 50 and 37
-    assert balanced(np.array([[2000], [3 << 30]]), has).tolist() == [93]  # 100 (1 - (0.5 - 0.375) / 2)
+    allocatable = columns(cluster).allocatable[:2]
+    assert least_requested(requested(cluster, pod), allocatable).tolist() == [56]  # the mean of 50 and 62
+    assert most_requested(requested(cluster, pod), allocatable).tolist() == [43]  # of 50 and 37
+    assert balanced_resource(np.array([[2000], [3 << 30]]), allocatable).tolist() == [
+        93
+    ]  # 100 (1 - (0.5 - 0.375) / 2)
 
 
 @pytest.mark.parametrize(
     ("line", "pod", "least", "most"),
     [
-        pytest.param("n1 cpu=1 memory=1000Mi", "", 85, 15, id="a pod that names nothing counts"),
-        pytest.param("n1 cpu=1 memory=1Gi", "cpu=2 memory=2Gi", 0, 100, id="more than there is is all of it"),
-        pytest.param("n1 cpu=4", "cpu=1 memory=1Gi", 75, 25, id="what a node has nothing of is not judged"),
-        pytest.param("n1", "cpu=1", 0, 0, id="a node that has nothing"),
+        pytest.param("n1 cpu=1 memory=1000Mi", "", 85, 15, id="a pod without requests has default ones"),
         pytest.param(
-            "n1 cpu=1 memory=1000Mi - pods=1", "", 70, 30, id="those who are there name nothing either"
+            "n1 cpu=1 memory=1Gi",
+            "cpu=2 memory=2Gi",
+            0,
+            100,
+            id="a request above allocatable counts as all of it",
+        ),
+        pytest.param(
+            "n1 cpu=4", "cpu=1 memory=1Gi", 75, 25, id="a resource that the node lacks is not scored"
+        ),
+        pytest.param("n1", "cpu=1", 0, 0, id="a node without resources"),
+        pytest.param(
+            "n1 cpu=1 memory=1000Mi - pods=1", "", 70, 30, id="placed pods without requests have default ones"
         ),
     ],
 )
 def test_least_and_most_requested(line: str, pod: str, least: int, most: int) -> None:
     cluster = world(line)
-    has = load(cluster).allocatable[:2]
-    assert least_requested(wanted(cluster, shape(pod)), has).tolist() == [least]
-    assert most_requested(wanted(cluster, shape(pod)), has).tolist() == [most]
+    allocatable = columns(cluster).allocatable[:2]
+    assert least_requested(requested(cluster, shape(pod)), allocatable).tolist() == [least]
+    assert most_requested(requested(cluster, shape(pod)), allocatable).tolist() == [most]
 
 
 @pytest.mark.parametrize(
     ("pod", "binpack", "want"),
     [
-        pytest.param("cpu=1 memory=2Gi", packed(), [75.0, 25.0, 0.0], id="the example"),
-        pytest.param("cpu=1 memory=2Gi", packed(weight=10), [750.0, 250.0, 0.0], id="a weight of the score"),
-        pytest.param("cpu=1 memory=4Gi", packed(cpu=3), [81.25, 31.25, 0.0], id="cpu counts three times"),
+        pytest.param("cpu=1 memory=2Gi", packed(), [75.0, 25.0, 0.0], id="the example of the specification"),
+        pytest.param("cpu=1 memory=2Gi", packed(weight=10), [750.0, 250.0, 0.0], id="a plugin weight"),
+        pytest.param("cpu=1 memory=4Gi", packed(cpu=3), [81.25, 31.25, 0.0], id="a resource weight"),
         pytest.param("cpu=1 gpu=1", packed(cpu=0), [0.0, 0.0, 0.0], id="a resource without weight"),
-        pytest.param("cpu=0 memory=2Gi", packed(), [75.0, 25.0, 25.0], id="what is not requested"),
-        pytest.param("gpu=1", packed(gpu=2), [0.0, 0.0, 0.0], id="what no node has"),
-        pytest.param("", packed(), [0.0, 0.0, 0.0], id="nothing requested"),
+        pytest.param("cpu=0 memory=2Gi", packed(), [75.0, 25.0, 25.0], id="a resource that is not requested"),
+        pytest.param("gpu=1", packed(gpu=2), [0.0, 0.0, 0.0], id="a resource that no node has"),
+        pytest.param("", packed(), [0.0, 0.0, 0.0], id="no request"),
     ],
 )
 def test_binpack(pod: str, binpack: BinpackArguments, want: list[float]) -> None:
@@ -108,68 +118,68 @@ def test_binpack(pod: str, binpack: BinpackArguments, want: list[float]) -> None
         "n1 cpu=4 memory=8Gi - cpu=2 memory=4Gi", "n2 cpu=4 memory=8Gi", "n3 cpu=4 memory=8Gi - cpu=3500m"
     )
     cluster.row(GPU)
-    points = binpack_points(binpack, shape(pod), rows(cluster), load(cluster))
-    assert [point / SCORE_UNIT for point in points.tolist()] == want
+    scores = binpack_scores(binpack, shape(pod), rows(cluster), columns(cluster))
+    assert [score / SCORE_UNIT for score in scores.tolist()] == want
 
 
-def test_binpack_counts_devices_when_told_to() -> None:
+def test_binpack_scores_devices_that_have_a_weight() -> None:
     cluster = world("n1 cpu=4 memory=8Gi gpu=8 - gpu=5", "n2 cpu=4 memory=8Gi")
-    points = binpack_points(packed(gpu=2), shape("cpu=1 gpu=1"), rows(cluster), load(cluster))
-    assert points.tolist() == [(25 + 2 * 75) * SCORE_UNIT // 3, 25 * SCORE_UNIT // 3]
+    scores = binpack_scores(packed(gpu=2), shape("cpu=1 gpu=1"), rows(cluster), columns(cluster))
+    assert scores.tolist() == [(25 + 2 * 75) * SCORE_UNIT // 3, 25 * SCORE_UNIT // 3]
 
 
-def test_parts_are_weighted_and_added() -> None:
+def test_plugin_scores_are_weighted_and_added() -> None:
     cluster, pod = world("n1 cpu=4 memory=8Gi - cpu=1 memory=2Gi"), shape("cpu=1 memory=1Gi")
     order = NodeOrderArguments(least_requested=3, most_requested=5, balanced_resource=7)
-    got = resource_score(Scoring(order, packed(weight=2)), pod, rows(cluster), load(cluster))
+    got = resource_scores(Scoring(order, packed(weight=2)), pod, rows(cluster), columns(cluster))
     assert got.tolist() == [(3 * 56 + 5 * 43 + 7 * 93) * SCORE_UNIT + 2 * 43_750_000]
 
 
-def test_balance_counts_who_was_promised_a_place_and_nobody_who_names_nothing() -> None:
+def test_balanced_resource_includes_pipelined_pods_without_default_requests() -> None:
     cluster = world("n1 cpu=4 memory=8Gi - pods=1")
-    cluster.add_pod(Uid("promised"), shape("cpu=2"), "n1", AllocationState.PIPELINED)
+    cluster.add_pod(Uid("pipelined"), shape("cpu=2"), "n1", AllocationState.PIPELINED)
     order = NodeOrderArguments(least_requested=0)
-    assert resource_score(Scoring(order, None), shape("cpu=1"), rows(cluster), load(cluster)).tolist() == [
-        62 * SCORE_UNIT
-    ]
-    assert resource_score(Scoring(order, None), shape(""), rows(cluster), load(cluster)).tolist() == [0]
+    assert resource_scores(
+        Scoring(order, None), shape("cpu=1"), rows(cluster), columns(cluster)
+    ).tolist() == [62 * SCORE_UNIT]
+    assert resource_scores(Scoring(order, None), shape(""), rows(cluster), columns(cluster)).tolist() == [0]
 
 
 @dataclass
-class Measured:
-    crowd: Vector
+class FixedScorer:
+    scores: Vector
 
-    def measure(self, among: Mask) -> Vector:
-        return self.crowd
+    def score(self, among: Mask) -> Vector:
+        return self.scores
 
-    def at(self, indexes: Vector) -> "Measured":
-        return Measured(self.crowd[indexes])
+    def at(self, indexes: Vector) -> "FixedScorer":
+        return FixedScorer(self.scores[indexes])
 
 
 @pytest.mark.parametrize(
-    ("kind", "measure", "want"),
+    ("kind", "raw", "want"),
     [
-        pytest.param("node_affinity", [10, 3, 0], [200, 60, 0], id="node affinity: of the largest"),
-        pytest.param("node_affinity", [0, 0, 0], [0, 0, 0], id="node affinity: nobody matches"),
-        pytest.param("taints", [0, 1, 3], [300, 201, 0], id="taints: none is best, cut before it is turned"),
-        pytest.param("taints", [0, 0, 0], [300, 300, 300], id="taints: nobody has any"),
-        pytest.param("pod_affinity", [-5, 0, 5], [0, 100, 200], id="pod affinity: between the extremes"),
-        pytest.param("pod_affinity", [4, 4, 4], [0, 0, 0], id="pod affinity: all the same"),
-        pytest.param("spread", [0, 2, 4], [200, 100, 0], id="spread: the fewer the better"),
-        pytest.param("spread", [2, -1, 4], [200, 0, 100], id="spread: outside of all domains"),
-        pytest.param("spread", [0, 0, 0], [200, 200, 200], id="spread: nobody there yet"),
-        pytest.param("images", [0, 50, 100], [0, 50, 100], id="images: points already"),
+        pytest.param("node_affinity", [10, 3, 0], [200, 60, 0], id="node affinity relative to the largest"),
+        pytest.param("node_affinity", [0, 0, 0], [0, 0, 0], id="node affinity that no node matches"),
+        pytest.param("taints", [0, 1, 3], [300, 201, 0], id="taints, truncated before they are inverted"),
+        pytest.param("taints", [0, 0, 0], [300, 300, 300], id="taints that no node has"),
+        pytest.param("pod_affinity", [-5, 0, 5], [0, 100, 200], id="pod affinity relative to the range"),
+        pytest.param("pod_affinity", [4, 4, 4], [0, 0, 0], id="pod affinity with equal scores"),
+        pytest.param("spread", [0, 2, 4], [200, 100, 0], id="spread, where fewer pods are better"),
+        pytest.param("spread", [2, -1, 4], [200, 0, 100], id="spread outside all domains"),
+        pytest.param("spread", [0, 0, 0], [200, 200, 200], id="spread without pods"),
+        pytest.param("images", [0, 50, 100], [0, 50, 100], id="images, which are not normalized"),
     ],
 )
-def test_preferences_by_comparing_the_nodes_of_a_choice(
-    kind: str, measure: list[int], want: list[int]
+def test_scores_are_normalized_over_the_nodes_of_the_choice(
+    kind: str, raw: list[int], want: list[int]
 ) -> None:
     among = np.ones(4, np.bool_)
-    among[3] = False  # its measure is far out, but the choice is not between it and the others
-    whole = np.array([*measure, 1000])
-    given: dict[str, Any] = {kind: Measured(whole) if kind == "spread" else whole}
-    points = normalized_score(NodeOrderArguments(), RawScores(**given), among)[:3]
-    assert points.tolist() == [point * SCORE_UNIT for point in want]
+    among[3] = False  # its raw score is extreme, but it is not among the nodes of the choice
+    whole = np.array([*raw, 1000])
+    given: dict[str, Any] = {kind: FixedScorer(whole) if kind == "spread" else whole}
+    scores = normalized_scores(NodeOrderArguments(), RawScores(**given), among)[:3]
+    assert scores.tolist() == [score * SCORE_UNIT for score in want]
 
 
 wholes = st.integers(1, MAX_AMOUNT) | st.integers(1, 64)
@@ -177,7 +187,7 @@ wholes = st.integers(1, MAX_AMOUNT) | st.integers(1, 64)
 
 @st.composite
 def shares(draw: st.DrawFn) -> tuple[int, int]:
-    """A part and the whole, of any size."""
+    """Draw a part and the whole, of any size."""
     whole = draw(wholes)
     return draw(st.integers(0, whole) | st.sampled_from([0, whole // 2, whole])), whole
 
@@ -190,17 +200,17 @@ def test_quotients_are_exact(pair: tuple[int, int], scale: int) -> None:
 
 
 @given(shares(), shares())
-def test_balance_is_exact(cpu: tuple[int, int], memory: tuple[int, int]) -> None:
+def test_balanced_resource_is_exact(cpu: tuple[int, int], memory: tuple[int, int]) -> None:
     arrays = [np.array([number]) for number in (*cpu, *memory)]
     exact = 50 * abs(Fraction(*cpu) - Fraction(*memory))
     assert half_difference(*arrays).tolist() == [ceil(exact)]
-    taken, has = np.array([[cpu[0]], [memory[0]]]), np.array([[cpu[1]], [memory[1]]])
-    assert balanced(taken, has).tolist() == [floor(100 - exact)]
+    requested, allocatable = np.array([[cpu[0]], [memory[0]]]), np.array([[cpu[1]], [memory[1]]])
+    assert balanced_resource(requested, allocatable).tolist() == [floor(100 - exact)]
 
 
 @given(st.integers(2**50, MAX_AMOUNT), st.integers(1, 100), st.integers(0, 3))
-def test_balance_is_exact_where_floats_are_equal(whole: int, missing: int, less: int) -> None:
-    """All but a few of very many, and all but as few of a few less."""
+def test_balanced_resource_is_exact_where_floats_are_equal(whole: int, missing: int, less: int) -> None:
+    """Two shares that are nearly one, of nearly equal large amounts."""
     cpu, memory = (whole - missing, whole), (whole - missing - less, whole - less)
     arrays = [np.array([number]) for number in (*cpu, *memory)]
     assert half_difference(*arrays).tolist() == [ceil(50 * abs(Fraction(*cpu) - Fraction(*memory)))]

@@ -1,25 +1,25 @@
-"""Which pods are of one shape."""
+"""Which pods have the same shape."""
 
 from typing import Any
 
 import pytest
 
 from quorate.api.core import NodeSelector
-from quorate.placement.filters.volumes.filters import VolumeRequirements
+from quorate.placement.filters.volumes.requirements import VolumeRequirements
 from quorate.placement.shapes import MAX_AMOUNT, Shapes
 from tests.placement.builders import pod
 
 ZONE = "topology.kubernetes.io/zone"
 
 
-def near(**selector: str) -> dict[str, Any]:
-    """The spec of a pod that wants to be in a zone with pods that have the labels."""
+def with_affinity(**selector: str) -> dict[str, Any]:
+    """Return the spec of a pod with required affinity by zone to pods with the labels."""
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": selector}}
     return {"affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
 
 
-def apart(*, keys: list[str], **selector: str) -> dict[str, Any]:
-    """The spec of a pod that is spread over zones among pods with the labels and its values of ``keys``."""
+def with_spread(*, keys: list[str], **selector: str) -> dict[str, Any]:
+    """Return the spec of a pod that is spread over zones with pods of equal labels and ``keys``."""
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": selector}, "matchLabelKeys": keys}
     return {"topologySpreadConstraints": [term]}
 
@@ -34,33 +34,33 @@ def test_equal_pods_have_one_shape() -> None:
     [
         pytest.param({"nodeSelector": {"disk": "ssd"}}, id="node selector"),
         pytest.param({"tolerations": [{"key": "gpu", "operator": "Exists"}]}, id="tolerations"),
-        pytest.param(near(app="db"), id="affinity"),
-        pytest.param(apart(keys=[], app="db"), id="spread"),
+        pytest.param(with_affinity(app="db"), id="affinity"),
+        pytest.param(with_spread(keys=[], app="db"), id="spread"),
         pytest.param({"containers": [{"ports": [{"containerPort": 80, "hostPort": 80}]}]}, id="host port"),
         pytest.param({"containers": [{"image": "registry/other"}]}, id="image"),
         pytest.param({"overhead": {"cpu": "1m"}}, id="overhead"),
     ],
 )
-def test_what_decides_where_a_pod_goes_is_part_of_its_shape(spec: dict[str, Any]) -> None:
+def test_pods_that_differ_in_what_filters_read_have_different_shapes(spec: dict[str, Any]) -> None:
     shapes = Shapes()
     assert shapes.of(pod("a")) is not shapes.of(pod("b", **spec))
 
 
-def test_what_does_not_decide_is_not() -> None:
+def test_pods_that_differ_only_in_other_fields_have_one_shape() -> None:
     shapes = Shapes()
     plain = shapes.of(pod("a cpu=1"))
     assert shapes.of(pod("b cpu=1", namespace="other", labels={"job": "b"}, priority=7)) is plain
 
 
-def test_volumes_tie_pods_to_nodes() -> None:
+def test_pods_with_different_volume_requirements_have_different_shapes() -> None:
     shapes = Shapes()
     assert shapes.of(pod("a"), VolumeRequirements(bound=(NodeSelector(),))) is not shapes.of(pod("a"))
 
 
-def test_labels_and_namespaces_count_once_a_selector_asks_for_them() -> None:
+def test_shapes_include_labels_and_namespace_once_a_selector_reads_them() -> None:
     shapes = Shapes()
     before = shapes.generation
-    shapes.of(pod("a", **near(app="db")))
+    shapes.of(pod("a", **with_affinity(app="db")))
     assert shapes.generation == before + 1
     mine = shapes.of(pod("b", labels={"app": "db", "job": "b"}))
     assert mine.labels == {"app": "db"}
@@ -70,19 +70,19 @@ def test_labels_and_namespaces_count_once_a_selector_asks_for_them() -> None:
     assert shapes.generation == before + 1
 
 
-def test_keys_whose_values_a_pod_adds_itself_count_too() -> None:
+def test_shapes_include_labels_of_match_label_keys() -> None:
     shapes = Shapes()
-    shapes.of(pod("a", **apart(keys=["pod-template-hash"], app="db")))
+    shapes.of(pod("a", **with_spread(keys=["pod-template-hash"], app="db")))
     assert shapes.of(pod("b", labels={"pod-template-hash": "7f"})).labels == {"pod-template-hash": "7f"}
 
 
-def test_a_selector_of_all_asks_for_namespaces() -> None:
+def test_an_empty_selector_reads_the_namespace() -> None:
     shapes = Shapes()
-    shapes.of(pod("a", **near()))
+    shapes.of(pod("a", **with_affinity()))
     assert shapes.of(pod("b")).namespace == "default"
 
 
-def test_nothing_is_larger_than_can_be_calculated_with() -> None:
+def test_amounts_are_limited() -> None:
     assert Shapes().of(pod("a memory=1000Ei")).amounts["memory"] == MAX_AMOUNT + 1
 
 
@@ -95,5 +95,7 @@ def test_nothing_is_larger_than_can_be_calculated_with() -> None:
         ("cpu=0 memory=0", (0, 0)),
     ],
 )
-def test_pods_that_name_nothing_count_in_scores(requests: str, non_zero_request: tuple[int, int]) -> None:
+def test_pods_without_requests_have_default_ones_in_scores(
+    requests: str, non_zero_request: tuple[int, int]
+) -> None:
     assert Shapes().of(pod(f"a {requests}")).non_zero_request == non_zero_request

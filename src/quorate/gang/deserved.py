@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from quorate.placement.resources import Amounts, Portions
+from quorate.placement.resources import Amounts, FractionalAmounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def real_capability(total: Amounts, guaranteed: Amounts, own: Amounts, capabilit
     return {name: min(amount, capability.get(name, amount)) for name, amount in free.items()}
 
 
-def dominant_share(part: Portions, whole: Portions) -> Fraction:
+def dominant_share(part: FractionalAmounts, whole: FractionalAmounts) -> Fraction:
     """The largest share ``part`` has of a resource there is something of in ``whole``; 0 without any."""
     over, under = 0, 1  # compared crosswise: one fraction is made, not one for each resource
     for resource, amount in whole.items():

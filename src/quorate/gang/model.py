@@ -36,8 +36,7 @@ from quorate.gang.usage import Usages
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.filters.volumes.binding import VolumeBinding, volume_bindings
-from quorate.placement.filters.volumes.claims import volume_requirements
-from quorate.placement.filters.volumes.filters import VolumeRequirements
+from quorate.placement.filters.volumes.requirements import VolumeRequirements, volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.resources import in_base_units

@@ -21,7 +21,7 @@ from quorate.gang.queue import Queue
 from quorate.gang.task import Task
 from quorate.gang.tiers import Tiers, Vote
 from quorate.gang.verdicts import Verdict
-from quorate.placement.resources import Portions
+from quorate.placement.resources import FractionalAmounts
 from quorate.quota.amount import Amount
 
 Rank = tuple[Any, ...]  # of numbers, texts and such tuples
@@ -32,7 +32,7 @@ Victims = Callable[[Task, Sequence[Task]], Sequence[Task] | None]  # of the cand
 class QueueShare:
     """What a queue is to have of the cluster."""
 
-    deserved: Portions
+    deserved: FractionalAmounts
     at_most: Mapping[str, Amount]  # of what is not named there is no limit
     share: Fraction  # what it has of what it deserves, of the resource it has most of
     overused: bool

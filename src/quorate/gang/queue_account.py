@@ -18,7 +18,7 @@ from quorate.gang.deserved import dominant_share
 from quorate.gang.gang import Gang
 from quorate.gang.task import HOLDING, Task
 from quorate.gang.verdicts import Shortage
-from quorate.placement.resources import NOTHING, Amounts, Portions
+from quorate.placement.resources import EMPTY_AMOUNTS, Amounts, FractionalAmounts
 from quorate.quota.amount import PODS, Amount
 
 
@@ -237,9 +237,9 @@ class Books:
 
     def allocated(self, queue: str) -> Mapping[str, int]:
         account = self.accounts.get(queue)
-        return NOTHING if account is None else account.allocated
+        return EMPTY_AMOUNTS if account is None else account.allocated
 
-    def share(self, queue: str, whole: Portions) -> Fraction:
+    def share(self, queue: str, whole: FractionalAmounts) -> Fraction:
         """The largest share it has of a resource of ``whole``, which is the same for it in all a session."""
         known = self._shares.get(queue)
         if known is None:

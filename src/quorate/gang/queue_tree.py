@@ -12,7 +12,7 @@ from functools import reduce
 from quorate.gang.deserved import real_capability
 from quorate.gang.queue import ROOT, Queue
 from quorate.gang.queue_account import Ceiling
-from quorate.placement.resources import NOTHING, Amounts, Missing, maximum, minimum, plus
+from quorate.placement.resources import EMPTY_AMOUNTS, Amounts, DimensionDefault, maximum, minimum, plus
 from quorate.quota.amount import UNLIMITED, Amount
 
 
@@ -37,7 +37,7 @@ class BrokenTree:
 
 def guaranteed_to(queues: Iterable[Queue]) -> Amounts:
     """What is guaranteed to all ``queues`` together, whether or not they have gangs."""
-    return reduce(plus, (queue.guarantee for queue in queues), NOTHING)
+    return reduce(plus, (queue.guarantee for queue in queues), EMPTY_AMOUNTS)
 
 
 def side_by_side(total: Amounts, queues: Mapping[str, Queue]) -> dict[str, Entitlement]:
@@ -46,7 +46,7 @@ def side_by_side(total: Amounts, queues: Mapping[str, Queue]) -> dict[str, Entit
     result = {}
     for name, queue in queues.items():
         most = real_capability(total, guaranteed, queue.guarantee, queue.capability)
-        deserved = maximum(minimum(queue.deserved, most, Missing.INFINITY), queue.guarantee)
+        deserved = maximum(minimum(queue.deserved, most, DimensionDefault.INFINITY), queue.guarantee)
         result[name] = Entitlement((name,), Ceiling(most), deserved, queue.guarantee)
     return result
 
@@ -86,7 +86,7 @@ class _Node:
 def _root(root: Queue, children: Sequence[Queue]) -> _Node:
     """Guaranteed to and deserved by the root is what all its children are together."""
     capability = Ceiling(root.capability, UNLIMITED)
-    deserved = reduce(plus, (maximum(child.deserved, child.guarantee) for child in children), NOTHING)
+    deserved = reduce(plus, (maximum(child.deserved, child.guarantee) for child in children), EMPTY_AMOUNTS)
     entitlement = Entitlement((ROOT,), capability, deserved, guaranteed_to(children), is_leaf=not children)
     return _Node(entitlement, capability)
 

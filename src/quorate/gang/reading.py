@@ -25,7 +25,7 @@ from quorate.api.volcano.annotations import (
 from quorate.gang.queue import NamespaceQuota, Queue
 from quorate.gang.quota import plain
 from quorate.gang.task import Standing, Task
-from quorate.placement.resources import MEMORY, amounts_held, in_base_units
+from quorate.placement.resources import MEMORY, in_base_units, placed_pod_amounts
 from quorate.placement.shapes import Shape
 from quorate.quota.amount import CPU, UNLIMITED, base_units
 
@@ -74,7 +74,10 @@ def differ_in_standing_only(one: Pod, other: Pod) -> bool:
         and before.labels == after.labels
         and before.annotations == after.annotations
         and (one.spec is other.spec or one.spec == other.spec)
-        and (_containers_of(one) == _containers_of(other) or amounts_held(one) == amounts_held(other))
+        and (
+            _containers_of(one) == _containers_of(other)
+            or placed_pod_amounts(one) == placed_pod_amounts(other)
+        )
     )
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from quorate.gang.deserved import dominant_share
-from quorate.placement.resources import Amounts, Portions
+from quorate.placement.resources import Amounts, FractionalAmounts
 
 Path = tuple[str, ...]  # of names below the root
 
@@ -46,9 +46,11 @@ class _Node:
 
     saturated: bool = True  # as all of them are
     fixed: defaultdict[str, Fraction] = field(default_factory=lambda: defaultdict(Fraction))  # saturated ones
-    scaled: list[tuple[Fraction, Portions]] = field(default_factory=list)  # the others that have something
+    scaled: list[tuple[Fraction, FractionalAmounts]] = field(
+        default_factory=list
+    )  # the others that have something
 
-    def add(self, saturated: bool, share: Fraction, has: Portions) -> None:
+    def add(self, saturated: bool, share: Fraction, has: FractionalAmounts) -> None:
         self.saturated = self.saturated and saturated
         if share and saturated:
             for resource, amount in has.items():

@@ -1,5 +1,7 @@
-"""Which nodes can run which pods: capacities, filters, scores, many equal pods at once.
+"""Node selection for pods: node capacities, pod shapes, filters, scores, many equal pods at a time.
 
-Entry points: ``cluster`` (the nodes), ``filters``, ``scoring``, ``node_finder``.
+Entry points: ``cluster`` (the nodes and their pods), ``shapes``, ``filters.engine``, ``scoring`` and
+``node_finder``.  ``resources`` needs no numpy, as it also serves processes that place no pods; so this module
+imports nothing.
 Imports ``quota`` and ``api``; it is pure: no I/O, clock, randomness or log.
 """

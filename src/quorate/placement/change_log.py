@@ -1,17 +1,18 @@
-"""Which nodes changed, in order, for everybody who keeps something that follows from them.
+"""A log of changed node indexes, from which any number of caches update themselves.
 
-A reader remembers the position it has read to and asks for what came after, when it next needs to know.  So a
-change costs its maker one entry, whoever reads, and a hundred changes of one node cost a reader one.
+A reader remembers the position up to which it has read, and asks for later changes when it next needs them.
+A change costs its writer one entry however many readers there are, and a hundred changes of one node cost a
+reader one update.
 """
 
 from typing import Final
 
-# Entries kept.  A reader further behind looks at all nodes: with so many entries that costs it no more.
-_KEPT: Final = 8_192
+# Retained entries.  A reader that is further behind updates all nodes, which costs it no more than this many.
+_RETAINED: Final = 8_192
 
 
 class ChangeLog:
-    """Positions count entries from the first one ever noted; a fresh reader starts at ``end``."""
+    """Positions count entries since the first ever appended; a new reader starts at ``end``."""
 
     __slots__ = ("_dropped", "_entries")
 
@@ -23,14 +24,17 @@ class ChangeLog:
     def end(self) -> int:
         return self._dropped + len(self._entries)
 
-    def note(self, index: int) -> None:
+    def append(self, index: int) -> None:
         self._entries.append(index)
-        if len(self._entries) > 2 * _KEPT:
-            del self._entries[:_KEPT]
-            self._dropped += _KEPT
+        if len(self._entries) > 2 * _RETAINED:
+            del self._entries[:_RETAINED]
+            self._dropped += _RETAINED
 
     def since(self, position: int) -> list[int] | None:
-        """The nodes that changed after ``position``, each once, in order; None: any of them may have."""
+        """Return the indexes that changed after ``position``, sorted and unique.
+
+        None if any index may have changed.
+        """
         if position < self._dropped:
             return None
         return sorted(set(self._entries[position - self._dropped :]))

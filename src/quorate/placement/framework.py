@@ -1,8 +1,8 @@
-"""How nodes stand with pods of one shape, room aside: what constraints answer to those who place pods.
+"""The interface between the code that filters nodes and the code that chooses among them.
 
-That a node is ready is a constraint like any other.  All answers are vectors by node index of a ``Cluster``
-and as long as its ``size``; what they say of vacant indexes does not matter.  Who answers follows the cluster
-by its logs.
+All filters except resource fit are behind ``Constraints``; that a node is ready is one of them.  All results
+are vectors by node index of a ``Cluster``, as long as its ``size``; their values at vacant indexes are
+undefined.  An implementation follows the cluster by its change logs.
 """
 
 from collections.abc import Collection, Sequence
@@ -10,54 +10,59 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
 
+from quorate.placement.filters.failures import FilterFailure
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask, Vector
 
 
 class Capacity(Enum):
-    """When a pod is to be on a node; which pods it meets there depends on it."""
+    """The capacity a pod is to take, and with it the pods it shares the node with."""
 
-    IDLE = "beside all who are there, and those who were promised a place"
-    FUTURE_IDLE = "when those that are being released are gone"
+    IDLE = "idle: beside all pods on the node and those pipelined to it"
+    FUTURE_IDLE = "future idle: after the releasing pods are gone"
 
 
 class InvalidationScope(Enum):
-    """Which answers about nodes one pod of a shape changes for the next."""
+    """The results that placing one pod of a shape changes for the next one."""
 
     NONE = "none"
-    ONE_PER_NODE = "its own node takes no other, and that is all"
-    OWN_NODE = "perhaps those about its own node"
-    OTHER_NODES = "perhaps those about other nodes too"
+    ONE_PER_NODE = "its own node takes no second pod of the shape; nothing else changes"
+    OWN_NODE = "those of its own node may change"
+    OTHER_NODES = "those of other nodes may change too"
 
 
 class SpreadScorer(Protocol):
-    """How crowded nodes are with pods that would rather be spread."""
+    """Raw scores for topology spread constraints that are only preferred (``ScheduleAnyway``)."""
 
-    def measure(self, among: Mask) -> Vector:
-        """The fewer, the better, and -1 for nodes that do not count, when the choice is ``among`` nodes."""
+    def score(self, among: Mask) -> Vector:
+        """Return raw scores for a choice ``among`` nodes.
+
+        Lower is better; -1 for nodes outside all domains.
+        """
 
     def at(self, indexes: Vector) -> "SpreadScorer":
-        """The same about the nodes at ``indexes`` only, in their order."""
+        """Return a scorer for only the nodes at ``indexes``, in that order."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawScores:
-    """What speaks for and against nodes, in each kind's own measure; None where it is the same for all nodes.
+    """Scores by node before normalization, as kube-scheduler's score plugins return them.
 
-    Measures become points by comparing the nodes that a choice is between (``scoring``).
+    None means that all nodes have the same score.  ``scoring`` normalizes a score over the nodes among which
+    the choice is.
     """
 
     node_affinity: Vector | None = None  # sum of the weights of the preferred terms that match
     taints: Vector | None = None  # number of PreferNoSchedule taints that are not tolerated
-    pod_affinity: Vector | None = None  # sum of weights for and against; may be negative
+    pod_affinity: Vector | None = None  # sum of the weights of pod affinity terms; may be negative
     spread: SpreadScorer | None = None
-    images: Vector | None = None  # points, 0 to 100: the same whatever nodes the choice is between
+    images: Vector | None = None  # 0 to 100, the same whatever nodes the choice is among
 
     def at(self, indexes: Vector) -> "RawScores":
-        """The same about the nodes at ``indexes`` only, in their order."""
+        """Return the scores of only the nodes at ``indexes``, in that order."""
 
-        def pick(measure: Vector | None) -> Vector | None:
-            return None if measure is None else measure[indexes]
+        def pick(scores: Vector | None) -> Vector | None:
+            return None if scores is None else scores[indexes]
 
         return RawScores(
             node_affinity=pick(self.node_affinity),
@@ -68,52 +73,47 @@ class RawScores:
         )
 
 
-class FilterFailure(Protocol):
-    """What one constraint has against a node."""
-
-    @property
-    def reason(self) -> str: ...
-
-
 class FilterResult(Protocol):
-    """How the nodes stand with pods of one shape, as of when it was asked for."""
+    """Filter results of every node for one pod shape, as of the call that returned it."""
 
     @property
     def version(self) -> int:
-        """Another one whenever any answer below is another one."""
+        """A number that differs whenever any other member differs."""
 
     @property
     def invalidation_scope(self) -> InvalidationScope:
-        """How far one such pod, once it is placed, changes answers for the next one."""
+        """The results that placing one such pod changes for the next one."""
 
     @property
     def unresolvable(self) -> Mask:
-        """Nodes that no eviction makes passing."""
+        """Nodes that preemption cannot make pass (``UnschedulableAndUnresolvable``)."""
 
     @property
     def permanent(self) -> Mask:
-        """Those of them that time does not either, whatever happens to other pods and to claims."""
+        """Unresolvable nodes that no change of other pods, claims or node conditions can make pass."""
 
     @property
     def raw_scores(self) -> RawScores: ...
 
     def passing(self, capacity: Capacity) -> Mask: ...
 
-    def failures(self, capacity: Capacity, nodes: Mask) -> Sequence[tuple[FilterFailure, int]]:
-        """How many of ``nodes`` each objection stops: each counts for the first one against it."""
+    def failure_counts(self, capacity: Capacity, nodes: Mask) -> Sequence[tuple[FilterFailure, int]]:
+        """Return how many of ``nodes`` each failure rejects; a node counts for its first failure."""
 
 
 class Constraints(Protocol):
-    """All constraints but room, on one cluster."""
+    """All filters except resource fit, on one cluster."""
 
     @property
     def revision(self) -> int:
-        """Another one when answers may be others though the cluster has not changed."""
+        """A number that changes when results may change although the cluster has not changed."""
 
-    def filter_result(self, shape: Shape) -> FilterResult: ...
+    def filter(self, shape: Shape) -> FilterResult: ...
 
     def anchor_domains(self, shape: Shape, followers: Collection[Shape]) -> Sequence[Vector]:
-        """The domains of each kind in which pods of ``followers`` must be near the next pod of ``shape``.
+        """Return the topology domains that the next pod of ``shape`` fixes for others.
 
-        By node; -1 is no domain.  None if they require no such pod near, or one that is somewhere already.
+        One vector per topology key to which the required affinity of ``followers`` binds them, with the
+        number of each node's domain, or -1 for none.  Empty if they require no such pod in their domain, or
+        if one is placed already.
         """

@@ -1,4 +1,4 @@
-"""Where pods can be: the best node for one, or why there is none; the nodes worth evicting others from.
+"""Find nodes for pods: the best node, or a diagnosis; nodes to preempt on.
 
 Source: Volcano's actions allocate and preempt, as far as they choose nodes.
 """
@@ -17,28 +17,28 @@ from quorate.placement.diagnosis import Diagnosis, diagnose
 from quorate.placement.framework import Capacity, Constraints
 from quorate.placement.name_order import NameOrder
 from quorate.placement.node_ranking import INFEASIBLE, NodeRanking
-from quorate.placement.resources import NOTHING, Amounts
+from quorate.placement.resources import EMPTY_AMOUNTS, Amounts
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask, Vector
 
-# Shapes whose rankings are kept; each takes some 35 bytes a node.  Those asked for longest ago go first.
-_KEPT: Final = 64
+# Retained rankings, each with some 35 bytes per node.  The least recently used ones are dropped.
+_MAX_RANKINGS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The pod can be on ``node``, now or when those that are being released there are gone."""
+    """A node that the pod fits, and the capacity at which it does."""
 
     node: str
     capacity: Capacity
 
 
 class NodeFinder:
-    """The rankings of the nodes of ``cluster`` for all shapes that are asked about.
+    """Finds nodes of ``cluster`` for pods of any shape.
 
-    Answers are about the cluster as it is now, so whoever puts a pod somewhere asks again for the next one.
-    Asking for many pods of one shape in a row costs little (``streaks``).
+    Results are valid for the current state of the cluster: after placing a pod, query again for the next
+    one.  Successive queries for one shape are cheap (``batch_placement``).
     """
 
     def __init__(self, cluster: Cluster, constraints: Constraints, scoring: Scoring) -> None:
@@ -47,40 +47,42 @@ class NodeFinder:
         self._scoring = scoring
         self.names = NameOrder(cluster)
         self._rankings: OrderedDict[Shape, NodeRanking] = OrderedDict()
-        self._streak: BatchPlacement | None = None  # of whoever asks now
-        self._streak_as_of = 0  # revision of the constraints
-        self._refusals: WeakKeyDictionary[Shape, tuple[tuple[int, int], Diagnosis]] = WeakKeyDictionary()
+        self._batch: BatchPlacement | None = None  # for the shape of the last query
+        self._batch_revision = 0  # of the constraints
+        self._diagnoses: WeakKeyDictionary[Shape, tuple[tuple[int, int], Diagnosis]] = WeakKeyDictionary()
 
     def best(self, shape: Shape, nominated: str = "") -> Choice | Diagnosis:
-        """The node for a pod of ``shape``: the nominated one if it can be on it, else the best."""
-        nominated_for = self.capacity_on(shape, nominated) if nominated else None
-        if nominated_for is not None:
-            return Choice(nominated, nominated_for)
-        streak = self._streak
-        as_of = self._constraints.revision
-        if streak is None or streak.shape is not shape or self._streak_as_of != as_of:
-            streak = self._streak = BatchPlacement(self.cluster, self.names, shape)
-            self._streak_as_of = as_of
-        chosen = streak.next()
+        """Return the best node for a pod of ``shape``; the nominated one if feasible."""
+        nominated_capacity = self.capacity_on(shape, nominated) if nominated else None
+        if nominated_capacity is not None:
+            return Choice(nominated, nominated_capacity)
+        batch = self._batch
+        revision = self._constraints.revision
+        if batch is None or batch.shape is not shape or self._batch_revision != revision:
+            batch = self._batch = BatchPlacement(self.cluster, self.names, shape)
+            self._batch_revision = revision
+        chosen = batch.next()
         if chosen is None:
             ranking = self.ranking(shape)
             found = ranking.best()
             if found is None:
-                return self.diagnosis(shape)
-            chosen = streak.begin(ranking, *found)
+                return self.diagnose(shape)
+            chosen = batch.start(ranking, *found)
         position, capacity = chosen
-        return Choice(self.name(position), capacity)
+        return Choice(self._name(position), capacity)
 
     def capacity_on(self, shape: Shape, node: str) -> Capacity | None:
-        """Whether a pod of ``shape`` can be on ``node``, now or later, by all constraints and room."""
+        """Return the capacity at which a pod of ``shape`` fits ``node``.
+
+        None if the node is infeasible.
+        """
         index = self.cluster.index(node)
-        return None if index is None else self.ranking(shape).moment_at(int(self.names.positions[index]))
+        return None if index is None else self.ranking(shape).capacity_at(int(self.names.positions[index]))
 
-    def fits(self, shape: Shape, node: str, freed: Amounts = NOTHING) -> bool:
-        """Whether ``node`` will have room for a pod of ``shape`` when ``freed`` is freed besides.
+    def fits(self, shape: Shape, node: str, freed: Amounts = EMPTY_AMOUNTS) -> bool:
+        """Return True if the pod fits the future idle capacity plus ``freed``.
 
-        Nothing else about the node is looked at.  Evicting several pods and asking after each whether that is
-        enough is asking for less and less: the amounts freed add up.
+        Check resources only.  A preemption that evicts several pods passes the sum of their amounts.
         """
         cluster = self.cluster
         index = cluster.index(node)
@@ -93,49 +95,50 @@ class NodeFinder:
         )
 
     def nodes_by_score(self, shape: Shape) -> Iterator[str]:
-        """The nodes where evicting others may help a pod of ``shape``, or nobody need go; the best first."""
-        ranking, filter_result = self.ranking(shape), self._constraints.filter_result(shape)
-        for position in ranking.in_order(~filter_result.unresolvable[self.names.indexes]):
-            yield self.name(position)
+        """Yield the nodes that are feasible or may be after preemption, best first."""
+        ranking, filter_result = self.ranking(shape), self._constraints.filter(shape)
+        for position in ranking.by_score(~filter_result.unresolvable[self.names.indexes]):
+            yield self._name(position)
 
     def anchor_domains(self, shape: Shape, followers: Collection[Shape]) -> Sequence[Vector]:
         """Return ``Constraints.anchor_domains``."""
         return self._constraints.anchor_domains(shape, followers)
 
-    def best_among(self, shape: Shape, nodes: Mask) -> str:
-        """The best candidate among ``nodes``, those with room now first; "" if there is none."""
+    def best_in(self, shape: Shape, nodes: Mask) -> str:
+        """Return the best candidate in ``nodes``, or "" if there is none.
+
+        Candidates with idle capacity come first.
+        """
         ranking = self.ranking(shape)
         for capacity in Capacity:
-            points = np.where(nodes[self.names.indexes], ranking.candidates(capacity), INFEASIBLE)
-            best = int(points.argmax()) if len(points) else 0
-            if len(points) and points[best] != INFEASIBLE:
-                return self.name(best)
+            scores = np.where(nodes[self.names.indexes], ranking.candidates(capacity), INFEASIBLE)
+            best = int(scores.argmax()) if len(scores) else 0
+            if len(scores) and scores[best] != INFEASIBLE:
+                return self._name(best)
         return ""
 
-    def diagnosis(self, shape: Shape) -> Diagnosis:
-        """Why ``best`` finds no node for pods of ``shape``."""
-        filter_result = self._constraints.filter_result(shape)
+    def diagnose(self, shape: Shape) -> Diagnosis:
+        """Return why ``best`` finds no node for pods of ``shape``."""
+        filter_result = self._constraints.filter(shape)
         self.names.refresh()
-        as_of = self.cluster.usage_changes.end, filter_result.version
-        known = self._refusals.get(shape)
-        if known is None or known[0] != as_of:
-            known = self._refusals[shape] = (
-                as_of,
-                diagnose(self.cluster, shape, filter_result, self.names.indexes),
-            )
-        return known[1]
+        state = self.cluster.usage_changes.end, filter_result.version
+        cached = self._diagnoses.get(shape)
+        if cached is None or cached[0] != state:
+            diagnosis = diagnose(self.cluster, shape, filter_result, self.names.indexes)
+            cached = self._diagnoses[shape] = state, diagnosis
+        return cached[1]
 
     def ranking(self, shape: Shape) -> NodeRanking:
-        """The nodes as they rank now."""
+        """Return the current ranking for ``shape``."""
         ranking = self._rankings.get(shape)
         if ranking is None:
             ranking = self._rankings[shape] = NodeRanking(self.cluster, self.names, self._scoring, shape)
-            if len(self._rankings) > _KEPT:
+            if len(self._rankings) > _MAX_RANKINGS:
                 self._rankings.popitem(last=False)
         else:
             self._rankings.move_to_end(shape)
-        ranking.refresh(self._constraints.filter_result(shape))
+        ranking.refresh(self._constraints.filter(shape))
         return ranking
 
-    def name(self, position: int) -> str:
+    def _name(self, position: int) -> str:
         return self.cluster.name(int(self.names.indexes[position]))

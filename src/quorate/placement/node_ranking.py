@@ -1,12 +1,13 @@
-"""How the nodes rank for pods of one shape.
+"""Feasibility and scores of all nodes for one pod shape, updated incrementally.
 
-For each shape the nodes' fitness and points are kept, and kept up to date by the cluster's log when next they
-are asked for: a question costs as much as changed since the last one, and a glance over one vector.
+The results for each shape are retained and updated from the change logs of the cluster at the next query: a
+query costs as much as has changed since the last one, plus one pass over a vector.
 
-Of the nodes that pass all constraints and have room as soon as those being released are gone (*candidates*),
-those with room now come first; among them the one with the most points, then the first by name.
+A *candidate* is a node that passes all filters and on which the pod fits at future idle capacity.  Candidates
+on which it fits at idle capacity come first; among them the one with the highest score, then the first by
+name.
 
-Source: Volcano's action allocate, with all nodes examined.
+Source: Volcano's action allocate, examining all nodes.
 """
 
 from collections.abc import Iterator
@@ -22,13 +23,13 @@ from quorate.placement.scoring import (
     ResourceColumns,
     Scoring,
     depends_on_candidates,
-    normalized_score,
-    resource_score,
+    normalized_scores,
+    resource_scores,
 )
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Mask, Matrix, Vector
 
-# The points of a node that is out of the question.
+# The score of a node that is not a candidate.
 INFEASIBLE: Final = int(np.iinfo(np.int64).min)
 
 _ALL: Final = slice(None)
@@ -36,7 +37,7 @@ _NEVER: Final = -1
 
 
 class NodeRanking:
-    """The nodes as seen by pods of one shape; right after ``refresh`` and until the cluster changes."""
+    """The ranking for one shape; valid after ``refresh`` until the cluster changes."""
 
     def __init__(self, cluster: Cluster, names: NameOrder, scoring: Scoring, shape: Shape) -> None:
         self._cluster = cluster
@@ -46,160 +47,167 @@ class NodeRanking:
         self._request = {
             cluster.row(resource): amount for resource, amount in shape.amounts.items() if amount
         }
-        # By index: points by room, whether the node is sound (it is not when it gave away more than it has by
-        # now), and whether there is room for one more.
-        self._points: Vector = np.zeros(0, np.int64)
-        self._sound: Mask = np.zeros(0, np.bool_)
-        self._has_room_now: Mask = np.zeros(0, np.bool_)
-        self._has_room_later: Mask = np.zeros(0, np.bool_)
-        # By position: points of the candidates with room now, and of the other candidates.
-        self._now: Vector = np.zeros(0, np.int64)
-        self._later: Vector = np.zeros(0, np.int64)
-        self._read_to = _NEVER  # of the log
-        self._judged_as_of = _NEVER, _NEVER  # versions of the order of names, and of the stance
-        # Points whatever the choice is between, by index, and what is compared for each choice, by position.
-        self._constant: Vector = np.zeros(0, np.int64)
-        self._compared = RawScores()
-        self._comparing = False  # whether there is anything to compare
-        # Whether placing one pod changes more for the next one than the room and the points of its own node.
+        # By index: the score by resource amounts, whether the node uses no more than its allocatable amounts,
+        # and whether one more pod fits at idle and at future idle capacity.
+        self._resource_scores: Vector = np.zeros(0, np.int64)
+        self._not_overcommitted: Mask = np.zeros(0, np.bool_)
+        self._fits_idle: Mask = np.zeros(0, np.bool_)
+        self._fits_future_idle: Mask = np.zeros(0, np.bool_)
+        # By position: scores of the candidates with idle capacity, and of the other candidates.
+        self._idle: Vector = np.zeros(0, np.int64)
+        self._future_idle: Vector = np.zeros(0, np.int64)
+        self._read_to = _NEVER  # position in the log of usage changes
+        self._evaluated_versions = _NEVER, _NEVER  # of the order of names, and of the filter result
+        # By index: scores that do not depend on the candidates.  By position: raw scores that do.
+        self._fixed_scores: Vector = np.zeros(0, np.int64)
+        self._raw_scores = RawScores()
+        self._normalizes = False  # whether any score depends on the candidates
+        # Whether placing one pod may change more for the next one than its own node's capacity and score.
         self.one_at_a_time = False
         self.one_per_node = False  # whether a node takes only one such pod
 
     def refresh(self, filter_result: FilterResult) -> None:
-        """Take in what changed in the cluster, of which ``filter_result`` tells the rest."""
+        """Update from the change logs of the cluster and from the current filter result."""
         self._names.refresh()
         log = self._cluster.usage_changes
-        changed = log.since(self._read_to) if len(self._points) == self._cluster.size else None
+        changed = log.since(self._read_to) if len(self._resource_scores) == self._cluster.size else None
         self._read_to = log.end
         if changed is None:
-            self._make_room()
-            self._measure(_ALL)
+            self._reset()
+            self._update_resources(_ALL)
         elif changed:
-            self._measure(np.array(changed))
-        as_of = self._names.version, filter_result.version
-        if changed is None or as_of != self._judged_as_of:
-            self._judged_as_of = as_of
-            self._take_preferences(filter_result.raw_scores)
-            self.one_per_node = filter_result.invalidation_scope is InvalidationScope.ONE_PER_NODE
+            self._update_resources(np.array(changed))
+        versions = self._names.version, filter_result.version
+        if changed is None or versions != self._evaluated_versions:
+            self._evaluated_versions = versions
+            self._set_raw_scores(filter_result.raw_scores)
+            scope = filter_result.invalidation_scope
+            self.one_per_node = scope is InvalidationScope.ONE_PER_NODE
             self.one_at_a_time = (
-                filter_result.invalidation_scope
-                in (InvalidationScope.OWN_NODE, InvalidationScope.OTHER_NODES)
-                or self._comparing
+                scope in (InvalidationScope.OWN_NODE, InvalidationScope.OTHER_NODES) or self._normalizes
             )
-            self._now = np.full(len(self._names.indexes), INFEASIBLE)
-            self._later = self._now.copy()
-            self._judge(self._names.indexes, filter_result)
+            self._idle = np.full(len(self._names.indexes), INFEASIBLE)
+            self._future_idle = self._idle.copy()
+            self._update_candidates(self._names.indexes, filter_result)
         elif changed:
             at = np.array(changed)
-            self._judge(
-                at[self._names.positions[at] != NOWHERE], filter_result
-            )  # some came and are gone again
+            at = at[self._names.positions[at] != NOWHERE]  # without nodes that were added and removed again
+            self._update_candidates(at, filter_result)
 
     def best(self) -> tuple[int, Capacity] | None:
-        """The position of the best candidate, and when it has room."""
+        """Return the position of the best candidate, and the capacity at which the pod fits."""
         for capacity in Capacity:
-            points = self.candidates(capacity)
-            if len(points):
-                position = int(points.argmax())
-                if points[position] != INFEASIBLE:
+            scores = self.candidates(capacity)
+            if len(scores):
+                position = int(scores.argmax())
+                if scores[position] != INFEASIBLE:
                     return position, capacity
         return None
 
     def candidates(self, capacity: Capacity) -> Vector:
-        """Return the scores of the candidates that fit at ``capacity``, by position."""
-        points = self._now if capacity is Capacity.IDLE else self._later
-        if not self._comparing:
-            return points
-        among = points != INFEASIBLE
-        return np.where(among, points + self._preferred(among), INFEASIBLE)
+        """Return the scores of candidates by position, INFEASIBLE for all other nodes.
 
-    def moment_at(self, position: int) -> Capacity | None:
-        """Whether the node at ``position`` has room now or later, if it is a candidate at all."""
-        if self._now[position] != INFEASIBLE:
+        These are the candidates with idle capacity, or those with only future idle capacity.
+        """
+        scores = self._idle if capacity is Capacity.IDLE else self._future_idle
+        if not self._normalizes:
+            return scores
+        among = scores != INFEASIBLE
+        return np.where(among, scores + self._normalized(among), INFEASIBLE)
+
+    def capacity_at(self, position: int) -> Capacity | None:
+        """Return the capacity at which the pod fits the node at ``position``.
+
+        None if it is not a candidate.
+        """
+        if self._idle[position] != INFEASIBLE:
             return Capacity.IDLE
-        return Capacity.FUTURE_IDLE if self._later[position] != INFEASIBLE else None
+        return Capacity.FUTURE_IDLE if self._future_idle[position] != INFEASIBLE else None
 
-    def in_order(self, among: Mask) -> Iterator[int]:
-        """The positions of those ``among`` that are sound, with room or without, best first."""
-        among = among & self._sound[self._names.indexes]
-        points = (self._points + self._constant)[self._names.indexes]
-        if self._comparing:
-            points = points + self._preferred(among)
+    def by_score(self, among: Mask) -> Iterator[int]:
+        """Return the positions of nodes ``among``, whether the pod fits or not, by descending score.
+
+        Overcommitted nodes are left out.
+        """
+        among = among & self._not_overcommitted[self._names.indexes]
+        scores = (self._resource_scores + self._fixed_scores)[self._names.indexes]
+        if self._normalizes:
+            scores = scores + self._normalized(among)
         positions = np.flatnonzero(among)
-        return iter(positions[np.argsort(-points[positions], kind="stable")].tolist())
+        return iter(positions[np.argsort(-scores[positions], kind="stable")].tolist())
 
-    def points_after(self, positions: Vector, placed: Vector, capacity: Capacity) -> Vector:
-        """Return resource scores of nodes with ``placed`` more pods of the shape; ``INFEASIBLE`` if full.
+    def scores_after(self, positions: Vector, placed: Vector, capacity: Capacity) -> Vector:
+        """Return the scores of nodes after ``placed`` more pods of the shape are placed on each.
 
-        Not of use to pods that are placed ``alone``.
+        INFEASIBLE if no further pod fits.  Not valid for pods that are placed ``one_at_a_time``.
         """
         indexes = self._names.indexes[positions]
         cluster = self._cluster
         request = cluster.request(self._shape)[:, None] * placed
         used, pipelined = cluster.used[:, indexes], cluster.pipelined[:, indexes]
-        non_zero_request = cluster.non_zero_used[:, indexes]
+        non_zero_used = cluster.non_zero_used[:, indexes]
         if capacity is Capacity.IDLE:
             used = used + request
-            non_zero_request = (
-                non_zero_request + np.array(self._shape.non_zero_request, np.int64)[:, None] * placed
-            )
+            non_zero_used = non_zero_used + np.array(self._shape.non_zero_request, np.int64)[:, None] * placed
         else:
             pipelined = pipelined + request
-        load = ResourceColumns(cluster.allocatable[:, indexes], used, pipelined, non_zero_request)
+        columns = ResourceColumns(cluster.allocatable[:, indexes], used, pipelined, non_zero_used)
         releasing = cluster.releasing[:, indexes]
-        _, fits_now, fits_later = self._rooms(load, releasing)
-        points = self._constant[indexes] + resource_score(self._scoring, self._shape, cluster.rows, load)
-        return np.where(fits_now if capacity is Capacity.IDLE else fits_later, points, INFEASIBLE)
+        _, fits_idle, fits_future_idle = self._fits(columns, releasing)
+        scores = self._fixed_scores[indexes] + resource_scores(
+            self._scoring, self._shape, cluster.rows, columns
+        )
+        return np.where(fits_idle if capacity is Capacity.IDLE else fits_future_idle, scores, INFEASIBLE)
 
-    def _make_room(self) -> None:
+    def _reset(self) -> None:
         size = self._cluster.size
-        self._points = np.zeros(size, np.int64)
-        self._sound = np.zeros(size, np.bool_)
-        self._has_room_now = np.zeros(size, np.bool_)
-        self._has_room_later = np.zeros(size, np.bool_)
+        self._resource_scores = np.zeros(size, np.int64)
+        self._not_overcommitted = np.zeros(size, np.bool_)
+        self._fits_idle = np.zeros(size, np.bool_)
+        self._fits_future_idle = np.zeros(size, np.bool_)
 
-    def _measure(self, at: Vector | slice) -> None:
+    def _update_resources(self, at: Vector | slice) -> None:
         cluster = self._cluster
-        load = ResourceColumns(
+        columns = ResourceColumns(
             cluster.allocatable[:, at],
             cluster.used[:, at],
             cluster.pipelined[:, at],
             cluster.non_zero_used[:, at],
         )
-        rooms = self._rooms(load, cluster.releasing[:, at])
-        self._sound[at], self._has_room_now[at], self._has_room_later[at] = rooms
-        self._points[at] = resource_score(self._scoring, self._shape, cluster.rows, load)
+        fits = self._fits(columns, cluster.releasing[:, at])
+        self._not_overcommitted[at], self._fits_idle[at], self._fits_future_idle[at] = fits
+        self._resource_scores[at] = resource_scores(self._scoring, self._shape, cluster.rows, columns)
 
-    def _rooms(self, load: ResourceColumns, releasing: Matrix) -> tuple[Mask, Mask, Mask]:
-        """Whether the nodes are sound, and whether one more pod finds room there now, and later."""
-        idle = load.allocatable - load.used
-        within_allocatable: Mask = np.all(idle >= 0, axis=0)
-        now, later = within_allocatable.copy(), within_allocatable.copy()
+    def _fits(self, columns: ResourceColumns, releasing: Matrix) -> tuple[Mask, Mask, Mask]:
+        """Return the nodes that are not overcommitted, that fit one more pod now, and in the future."""
+        idle = columns.allocatable - columns.used
+        not_overcommitted: Mask = np.all(idle >= 0, axis=0)
+        fits_idle, fits_future_idle = not_overcommitted.copy(), not_overcommitted.copy()
         for row, amount in self._request.items():
-            now &= idle[row] >= amount
-            later &= idle[row] + releasing[row] - load.pipelined[row] >= amount
-        return within_allocatable, now & later, later
+            fits_idle &= idle[row] >= amount
+            fits_future_idle &= idle[row] + releasing[row] - columns.pipelined[row] >= amount
+        return not_overcommitted, fits_idle & fits_future_idle, fits_future_idle
 
-    def _judge(self, at: Vector, filter_result: FilterResult) -> None:
-        later = self._has_room_later[at] & filter_result.passing(Capacity.FUTURE_IDLE)[at]
-        now = self._has_room_now[at] & later & filter_result.passing(Capacity.IDLE)[at]
-        points, positions = self._points[at] + self._constant[at], self._names.positions[at]
-        self._now[positions] = np.where(now, points, INFEASIBLE)
-        self._later[positions] = np.where(later & ~now, points, INFEASIBLE)
+    def _update_candidates(self, at: Vector, filter_result: FilterResult) -> None:
+        future_idle = self._fits_future_idle[at] & filter_result.passing(Capacity.FUTURE_IDLE)[at]
+        idle = self._fits_idle[at] & future_idle & filter_result.passing(Capacity.IDLE)[at]
+        scores, positions = self._resource_scores[at] + self._fixed_scores[at], self._names.positions[at]
+        self._idle[positions] = np.where(idle, scores, INFEASIBLE)
+        self._future_idle[positions] = np.where(future_idle & ~idle, scores, INFEASIBLE)
 
-    def _take_preferences(self, raw_scores: RawScores) -> None:
-        self._constant = np.zeros(self._cluster.size, np.int64)
-        self._compared, self._comparing = RawScores(), False
+    def _set_raw_scores(self, raw: RawScores) -> None:
+        self._fixed_scores = np.zeros(self._cluster.size, np.int64)
+        self._raw_scores, self._normalizes = RawScores(), False
         order = self._scoring.node_order
         if order is None:
             return
-        if raw_scores.images is not None:
-            everywhere = np.ones(self._cluster.size, np.bool_)
-            self._constant = normalized_score(order, RawScores(images=raw_scores.images), everywhere)
-        self._compared = replace(raw_scores, images=None).at(self._names.indexes)
-        self._comparing = depends_on_candidates(order, raw_scores)
+        if raw.images is not None:
+            all_nodes = np.ones(self._cluster.size, np.bool_)
+            self._fixed_scores = normalized_scores(order, RawScores(images=raw.images), all_nodes)
+        self._raw_scores = replace(raw, images=None).at(self._names.indexes)
+        self._normalizes = depends_on_candidates(order, raw)
 
-    def _preferred(self, among: Mask) -> Vector:
-        """What the nodes score, by position, when the choice is between those at positions ``among``."""
-        assert self._scoring.node_order is not None, "preferences are compared without a plugin that does so"
-        return normalized_score(self._scoring.node_order, self._compared, among)
+    def _normalized(self, among: Mask) -> Vector:
+        """Return scores by position, normalized over the nodes at positions ``among``."""
+        assert self._scoring.node_order is not None, "scores are normalized without the plugin nodeorder"
+        return normalized_scores(self._scoring.node_order, self._raw_scores, among)

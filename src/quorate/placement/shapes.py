@@ -1,11 +1,12 @@
-"""The shape of a pod: everything about it that decides where it may be placed, and how well it fits there.
+"""Pod shapes: the part of a pod that filters and scores read.
 
-Pods of one shape are interchangeable to every rule about nodes, so they share one ``Shape`` object, each node
-is judged for them once, and many of them are placed at a time.
+Pods of one shape are interchangeable to every rule about nodes.  They share one ``Shape`` object: each node
+is filtered and scored once for all of them, and many of them are placed at a time.
 
-Labels and the namespace matter only to whom a pod affinity or a topology spread selects.  Most labels differ
-from job to job, some from pod to pod, so a shape has only those whose keys some selector has named so far,
-and the namespace only once there was any.  ``Shapes.generation`` tells when that becomes more.
+Pod labels and the namespace matter only to the selectors of pod affinity and topology spread.  Most labels
+differ from job to job and some from pod to pod, so a shape contains only labels whose keys some selector
+names, and the namespace only if any selector exists.  ``Shapes.generation`` changes when a new selector
+extends this set.
 """
 
 from collections.abc import Iterator
@@ -25,23 +26,23 @@ from quorate.api.core.scheduling import (
     TopologySpreadConstraint,
 )
 from quorate.api.meta import LabelSelector
-from quorate.placement.filters.volumes.filters import NO_VOLUMES, VolumeRequirements
-from quorate.placement.resources import MEMORY, amounts_held, is_empty
+from quorate.placement.filters.volumes.requirements import NO_VOLUMES, VolumeRequirements
+from quorate.placement.resources import MEMORY, is_empty, placed_pod_amounts
 from quorate.quota.amount import CPU
 
-# No node has more of anything (8 PiB).  So sums over the pods of a node, and small multiples of them, stay
-# far from where 64 bits end, whatever somebody writes into a pod: who asks for more fits nowhere.
+# No node has more of any resource (8 PiB).  Sums over the pods of a node, and small multiples of them, then
+# fit into 64 bits whatever a pod requests; a pod that requests more fits no node.
 MAX_AMOUNT: Final = 2**53
 
-# With what a pod that names none counts in scores, as in kube-scheduler: so such pods spread too.
-_CPU_SCORED: Final = 100
-_MEMORY_SCORED: Final = 200 * 2**20
+# kube-scheduler's defaults for pods without requests in scores, so that such pods spread as well.
+_DEFAULT_MILLI_CPU: Final = 100
+_DEFAULT_MEMORY: Final = 200 * 2**20
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
-    """Compared by identity: ``Shapes`` makes one object of all equal ones."""
+    """Compared by identity: ``Shapes`` returns one object for all equal ones."""
 
-    amounts: dict[str, int]  # what one pod takes of a node; at most ``MAX_AMOUNT + 1`` of anything
+    amounts: dict[str, int]  # what one pod takes of a node; each at most ``MAX_AMOUNT + 1``
     namespace: str = ""
     labels: dict[str, str] = {}
     node_selector: dict[str, str] = {}
@@ -50,7 +51,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
     spread: tuple[TopologySpreadConstraint, ...] = ()
     host_ports: tuple[ContainerPort, ...] = ()
     volumes: VolumeRequirements = NO_VOLUMES
-    images: tuple[str, ...] = ()  # of each container
+    images: tuple[str, ...] = ()  # one per container
 
     @property
     def best_effort(self) -> bool:
@@ -58,61 +59,66 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
 
     @property
     def non_zero_request(self) -> tuple[int, int]:
-        """The cpu and the memory that the pod counts with in scores."""
-        return self.amounts.get(CPU, _CPU_SCORED), self.amounts.get(MEMORY, _MEMORY_SCORED)
+        """The cpu and memory request for scores; an absent one has kube-scheduler's default."""
+        return self.amounts.get(CPU, _DEFAULT_MILLI_CPU), self.amounts.get(MEMORY, _DEFAULT_MEMORY)
 
 
 class Shapes:
-    """All shapes in use, one object for each."""
+    """All shapes in use, one object each."""
 
     def __init__(self) -> None:
-        # Moves when shapes made before may lack labels, or the namespace, that by now matter: whoever keeps
-        # shapes then asks for those of all its pods again.
+        # Changes when existing shapes may lack labels or the namespace that selectors now read: users of
+        # shapes must then compute the shapes of all their pods again.
         self.generation = 0
-        self._label_keys: set[str] = set()  # that a selector has named
-        self._selecting = False  # whether there was any selector
+        self._selected_keys: set[str] = set()  # label keys that any selector names
+        self._any_selector = False
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._encoder = msgspec.msgpack.Encoder(order="deterministic")
 
     def of(self, pod: Pod, volumes: VolumeRequirements = NO_VOLUMES) -> Shape:
-        """The shape of ``pod``, whose claims as they are now demand ``volumes`` (``volume_requirements``)."""
+        """Return the shape of ``pod``; ``volumes`` are its current ``volume_requirements``."""
         spec = pod.spec
-        self._learn(spec)
+        self._add_selectors(spec)
         labels = pod.metadata.labels
         containers = (*spec.init_containers, *spec.containers)
         shape = Shape(
-            amounts={name: min(amount, MAX_AMOUNT + 1) for name, amount in amounts_held(pod).items()},
-            namespace=pod.metadata.namespace if self._selecting else "",
-            labels={key: labels[key] for key in self._label_keys if key in labels},
+            amounts={name: min(amount, MAX_AMOUNT + 1) for name, amount in placed_pod_amounts(pod).items()},
+            namespace=pod.metadata.namespace if self._any_selector else "",
+            labels={key: labels[key] for key in self._selected_keys if key in labels},
             node_selector=spec.node_selector,
             affinity=spec.affinity,
             tolerations=spec.tolerations,
             spread=spec.topology_spread_constraints,
-            host_ports=tuple(port for each in _long_running(spec) for port in each.ports if port.host_port),
+            host_ports=tuple(
+                port for container in _long_running(spec) for port in container.ports if port.host_port
+            ),
             volumes=volumes,
-            images=tuple(sorted(each.image for each in containers if each.image)),
+            images=tuple(sorted(container.image for container in containers if container.image)),
         )
         key = blake2b(self._encoder.encode(shape), digest_size=16).digest()
         return self._shapes.setdefault(key, shape)
 
-    def _learn(self, spec: PodSpec) -> None:
-        """Remember what the selectors of the pod look at."""
+    def _add_selectors(self, spec: PodSpec) -> None:
+        """Record the label keys that the selectors of the pod read."""
         keys = {key for selector, own in _selectors(spec) for key in (*_keys(selector), *own)}
-        selecting = self._selecting or any(True for _ in _selectors(spec))
-        if not keys <= self._label_keys or selecting != self._selecting:
-            self._label_keys |= keys
-            self._selecting = selecting
+        any_selector = self._any_selector or any(True for _ in _selectors(spec))
+        if not keys <= self._selected_keys or any_selector != self._any_selector:
+            self._selected_keys |= keys
+            self._any_selector = any_selector
             self.generation += 1
 
 
 def _long_running(spec: PodSpec) -> Iterator[Container]:
-    """The containers, and the sidecars among the init containers."""
+    """Yield the containers, and the init containers that are sidecars."""
     yield from spec.containers
-    yield from (each for each in spec.init_containers if each.restart_policy == "Always")
+    yield from (container for container in spec.init_containers if container.restart_policy == "Always")
 
 
 def _selectors(spec: PodSpec) -> Iterator[tuple[LabelSelector | None, tuple[str, ...]]]:
-    """Each selector of other pods, with the keys whose values the pod itself adds to it."""
+    """Yield each pod selector with its ``matchLabelKeys``.
+
+    Their values come from the labels of the pod itself.
+    """
     affinity = spec.affinity
     for side in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ():
         if side is not None:

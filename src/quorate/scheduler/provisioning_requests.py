@@ -21,7 +21,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, Json, Resource
-from quorate.placement.resources import is_counted
+from quorate.placement.resources import is_node_resource
 
 DEMAND_LABEL: Final = "scheduling.quorate.dev/demand"  # of the requests and templates created here
 RECREATE_S: Final = 600.0  # until a failed request is created again, while the group still waits
@@ -128,7 +128,7 @@ def member_requests(group: PodGroup) -> Mapping[str, Quantity]:
     count = member_count(group)
     requests = {}
     for name, amount in (group.spec.min_resources or {}).items():
-        if is_counted(name) and name != "pods":
+        if is_node_resource(name) and name != "pods":
             unit = NANOS // 1000 if name == "cpu" else NANOS
             requests[name] = Quantity(-(-amount.nanos // (count * unit)) * unit, amount.form)
     return requests

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import NodeOrderArguments
-from quorate.placement.batch_placement import HOLDS
+from quorate.placement.batch_placement import ALLOCATION_STATES
 from quorate.placement.cluster import AllocationState
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice, NodeFinder
@@ -48,7 +48,7 @@ def _placed(world: World, incoming: Pod, count: int, node_finder: NodeFinder | N
         if not isinstance(choice, Choice):
             break
         nodes.append(choice.node)
-        world.cluster.add_pod(Uid(f"placed-{number}"), shape, choice.node, HOLDS[choice.capacity])
+        world.cluster.add_pod(Uid(f"placed-{number}"), shape, choice.node, ALLOCATION_STATES[choice.capacity])
     return nodes
 
 

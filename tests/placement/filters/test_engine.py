@@ -62,7 +62,7 @@ def test_nodes_are_counted_by_what_stops_them() -> None:
     world = World("a", "b pool=x", node("c", unschedulable=True), "d")
     filter_result = world.filter_result(pod("p", nodeSelector={"pool": "x"}))
     assert [
-        (str(failure), count) for failure, count in filter_result.failures(Capacity.IDLE, world.known())
+        (str(failure), count) for failure, count in filter_result.failure_counts(Capacity.IDLE, world.known())
     ] == [
         ("node(s) didn't match Pod's node affinity/selector", 2),
         ("node(s) were unschedulable", 1),

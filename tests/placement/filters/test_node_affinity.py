@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from quorate.api.core import NodeSelectorTerm
 from quorate.api.meta import SelectorRequirement, matches_requirement
-from quorate.placement.filters.node_affinity import satisfies
+from quorate.placement.filters.node_affinity import match_term
 from quorate.placement.filters.node_columns import NodeColumns
 from tests.placement.filters.world import World, node, pod
 
@@ -104,6 +104,6 @@ def test_asked_of_all_nodes_at_once_it_is_the_rule_for_one(
     facts.grow(len(values))
     for index, value in enumerate(values):
         facts.set(index, node(f"n{index}" + ("" if value is None else f" k={value}")), ready=True)
-    got = satisfies(facts, NodeSelectorTerm(match_expressions=(requirement,)))
+    got = match_term(facts, NodeSelectorTerm(match_expressions=(requirement,)))
     alone = [matches_requirement(requirement, {} if value is None else {"k": value}) for value in values]
     assert got.tolist() == alone

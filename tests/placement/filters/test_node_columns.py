@@ -14,9 +14,9 @@ def test_a_column_answers_the_same_with_new_numbers(values: list[str | None], da
         column.set(index, data.draw(st.sampled_from("xyz")))  # values that are soon gone
     for index, value in enumerate(values):
         column.set(index, value)
-    before = {letter: column.among(letter).tolist() for letter in "abcdexyz"}
-    column.renumber()
-    assert {letter: column.among(letter).tolist() for letter in "abcdexyz"} == before
+    before = {letter: column.in_values(letter).tolist() for letter in "abcdexyz"}
+    column.compact()
+    assert {letter: column.in_values(letter).tolist() for letter in "abcdexyz"} == before
     assert set(column.values) == {value for value in values if value is not None}
     assert column.present().tolist() == [value is not None for value in values]
 
@@ -29,7 +29,7 @@ def test_nodes_that_are_gone_take_no_room() -> None:
         facts.set(number % 2, node(f"n{number}"), ready=True)
     assert len(facts.names.values) < 2000
     assert len(facts.label("hostname").values) < 2000
-    assert facts.names.among(("n4998", "n4999")).tolist() == [True, True]
+    assert facts.names.in_values(("n4998", "n4999")).tolist() == [True, True]
 
 
 def test_pods_are_counted_right_when_nodes_are_numbered_anew() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster import AllocationState
-from quorate.placement.filters.failures import PORTS_TAKEN, Remedy
+from quorate.placement.filters.failures import PORT_CONFLICT, Remedy
 from quorate.placement.framework import Capacity, InvalidationScope
 from tests.placement.filters.world import World, pod
 
@@ -36,7 +36,7 @@ def test_a_port_is_had_by_one_pod_at_a_time(used: str, wanted: str, free: bool) 
     world = World("n", "other")
     world.put(pod("there", ports=[port(used)]), "n")
     reasons = world.failures(pod("new", ports=[port(wanted)]))
-    assert reasons == ({} if free else {"n": PORTS_TAKEN})
+    assert reasons == ({} if free else {"n": PORT_CONFLICT})
 
 
 def test_ports_of_sidecars_count_and_those_of_other_init_containers_do_not() -> None:
@@ -75,7 +75,7 @@ def test_who_was_promised_a_place_has_its_port() -> None:
 
 
 def test_eviction_frees_a_port() -> None:
-    assert PORTS_TAKEN.remedy is Remedy.PREEMPTION
+    assert PORT_CONFLICT.remedy is Remedy.PREEMPTION
 
 
 def test_pods_with_a_port_keep_each_other_off_their_node_only() -> None:

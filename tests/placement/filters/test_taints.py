@@ -54,7 +54,7 @@ def test_taints_that_evict_keep_away_too() -> None:
 
 def test_each_taint_counts_for_itself() -> None:
     world = World(node("a", taints=[GPU]), node("b", taints=[GPU]), node("c", taints=[SPOT]), "d")
-    statuses = world.filter_result(pod("p")).failures(Capacity.IDLE, world.known())
+    statuses = world.filter_result(pod("p")).failure_counts(Capacity.IDLE, world.known())
     assert [(failure.reason, count) for failure, count in statuses] == [
         ("node(s) had untolerated taint {gpu: a100}", 2),
         ("node(s) had untolerated taint {spot: }", 1),

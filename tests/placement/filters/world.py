@@ -14,9 +14,9 @@ from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Uid
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster import AllocationState, Cluster
-from quorate.placement.filters.engine import CachedFilterResult, ConstraintEngine
+from quorate.placement.filters.engine import ConstraintEngine, LazyFilterResult
 from quorate.placement.filters.failures import FilterFailure
-from quorate.placement.filters.volumes.claims import volume_requirements
+from quorate.placement.filters.volumes.requirements import volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
 from quorate.placement.framework import Capacity
 from quorate.placement.shapes import Shapes
@@ -77,12 +77,12 @@ class World:
         self.placed[name] = pod, node, state
         self.cluster.update_pod(Uid(name), state)
 
-    def filter_result(self, pod: Pod) -> CachedFilterResult:
+    def filter_result(self, pod: Pod) -> LazyFilterResult:
         before = self.shapes.generation
         shape = self.shapes.of(pod, volume_requirements(pod, self.storage))
         if before != self.shapes.generation:  # a selector looks at labels that shapes lacked until now
             self._put_all(anew=list(self.placed))
-        return self.engine.filter_result(shape)
+        return self.engine.filter(shape)
 
     def _put_all(self, anew: list[str]) -> None:
         for name in anew:
@@ -96,7 +96,7 @@ class World:
         """What stops the pod, by node; nodes that pass are left out."""
         statuses = self.filter_result(pod).statuses(capacity)
         found = {
-            name: statuses.at(index) for name in self.cluster.names() if (index := self.index(name)) >= 0
+            name: statuses.failure(index) for name in self.cluster.names() if (index := self.index(name)) >= 0
         }
         return {name: failure for name, failure in sorted(found.items()) if failure is not None}
 

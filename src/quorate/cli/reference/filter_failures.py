@@ -61,20 +61,20 @@ REASONS: Final = (
         failures.UNBOUND_CLAIMS,
         "a claim is not bound, and its class does not wait for the first consumer",
     ),
-    Reason(failures.VOLUME_GONE, "a claim is bound to a volume that does not exist"),
+    Reason(failures.BOUND_VOLUME_MISSING, "a claim is bound to a volume that does not exist"),
     Reason(failures.NOT_READY, "its condition `Ready` is not true"),
     Reason(failures.UNSCHEDULABLE, "it is cordoned, and the pod does not tolerate that"),
     Reason(
-        failures.untolerated("KEY", "VALUE"),
+        failures.untolerated_taint("KEY", "VALUE"),
         "the first of its taints of effect `NoSchedule` or `NoExecute` that the pod does not tolerate",
     ),
     Reason(
-        failures.untolerated("node.kubernetes.io/KEY", ""),
+        failures.untolerated_taint("node.kubernetes.io/KEY", ""),
         "such a taint tells of a state of the node that passes",
     ),
     Reason(failures.NODE_AFFINITY, "its labels or its name are not among those the pod asks for"),
     Reason(
-        failures.PORTS_TAKEN,
+        failures.PORT_CONFLICT,
         "another pod of the node has the host port, for the same address or for all of them",
     ),
     Reason(
@@ -85,21 +85,21 @@ REASONS: Final = (
         failures.TOO_MANY_VOLUMES,
         "with the pod's volumes, those of one driver would be more than its `CSINode` allows",
     ),
-    Reason(failures.VOLUME_CONFLICT, "a volume cannot be reached from the node, by its `nodeAffinity`"),
+    Reason(failures.VOLUME_AFFINITY, "a volume cannot be reached from the node, by its `nodeAffinity`"),
     Reason(
         failures.NO_VOLUME_TO_BIND,
         "a claim waits for its consumer: no free volume there suits it and the class makes none there, or "
         "another pod that uses the claim goes to another node",
     ),
     Reason(failures.NO_VOLUME_ZONE, "a volume has labels of another zone or region than the node"),
-    Reason(failures.SPREAD_LABEL, "it lacks the label by which the pod is to be spread"),
+    Reason(failures.TOPOLOGY_SPREAD_LABEL, "it lacks the label by which the pod is to be spread"),
     Reason(
-        failures.SPREAD,
+        failures.TOPOLOGY_SPREAD,
         "its domain would have more than `maxSkew` pods more than the domain that has fewest",
     ),
     Reason(failures.AFFINITY, "its domain lacks pods that the pod requires near"),
     Reason(failures.ANTI_AFFINITY, "its domain has pods that the pod must be apart from"),
-    Reason(failures.ANTI_AFFINITY_OF_OTHERS, "its domain has pods that must be apart from the pod"),
+    Reason(failures.EXISTING_ANTI_AFFINITY, "its domain has pods that must be apart from the pod"),
 )
 
 

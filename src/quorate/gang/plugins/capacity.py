@@ -20,13 +20,13 @@ from quorate.gang.tiers import Vote
 from quorate.gang.verdicts import NoQueueTree, QueueNotOpen, QueueQuotaExceeded, Verdict
 from quorate.placement.resources import (
     Amounts,
+    greater_partly,
     is_empty,
     less_equal,
+    less_equal_partly,
     minus,
-    named,
     plus,
-    some_greater_where,
-    some_less_equal_where,
+    resource_names,
 )
 from quorate.quota.amount import PODS
 
@@ -159,7 +159,7 @@ class _Capacity:
         if not queue.is_open or not ceiling.holds(self.books.allocated(queue.name), task.request):
             return False
         return any(
-            some_less_equal_where(
+            less_equal_partly(
                 plus(self.books.allocated(each), task.request), self._entitled[each].deserved, task.request
             )
             for each in (queue.name, *self._departments(queue.name))
@@ -212,7 +212,7 @@ class _Capacity:
     def _exceeds(self, queue: str, allocated: Amounts, of: Amounts) -> bool:
         """Whether the queue has more than it deserves of any of that, or deserves none of it."""
         deserved = self._entitled[queue].deserved
-        return not _both(of, deserved) or some_greater_where(allocated, deserved, of)
+        return not _both(of, deserved) or greater_partly(allocated, deserved, of)
 
     def yields(self, gang: Gang, claimant: Queue) -> bool:
         """Whether its queue has more than it deserves, and without ``gang`` still what it is guaranteed."""
@@ -235,4 +235,4 @@ class _Capacity:
 
 def _both(left: Amounts, right: Amounts) -> set[str]:
     """The resources of which there is something in both."""
-    return set(named(left)) & set(named(right))
+    return set(resource_names(left)) & set(resource_names(right))

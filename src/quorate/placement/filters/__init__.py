@@ -1,12 +1,10 @@
-"""What stands between a pod and a node, apart from room.
+"""Filters and scores of nodes for a pod, apart from resources.
 
-``ConstraintEngine`` follows a cluster and filters its nodes for pods of a shape (``placement.framework``).
-Each constraint has a module that states it: ``taints``, ``node_affinity``, ``ports``, ``volumes`` and
-``volume_limits``, ``spread``, ``pod_affinity``, and ``images``, which only prefers.  They share three ways of
-knowing things: facts of nodes in columns (``nodes``), pods counted by the terms that ask for them
-(``affinity_index``, ``headcounts``), and claims looked up when a pod is read (``claims``, ``storage``).
-``ground`` asks them in order, ``requirements`` is what of a shape they are asked about, ``failures`` are the
-answers, and ``binding`` is what the scheduler must write about claims before a bind.
+``ConstraintEngine`` implements the interface in ``placement.framework`` for one cluster.  ``requirements``
+compiles a pod shape; ``NodeConstraintIndex`` runs the filters in order and records a status per node
+(``failures``).  Each kube-scheduler plugin has a module: ``taints``, ``node_affinity``, ``node_ports``,
+``image_locality``, and those in ``inter_pod`` and ``volumes``.  They read nodes as columns (``node_columns``)
+and placed pods through indexes.
 
 The rules are those of kube-scheduler 1.36 with its default plugins and feature gates.
 """

@@ -1,8 +1,7 @@
-"""Why a node does not take a pod, apart from room.
+"""Why a filter rejects a node, and the filter status of all nodes for one pod shape.
 
-Each predicate answers for all nodes at once.  A node keeps the first objection raised against it, in the
-order in which kube-scheduler asks its filters.  Their wording is what people know from its messages, so that
-what they search for and what their tools match stays the same.
+Each filter evaluates all nodes at once.  A node keeps its first failure, in the order in which kube-scheduler
+runs its filters.  The reasons are kube-scheduler's messages, for which users search and which tools match.
 """
 
 from collections.abc import Sequence
@@ -17,23 +16,23 @@ from quorate.placement.vectors import Mask
 
 
 class Remedy(Enum):
-    """What can lift an objection."""
+    """What can resolve a failure."""
 
-    PREEMPTION = "evicting pods from the node"
-    WAITING = "what happens elsewhere: a claim is bound, a pod comes, the node is ready again"
-    OTHER_NODES = "other nodes than there are"
+    PREEMPTION = "preempting pods on the node"
+    WAITING = "a change elsewhere: a claim is bound, a pod is placed, the node becomes ready"
+    OTHER_NODES = "nodes that do not exist, or other labels and taints"
 
 
 @dataclass(frozen=True, slots=True)
 class FilterFailure:
-    """What one predicate has against a node."""
+    """The failure of one filter for a node."""
 
     remedy: Remedy
     reason: str
 
     @property
     def code(self) -> str:
-        """As kube-scheduler calls it.  On a node of the second kind nobody looks for victims."""
+        """kube-scheduler's status code.  It does not preempt on a node with the second one."""
         return "Unschedulable" if self.remedy is Remedy.PREEMPTION else "UnschedulableAndUnresolvable"
 
     def __str__(self) -> str:
@@ -43,7 +42,7 @@ class FilterFailure:
 NOT_READY: Final = FilterFailure(Remedy.WAITING, "node(s) were not ready")
 UNSCHEDULABLE: Final = FilterFailure(Remedy.WAITING, "node(s) were unschedulable")
 NODE_AFFINITY: Final = FilterFailure(Remedy.OTHER_NODES, "node(s) didn't match Pod's node affinity/selector")
-PORTS_TAKEN: Final = FilterFailure(
+PORT_CONFLICT: Final = FilterFailure(
     Remedy.PREEMPTION, "node(s) didn't have free ports for the requested pod ports"
 )
 CLAIM_IN_USE: Final = FilterFailure(
@@ -51,30 +50,32 @@ CLAIM_IN_USE: Final = FilterFailure(
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",
 )
 TOO_MANY_VOLUMES: Final = FilterFailure(Remedy.PREEMPTION, "node(s) exceed max volume count")
-VOLUME_GONE: Final = FilterFailure(
+BOUND_VOLUME_MISSING: Final = FilterFailure(
     Remedy.WAITING, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 )
 UNBOUND_CLAIMS: Final = FilterFailure(Remedy.WAITING, "pod has unbound immediate PersistentVolumeClaims")
-VOLUME_CONFLICT: Final = FilterFailure(
+VOLUME_AFFINITY: Final = FilterFailure(
     Remedy.OTHER_NODES, "node(s) didn't match PersistentVolume's node affinity"
 )
 NO_VOLUME_TO_BIND: Final = FilterFailure(
     Remedy.WAITING, "node(s) didn't find available persistent volumes to bind"
 )
 NO_VOLUME_ZONE: Final = FilterFailure(Remedy.OTHER_NODES, "node(s) had no available volume zone")
-SPREAD: Final = FilterFailure(Remedy.PREEMPTION, "node(s) didn't match pod topology spread constraints")
-SPREAD_LABEL: Final = FilterFailure(
+TOPOLOGY_SPREAD: Final = FilterFailure(
+    Remedy.PREEMPTION, "node(s) didn't match pod topology spread constraints"
+)
+TOPOLOGY_SPREAD_LABEL: Final = FilterFailure(
     Remedy.OTHER_NODES, "node(s) didn't match pod topology spread constraints (missing required label)"
 )
 AFFINITY: Final = FilterFailure(Remedy.WAITING, "node(s) didn't match pod affinity rules")
 ANTI_AFFINITY: Final = FilterFailure(Remedy.PREEMPTION, "node(s) didn't match pod anti-affinity rules")
-ANTI_AFFINITY_OF_OTHERS: Final = FilterFailure(
+EXISTING_ANTI_AFFINITY: Final = FilterFailure(
     Remedy.PREEMPTION, "node(s) didn't satisfy existing pods anti-affinity rules"
 )
 
 
-def untolerated(key: str, value: str) -> FilterFailure:
-    # By taints of its own the cluster says what state a node is in: not ready, short of memory.
+def untolerated_taint(key: str, value: str) -> FilterFailure:
+    # Kubernetes sets taints with this prefix for transient node conditions: not ready, memory pressure.
     remedy = Remedy.WAITING if key.startswith("node.kubernetes.io/") else Remedy.OTHER_NODES
     return FilterFailure(remedy, f"node(s) had untolerated taint {{{key}: {value}}}")
 
@@ -105,48 +106,49 @@ def claim_of_another_pod(name: str) -> FilterFailure:
 
 
 class NodeStatuses:
-    """For each node index the first objection against it, or none: then the node passes."""
+    """The first failure of each node, by index; a node without one passes."""
 
-    __slots__ = ("_numbers", "_objections", "generation", "permanent", "unresolvable")
+    __slots__ = ("_failures", "_numbers", "generation", "permanent", "unresolvable")
 
     def __init__(self, size: int, generation: int) -> None:
-        self.generation = generation  # of the nodes they are on
-        self._numbers: NDArray[np.int16] = np.zeros(size, np.int16)  # 0, or the place of the objection
-        self._objections: list[FilterFailure | None] = [None]
-        # By any objection, not only by the first: what evicting cannot lift, and what time cannot either.
+        self.generation = generation  # of the node columns
+        self._numbers: NDArray[np.int16] = np.zeros(size, np.int16)  # index in _failures; 0 if none
+        self._failures: list[FilterFailure | None] = [None]
+        # Nodes with any failure, not only the first, that preemption cannot resolve; and with any that
+        # waiting cannot resolve either.
         self.unresolvable: Mask = np.zeros(size, np.bool_)
         self.permanent: Mask = np.zeros(size, np.bool_)
 
     def reject(self, nodes: Mask, failure: FilterFailure) -> None:
-        """Raise ``failure`` against ``nodes``: it becomes the verdict on those that have passed so far."""
+        """Reject ``nodes``: set ``failure`` as the status of those that have passed so far."""
         if failure.remedy is not Remedy.PREEMPTION:
             self.unresolvable |= nodes
         if failure.remedy is Remedy.OTHER_NODES:
             self.permanent |= nodes
-        fresh = nodes & (self._numbers == 0)
-        if fresh.any():
-            self._numbers[fresh] = len(self._objections)
-            self._objections.append(failure)
+        first = nodes & (self._numbers == 0)
+        if first.any():
+            self._numbers[first] = len(self._failures)
+            self._failures.append(failure)
 
     @property
     def passing(self) -> Mask:
         passing: Mask = self._numbers == 0
         return passing
 
-    def at(self, node: int) -> FilterFailure | None:
-        return self._objections[int(self._numbers[node])]
+    def failure(self, node: int) -> FilterFailure | None:
+        return self._failures[int(self._numbers[node])]
 
-    def counts(self, nodes: Mask) -> Sequence[tuple[FilterFailure, int]]:
-        """How many of ``nodes`` each objection stops, the most frequent first, then by wording."""
-        numbers = np.bincount(self._numbers[nodes], minlength=len(self._objections))
-        found: dict[FilterFailure, int] = {}
-        for failure, count in zip(self._objections, numbers.tolist(), strict=True):
+    def failure_counts(self, nodes: Mask) -> Sequence[tuple[FilterFailure, int]]:
+        """Return how many of ``nodes`` each failure rejects, by descending count, then by reason."""
+        numbers = np.bincount(self._numbers[nodes], minlength=len(self._failures))
+        counts: dict[FilterFailure, int] = {}
+        for failure, count in zip(self._failures, numbers.tolist(), strict=True):
             if failure is not None and count:
-                found[failure] = found.get(failure, 0) + count
-        return sorted(found.items(), key=lambda item: (-item[1], item[0].reason))
+                counts[failure] = counts.get(failure, 0) + count
+        return sorted(counts.items(), key=lambda item: (-item[1], item[0].reason))
 
     def copy(self) -> "NodeStatuses":
-        twin = NodeStatuses(0, self.generation)
-        twin._numbers, twin._objections = self._numbers.copy(), self._objections.copy()
-        twin.unresolvable, twin.permanent = self.unresolvable.copy(), self.permanent.copy()
-        return twin
+        copied = NodeStatuses(0, self.generation)
+        copied._numbers, copied._failures = self._numbers.copy(), self._failures.copy()
+        copied.unresolvable, copied.permanent = self.unresolvable.copy(), self.permanent.copy()
+        return copied

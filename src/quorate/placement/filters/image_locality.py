@@ -1,7 +1,7 @@
-"""Which images nodes have already.
+"""Score nodes by the container images they have already.
 
-Source: kube-scheduler's ImageLocality.  An image counts with its size times the share of nodes that have it,
-so that the first node to have one does not draw all pods to itself.
+Source: kube-scheduler's plugin ImageLocality.  The size of an image is scaled by the share of nodes that have
+it, so that the first node with an image does not attract all pods.
 """
 
 from collections.abc import Collection
@@ -14,70 +14,73 @@ from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.vectors import Vector
 
 _MIB: Final = 2**20
-LEAST: Final = 23 * _MIB  # what counts for nothing
-MOST: Final = 1000 * _MIB  # for each container: more does not count for more
-_LARGEST: Final = 2**40  # beyond what counts, whatever a node says: sums stay far from where 64 bits end
-_LATEST: Final = "latest"
+MIN_THRESHOLD: Final = 23 * _MIB  # bytes up to which the score is 0
+MAX_CONTAINER_THRESHOLD: Final = 1000 * _MIB  # bytes per container from which the score is 100
+_MAX_SIZE: Final = 2**40  # far beyond the threshold, and small enough that sums fit into 64 bits
+_DEFAULT_TAG: Final = "latest"
 
 
 def full_name(image: str) -> str:
-    """The name with the tag that is meant if none is given."""
-    return image if image.rfind(":") > image.rfind("/") else f"{image}:{_LATEST}"
+    """Return the image name with a tag, adding the default one."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:{_DEFAULT_TAG}"
 
 
 class ImageIndex:
-    """What nodes have of the images that were asked for."""
+    """The sizes on each node of the images that were queried."""
 
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
-        self._on: list[tuple[ContainerImage, ...]] = []  # by node index
-        self._bytes: dict[str, Vector] = {}  # by image asked for
-        self.version = 0  # moves with every change
-        self._last: dict[tuple[str, ...], tuple[tuple[int, int], Vector]] = {}  # answers, and of which state
+        self._images: list[tuple[ContainerImage, ...]] = []  # by node index
+        self._sizes: dict[str, Vector] = {}  # by queried image; bytes
+        self.version = 0  # incremented with every change
+        self._scores: dict[
+            tuple[str, ...], tuple[tuple[int, int], Vector]
+        ] = {}  # with the state they are for
 
     def set(self, index: int, images: tuple[ContainerImage, ...]) -> None:
-        """Note the images of the node at ``index``: none, if there is no node."""
-        if index < len(self._on) and self._on[index] == images:
+        """Set the images of the node at ``index``; empty if the index is vacant."""
+        if index < len(self._images) and self._images[index] == images:
             return
-        self._on.extend(() for _ in range(index + 1 - len(self._on)))
-        self._on[index] = images
+        self._images.extend(() for _ in range(index + 1 - len(self._images)))
+        self._images[index] = images
         self.version += 1
-        for image in self._bytes:
-            self._bytes[image] = self._widened(self._bytes[image])
-            self._bytes[image][index] = _size(image, images)
+        for image in self._sizes:
+            self._sizes[image] = self._extended(self._sizes[image])
+            self._sizes[image][index] = _size(image, images)
 
-    def locality(self, images: tuple[str, ...]) -> Vector:
-        """For each node, 0 to 100 by how much of ``images`` it need not fetch."""
+    def scores(self, images: tuple[str, ...]) -> Vector:
+        """Return for each node 0 to 100, by the share of ``images`` that it has."""
         state = self._nodes.generation, self.version
-        known = self._last.get(images)
-        if known is None or known[0] != state:
-            known = self._last[images] = state, self._measure(images)
-        return known[1]
+        cached = self._scores.get(images)
+        if cached is None or cached[0] != state:
+            cached = self._scores[images] = state, self._compute(images)
+        return cached[1]
 
-    def sweep(self, wanted: Collection[str]) -> None:
-        self._bytes = {image: sizes for image, sizes in self._bytes.items() if image in wanted}
-        self._last.clear()
+    def retain(self, images: Collection[str]) -> None:
+        """Drop all images except ``images``."""
+        self._sizes = {image: sizes for image, sizes in self._sizes.items() if image in images}
+        self._scores.clear()
 
-    def _measure(self, images: tuple[str, ...]) -> Vector:
-        present = np.zeros(self._nodes.size, np.int64)
+    def _compute(self, images: tuple[str, ...]) -> Vector:
+        scaled = np.zeros(self._nodes.size, np.int64)
         if not images:
-            return present
+            return scaled
         for image in images:
-            sizes = self._sizes(image)
-            present += sizes * np.count_nonzero(sizes) // max(1, self._nodes.count)
-        most = MOST * len(images)
-        return 100 * (present.clip(LEAST, most) - LEAST) // (most - LEAST)
+            sizes = self._sizes_of(image)
+            scaled += sizes * np.count_nonzero(sizes) // max(1, self._nodes.count)
+        most = MAX_CONTAINER_THRESHOLD * len(images)
+        return 100 * (scaled.clip(MIN_THRESHOLD, most) - MIN_THRESHOLD) // (most - MIN_THRESHOLD)
 
-    def _sizes(self, image: str) -> Vector:
-        sizes = self._bytes.get(image)
+    def _sizes_of(self, image: str) -> Vector:
+        sizes = self._sizes.get(image)
         if sizes is None:
-            sizes = np.array([_size(image, images) for images in self._on], np.int64)
-        sizes = self._bytes[image] = self._widened(sizes)
+            sizes = np.array([_size(image, images) for images in self._images], np.int64)
+        sizes = self._sizes[image] = self._extended(sizes)
         return sizes
 
-    def _widened(self, sizes: Vector) -> Vector:
+    def _extended(self, sizes: Vector) -> Vector:
         return np.append(sizes, np.zeros(max(0, self._nodes.size - len(sizes)), np.int64))
 
 
 def _size(image: str, images: tuple[ContainerImage, ...]) -> int:
-    return next((min(one.size_bytes, _LARGEST) for one in images if image in one.names), 0)
+    return next((min(one.size_bytes, _MAX_SIZE) for one in images if image in one.names), 0)

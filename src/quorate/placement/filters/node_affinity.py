@@ -1,6 +1,7 @@
-"""The node selector, required node affinity, and terms of the same form in volumes; preferred node affinity.
+"""Filter by node selector and node affinity; score preferred node affinity.
 
-Source: the Kubernetes page "Assigning Pods to Nodes" and kube-scheduler's NodeAffinity.
+The node affinity of volumes has the same form.  Source: the Kubernetes page "Assigning Pods to Nodes" and
+kube-scheduler's plugin NodeAffinity.
 """
 
 from collections.abc import Iterable
@@ -14,61 +15,63 @@ from quorate.api.meta import SelectorRequirement, matches_requirement
 from quorate.placement.filters.node_columns import Column, NodeColumns
 from quorate.placement.vectors import Mask, Vector
 
-NAME_FIELD: Final = "metadata.name"  # the only field that can be selected by
+NAME_FIELD: Final = "metadata.name"  # the only field that ``matchFields`` supports
 
 
-def selected(nodes: NodeColumns, labels: Iterable[tuple[str, str]], affinity: NodeSelector | None) -> Mask:
-    """The nodes that have all ``labels`` and satisfy the required ``affinity``, if there is any."""
-    chosen = ~nodes.vacant
+def matching_nodes(
+    nodes: NodeColumns, labels: Iterable[tuple[str, str]], affinity: NodeSelector | None
+) -> Mask:
+    """Return the nodes that have all ``labels`` and match the required ``affinity``, if any."""
+    matching = ~nodes.vacant
     for key, value in labels:
-        chosen &= nodes.label(key).among((value,))
+        matching &= nodes.label(key).in_values((value,))
     if affinity is not None:
-        chosen &= satisfies_any(nodes, affinity.node_selector_terms)
-    return chosen
+        matching &= match_any_term(nodes, affinity.node_selector_terms)
+    return matching
 
 
-def satisfies_any(nodes: NodeColumns, terms: Iterable[NodeSelectorTerm]) -> Mask:
-    """The nodes that satisfy at least one term: without terms, none."""
-    satisfied = np.zeros(nodes.size, np.bool_)
+def match_any_term(nodes: NodeColumns, terms: Iterable[NodeSelectorTerm]) -> Mask:
+    """Return the nodes that match at least one term; none if there are no terms."""
+    matching = np.zeros(nodes.size, np.bool_)
     for term in terms:
-        satisfied |= satisfies(nodes, term)
-    return satisfied
+        matching |= match_term(nodes, term)
+    return matching
 
 
-def satisfies(nodes: NodeColumns, term: NodeSelectorTerm) -> Mask:
-    """The nodes that satisfy every expression of ``term``: an empty term matches nothing."""
+def match_term(nodes: NodeColumns, term: NodeSelectorTerm) -> Mask:
+    """Return the nodes that match every expression of ``term``; an empty term matches none."""
     if not term.match_expressions and not term.match_fields:
         return np.zeros(nodes.size, np.bool_)
-    satisfied = ~nodes.vacant
+    matching = ~nodes.vacant
     for requirement in term.match_expressions:
-        satisfied &= _meets(nodes.label(requirement.key), requirement)
+        matching &= _match_requirement(nodes.label(requirement.key), requirement)
     for requirement in term.match_fields:
         if requirement.key == NAME_FIELD:
-            satisfied &= _meets(nodes.names, requirement)
+            matching &= _match_requirement(nodes.names, requirement)
         else:
-            satisfied[:] = False
-    return satisfied
+            matching[:] = False
+    return matching
 
 
-def preferred_weight(nodes: NodeColumns, terms: Iterable[PreferredSchedulingTerm]) -> Vector:
-    """For each node the weights of the preferred ``terms`` it satisfies, summed."""
-    weight = np.zeros(nodes.size, np.int64)
+def preferred_weights(nodes: NodeColumns, terms: Iterable[PreferredSchedulingTerm]) -> Vector:
+    """Return for each node the sum of the weights of the preferred ``terms`` that match."""
+    weights = np.zeros(nodes.size, np.int64)
     for term in terms:
-        weight += term.weight * satisfies(nodes, term.preference)
-    return weight
+        weights += term.weight * match_term(nodes, term.preference)
+    return weights
 
 
-def _meets(column: Column[str], requirement: SelectorRequirement) -> Mask:
-    """As ``matches_requirement``, for all nodes at once."""
+def _match_requirement(column: Column[str], requirement: SelectorRequirement) -> Mask:
+    """Evaluate ``matches_requirement`` for all nodes at once."""
     match requirement.operator:
         case "In":
-            return column.among(requirement.values)
+            return column.in_values(requirement.values)
         case "NotIn":
-            return ~column.among(requirement.values)
+            return ~column.in_values(requirement.values)
         case "Exists":
             return column.present()
         case "DoesNotExist":
             return ~column.present()
         case _:
             key = requirement.key
-            return column.those(lambda value: matches_requirement(requirement, {key: value}))
+            return column.where(lambda value: matches_requirement(requirement, {key: value}))

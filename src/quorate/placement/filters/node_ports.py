@@ -1,7 +1,7 @@
-"""Host ports: a port of a node's address can be had by one pod at a time.
+"""Filter by host ports: one pod at a time can use a port of a node's address.
 
-Source: kube-scheduler's NodePorts.  The address ``0.0.0.0``, which is also meant where none is given, stands
-for all addresses of the node.
+Source: kube-scheduler's plugin NodePorts.  The address ``0.0.0.0``, which is also the default, stands for all
+addresses of the node.
 """
 
 from collections.abc import Collection, Iterable
@@ -14,7 +14,7 @@ from quorate.api.core.scheduling import ContainerPort
 from quorate.placement.framework import Capacity
 from quorate.placement.vectors import Mask
 
-EVERY_ADDRESS: Final = "0.0.0.0"
+ALL_ADDRESSES: Final = "0.0.0.0"
 
 
 class HostPort(NamedTuple):
@@ -24,48 +24,50 @@ class HostPort(NamedTuple):
 
 
 def host_ports(ports: Iterable[ContainerPort]) -> tuple[HostPort, ...]:
-    """What ``ports`` take of the node, in order, each once."""
-    wanted = {HostPort(port.protocol, port.host_port, port.host_ip or EVERY_ADDRESS) for port in ports}
-    return tuple(sorted(wanted))
+    """Return the host ports of ``ports``, sorted and unique."""
+    unique = {HostPort(port.protocol, port.host_port, port.host_ip or ALL_ADDRESSES) for port in ports}
+    return tuple(sorted(unique))
 
 
 @dataclass(slots=True)
-class _Uses:
-    """By whom one port is used: how many pods, by node and address."""
+class _Users:
+    """The number of pods that use one port, by node and address."""
 
     staying: dict[tuple[int, str], int] = field(default_factory=dict)
     releasing: dict[tuple[int, str], int] = field(default_factory=dict)
 
 
 class HostPortIndex:
-    """Which ports are in use on which nodes."""
+    """The host ports in use on each node."""
 
     def __init__(self) -> None:
-        self._uses: dict[tuple[str, int], _Uses] = {}
-        self.version = 0  # moves with every change
+        self._users: dict[tuple[str, int], _Users] = {}  # by protocol and port
+        self.version = 0  # incremented with every change
 
     def add(self, node: int, ports: Collection[HostPort], releasing: bool, count: int) -> None:
-        """Note that ``count`` more pods, or fewer if it is negative, use ``ports`` of the node."""
+        """Add ``count`` pods on the node that use ``ports``; remove them if it is negative."""
         self.version += 1
         for protocol, port, address in ports:
-            uses = self._uses.setdefault((protocol, port), _Uses())
-            users = uses.releasing if releasing else uses.staying
-            left = users.get((node, address), 0) + count
-            assert left >= 0, f"port {port}/{protocol} of node {node} is given back once too often"
+            users = self._users.setdefault((protocol, port), _Users())
+            counts = users.releasing if releasing else users.staying
+            left = counts.get((node, address), 0) + count
+            assert left >= 0, f"port {port}/{protocol} of node {node} is released more often than used"
             if left:
-                users[node, address] = left
+                counts[node, address] = left
             else:
-                del users[node, address]
-                if not uses.staying and not uses.releasing:
-                    del self._uses[protocol, port]
+                del counts[node, address]
+                if not users.staying and not users.releasing:
+                    del self._users[protocol, port]
 
-    def taken(self, ports: Collection[HostPort], size: int, capacity: Capacity) -> Mask:
-        """The nodes on which one of ``ports`` cannot be had."""
-        taken = np.zeros(size, np.bool_)
+    def conflicts(self, ports: Collection[HostPort], size: int, capacity: Capacity) -> Mask:
+        """Return the nodes on which one of ``ports`` is in use."""
+        conflicts = np.zeros(size, np.bool_)
         for protocol, port, wanted in ports:
-            uses = self._uses.get((protocol, port))
-            if uses is None:
+            users = self._users.get((protocol, port))
+            if users is None:
                 continue
-            users = (*uses.staying, *(uses.releasing if capacity is Capacity.IDLE else ()))
-            taken[[node for node, used in users if wanted == used or EVERY_ADDRESS in (wanted, used)]] = True
-        return taken
+            uses = (*users.staying, *(users.releasing if capacity is Capacity.IDLE else ()))
+            conflicts[[node for node, used in uses if wanted == used or ALL_ADDRESSES in (wanted, used)]] = (
+                True
+            )
+        return conflicts

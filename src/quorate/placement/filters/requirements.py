@@ -1,4 +1,4 @@
-"""What pods of one shape ask of nodes and of each other, room aside, in the form in which it is judged."""
+"""The requirements of a pod shape apart from resources, compiled for the filters."""
 
 from collections.abc import Hashable
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from quorate.api.core.scheduling import (
 )
 from quorate.placement.filters.image_locality import full_name
 from quorate.placement.filters.inter_pod.affinity_index import OwnTerm, PodSelectors
-from quorate.placement.filters.inter_pod.pod_affinity import WEIGHT_OF_REQUIRED
+from quorate.placement.filters.inter_pod.pod_affinity import HARD_AFFINITY_WEIGHT
 from quorate.placement.filters.inter_pod.pod_selectors import (
     AffinityTerm,
     PodLabelSet,
@@ -27,94 +27,106 @@ from quorate.placement.filters.inter_pod.pod_selectors import (
 from quorate.placement.filters.inter_pod.topology_counts import NodeInclusion
 from quorate.placement.filters.node_ports import HostPort, host_ports
 from quorate.placement.filters.taints import Tolerations
-from quorate.placement.filters.volumes.filters import VolumeRequirements
+from quorate.placement.filters.volumes.requirements import VolumeRequirements
 from quorate.placement.shapes import Shape
 
-_NO_NODES: Final = NodeAffinity()
-_NO_PODS: Final = PodAffinity()
+_NO_NODE_AFFINITY: Final = NodeAffinity()
+_NO_POD_AFFINITY: Final = PodAffinity()
 
 
 @dataclass(frozen=True, slots=True)
 class PodRequirements:
-    label_set: PodLabelSet
-    labels: frozenset[tuple[str, str]]  # that the node must have
-    affinity: NodeSelector | None
+    label_set: PodLabelSet  # of the pod itself
+    node_labels: frozenset[tuple[str, str]]  # the node selector
+    node_affinity: NodeSelector | None
     tolerations: Tolerations
-    ports: tuple[HostPort, ...]
+    host_ports: tuple[HostPort, ...]
     volumes: VolumeRequirements
     required_affinity: tuple[AffinityTerm, ...]
     required_anti_affinity: tuple[AffinityTerm, ...]
-    spread: tuple[SpreadConstraint, ...]
+    required_spread: tuple[SpreadConstraint, ...]
     preferred_node_affinity: tuple[PreferredSchedulingTerm, ...]
-    preferred_pod_affinity: tuple[WeightedAffinityTerm, ...]
+    preferred_pod_affinity: tuple[WeightedAffinityTerm, ...]  # anti-affinity has negative weights
     preferred_spread: tuple[SpreadConstraint, ...]
     images: tuple[str, ...]
-    own_terms: tuple[OwnTerm, ...]  # what it asks of others once it is placed
+    own_terms: tuple[OwnTerm, ...]  # the terms by which the pod affects other pods once it is placed
 
     @property
-    def of_node(self) -> Hashable:
-        """Equal for those who ask the same of a node's own facts."""
-        return self.labels, self.affinity, self.tolerations, self.volumes.failure
+    def node_filter_key(self) -> Hashable:
+        """The requirements that ``NodeConstraintIndex.filter_by_node`` reads.
+
+        Pods with equal ones share its result.
+        """
+        return self.node_labels, self.node_affinity, self.tolerations, self.volumes.failure
 
     def node_inclusion(
-        self, spread: SpreadConstraint, together: tuple[SpreadConstraint, ...]
+        self, constraint: SpreadConstraint, constraints: tuple[SpreadConstraint, ...]
     ) -> NodeInclusion:
-        """The nodes that ``spread`` counts, which is judged ``together`` with others."""
+        """Return the nodes that ``constraint`` counts.
+
+        They have the topology keys of all ``constraints`` of the pod.
+        """
         return NodeInclusion(
-            keys=frozenset(one.topology_key for one in together),
-            labels=self.labels if spread.honors_node_affinity else frozenset(),
-            affinity=self.affinity if spread.honors_node_affinity else None,
-            tolerations=self.tolerations if spread.honors_node_taints else None,
+            keys=frozenset(one.topology_key for one in constraints),
+            labels=self.node_labels if constraint.honors_node_affinity else frozenset(),
+            affinity=self.node_affinity if constraint.honors_node_affinity else None,
+            tolerations=self.tolerations if constraint.honors_node_taints else None,
         )
 
     def selectors(self) -> frozenset[PodSelectors]:
-        """The pods it is interested in."""
-        one_by_one = (
+        """Return the selectors of other pods whose counts affect this pod."""
+        single = (
             *(term.selector for term in self.required_anti_affinity),
-            *(wish.term.selector for wish in self.preferred_pod_affinity),
-            *(spread.selector for spread in (*self.spread, *self.preferred_spread)),
+            *(preferred.term.selector for preferred in self.preferred_pod_affinity),
+            *(constraint.selector for constraint in (*self.required_spread, *self.preferred_spread)),
         )
-        required_affinity = (
-            {tuple(term.selector for term in self.required_affinity)} if self.required_affinity else set()
-        )
-        return frozenset({*((selector,) for selector in one_by_one), *required_affinity})
+        # Pods count for required affinity only if all of its terms match.
+        joint = {tuple(term.selector for term in self.required_affinity)} if self.required_affinity else set()
+        return frozenset({*((selector,) for selector in single), *joint})
 
 
-def requirements_of(shape: Shape) -> PodRequirements:
+def pod_requirements(shape: Shape) -> PodRequirements:
     affinity = shape.affinity or Affinity()
-    nodes = affinity.node_affinity or _NO_NODES
-    towards, against = affinity.pod_affinity or _NO_PODS, affinity.pod_anti_affinity or _NO_PODS
+    node_affinity = affinity.node_affinity or _NO_NODE_AFFINITY
+    pod_affinity = affinity.pod_affinity or _NO_POD_AFFINITY
+    pod_anti_affinity = affinity.pod_anti_affinity or _NO_POD_AFFINITY
 
-    def read(term: PodAffinityTerm) -> AffinityTerm:
+    def compiled(term: PodAffinityTerm) -> AffinityTerm:
         return affinity_term(term, shape.namespace, shape.labels)
 
-    required_affinity = tuple(read(term) for term in towards.required)
-    required_anti_affinity = tuple(read(term) for term in against.required)
+    required_affinity = tuple(compiled(term) for term in pod_affinity.required)
+    required_anti_affinity = tuple(compiled(term) for term in pod_anti_affinity.required)
     preferred = (
-        *(WeightedAffinityTerm(read(wish.pod_affinity_term), wish.weight) for wish in towards.preferred),
-        *(WeightedAffinityTerm(read(wish.pod_affinity_term), -wish.weight) for wish in against.preferred),
+        *(
+            WeightedAffinityTerm(compiled(weighted.pod_affinity_term), weighted.weight)
+            for weighted in pod_affinity.preferred
+        ),
+        *(
+            WeightedAffinityTerm(compiled(weighted.pod_affinity_term), -weighted.weight)
+            for weighted in pod_anti_affinity.preferred
+        ),
     )
-    spreads = [
+    constraints = [
         (one.when_unsatisfiable, spread_constraint(one, shape.namespace, shape.labels))
         for one in shape.spread
     ]
     return PodRequirements(
         label_set=pod_label_set(shape.namespace, shape.labels),
-        labels=frozenset(shape.node_selector.items()),
-        affinity=nodes.required,
+        node_labels=frozenset(shape.node_selector.items()),
+        node_affinity=node_affinity.required,
         tolerations=shape.tolerations,
-        ports=host_ports(shape.host_ports),
+        host_ports=host_ports(shape.host_ports),
         volumes=shape.volumes,
         required_affinity=required_affinity,
         required_anti_affinity=required_anti_affinity,
-        spread=tuple(spread for when, spread in spreads if when == "DoNotSchedule"),
-        preferred_node_affinity=nodes.preferred,
+        required_spread=tuple(one for action, one in constraints if action == "DoNotSchedule"),
+        preferred_node_affinity=node_affinity.preferred,
         preferred_pod_affinity=preferred,
-        preferred_spread=tuple(spread for when, spread in spreads if when == "ScheduleAnyway"),
+        preferred_spread=tuple(one for action, one in constraints if action == "ScheduleAnyway"),
         images=tuple(full_name(image) for image in shape.images),
         own_terms=(
             *(OwnTerm(term, anti_affinity=1, weight=0) for term in required_anti_affinity),
-            *(OwnTerm(term, anti_affinity=0, weight=WEIGHT_OF_REQUIRED) for term in required_affinity),
-            *(OwnTerm(wish.term, anti_affinity=0, weight=wish.weight) for wish in preferred),
+            *(OwnTerm(term, anti_affinity=0, weight=HARD_AFFINITY_WEIGHT) for term in required_affinity),
+            *(OwnTerm(weighted.term, anti_affinity=0, weight=weighted.weight) for weighted in preferred),
         ),
     )

@@ -1,6 +1,6 @@
-"""Taints and tolerations, and the cordon, which is tolerated like a taint.
+"""Filter and score by taints and tolerations; a cordoned node counts as tainted.
 
-Source: the Kubernetes page "Taints and Tolerations" and kube-scheduler's filters TaintToleration and
+Source: the Kubernetes page "Taints and Tolerations" and kube-scheduler's plugins TaintToleration and
 NodeUnschedulable.  The operators ``Lt`` and ``Gt`` (KEP-5471) are alpha and off in 1.36; as there, they
 tolerate nothing.
 """
@@ -11,54 +11,57 @@ from typing import Final
 import numpy as np
 
 from quorate.api.core import Taint, Toleration
-from quorate.placement.filters.failures import UNSCHEDULABLE, NodeStatuses, untolerated
+from quorate.placement.filters.failures import UNSCHEDULABLE, NodeStatuses, untolerated_taint
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.vectors import Mask, Vector
 
-CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-FORBIDDING: Final = ("NoSchedule", "NoExecute")
-DISCOURAGING: Final = "PreferNoSchedule"
+UNSCHEDULABLE_TAINT: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+FILTERED_EFFECTS: Final = ("NoSchedule", "NoExecute")
+PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 
 Taints = tuple[Taint, ...]
 Tolerations = tuple[Toleration, ...]
 
 
 def filter_unschedulable(nodes: NodeColumns, tolerations: Tolerations, statuses: NodeStatuses) -> None:
-    if not tolerates(tolerations, CORDON):
-        statuses.reject(nodes.cordoned, UNSCHEDULABLE)
+    if not tolerates(tolerations, UNSCHEDULABLE_TAINT):
+        statuses.reject(nodes.unschedulable, UNSCHEDULABLE)
 
 
 def filter_taints(nodes: NodeColumns, tolerations: Tolerations, statuses: NodeStatuses) -> None:
-    """Name for each node the first of its taints that forbids the pod and is not tolerated."""
-    against = [untolerated_taint(taints, tolerations) for taints in nodes.taints.values]
-    for taint in dict.fromkeys(taint for taint in against if taint is not None):
+    """Reject nodes with untolerated taints; the reason names the first one of each node."""
+    untolerated = [first_untolerated(taints, tolerations) for taints in nodes.taints.values]
+    for taint in dict.fromkeys(taint for taint in untolerated if taint is not None):
         tainted = [
-            taints for taints, first in zip(nodes.taints.values, against, strict=True) if first == taint
+            taints for taints, first in zip(nodes.taints.values, untolerated, strict=True) if first == taint
         ]
-        statuses.reject(nodes.taints.among(tainted), untolerated(taint.key, taint.value))
+        statuses.reject(nodes.taints.in_values(tainted), untolerated_taint(taint.key, taint.value))
 
 
-def untolerated_taint(taints: Taints, tolerations: Tolerations) -> Taint | None:
-    """The first of ``taints`` that keeps the pod away."""
+def first_untolerated(taints: Taints, tolerations: Tolerations) -> Taint | None:
+    """Return the first of ``taints`` that rejects the pod."""
     for taint in taints:
-        if taint.effect in FORBIDDING and not tolerates(tolerations, taint):
+        if taint.effect in FILTERED_EFFECTS and not tolerates(tolerations, taint):
             return taint
     return None
 
 
-def tolerable(nodes: NodeColumns, tolerations: Tolerations) -> Mask:
-    """The nodes none of whose taints keeps the pod away."""
-    return nodes.taints.those(lambda taints: untolerated_taint(taints, tolerations) is None)
+def nodes_with_tolerated_taints(nodes: NodeColumns, tolerations: Tolerations) -> Mask:
+    """Return the nodes without a taint that rejects the pod."""
+    return nodes.taints.where(lambda taints: first_untolerated(taints, tolerations) is None)
 
 
-def discouraging_taints(nodes: NodeColumns, tolerations: Tolerations) -> Vector | None:
-    """For each node, how many of its taints would rather not have the pod; None if there are none."""
-    counts = [_discouraging(taints, tolerations) for taints in nodes.taints.values]
-    return nodes.taints.spread(np.array(counts, np.int64)) if any(counts) else None
+def prefer_no_schedule_counts(nodes: NodeColumns, tolerations: Tolerations) -> Vector | None:
+    """Return the number of untolerated ``PreferNoSchedule`` taints per node.
+
+    None if no node has one.
+    """
+    counts = [_prefer_no_schedule_count(taints, tolerations) for taints in nodes.taints.values]
+    return nodes.taints.by_node(np.array(counts, np.int64)) if any(counts) else None
 
 
-def _discouraging(taints: Taints, tolerations: Tolerations) -> int:
-    return sum(taint.effect == DISCOURAGING and not tolerates(tolerations, taint) for taint in taints)
+def _prefer_no_schedule_count(taints: Taints, tolerations: Tolerations) -> int:
+    return sum(taint.effect == PREFER_NO_SCHEDULE and not tolerates(tolerations, taint) for taint in taints)
 
 
 def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:

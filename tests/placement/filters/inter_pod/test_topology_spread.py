@@ -9,7 +9,7 @@ from quorate.api.scheduler_configuration.plugins import NodeOrderArguments
 from quorate.placement.cluster import AllocationState
 from quorate.placement.filters.failures import Remedy
 from quorate.placement.framework import InvalidationScope, RawScores
-from quorate.placement.scoring import SCORE_UNIT, normalized_score
+from quorate.placement.scoring import SCORE_UNIT, normalized_scores
 from tests.placement.filters.world import World, node, pod
 
 NODES = ("a zone=1", "b zone=1", "c zone=2", "d zone=3")
@@ -154,7 +154,7 @@ def crowd(world: World, *constraints: dict[str, Any], among: str = "a b c d") ->
     assert spread_scorer is not None
     mask = np.zeros(world.cluster.size, np.bool_)
     mask[[world.index(name) for name in among.split()]] = True
-    measure = spread_scorer.measure(mask)
+    measure = spread_scorer.score(mask)
     return {name: int(measure[world.index(name)]) for name in sorted(world.cluster.names())}
 
 
@@ -232,7 +232,7 @@ def points(pods: str, constraints: str, *, nodes: str, among: str) -> str:
     mask = np.zeros(world.cluster.size, np.bool_)
     mask[[world.index(name) for name in among.split()]] = True
     order = NodeOrderArguments(pod_topology_spread=1)
-    non_zero_request = normalized_score(order, RawScores(spread=raw_scores.spread), mask) // SCORE_UNIT
+    non_zero_request = normalized_scores(order, RawScores(spread=raw_scores.spread), mask) // SCORE_UNIT
     return " ".join(f"{name}={non_zero_request[world.index(name)]}" for name in among.split())
 
 

@@ -5,7 +5,15 @@ from typing import Any
 import pytest
 
 from quorate.placement.filters.volumes.binding import DynamicProvisioning, StaticBinding, volume_bindings
-from tests.placement.filters.volumes.test_filters import LOCAL, claim, class_, in_zone, using, volume, world
+from tests.placement.filters.volumes.test_requirements import (
+    LOCAL,
+    claim,
+    class_,
+    in_zone,
+    using,
+    volume,
+    world,
+)
 from tests.placement.filters.world import World, node
 
 FREE = {"phase": "Available", "storageClassName": "slow"}

@@ -1,8 +1,8 @@
-"""Pods near to and apart from others: required affinity and anti-affinity, and the preferences of both kinds.
+"""Filter and score by pod affinity and anti-affinity, required and preferred.
 
-Both sides are asked: what the pod demands of pods that are placed, and what these demand of it.
+Both directions count: the terms of the pod, and the terms of placed pods that match it.
 
-Source: the Kubernetes page "Assigning Pods to Nodes" and kube-scheduler's InterPodAffinity.
+Source: the Kubernetes page "Assigning Pods to Nodes" and kube-scheduler's plugin InterPodAffinity.
 """
 
 from collections.abc import Iterable
@@ -19,87 +19,85 @@ from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.framework import Capacity
 from quorate.placement.vectors import Vector
 
-# How much a pod that requires others near is glad of one, where they had the choice.
-WEIGHT_OF_REQUIRED: Final = 1
+# The score that a required affinity term of a placed pod adds for a pod that it matches.
+HARD_AFFINITY_WEIGHT: Final = 1
 
 
 def filter_affinity(
     nodes: NodeColumns,
-    affinity_index: AffinityIndex,
-    required_affinity: tuple[AffinityTerm, ...],
+    index: AffinityIndex,
+    terms: tuple[AffinityTerm, ...],
     label_set: PodLabelSet,
     capacity: Capacity,
     statuses: NodeStatuses,
 ) -> None:
-    """Where a domain lacks pods that all terms pick, unless the pod is the first of those."""
-    if not required_affinity:
+    """Reject nodes without a pod in their domains that all ``terms`` match.
+
+    The first pod of a group that matches its own terms passes.
+    """
+    if not terms:
         return
-    placed = ~nodes.vacant
-    for term in required_affinity:
-        placed &= nodes.label(term.topology_key).present()
-    if not is_first(affinity_index, required_affinity, label_set, capacity):
-        for domain in _domains(affinity_index, required_affinity, capacity):
-            placed &= domain.at_nodes() > 0
-    statuses.reject(~placed, failures.AFFINITY)
+    passing = ~nodes.vacant
+    for term in terms:
+        passing &= nodes.label(term.topology_key).present()
+    if not is_first_of_group(index, terms, label_set, capacity):
+        for domains in _domains(index, terms, capacity):
+            passing &= domains.at_nodes() > 0
+    statuses.reject(~passing, failures.AFFINITY)
 
 
-def is_first(
-    affinity_index: AffinityIndex,
-    required_affinity: tuple[AffinityTerm, ...],
-    label_set: PodLabelSet,
-    capacity: Capacity,
+def is_first_of_group(
+    index: AffinityIndex, terms: tuple[AffinityTerm, ...], label_set: PodLabelSet, capacity: Capacity
 ) -> bool:
-    """Whether there is no pod in any domain that all terms pick, and they pick the pod itself."""
-    selectors = tuple(term.selector for term in required_affinity)
-    return affinity_index.matches(selectors, label_set) and not any(
-        domain.total() for domain in _domains(affinity_index, required_affinity, capacity)
+    """Return True if no placed pod matches all ``terms`` in any domain, and the pod itself does."""
+    selectors = tuple(term.selector for term in terms)
+    return index.matches(selectors, label_set) and not any(
+        domains.total() for domains in _domains(index, terms, capacity)
     )
 
 
-def _domains(
-    affinity_index: AffinityIndex, required_affinity: tuple[AffinityTerm, ...], capacity: Capacity
-) -> list[DomainCounts]:
-    wanted = affinity_index.count_matching(tuple(term.selector for term in required_affinity), capacity)
-    return [wanted.by(key) for key in dict.fromkeys(term.topology_key for term in required_affinity)]
+def _domains(index: AffinityIndex, terms: tuple[AffinityTerm, ...], capacity: Capacity) -> list[DomainCounts]:
+    counts = index.count_matching(tuple(term.selector for term in terms), capacity)
+    return [counts.by_domain(key) for key in dict.fromkeys(term.topology_key for term in terms)]
 
 
 def filter_anti_affinity(
-    affinity_index: AffinityIndex,
-    required_anti_affinity: tuple[AffinityTerm, ...],
-    capacity: Capacity,
-    statuses: NodeStatuses,
+    index: AffinityIndex, terms: tuple[AffinityTerm, ...], capacity: Capacity, statuses: NodeStatuses
 ) -> None:
-    """Where a domain has pods that the pod must keep apart from."""
-    for term in required_anti_affinity:
-        unwanted = affinity_index.count_matching((term.selector,), capacity).by(term.topology_key)
-        statuses.reject(unwanted.at_nodes() > 0, failures.ANTI_AFFINITY)
+    """Reject nodes with a pod in the domain that an anti-affinity term matches."""
+    for term in terms:
+        domains = index.count_matching((term.selector,), capacity).by_domain(term.topology_key)
+        statuses.reject(domains.at_nodes() > 0, failures.ANTI_AFFINITY)
 
 
 def filter_existing_anti_affinity(
-    affinity_index: AffinityIndex, label_set: PodLabelSet, capacity: Capacity, statuses: NodeStatuses
+    index: AffinityIndex, label_set: PodLabelSet, capacity: Capacity, statuses: NodeStatuses
 ) -> None:
-    """Where a domain has pods that must keep apart from the pod."""
-    for placed_term in affinity_index.placed_terms_matching(label_set):
-        anti_affinity = placed_term.anti_affinity.at(capacity)
-        if anti_affinity.by_node:
-            forbidden = anti_affinity.by(placed_term.term.topology_key).at_nodes() > 0
-            statuses.reject(forbidden, failures.ANTI_AFFINITY_OF_OTHERS)
+    """Reject nodes in whose domain a placed pod has an anti-affinity term that matches the pod."""
+    for placed_term in index.placed_terms_matching(label_set):
+        counts = placed_term.anti_affinity.at(capacity)
+        if counts.by_node:
+            domains = counts.by_domain(placed_term.term.topology_key)
+            statuses.reject(domains.at_nodes() > 0, failures.EXISTING_ANTI_AFFINITY)
 
 
-def attraction(
+def affinity_weights(
     nodes: NodeColumns,
-    affinity_index: AffinityIndex,
+    index: AffinityIndex,
     preferred: Iterable[WeightedAffinityTerm],
     label_set: PodLabelSet,
     capacity: Capacity,
 ) -> Vector:
-    """For each node the weights of what the pod prefers there, and of what pods there prefer, summed."""
-    weight = np.zeros(nodes.size, np.int64)
-    for wish in preferred:
-        found = affinity_index.count_matching((wish.term.selector,), capacity).by(wish.term.topology_key)
-        weight += wish.weight * found.at_nodes()
-    for placed_term in affinity_index.placed_terms_matching(label_set):
-        placed_weight = placed_term.preferred.at(capacity)
-        if placed_weight.by_node:
-            weight += placed_weight.by(placed_term.term.topology_key).at_nodes()
-    return weight
+    """Return for each node the sum of the weights of matching terms.
+
+    These are the pod's own terms, and those of placed pods that match it.
+    """
+    weights = np.zeros(nodes.size, np.int64)
+    for weighted in preferred:
+        counts = index.count_matching((weighted.term.selector,), capacity)
+        weights += weighted.weight * counts.by_domain(weighted.term.topology_key).at_nodes()
+    for placed_term in index.placed_terms_matching(label_set):
+        sums = placed_term.weight.at(capacity)
+        if sums.by_node:
+            weights += sums.by_domain(placed_term.term.topology_key).at_nodes()
+    return weights

@@ -1,8 +1,8 @@
-"""Which pods a term is about: the form in which selectors of pods are compared, kept and matched.
+"""Pod selectors, affinity terms and topology spread constraints as values.
 
-Pod affinity, anti-affinity and topology spread all ask how many of *those* pods are in *that* domain.  A
-``PodSelector`` says which pods, a ``AffinityTerm`` adds the topology key.
-They are values: the terms of ten thousand equal pods are one.
+Pod affinity, anti-affinity and topology spread all count the pods that a selector matches in each topology
+domain.  A ``PodSelector`` selects the pods; an ``AffinityTerm`` adds the topology key.  They are values:
+ten thousand equal pods have equal terms.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,10 +12,9 @@ from quorate.api.core.scheduling import PodAffinityTerm, TopologySpreadConstrain
 from quorate.api.meta import LabelSelector, SelectorRequirement, matches_requirement
 
 Labels = Mapping[str, str]
-PodLabelSet = tuple[
-    str, frozenset[tuple[str, str]]
-]  # namespace and labels: all that a term can tell pods apart by
-Requirements = tuple[SelectorRequirement, ...]  # all must hold; without any, all is picked
+# The namespace and labels of a pod: all that a selector reads of it.
+PodLabelSet = tuple[str, frozenset[tuple[str, str]]]
+Requirements = tuple[SelectorRequirement, ...]  # all must match; empty matches everything
 
 
 def pod_label_set(namespace: str, labels: Labels) -> PodLabelSet:
@@ -24,45 +23,33 @@ def pod_label_set(namespace: str, labels: Labels) -> PodLabelSet:
 
 @dataclass(frozen=True, slots=True)
 class PodSelector:
-    """Pods by namespace and labels."""
+    """Selects pods by namespace and labels."""
 
     namespaces: frozenset[str]
-    spaces: Requirements | None  # further namespaces, by their labels; None: no further ones
-    labels: Requirements | None  # None picks no pod at all
+    namespace_labels: Requirements | None  # selects further namespaces; None selects none
+    pod_labels: Requirements | None  # None matches no pod
 
     @property
-    def anchor(self) -> tuple[str, str] | None:
-        """A label that every pod it picks has, if one can be told from its requirements."""
-        for one in self.labels or ():
-            if one.operator == "In" and len(one.values) == 1:
-                return one.key, one.values[0]
+    def required_label(self) -> tuple[str, str] | None:
+        """A label that every matching pod has, if a requirement says so."""
+        for requirement in self.pod_labels or ():
+            if requirement.operator == "In" and len(requirement.values) == 1:
+                return requirement.key, requirement.values[0]
         return None
 
     def matches(self, namespace: str, labels: Labels, namespace_labels: Labels) -> bool:
-        return self.selects_namespace(namespace, namespace_labels) and meets(self.labels, labels)
+        """Return True if it matches a pod with ``labels`` in ``namespace``.
 
-    def selects_namespace(self, namespace: str, namespace_labels: Labels) -> bool:
-        return namespace in self.namespaces or meets(self.spaces, namespace_labels)
-
-
-def meets(requirements: Requirements | None, labels: Labels) -> bool:
-    return requirements is not None and all(matches_requirement(one, labels) for one in requirements)
-
-
-def requirements_of(selector: LabelSelector | None) -> Requirements | None:
-    """The selector's requirements in an order of their own, so that equal selectors are equal values."""
-    if selector is None:
-        return None
-    pairs = (
-        SelectorRequirement(key=key, operator="In", values=(value,))
-        for key, value in selector.match_labels.items()
-    )
-    return _ordered({*pairs, *selector.match_expressions})
+        ``namespace_labels`` are the labels of that namespace.
+        """
+        return (namespace in self.namespaces or _match(self.namespace_labels, namespace_labels)) and _match(
+            self.pod_labels, labels
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """Pods, and the node label whose values are the domains in which they are looked for."""
+    """Pods, and the node label whose values are the topology domains in which they are counted."""
 
     selector: PodSelector
     topology_key: str
@@ -70,7 +57,10 @@ class AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class WeightedAffinityTerm:
-    """A preference for the domains of the picked pods, or against them if the weight is negative."""
+    """A preferred term, with the score of each matching pod in the domain.
+
+    The weight is negative for anti-affinity.
+    """
 
     term: AffinityTerm
     weight: int
@@ -84,54 +74,76 @@ class SpreadConstraint:
     topology_key: str
     max_skew: int
     min_domains: int
-    honors_node_affinity: bool  # only nodes that the pod's selector and affinity allow count as domains
-    honors_node_taints: bool  # only nodes whose taints the pod tolerates do
+    honors_node_affinity: bool  # count only nodes that the pod's node selector and affinity allow
+    honors_node_taints: bool  # count only nodes whose taints the pod tolerates
 
 
 def affinity_term(term: PodAffinityTerm, namespace: str, labels: Labels) -> AffinityTerm:
-    """The affinity term of a pod that is in ``namespace`` and has ``labels``."""
-    own = not term.namespaces and term.namespace_selector is None
-    wanted = requirements_of(term.label_selector)
-    wanted = _with_keys(wanted, "In", term.match_label_keys, labels)
-    wanted = _with_keys(wanted, "NotIn", term.mismatch_label_keys, labels)
+    """Compile the affinity term of a pod that is in ``namespace`` and has ``labels``."""
+    own_namespace = not term.namespaces and term.namespace_selector is None
+    pod_labels = _requirements(term.label_selector)
+    pod_labels = _with_label_keys(pod_labels, "In", term.match_label_keys, labels)
+    pod_labels = _with_label_keys(pod_labels, "NotIn", term.mismatch_label_keys, labels)
     selector = PodSelector(
-        namespaces=frozenset({namespace} if own else term.namespaces),
-        spaces=requirements_of(term.namespace_selector),
-        labels=wanted,
+        namespaces=frozenset({namespace} if own_namespace else term.namespaces),
+        namespace_labels=_requirements(term.namespace_selector),
+        pod_labels=pod_labels,
     )
     return AffinityTerm(selector, term.topology_key)
 
 
-def spread_constraint(spread: TopologySpreadConstraint, namespace: str, labels: Labels) -> SpreadConstraint:
-    wanted = _with_keys(requirements_of(spread.label_selector), "In", spread.match_label_keys, labels)
+def spread_constraint(
+    constraint: TopologySpreadConstraint, namespace: str, labels: Labels
+) -> SpreadConstraint:
+    """Compile the topology spread constraint of a pod with these labels."""
+    pod_labels = _requirements(constraint.label_selector)
+    pod_labels = _with_label_keys(pod_labels, "In", constraint.match_label_keys, labels)
     return SpreadConstraint(
-        selector=PodSelector(namespaces=frozenset({namespace}), spaces=None, labels=wanted),
-        topology_key=spread.topology_key,
-        max_skew=spread.max_skew,
-        min_domains=1 if spread.min_domains is None else spread.min_domains,
-        honors_node_affinity=spread.node_affinity_policy == "Honor",
-        honors_node_taints=spread.node_taints_policy == "Honor",
+        selector=PodSelector(namespaces=frozenset({namespace}), namespace_labels=None, pod_labels=pod_labels),
+        topology_key=constraint.topology_key,
+        max_skew=constraint.max_skew,
+        min_domains=1 if constraint.min_domains is None else constraint.min_domains,
+        honors_node_affinity=constraint.node_affinity_policy == "Honor",
+        honors_node_taints=constraint.node_taints_policy == "Honor",
     )
 
 
-def _with_keys(
-    wanted: Requirements | None, operator: str, keys: Iterable[str], labels: Labels
-) -> Requirements | None:
-    """``wanted``, and for those of ``keys`` that the pod has, its own value or any other.
+def _match(requirements: Requirements | None, labels: Labels) -> bool:
+    return requirements is not None and all(matches_requirement(one, labels) for one in requirements)
 
-    A server from 1.34 on has written that into the selector when the pod was made, from the labels of that
-    time; what it wrote stands.
+
+def _requirements(selector: LabelSelector | None) -> Requirements | None:
+    """Return the requirements of the selector, sorted.
+
+    Equivalent selectors have equal requirements.
     """
-    if wanted is None:
+    if selector is None:
         return None
-    said = {(one.key, one.operator) for one in wanted}
-    more = {
+    pairs = (
+        SelectorRequirement(key=key, operator="In", values=(value,))
+        for key, value in selector.match_labels.items()
+    )
+    return _sorted({*pairs, *selector.match_expressions})
+
+
+def _with_label_keys(
+    requirements: Requirements | None, operator: str, keys: Iterable[str], labels: Labels
+) -> Requirements | None:
+    """Add a requirement for each of ``keys`` (``matchLabelKeys``) among the pod's labels.
+
+    API servers from 1.34 on add these requirements to the selector when the pod is created, from the labels
+    of that time.  A requirement with the same key and operator is therefore kept as it is.
+    """
+    if requirements is None:
+        return None
+    present = {(one.key, one.operator) for one in requirements}
+    added = {
         SelectorRequirement(key=key, operator=operator, values=(labels[key],))
         for key in keys
-        if key in labels and (key, operator) not in said
+        if key in labels and (key, operator) not in present
     }
-    return _ordered({*wanted, *more})
+    return _sorted({*requirements, *added})
 
 
-def _ordered(wanted: Iterable[SelectorRequirement]) -> Requirements:
-    return tuple(sorted(wanted, key=lambda one: (one.key, one.operator, one.values)))
+def _sorted(requirements: Iterable[SelectorRequirement]) -> Requirements:
+    return tuple(sorted(requirements, key=lambda one: (one.key, one.operator, one.values)))

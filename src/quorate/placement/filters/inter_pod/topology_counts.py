@@ -1,4 +1,4 @@
-"""How many pods, or how much weight, there is on each node and in each domain."""
+"""Counts of pods, or sums of weights, by node and by topology domain."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,93 +6,92 @@ from typing import Final
 import numpy as np
 
 from quorate.api.core import NodeSelector
-from quorate.placement.filters.node_affinity import selected
+from quorate.placement.filters.node_affinity import matching_nodes
 from quorate.placement.filters.node_columns import NodeColumns
-from quorate.placement.filters.taints import Tolerations, tolerable
+from quorate.placement.filters.taints import Tolerations, nodes_with_tolerated_taints
 from quorate.placement.framework import Capacity
 from quorate.placement.vectors import Mask, Vector
+
+_STALE: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
 class NodeInclusion:
-    """Nodes that take part in counting: those with all ``keys`` that pass the demands given."""
+    """The nodes to count: those with all label ``keys`` that match the other criteria."""
 
     keys: frozenset[str] = frozenset()
     labels: frozenset[tuple[str, str]] = frozenset()
     affinity: NodeSelector | None = None
-    tolerations: Tolerations | None = None  # None: taints do not matter
+    tolerations: Tolerations | None = None  # None ignores taints
 
-    def nodes(self, nodes: NodeColumns) -> Mask:
-        included = selected(nodes, self.labels, self.affinity)
+    def mask(self, nodes: NodeColumns) -> Mask:
+        included = matching_nodes(nodes, self.labels, self.affinity)
         for key in self.keys:
             included &= nodes.label(key).present()
         if self.tolerations is not None:
-            included &= tolerable(nodes, self.tolerations)
+            included &= nodes_with_tolerated_taints(nodes, self.tolerations)
         return included
 
 
 ALL_NODES: Final = NodeInclusion()
 
 
-STALE: Final = -1
-
-
 class DomainCounts:
-    """A headcount summed by the values of one node label.
+    """A topology count summed by topology domain, the value of one node label.
 
-    Only nodes that are included take part; the others neither add to a domain nor make one exist.  The sum
-    follows each change of the headcount.  When a fact of a node has changed it is made anew at the next
-    question, as nodes may have moved to other domains.
+    Only included nodes take part: others neither add to a domain nor make it exist.  The sums follow each
+    change of the count.  After a change of a node property they are computed again at the next query, as
+    nodes may have moved to other domains.
     """
 
     __slots__ = (
         "_by_node",
         "_counts",
+        "_exists",
         "_generation",
         "_inclusion",
         "_mask",
         "_nodes",
-        "_open",
         "topology_key",
     )
 
     def __init__(
-        self, nodes: NodeColumns, topology_key: str, node_inclusion: NodeInclusion, by_node: dict[int, int]
+        self, nodes: NodeColumns, topology_key: str, inclusion: NodeInclusion, by_node: dict[int, int]
     ) -> None:
         self.topology_key = topology_key
-        self._nodes, self._inclusion, self._by_node = nodes, node_inclusion, by_node
-        self._generation = STALE
+        self._nodes, self._inclusion, self._by_node = nodes, inclusion, by_node
+        self._generation = _STALE
         self._counts: Vector = np.zeros(0, np.int64)  # by number of the label's value
         self._mask: Mask = np.zeros(0, np.bool_)  # the nodes that take part
-        self._open: Mask = np.zeros(0, np.bool_)  # the values that a node taking part has
+        self._exists: Mask = np.zeros(0, np.bool_)  # by number: whether a node that takes part has the value
 
     def add(self, node: int, amount: int) -> None:
         if self._generation == self._nodes.generation and self._mask[node]:
             self._counts[self._nodes.label(self.topology_key).codes[node]] += amount
 
     def at_nodes(self) -> Vector:
-        """For each node the count of its domain; 0 for nodes outside all domains."""
+        """Return for each node the count of its domain; 0 for nodes outside all domains."""
         self._refresh()
-        return self._nodes.label(self.topology_key).spread(self._counts)
+        return self._nodes.label(self.topology_key).by_node(self._counts)
 
     def total(self) -> int:
         self._refresh()
         return int(self._counts.sum())
 
-    def least(self, min_domains: int) -> int:
-        """The smallest count of a domain: 0 if there are fewer than ``min_domains``."""
+    def minimum(self, min_domains: int) -> int:
+        """Return the smallest count of a domain; 0 if there are fewer than ``min_domains``."""
         self._refresh()
-        counts = self._counts[self._open]
+        counts = self._counts[self._exists]
         return int(counts.min()) if len(counts) >= max(min_domains, 1) else 0
 
     def _refresh(self) -> None:
         if self._generation == self._nodes.generation:
             return
         column = self._nodes.label(self.topology_key)
-        self._mask = column.present() & self._inclusion.nodes(self._nodes)
+        self._mask = column.present() & self._inclusion.mask(self._nodes)
         self._counts = np.zeros(len(column.values), np.int64)
-        self._open = np.zeros(len(column.values), np.bool_)
-        self._open[column.codes[self._mask]] = True
+        self._exists = np.zeros(len(column.values), np.bool_)
+        self._exists[column.codes[self._mask]] = True
         for node, amount in self._by_node.items():
             if self._mask[node]:
                 self._counts[column.codes[node]] += amount
@@ -100,15 +99,15 @@ class DomainCounts:
 
 
 class TopologyCount:
-    """An amount for each node that has one, and its sums by domain."""
+    """An amount per node, and its sums by topology domain."""
 
     __slots__ = ("_domains", "_nodes", "by_node", "version")
 
     def __init__(self, nodes: NodeColumns) -> None:
         self._nodes = nodes
-        self.version = 0  # moves with every change
-        self.by_node: dict[int, int] = {}  # never 0
-        self._domains: dict[tuple[str, NodeInclusion], DomainCounts] = {}  # those asked for
+        self.version = 0  # incremented with every change
+        self.by_node: dict[int, int] = {}  # without zeros
+        self._domains: dict[tuple[str, NodeInclusion], DomainCounts] = {}  # those that were queried
 
     def add(self, node: int, amount: int) -> None:
         self.version += 1
@@ -120,14 +119,12 @@ class TopologyCount:
         for domains in self._domains.values():
             domains.add(node, amount)
 
-    def by(self, topology_key: str, node_inclusion: NodeInclusion = ALL_NODES) -> DomainCounts:
-        """The sums by ``topology_key``, kept up to date from now on."""
-        key = topology_key, node_inclusion
+    def by_domain(self, topology_key: str, inclusion: NodeInclusion = ALL_NODES) -> DomainCounts:
+        """Return the sums by ``topology_key``, which are updated from now on."""
+        key = topology_key, inclusion
         domains = self._domains.get(key)
         if domains is None:
-            domains = self._domains[key] = DomainCounts(
-                self._nodes, topology_key, node_inclusion, self.by_node
-            )
+            domains = self._domains[key] = DomainCounts(self._nodes, topology_key, inclusion, self.by_node)
         return domains
 
     def at_nodes(self) -> Vector:
@@ -137,18 +134,21 @@ class TopologyCount:
 
 
 class TopologyCounts:
-    """An amount now, with the pods that are being released, and later, when they are gone."""
+    """A topology count at idle capacity and one at future idle capacity.
 
-    __slots__ = ("later", "now")
+    The first one includes releasing pods.
+    """
+
+    __slots__ = ("future_idle", "idle")
 
     def __init__(self, nodes: NodeColumns) -> None:
-        self.now = TopologyCount(nodes)
-        self.later = TopologyCount(nodes)
+        self.idle = TopologyCount(nodes)
+        self.future_idle = TopologyCount(nodes)
 
     def add(self, node: int, amount: int, releasing: bool) -> None:
-        self.now.add(node, amount)
+        self.idle.add(node, amount)
         if not releasing:
-            self.later.add(node, amount)
+            self.future_idle.add(node, amount)
 
     def at(self, capacity: Capacity) -> TopologyCount:
-        return self.now if capacity is Capacity.IDLE else self.later
+        return self.idle if capacity is Capacity.IDLE else self.future_idle

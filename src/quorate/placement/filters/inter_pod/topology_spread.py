@@ -1,8 +1,9 @@
-"""Topology spread: pods that a selector picks shall be about equally many in each domain.
+"""Filter and score by topology spread constraints.
 
-Source: the Kubernetes page "Pod Topology Spread Constraints" and kube-scheduler's PodTopologySpread.  Pods
-about to end do not count.  Constraints that a cluster's administrator sets for all pods of a service are
-knowingly missing: a batch pod belongs to none.
+They bound the skew, the difference of matching pods between topology domains.  Source: the Kubernetes page
+"Pod Topology Spread Constraints" and kube-scheduler's plugin PodTopologySpread. Terminating pods do not
+count.  Cluster-level default constraints are knowingly missing: they apply to the pods of a service, and a
+batch pod belongs to none.
 """
 
 import math
@@ -24,77 +25,86 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 
 def filter_topology_spread(
     nodes: NodeColumns,
-    affinity_index: AffinityIndex,
+    index: AffinityIndex,
     requirements: PodRequirements,
     statuses: NodeStatuses,
 ) -> None:
-    """Where the pod would make its domain exceed the emptiest one by more than a constraint allows."""
-    for spread in requirements.spread:
-        statuses.reject(~nodes.label(spread.topology_key).present(), failures.SPREAD_LABEL)
-        domains = affinity_index.count_matching((spread.selector,), Capacity.FUTURE_IDLE).by(
-            spread.topology_key, requirements.node_inclusion(spread, requirements.spread)
+    """Reject nodes on which the pod would make the skew of a constraint too large.
+
+    The skew is the number of matching pods in the domain, less the minimum of all domains.
+    """
+    constraints = requirements.required_spread
+    for constraint in constraints:
+        has_key = nodes.label(constraint.topology_key).present()
+        statuses.reject(~has_key, failures.TOPOLOGY_SPREAD_LABEL)
+        domains = index.count_matching((constraint.selector,), Capacity.FUTURE_IDLE).by_domain(
+            constraint.topology_key, requirements.node_inclusion(constraint, constraints)
         )
-        own = 1 if affinity_index.matches((spread.selector,), requirements.label_set) else 0
-        highest = spread.max_skew + domains.least(spread.min_domains) - own
-        statuses.reject(domains.at_nodes() > highest, failures.SPREAD)
+        own = 1 if index.matches((constraint.selector,), requirements.label_set) else 0
+        limit = constraint.max_skew + domains.minimum(constraint.min_domains) - own
+        statuses.reject(domains.at_nodes() > limit, failures.TOPOLOGY_SPREAD)
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """One constraint: for each node the pods in its domain, and which domain that is."""
+class _ConstraintCounts:
+    """One preferred constraint: the matching pods in the domain of each node, and the domain."""
 
     counts: Vector
-    codes: Codes | None  # None: each node is a domain
+    codes: Codes | None  # None if each node is a domain
     max_skew: int
 
     def domains(self, nodes: Mask) -> int:
-        """How many domains ``nodes`` are in."""
+        """Return the number of domains that ``nodes`` are in."""
         return int(np.count_nonzero(nodes)) if self.codes is None else len(np.unique(self.codes[nodes]))
 
-    def at(self, indexes: Vector) -> "_Part":
+    def at(self, indexes: Vector) -> "_ConstraintCounts":
         codes = None if self.codes is None else self.codes[indexes]
-        return _Part(self.counts[indexes], codes, self.max_skew)
+        return _ConstraintCounts(self.counts[indexes], codes, self.max_skew)
 
 
 @dataclass(frozen=True, slots=True)
-class SpreadScorer:
-    """How crowded each node's domains are, by constraints that are only preferred."""
+class TopologySpreadScorer:
+    """Raw scores by the constraints of a pod that are only preferred."""
 
-    placed: Mask  # the nodes that are in a domain of each constraint
-    parts: tuple[_Part, ...]
+    has_keys: Mask  # the nodes that have the topology keys of all constraints
+    constraints: tuple[_ConstraintCounts, ...]
 
-    def at(self, indexes: Vector) -> "SpreadScorer":
-        return SpreadScorer(self.placed[indexes], tuple(part.at(indexes) for part in self.parts))
+    def at(self, indexes: Vector) -> "TopologySpreadScorer":
+        return TopologySpreadScorer(
+            self.has_keys[indexes], tuple(constraint.at(indexes) for constraint in self.constraints)
+        )
 
-    def measure(self, among: Mask) -> Vector:
-        """The fewer, the better; -1 for nodes outside of a constraint's domains.
+    def score(self, among: Mask) -> Vector:
+        """Return raw scores: lower is better, -1 for nodes that lack a topology key.
 
-        A pod counts the more, the more domains the nodes ``among`` are in, lest a constraint over many
-        domains be drowned by one over few.
+        The weight of a pod grows with the number of domains that the nodes ``among`` are in, so that a
+        constraint over many domains is not dominated by one over few.
         """
-        compared = among & self.placed
-        crowd = np.full(len(among), 0.5)  # to round halves up
-        for part in self.parts:
-            crowd += part.counts * math.log(part.domains(compared) + 2) + (part.max_skew - 1)
-        return np.where(self.placed, np.floor(crowd).astype(np.int64), -1)
+        scored = among & self.has_keys
+        scores = np.full(len(among), 0.5)  # to round halves up
+        for constraint in self.constraints:
+            weight = math.log(constraint.domains(scored) + 2)
+            scores += constraint.counts * weight + (constraint.max_skew - 1)
+        return np.where(self.has_keys, np.floor(scores).astype(np.int64), -1)
 
 
 def spread_scorer(
-    nodes: NodeColumns, affinity_index: AffinityIndex, requirements: PodRequirements
-) -> SpreadScorer | None:
-    """How crowded nodes are by the constraints that ``requirements`` prefer to hold; None without any."""
-    spreads = requirements.preferred_spread
-    if not spreads:
+    nodes: NodeColumns, index: AffinityIndex, requirements: PodRequirements
+) -> TopologySpreadScorer | None:
+    """Return a scorer for the preferred constraints; None if there are none."""
+    constraints = requirements.preferred_spread
+    if not constraints:
         return None
-    placed = ~nodes.vacant
-    parts = []
-    for spread in spreads:
-        column = nodes.label(spread.topology_key)
-        counted = affinity_index.count_matching((spread.selector,), Capacity.FUTURE_IDLE)
-        placed &= column.present()
-        if spread.topology_key == HOSTNAME:
-            parts.append(_Part(counted.at_nodes(), None, spread.max_skew))
+    has_keys = ~nodes.vacant
+    counted = []
+    for constraint in constraints:
+        column = nodes.label(constraint.topology_key)
+        counts = index.count_matching((constraint.selector,), Capacity.FUTURE_IDLE)
+        has_keys &= column.present()
+        if constraint.topology_key == HOSTNAME:
+            counted.append(_ConstraintCounts(counts.at_nodes(), None, constraint.max_skew))
         else:
-            domains = counted.by(spread.topology_key, requirements.node_inclusion(spread, spreads))
-            parts.append(_Part(domains.at_nodes(), column.codes.copy(), spread.max_skew))
-    return SpreadScorer(placed, tuple(parts))
+            inclusion = requirements.node_inclusion(constraint, constraints)
+            domains = counts.by_domain(constraint.topology_key, inclusion)
+            counted.append(_ConstraintCounts(domains.at_nodes(), column.codes.copy(), constraint.max_skew))
+    return TopologySpreadScorer(has_keys, tuple(counted))

@@ -1,10 +1,10 @@
 """What must be written about a pod's claims before the pod is bound to a node.
 
-A claim of a class that waits for its first consumer gets a volume only when somebody says where the consumer
-will be: either a volume that is there is kept for the claim, or whoever makes volumes is told the node.  Both
-is for the scheduler to say; all else is done by the controllers of Kubernetes.
+A claim whose class has ``WaitForFirstConsumer`` gets a volume once the scheduler has chosen the node: either
+the scheduler reserves an existing volume for the claim, or it annotates the claim with the node, for which
+the provisioner then creates a volume.  The controllers of Kubernetes do the rest.
 
-Source: kube-scheduler's VolumeBinding: the smallest volume that suits, small claims first.
+Source: kube-scheduler's plugin VolumeBinding: the smallest matching volume, small claims first.
 """
 
 from collections.abc import Iterator
@@ -13,21 +13,22 @@ from dataclasses import dataclass
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim
 from quorate.api.quantity import Quantity
-from quorate.placement.filters.node_affinity import satisfies_any
+from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
-from quorate.placement.filters.volumes.claims import (
-    can_provision_dynamically,
+from quorate.placement.filters.volumes.requirements import (
+    can_provision,
     claims_of,
-    is_undecided,
-    is_waiting_for_pod,
+    has_no_selected_node,
     matching_volumes,
+    required_affinity,
+    waits_for_consumer,
 )
 from quorate.placement.filters.volumes.storage import StorageIndex
 
 
 @dataclass(frozen=True, slots=True)
 class StaticBinding:
-    """Keep a volume that is there for the claim."""
+    """Reserve an existing volume for the claim."""
 
     volume: PersistentVolume
     claim: PersistentVolumeClaim
@@ -35,7 +36,7 @@ class StaticBinding:
 
 @dataclass(frozen=True, slots=True)
 class DynamicProvisioning:
-    """Let a volume for the claim be made where the node can reach it."""
+    """Have a volume for the claim provisioned where the node can reach it."""
 
     claim: PersistentVolumeClaim
     node: str
@@ -43,7 +44,10 @@ class DynamicProvisioning:
 
 @dataclass(frozen=True, slots=True)
 class NoMatchingVolume:
-    """There is none for the claim on the node, and none can be made: somebody else was faster."""
+    """No volume is left for the claim, and none can be provisioned.
+
+    Another claim was bound to the last one since the node was chosen.
+    """
 
     claim: PersistentVolumeClaim
 
@@ -52,46 +56,48 @@ VolumeBinding = StaticBinding | DynamicProvisioning | NoMatchingVolume
 
 
 def volume_bindings(pod: Pod, node: Node, storage: StorageIndex) -> tuple[VolumeBinding, ...]:
-    """What is to be written; nothing, if all claims are bound or on their way to that."""
-    kept: set[str] = set()
-    steps: list[VolumeBinding] = []
-    for claim in sorted(_undecided(pod, storage), key=lambda claim: (_wanted(claim), claim.metadata.key)):
-        candidate_volumes = [
-            volume for volume in matching_volumes(claim, storage) if _is_reached(volume, node)
-        ]
-        if any(volume.spec.claim_ref is not None for volume in candidate_volumes):
-            continue  # one is kept for it already
-        free = [volume for volume in candidate_volumes if volume.metadata.name not in kept]
+    """Return what is to be written before ``pod`` is bound to ``node``.
+
+    Empty if all claims are bound, reserved or being provisioned.
+    """
+    taken: set[str] = set()
+    bindings: list[VolumeBinding] = []
+    claims = sorted(_unselected(pod, storage), key=lambda claim: (_request(claim), claim.metadata.key))
+    for claim in claims:
+        reachable = [volume for volume in matching_volumes(claim, storage) if _is_reachable(volume, node)]
+        if any(volume.spec.claim_ref is not None for volume in reachable):
+            continue  # a volume is reserved for the claim already
+        free = [volume for volume in reachable if volume.metadata.name not in taken]
         if free:
-            volume = min(free, key=lambda volume: (_size(volume), volume.metadata.name))
-            kept.add(volume.metadata.name)
-            steps.append(StaticBinding(volume, claim))
-        elif can_provision_dynamically(claim, storage):
-            steps.append(DynamicProvisioning(claim, node.metadata.name))
+            volume = min(free, key=lambda volume: (_capacity(volume), volume.metadata.name))
+            taken.add(volume.metadata.name)
+            bindings.append(StaticBinding(volume, claim))
+        elif can_provision(claim, storage):
+            bindings.append(DynamicProvisioning(claim, node.metadata.name))
         else:
-            steps.append(NoMatchingVolume(claim))
-    return tuple(steps)
+            bindings.append(NoMatchingVolume(claim))
+    return tuple(bindings)
 
 
-def _undecided(pod: Pod, storage: StorageIndex) -> Iterator[PersistentVolumeClaim]:
+def _unselected(pod: Pod, storage: StorageIndex) -> Iterator[PersistentVolumeClaim]:
     for claim in claims_of(pod, storage):
-        if is_waiting_for_pod(claim, storage) and is_undecided(claim):
+        if waits_for_consumer(claim, storage) and has_no_selected_node(claim):
             yield claim
 
 
-def _wanted(claim: PersistentVolumeClaim) -> Quantity:
+def _request(claim: PersistentVolumeClaim) -> Quantity:
     return claim.spec.resources.requests.get("storage", Quantity(0))
 
 
-def _size(volume: PersistentVolume) -> Quantity:
+def _capacity(volume: PersistentVolume) -> Quantity:
     return volume.spec.capacity.get("storage", Quantity(0))
 
 
-def _is_reached(volume: PersistentVolume, node: Node) -> bool:
-    place = volume.spec.node_affinity.required if volume.spec.node_affinity is not None else None
-    if place is None:
+def _is_reachable(volume: PersistentVolume, node: Node) -> bool:
+    selector = required_affinity(volume)
+    if selector is None:
         return True
-    alone = NodeColumns()
-    alone.grow(1)
-    alone.set(0, node, ready=True)
-    return bool(satisfies_any(alone, place.node_selector_terms)[0])
+    single = NodeColumns()
+    single.grow(1)
+    single.set(0, node, ready=True)
+    return bool(match_any_term(single, selector.node_selector_terms)[0])

@@ -1,99 +1,125 @@
-"""Which nodes a pod's volumes leave to it.
+"""Filter by the node affinity, zones and attachment limits of a pod's volumes.
 
-What follows for nodes from the claims of a pod is a value, which ``claims`` works out.
-
-Source: kube-scheduler's VolumeBinding and VolumeZone.
+Source: kube-scheduler's plugins VolumeBinding, VolumeZone and NodeVolumeLimits.  A volume that several pods
+of a node use counts once against the limit.  A node whose ``CSINode`` has no limit for a driver takes any
+number.
 """
 
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from quorate.api.core import NodeSelector
 from quorate.placement.filters import failures
-from quorate.placement.filters.failures import FilterFailure, NodeStatuses
-from quorate.placement.filters.node_affinity import satisfies_any
+from quorate.placement.filters.failures import NodeStatuses
+from quorate.placement.filters.node_affinity import match_any_term
 from quorate.placement.filters.node_columns import NodeColumns
+from quorate.placement.filters.volumes.requirements import (
+    ZONE_LABELS,
+    Attachment,
+    UnboundClaims,
+    VolumeRequirements,
+)
+from quorate.placement.framework import Capacity
 from quorate.placement.vectors import Mask
-
-# Labels of volumes, and of nodes, as they are called today; drivers of old still write those on the left.
-ZONE_LABELS: Final = {
-    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
-}
-
-
-class Attachment(NamedTuple):
-    """What counts against the limit of a driver on a node, once for however many pods."""
-
-    driver: str
-    handle: str
-
-
-@dataclass(frozen=True, slots=True)
-class UnboundClaims:
-    """Volumes that will be bound, or made, where the pod is placed."""
-
-    claims: int  # so many that can take the same volumes
-    candidate_volumes: tuple[
-        NodeSelector | None, ...
-    ]  # where each volume they can take is; None is everywhere
-    can_provision: bool  # whether one can be made for them
-    provisioning_topology: NodeSelector | None = None  # and where; None is everywhere
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeRequirements:
-    """What the volumes of a pod ask of its node."""
-
-    failure: FilterFailure | None = None  # against all nodes, until the claims are other than they are
-    bound: tuple[NodeSelector, ...] = ()  # the node affinity of each volume there is
-    zones: tuple[tuple[str, frozenset[str]], ...] = ()  # labels, and the values their volumes allow
-    unbound_claims: tuple[UnboundClaims, ...] = ()
-    unselected: tuple[Attachment, ...] = ()  # of the arrivals, where they go: to where the first pod goes
-    read_write_once_pod: tuple[Attachment, ...] = ()  # that one pod may use at a time, wherever it is
-    attachments: tuple[Attachment, ...] = ()  # all there are to be, those above included
-
-
-NO_VOLUMES: Final = VolumeRequirements()
 
 
 def filter_volume_binding(
     nodes: NodeColumns, requirements: VolumeRequirements, statuses: NodeStatuses
 ) -> None:
-    """Where volumes that exist cannot be reached, and where those to come can be neither found nor made."""
-    for place in requirements.bound:
-        statuses.reject(~_within(nodes, place), failures.VOLUME_CONFLICT)
-    for unbound_claims in requirements.unbound_claims:
-        statuses.reject(~_can_arrive(nodes, unbound_claims), failures.NO_VOLUME_TO_BIND)
+    """Reject nodes that cannot reach a bound volume or get an unbound one."""
+    for affinity in requirements.bound:
+        statuses.reject(~_selected(nodes, affinity), failures.VOLUME_AFFINITY)
+    for claims in requirements.unbound_claims:
+        statuses.reject(~_can_bind(nodes, claims), failures.NO_VOLUME_TO_BIND)
 
 
 def filter_volume_zone(nodes: NodeColumns, requirements: VolumeRequirements, statuses: NodeStatuses) -> None:
-    """Where a volume is of another zone by its labels.  Nodes that are of no zone or region pass."""
+    """Reject nodes in another zone than a bound volume, by the labels of both.
+
+    Nodes without zone labels pass.
+    """
     if not requirements.zones:
         return
-    placed = np.zeros(nodes.size, np.bool_)
+    has_zone = np.zeros(nodes.size, np.bool_)
     for key in (*ZONE_LABELS, *ZONE_LABELS.values()):
-        placed |= nodes.label(key).present()
+        has_zone |= nodes.label(key).present()
     for key, values in requirements.zones:
-        allowed = nodes.label(key).among(values)
-        if key in ZONE_LABELS:  # a node without the old label is asked for the new one
-            allowed |= ~nodes.label(key).present() & nodes.label(ZONE_LABELS[key]).among(values)
-        statuses.reject(placed & ~allowed, failures.NO_VOLUME_ZONE)
+        allowed = nodes.label(key).in_values(values)
+        if key in ZONE_LABELS:  # for a node without the deprecated label, compare the current one
+            allowed |= ~nodes.label(key).present() & nodes.label(ZONE_LABELS[key]).in_values(values)
+        statuses.reject(has_zone & ~allowed, failures.NO_VOLUME_ZONE)
 
 
-def _within(nodes: NodeColumns, place: NodeSelector | None) -> Mask:
-    return ~nodes.vacant if place is None else satisfies_any(nodes, place.node_selector_terms)
+def _selected(nodes: NodeColumns, selector: NodeSelector | None) -> Mask:
+    return ~nodes.vacant if selector is None else match_any_term(nodes, selector.node_selector_terms)
 
 
-def _can_arrive(nodes: NodeColumns, unbound_claims: UnboundClaims) -> Mask:
-    found = np.zeros(nodes.size, np.int64)
-    for place in unbound_claims.candidate_volumes:
-        found += _within(nodes, place)
-    enough: Mask = found >= unbound_claims.claims
-    return (
-        enough | _within(nodes, unbound_claims.provisioning_topology)
-        if unbound_claims.can_provision
-        else enough
-    )
+def _can_bind(nodes: NodeColumns, claims: UnboundClaims) -> Mask:
+    volumes = np.zeros(nodes.size, np.int64)
+    for selector in claims.candidate_volumes:
+        volumes += _selected(nodes, selector)
+    enough: Mask = volumes >= claims.count
+    return enough | _selected(nodes, claims.provisioning_topology) if claims.can_provision else enough
+
+
+@dataclass(slots=True)
+class _Attached:
+    """The number of pods that use each volume of one driver on one node, by handle."""
+
+    staying: Counter[str] = field(default_factory=Counter)
+    releasing: Counter[str] = field(default_factory=Counter)
+
+    def handles(self, capacity: Capacity) -> set[str]:
+        return {*self.staying, *(self.releasing if capacity is Capacity.IDLE else ())}
+
+
+class AttachedVolumes:
+    """The volumes that placed pods attach to each node."""
+
+    def __init__(self) -> None:
+        self._drivers: dict[str, dict[int, _Attached]] = {}  # by driver and node, without empty ones
+        self.version = 0  # incremented with every change
+
+    def add(self, node: int, attachments: Collection[Attachment], releasing: bool, count: int) -> None:
+        """Add ``count`` pods on the node that use ``attachments``; remove them if it is negative."""
+        self.version += 1
+        for driver, handle in attachments:
+            attached = self._drivers.setdefault(driver, {}).setdefault(node, _Attached())
+            users = attached.releasing if releasing else attached.staying
+            users[handle] += count
+            assert users[handle] >= 0, (
+                f"volume {handle} is detached from node {node} more often than attached"
+            )
+            if not users[handle]:
+                del users[handle]
+                if not attached.staying and not attached.releasing:
+                    del self._drivers[driver][node]
+
+    def over_limit(self, nodes: NodeColumns, attachments: Collection[Attachment], capacity: Capacity) -> Mask:
+        """Return the nodes that would exceed the limit of a driver with ``attachments``."""
+        over_limit = np.zeros(nodes.size, np.bool_)
+        for driver in sorted({attachment.driver for attachment in attachments}):
+            wanted = {handle for name, handle in attachments if name == driver}
+            limits = nodes.limits(driver)
+            left = limits - len(wanted)
+            for node, attached in self._drivers.get(driver, {}).items():
+                present = attached.handles(capacity)
+                # A node that has all of them passes, even if it exceeds the limit already.
+                left[node] = 0 if wanted <= present else limits[node] - len(wanted | present)
+            over_limit |= left < 0
+        return over_limit
+
+    def other_nodes(self, volume: Attachment, size: int) -> Mask:
+        """Return the nodes without the volume, if any node has it; otherwise none."""
+        having = list(self.nodes_with(volume, Capacity.IDLE))
+        others = np.full(size, bool(having))
+        others[having] = False
+        return others
+
+    def nodes_with(self, volume: Attachment, capacity: Capacity) -> Iterator[int]:
+        for node, attached in self._drivers.get(volume.driver, {}).items():
+            if volume.handle in attached.handles(capacity):
+                yield node

@@ -1,4 +1,4 @@
-"""The claims, volumes and storage classes there are."""
+"""An index of persistent volume claims, persistent volumes and storage classes."""
 
 from collections.abc import Iterator, Mapping
 
@@ -7,15 +7,18 @@ from quorate.api.meta import Key
 
 
 class StorageIndex:
-    """What claims are looked up in.  ``version`` moves with every change."""
+    """Finds the volumes that a claim may be bound to.
+
+    ``version`` is incremented with every change.
+    """
 
     def __init__(self) -> None:
         self.version = 0
         self._claims: dict[Key, PersistentVolumeClaim] = {}
         self._volumes: dict[str, PersistentVolume] = {}
         self._classes: dict[str, StorageClass] = {}
-        self._kept: dict[Key, set[str]] = {}  # names of volumes, by the claim they are for
-        self._free: dict[str, set[str]] = {}  # names of volumes that are for no claim, by class
+        self._reserved: dict[Key, set[str]] = {}  # names of volumes, by the claim in their ``claimRef``
+        self._unreserved: dict[str, set[str]] = {}  # names of volumes without a ``claimRef``, by class
 
     @property
     def claims(self) -> Mapping[Key, PersistentVolumeClaim]:
@@ -28,10 +31,10 @@ class StorageIndex:
     def class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         return self._classes.get(claim.spec.storage_class_name or "")
 
-    def open_to(self, claim: PersistentVolumeClaim) -> Iterator[PersistentVolume]:
-        """The volumes of its class that are for nobody, and those that are for the claim, by name."""
-        free = self._free.get(claim.spec.storage_class_name or "", set())
-        for name in sorted(free | self._kept.get(claim.metadata.key, set())):
+    def candidate_volumes(self, claim: PersistentVolumeClaim) -> Iterator[PersistentVolume]:
+        """Yield the unreserved volumes of the claim's class and those reserved for it, by name."""
+        unreserved = self._unreserved.get(claim.spec.storage_class_name or "", set())
+        for name in sorted(unreserved | self._reserved.get(claim.metadata.key, set())):
             yield self._volumes[name]
 
     def set_claim(self, claim: PersistentVolumeClaim) -> None:
@@ -45,15 +48,15 @@ class StorageIndex:
     def set_volume(self, volume: PersistentVolume) -> None:
         name = volume.metadata.name
         if name in self._volumes:
-            self._companions(self._volumes[name]).discard(name)
+            self._name_set(self._volumes[name]).discard(name)
         self._volumes[name] = volume
-        self._companions(volume).add(name)
+        self._name_set(volume).add(name)
         self.version += 1
 
     def remove_volume(self, name: str) -> None:
         volume = self._volumes.pop(name, None)
         if volume is not None:
-            self._companions(volume).discard(name)
+            self._name_set(volume).discard(name)
             self.version += 1
 
     def set_class(self, class_: StorageClass) -> None:
@@ -64,8 +67,9 @@ class StorageIndex:
         self._classes.pop(name, None)
         self.version += 1
 
-    def _companions(self, volume: PersistentVolume) -> set[str]:
+    def _name_set(self, volume: PersistentVolume) -> set[str]:
+        """Return the set of names that the volume's own name belongs to."""
         reference = volume.spec.claim_ref
         if reference is None:
-            return self._free.setdefault(volume.spec.storage_class_name, set())
-        return self._kept.setdefault(Key(reference.namespace, reference.name), set())
+            return self._unreserved.setdefault(volume.spec.storage_class_name, set())
+        return self._reserved.setdefault(Key(reference.namespace, reference.name), set())
