@@ -39,8 +39,8 @@ def test_a_jobs_defaults(spec: Json, want: Json) -> None:
 def test_a_new_jobs_pods_are_told_apart_by_its_uid() -> None:
     job = a_job()
     workloads.default_job(job)
-    workloads.begin_job(job)
-    workloads.read_back_job(job)
+    workloads.prepare_job_for_create(job)
+    workloads.default_job_on_read(job)
     assert job["spec"]["selector"] == {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}}
     labels = job["spec"]["template"]["metadata"]["labels"]
     assert labels == job["metadata"]["labels"]
@@ -93,21 +93,21 @@ def test_a_limit_without_a_request_is_asked_for() -> None:
     limits = {"cpu": "2", "memory": "1Gi"}
     container = {"name": "c", "resources": {"limits": limits, "requests": {"cpu": "1"}}}
     pod: Json = {"metadata": {}, "spec": {"containers": [container]}}
-    pods.default(pod)
+    pods.default_pod(pod)
     asked = pod["spec"]["containers"][0]["resources"]
     assert asked == {"limits": limits, "requests": {"cpu": "1", "memory": "1Gi"}}
 
 
 def test_plain_strings_of_a_secret_become_data() -> None:
     secret: Json = {"metadata": {}, "data": {"a": "eA=="}, "stringData": {"b": "y"}}
-    cluster.secret(secret)
+    cluster.default_secret(secret)
     assert secret == {"metadata": {}, "type": "Opaque", "data": {"a": "eA==", "b": "eQ=="}}
 
 
 def test_a_containers_limits_follow_from_a_limit_range() -> None:
     item = {"type": "Container", "max": {"cpu": "2"}, "min": {"memory": "1Mi"}}
     limits: Json = {"spec": {"limits": [item, {"type": "Pod", "max": {"cpu": "4"}}]}}
-    cluster.limit_range(limits)
+    cluster.default_limit_range(limits)
     container, pod = limits["spec"]["limits"]
     assert (container["default"], container["defaultRequest"]) == (
         {"cpu": "2"},
@@ -126,17 +126,17 @@ def test_a_containers_limits_follow_from_a_limit_range() -> None:
 )
 def test_the_address_families_of_a_service(spec: Json, want: list[str]) -> None:
     service = {"spec": spec}
-    cluster.service(service)
+    cluster.default_service(service)
     assert service["spec"]["ipFamilies"] == want
 
 
 def test_a_nodes_first_pod_network_is_the_one_it_names() -> None:
     node: Json = {"spec": {"podCIDR": "10.0.0.0/24"}}
-    cluster.node(node)
+    cluster.default_node(node)
     assert node["spec"]["podCIDRs"] == ["10.0.0.0/24"]
 
 
 def test_a_pods_quality_of_service_outlives_a_status_without_it() -> None:
     new: Json = {"status": {"phase": "Running"}}
-    pods.carry_status(new, {"status": {"qosClass": "BestEffort"}})
+    pods.prepare_pod_for_status_update(new, {"status": {"qosClass": "BestEffort"}})
     assert new["status"] == {"phase": "Running", "qosClass": "BestEffort"}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.storage.store import Change, Compacted, Key, Stale, Store
+from quorate.local.server.storage.store import Change, Key, RevisionCompacted, StaleRevision, Store
 
 
 def run(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -62,9 +62,9 @@ async def test_of_two_writes_decided_on_one_revision_the_second_is_refused() -> 
             store.create(key("a"), an_object("a", by="three")),
             return_exceptions=True,
         )
-        assert [type(result) for result in results[1:]] == [Stale, Stale]
+        assert [type(result) for result in results[1:]] == [StaleRevision, StaleRevision]
         current = store.get(key("a"))
-        assert [late.current for late in results[1:] if isinstance(late, Stale)] == [current, current]
+        assert [late.current for late in results[1:] if isinstance(late, StaleRevision)] == [current, current]
         assert current is not None
         assert current.labels == {"by": "one"}
         assert store.revision == current.revision
@@ -99,12 +99,12 @@ async def test_a_list_can_look_back() -> None:
 async def test_the_log_of_a_resource_tells_its_changes_in_order_and_wakes_those_who_wait() -> None:
     async with opened() as store:
         made = await store.create(key("a"), an_object("a"))
-        moved = store.moved("pods")
+        moved = store.changed("pods")
         await store.create(Key("nodes", "", "n"), an_object("n"))
         changed = await store.update(key("a"), an_object("a", x="1"), made.revision)
         await store.delete(key("a"), changed.revision)
         assert moved.is_set()
-        assert not store.moved("pods").is_set()
+        assert not store.changed("pods").is_set()
         assert told(list(store.changes("pods", 0))) == ["made a", "changed a", "deleted a"]
         assert told(list(store.changes("pods", made.revision))) == ["changed a", "deleted a"]
 
@@ -117,11 +117,11 @@ async def test_compaction_forgets_old_changes_but_no_object() -> None:
         for turn in range(20):
             entry = await store.update(key("a"), an_object("a", turn=str(turn)), entry.revision)
         assert [entry.key.name for entry in store.entries("pods")] == ["a", "still"]
-        with pytest.raises(Compacted):
+        with pytest.raises(RevisionCompacted):
             store.changes("pods", 1)
-        with pytest.raises(Compacted):
+        with pytest.raises(RevisionCompacted):
             store.entries_at(1, "pods")
-        assert len(store.changes("pods", store.oldest)) >= 5
+        assert len(store.changes("pods", store.oldest_revision)) >= 5
 
 
 @run
@@ -133,10 +133,10 @@ async def test_objects_revisions_and_the_log_survive_a_restart(tmp_path: Path) -
         for turn in range(12):
             entry = await store.update(key("a"), an_object("a", turn=str(turn)), entry.revision)
         await store.delete(key("b"), doomed.revision)
-        before = (store.revision, store.oldest, store.entries("pods"))
-        log = list(store.changes("pods", store.oldest))
+        before = (store.revision, store.oldest_revision, store.entries("pods"))
+        log = list(store.changes("pods", store.oldest_revision))
     async with opened(file, keep=5) as store:
-        assert (store.revision, store.oldest, store.entries("pods")) == before
-        assert list(store.changes("pods", store.oldest)) == log
+        assert (store.revision, store.oldest_revision, store.entries("pods")) == before
+        assert list(store.changes("pods", store.oldest_revision)) == log
         again = await store.create(key("b"), an_object("b"))
         assert again.revision == before[0] + 1

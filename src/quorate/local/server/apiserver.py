@@ -14,14 +14,14 @@ from aiohttp import web
 from quorate.kube.clock import Clock
 from quorate.kube.serving.certificates import new_client_certificate
 from quorate.local.certificates import ServerKeys, new_server_keys
-from quorate.local.server.admission.webhooks.configurations import Registered
+from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
 from quorate.local.server.aggregation import proxy
-from quorate.local.server.aggregation.api_services import Aggregated
-from quorate.local.server.auth.authentication import ANONYMOUS, User, bearer, refuse
-from quorate.local.server.auth.authorization import Action, Authorizer
-from quorate.local.server.auth.impersonation import impersonated
-from quorate.local.server.auth.service_account_tokens import Rejected, Tokens
-from quorate.local.server.backend_client import Outside
+from quorate.local.server.aggregation.api_services import ApiServiceController
+from quorate.local.server.auth.authentication import ANONYMOUS, User, bearer_token, forbidden_request
+from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
+from quorate.local.server.auth.impersonation import impersonate
+from quorate.local.server.auth.service_account_tokens import InvalidToken, ServiceAccountTokens
+from quorate.local.server.backend_client import BackendClient
 from quorate.local.server.discovery import metrics, nonresource
 from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError, too_large, unauthorized
 from quorate.local.server.handlers import (
@@ -37,18 +37,18 @@ from quorate.local.server.handlers import (
 )
 from quorate.local.server.registry import bootstrap
 from quorate.local.server.registry.builtin import KINDS
-from quorate.local.server.registry.custom_resources import Definitions
+from quorate.local.server.registry.custom_resources import CustomResourceController
 from quorate.local.server.registry.kinds import Registry
 from quorate.local.server.requests import media_types, request_info
-from quorate.local.server.requests.context import Call, Context
-from quorate.local.server.requests.request_info import Asked
-from quorate.local.server.requests.responses import Answer
+from quorate.local.server.requests.context import RequestContext, ServerContext
+from quorate.local.server.requests.request_info import RequestInfo
+from quorate.local.server.requests.responses import ApiResponse
 from quorate.local.server.storage.store import Store
-from quorate.local.server.storage.version_conversion import Converter, conversion_of
+from quorate.local.server.storage.version_conversion import Converter, converter_for
 
 log = logging.getLogger(__name__)
 
-HANDLERS: Mapping[str, Callable[[Call], Awaitable[Answer]]] = {
+HANDLERS: Mapping[str, Callable[[RequestContext], Awaitable[ApiResponse]]] = {
     "get": listing.get,
     "list": listing.list_objects,
     "create": create.create,
@@ -79,50 +79,50 @@ class ApiServer:
         ``keys``: without any, tokens of service accounts end with the server.
         """
         keys = keys or new_server_keys(clock.now())
-        self._context = Context(
+        self._server = ServerContext(
             store,
             Registry(),
             clock,
             new_uid,
-            Outside(store),
-            Registered(store),
+            BackendClient(store),
+            WebhookConfigurations(store),
             Authorizer(store),
-            Tokens(keys.tokens, store, clock, new_uid),
+            ServiceAccountTokens(keys.tokens, store, clock, new_uid),
         )
-        self._context.registry.put(*KINDS)
-        self._definitions = Definitions(
+        self._server.registry.register(*KINDS)
+        self._custom_resources = CustomResourceController(
             store,
-            self._context.registry,
-            self._context.timestamp,
-            lambda definition: conversion_of(definition, converters, self._context.outside, new_uid),
+            self._server.registry,
+            self._server.timestamp,
+            lambda definition: converter_for(definition, converters, self._server.backends, new_uid),
         )
         self._front_proxy = keys.front_proxy
-        self._aggregated = Aggregated(
+        self._api_services = ApiServiceController(
             store,
-            self._context.outside,
-            self._context.timestamp,
+            self._server.backends,
+            self._server.timestamp,
             new_client_certificate(keys.front_proxy, proxy.CLIENT_NAME, clock.now()),
         )
-        self._following: list[asyncio.Task[None]] = []
+        self._background_tasks: list[asyncio.Task[None]] = []
         self._tokens = tokens
-        self._requests = metrics.Requests()
+        self._requests = metrics.RequestMetrics()
         self._runner: web.ServerRunner | None = None
         self._watches: set[asyncio.Task[Any]] = set()
         self.port = 0
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
         """Listen; port 0 takes a free one, which ``port`` then tells.  Raises OSError if it is taken."""
-        await self._context.store.start()
-        await bootstrap.prepare(self._context)
-        await self._definitions.catch_up()
-        await proxy.publish(self._context, self._front_proxy.certificate)
-        self._following = [
-            asyncio.create_task(self._definitions.follow()),
-            asyncio.create_task(self._aggregated.follow()),
+        await self._server.store.start()
+        await bootstrap.create_bootstrap_objects(self._server)
+        await self._custom_resources.sync()
+        await proxy.publish_front_proxy_ca(self._server, self._front_proxy.certificate)
+        self._background_tasks = [
+            asyncio.create_task(self._custom_resources.run()),
+            asyncio.create_task(self._api_services.run()),
         ]
         # With cancellation, so that a watch ends when its client goes, not when it has something to tell.
         server = web.Server(
-            self._handle, request_factory=_request, handler_cancellation=True, access_log=None
+            self._handle, request_factory=_make_request, handler_cancellation=True, access_log=None
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_GRACE_S)
         await self._runner.setup()
@@ -136,109 +136,111 @@ class ApiServer:
             task.cancel()
         if self._runner is not None:
             await self._runner.cleanup()
-        for following in self._following:
-            following.cancel()
-        await asyncio.gather(*self._following, return_exceptions=True)
-        await self._context.outside.close()
-        await self._context.store.stop()
+        for background_task in self._background_tasks:
+            background_task.cancel()
+        await asyncio.gather(*self._background_tasks, return_exceptions=True)
+        await self._server.backends.close()
+        await self._server.store.stop()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        asked = request_info.read(request.method, request.path, request.query)
-        response = await self._respond(request, asked)
-        self._requests.count(request, asked, response.status)
+        info = request_info.parse(request.method, request.path, request.query)
+        response = await self._respond(request, info)
+        self._requests.record(request, info, response.status)
         return response
 
-    async def _respond(self, request: web.BaseRequest, asked: Asked) -> web.StreamResponse:
+    async def _respond(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
         try:
-            return await self._answer(request, asked)
+            return await self._dispatch(request, info)
         except StatusError as error:
-            return _refusal(error)
+            return _error_response(error)
         except web.HTTPRequestEntityTooLarge:
-            return _refusal(too_large())
+            return _error_response(too_large())
         except Exception:
             # A bug here must not take the connection down, nor hide: the client is told, the log tells where.
             log.exception("request failed", extra={"method": request.method, "path": request.path})
-            return _refusal(
+            return _error_response(
                 StatusError(500, "InternalError", "Internal error occurred: see the server's log")
             )
 
-    async def _answer(self, request: web.BaseRequest, asked: Asked) -> web.StreamResponse:
-        user = self._allowed(request, asked)
-        remote = self._aggregated.find_for(asked.path)
-        if remote is not None:
-            with self._ending_with_the_server():
-                return await proxy.forward(request, user, self._aggregated, remote, self._context.outside)
-        if not asked.resource or not self._known(asked):
-            if asked.path == metrics.PATH:
-                return _response(self._requests.answer())
+    async def _dispatch(self, request: web.BaseRequest, info: RequestInfo) -> web.StreamResponse:
+        user = self._authorize(request, info)
+        aggregated_version = self._api_services.find_version(info.path)
+        if aggregated_version is not None:
+            with self._cancelled_on_stop():
+                return await proxy.forward(
+                    request, user, self._api_services, aggregated_version, self._server.backends
+                )
+        if not info.resource or not self._is_served(info):
+            if info.path == metrics.PATH:
+                return _response(self._requests.to_response())
             return _response(
-                nonresource.answer(
-                    self._context.registry, self._context.store, self._aggregated.groups(), request
+                nonresource.respond(
+                    self._server.registry, self._server.store, self._api_services.groups(), request
                 )
             )
-        kind = request_info.resolve(self._context.registry, asked, request.method)
-        call = Call(
-            self._context,
+        kind = request_info.resolve_kind(self._server.registry, info, request.method)
+        context = RequestContext(
+            self._server,
             user,
-            asked,
+            info,
             kind,
-            media_types.accepted(request.headers.get("Accept", "")),
+            media_types.negotiate(request.headers.get("Accept", "")),
             request.query,
             request.headers.get("Content-Type", ""),
             request.headers.get("User-Agent", ""),
             await request.read(),
         )
-        if asked.verb == "watch":
-            return await self._watch(request, call)
+        if info.verb == "watch":
+            return await self._watch(request, context)
         try:
-            return _response(await _handler(call)(call), kind.warning)
+            return _response(await _find_handler(context)(context), kind.warning)
         except StatusError as error:
-            return _refusal(error, call.warnings)
+            return _error_response(error, context.warnings)
 
-    def _allowed(self, request: web.BaseRequest, asked: Asked) -> User:
+    def _authorize(self, request: web.BaseRequest, info: RequestInfo) -> User:
         """Who asks, if they may.  Raises StatusError: 401, 403."""
-        authorizer = self._context.authorizer
-        user = impersonated(self._authenticated(request), request.headers.items(), authorizer)
-        of_many = asked.verb in ("list", "watch", "deletecollection")
+        authorizer = self._server.authorizer
+        user = impersonate(self._authenticate(request), request.headers.items(), authorizer)
+        of_many = info.verb in ("list", "watch", "deletecollection")
         selector = request.query.get("fieldSelector", "") if of_many else ""
-        if not authorizer.allows(user, Action.of(asked, selector)):
-            raise refuse(user, asked)
+        if not authorizer.allows(user, AuthorizationAttributes.from_request(info, selector)):
+            raise forbidden_request(user, info)
         return user
 
-    def _authenticated(self, request: web.BaseRequest) -> User:
+    def _authenticate(self, request: web.BaseRequest) -> User:
         """Anonymous without a token.  Raises StatusError(401) for one that is nobody's."""
-        token = bearer(request.headers.get("Authorization", ""))
+        token = bearer_token(request.headers.get("Authorization", ""))
         if not token:
             return ANONYMOUS
         for known, user in self._tokens.items():
             if compare_digest(known.encode(), token.encode()):
                 return user
         try:
-            return self._context.tokens.read(token)[0]
-        except Rejected as rejected:
-            raise unauthorized() from rejected
+            return self._server.tokens.authenticate(token)[0]
+        except InvalidToken as error:
+            raise unauthorized() from error
 
-    def _known(self, asked: Asked) -> bool:
-        registry = self._context.registry
-        kind = registry.find(asked.group, asked.version, asked.resource)
-        if registry.is_custom(asked.group):
-            return kind is not None and (kind.namespaced or not asked.namespace)
-        return registry.serves_group(asked.group)
+    def _is_served(self, info: RequestInfo) -> bool:
+        registry = self._server.registry
+        kind = registry.find(info.group, info.version, info.resource)
+        if registry.is_custom_group(info.group):
+            return kind is not None and (kind.namespaced or not info.namespace)
+        return registry.has_group(info.group)
 
-    async def _watch(self, request: web.BaseRequest, call: Call) -> web.StreamResponse:
-        frames = watch.frames(call)
+    async def _watch(self, request: web.BaseRequest, context: RequestContext) -> web.StreamResponse:
+        frames = watch.watch_frames(context)
         response = web.StreamResponse(
             headers={"Content-Type": media_types.JSON, "Cache-Control": "no-cache, private"}
         )
         response.enable_chunked_encoding()
-        with self._ending_with_the_server(), suppress(ConnectionResetError):  # the client has seen enough
+        with self._cancelled_on_stop(), suppress(ConnectionResetError):  # the client has seen enough
             await response.prepare(request)
             async for data in frames:
                 await response.write(data)
         return response
 
     @contextmanager
-    def _ending_with_the_server(self) -> Iterator[None]:
+    def _cancelled_on_stop(self) -> Iterator[None]:
         """What would go on for as long as the client likes is cut off when the server stops."""
         task = asyncio.current_task()
         assert task is not None
@@ -249,43 +251,43 @@ class ApiServer:
             self._watches.discard(task)
 
 
-def _request(*parts: Any) -> web.BaseRequest:
+def _make_request(*parts: Any) -> web.BaseRequest:
     message, payload, protocol, writer, task = parts
     loop = asyncio.get_running_loop()
     return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=JSON_PARSE_LIMIT)
 
 
-def _handler(call: Call) -> Callable[[Call], Awaitable[Answer]]:
-    kind, asked = call.kind, call.asked
+def _find_handler(context: RequestContext) -> Callable[[RequestContext], Awaitable[ApiResponse]]:
+    kind, info = context.kind, context.info
     if kind.group in access_reviews.GROUPS:
-        return access_reviews.review
-    if asked.subresource == "scale":
-        return scale.HANDLERS[asked.verb]
-    handler = subresources.HANDLERS.get((kind.resource, asked.subresource, asked.verb))
-    if handler is None and asked.subresource not in ("", "status"):
-        handler = subresources.unreachable
-    return handler or HANDLERS[asked.verb]
+        return access_reviews.create_review
+    if info.subresource == "scale":
+        return scale.HANDLERS[info.verb]
+    handler = subresources.HANDLERS.get((kind.resource, info.subresource, info.verb))
+    if handler is None and info.subresource not in ("", "status"):
+        handler = subresources.not_implemented
+    return handler or HANDLERS[info.verb]
 
 
-def _response(answer: Answer, warning: str = "") -> web.Response:
+def _response(answer: ApiResponse, warning: str = "") -> web.Response:
     response = web.Response(
         status=answer.code, body=answer.body, headers={"Content-Type": answer.content_type}
     )
-    _warn(response, [*answer.warnings, *([warning] if warning else [])])
+    _add_warnings(response, [*answer.warnings, *([warning] if warning else [])])
     return response
 
 
-def _refusal(error: StatusError, warnings: Sequence[str] = ()) -> web.Response:
+def _error_response(error: StatusError, warnings: Sequence[str] = ()) -> web.Response:
     headers = {"Content-Type": media_types.JSON}
     if error.details and "retryAfterSeconds" in error.details:
         headers["Retry-After"] = str(error.details["retryAfterSeconds"])
-    body = media_types.Accepted().encode(error.to_json())
+    body = media_types.AcceptedMediaType().encode(error.to_json())
     response = web.Response(status=error.code, body=body, headers=headers)
-    _warn(response, warnings)
+    _add_warnings(response, warnings)
     return response
 
 
-def _warn(response: web.Response, warnings: Iterable[str]) -> None:
+def _add_warnings(response: web.Response, warnings: Iterable[str]) -> None:
     for text in dict.fromkeys(warnings):
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{escaped}"')

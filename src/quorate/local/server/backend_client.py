@@ -25,35 +25,35 @@ from quorate.local.server.storage.store import Key, Store
 Json = dict[str, Any]
 
 HTTPS_PORT = 443
-OF_SERVICE = "kubernetes.io/service-name"
+SERVICE_NAME_LABEL = "kubernetes.io/service-name"
 NO_HEADERS: CIMultiDict[str] = CIMultiDict()
 
 
-class Unreachable(Exception):
+class BackendUnreachable(Exception):
     """Nobody is there, or what is there does not answer as it should."""
 
 
-class NoService(Unreachable):
+class ServiceNotFound(BackendUnreachable):
     """There is no such Service."""
 
 
-class Disconnected(Unreachable):
+class ConnectionClosed(BackendUnreachable):
     """The connection ended without an answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class Backend:
     """Where a server is, and how it has to prove itself."""
 
     url: str  # as messages name it: https://NAME.NAMESPACE.svc:443/path
     addresses: tuple[str, ...]  # where to connect, host and port: to the first that listens
     name: str  # that the certificate must carry; empty: the host of the URL
-    authority: bytes  # PEM of whom to trust; empty: whom this machine trusts
-    verified: bool = True
-    identity: KeyPair | None = None  # with which this server proves itself in turn
+    ca_bundle: bytes  # PEM of whom to trust; empty: whom this machine trusts
+    verify_tls: bool = True
+    client_certificate: KeyPair | None = None  # with which this server proves itself in turn
 
 
-class Outside:
+class BackendClient:
     """Connections to other servers, kept open between requests; ``close`` at the end."""
 
     def __init__(self, store: Store) -> None:
@@ -64,88 +64,90 @@ class Outside:
         if self._session is not None:
             await self._session.close()
 
-    def place(self, config: Json) -> Place:
+    def resolve(self, config: Json) -> Backend:
         """Where a clientConfig (``url`` or ``service``, ``caBundle``) leads to.  Raises Unreachable."""
-        authority = base64.b64decode(config.get("caBundle", ""))
+        ca_bundle = base64.b64decode(config.get("caBundle", ""))
         if "url" in config:
             host = config["url"].partition("://")[2].partition("/")[0]
-            return Place(config["url"], (host,), "", authority)
+            return Backend(config["url"], (host,), "", ca_bundle)
         service = config["service"]
-        return self.of_service(service, service.get("path", ""), authority)
+        return self.resolve_service(service, service.get("path", ""), ca_bundle)
 
-    def of_service(
+    def resolve_service(
         self,
         service: Json,
         path: str,
-        authority: bytes,
+        ca_bundle: bytes,
         *,
-        verified: bool = True,
-        identity: KeyPair | None = None,
-    ) -> Place:
+        verify_tls: bool = True,
+        client_certificate: KeyPair | None = None,
+    ) -> Backend:
         """Where a Service (``namespace``, ``name``, ``port``) leads to.  Raises Unreachable."""
         port = service.get("port", HTTPS_PORT)
         host = f"{service['name']}.{service['namespace']}.svc"
-        addresses = _addresses(self._store, service["namespace"], service["name"], port)
+        addresses = _service_addresses(self._store, service["namespace"], service["name"], port)
         url = f"https://{host}:{port}/{path.removeprefix('/')}"
-        return Place(url, addresses, host, authority, verified, identity)
+        return Backend(url, addresses, host, ca_bundle, verify_tls, client_certificate)
 
-    async def post(self, place: Place, document: bytes, timeout_s: float) -> bytes:
+    async def post(self, resolve: Backend, document: bytes, timeout_s: float) -> bytes:
         """The body of the answer to a POST of JSON.  Raises Unreachable, also for any status but 200."""
-        url = f"{place.url}?timeout={timeout_s:g}s"
+        url = f"{resolve.url}?timeout={timeout_s:g}s"
         try:
-            return await self._answer("POST", place, url, timeout_s, document)
-        except Disconnected:
+            return await self._request_body("POST", resolve, url, timeout_s, document)
+        except ConnectionClosed:
             # It had closed a connection that was idle, as servers do; a question may be asked twice.
-            return await self._answer("POST", place, url, timeout_s, document)
+            return await self._request_body("POST", resolve, url, timeout_s, document)
 
-    async def get(self, place: Place, url: str, timeout_s: float) -> bytes:
+    async def get(self, resolve: Backend, url: str, timeout_s: float) -> bytes:
         """The body of the answer to a GET below a place.  Raises Unreachable, also for any status but 200."""
-        return await self._answer("GET", place, url, timeout_s)
+        return await self._request_body("GET", resolve, url, timeout_s)
 
-    async def _answer(
-        self, method: str, place: Place, url: str, timeout_s: float, body: bytes = b""
+    async def _request_body(
+        self, method: str, resolve: Backend, url: str, timeout_s: float, body: bytes = b""
     ) -> bytes:
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                self.request(method, place, url, body, {"Content-Type": "application/json"}) as response,
+                self.request(method, resolve, url, body, {"Content-Type": "application/json"}) as response,
             ):
                 content = await response.read()
         except TimeoutError as late:
-            raise Unreachable(f'{method.title()} "{url}": context deadline exceeded') from late
+            raise BackendUnreachable(f'{method.title()} "{url}": context deadline exceeded') from late
         except aiohttp.ServerDisconnectedError as failure:
-            raise Disconnected(f'{method.title()} "{url}": EOF') from failure
+            raise ConnectionClosed(f'{method.title()} "{url}": EOF') from failure
         except (aiohttp.ClientError, OSError) as failure:
-            raise Unreachable(f'{method.title()} "{url}": {failure}') from failure
+            raise BackendUnreachable(f'{method.title()} "{url}": {failure}') from failure
         if response.status != 200:
             said = content[:2048].decode("utf-8", "replace").strip()
-            raise Unreachable(f'an error on the server ("{said}") has prevented the request from succeeding')
+            raise BackendUnreachable(
+                f'an error on the server ("{said}") has prevented the request from succeeding'
+            )
         return content
 
     @asynccontextmanager
     async def request(
         self,
         method: str,
-        place: Place,
+        resolve: Backend,
         url: str,
         body: bytes = b"",
         headers: Mapping[str, str] = NO_HEADERS,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """The answer to a request; ``url`` begins as the place's own does.  Raises aiohttp.ClientError."""
-        async with await self._first(method, place, url, body, headers) as response:
+        async with await self._connect_first(method, resolve, url, body, headers) as response:
             yield response
 
-    async def _first(
-        self, method: str, place: Place, url: str, body: bytes, headers: Mapping[str, str]
+    async def _connect_first(
+        self, method: str, resolve: Backend, url: str, body: bytes, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
         """From the first of the addresses: nobody takes that of a process that has ended off the list."""
-        for address in place.addresses[:-1]:
+        for address in resolve.addresses[:-1]:
             with suppress(aiohttp.ClientConnectorError):
-                return await self._send(method, place, address, url, body, headers)
-        return await self._send(method, place, place.addresses[-1], url, body, headers)
+                return await self._send(method, resolve, address, url, body, headers)
+        return await self._send(method, resolve, resolve.addresses[-1], url, body, headers)
 
     async def _send(
-        self, method: str, place: Place, address: str, url: str, body: bytes, headers: Mapping[str, str]
+        self, method: str, resolve: Backend, address: str, url: str, body: bytes, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
         if self._session is None:
             # No limits of its own: each request has its caller's time, and a caller of its own.
@@ -162,60 +164,60 @@ class Outside:
             URL(f"{scheme}://{address}/{path}", encoded=True),
             data=body or None,
             headers=CIMultiDict([("Host", named), *headers.items()]),
-            ssl=_trust(place.authority, place.verified, place.identity),
-            server_hostname=place.name or None,
+            ssl=_ssl_context(resolve.ca_bundle, resolve.verify_tls, resolve.client_certificate),
+            server_hostname=resolve.name or None,
             allow_redirects=False,
         )
 
 
 @lru_cache(maxsize=64)
-def _trust(authority: bytes, verified: bool, identity: KeyPair | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-    if not verified:
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    if identity is not None:
+def _ssl_context(ca_bundle: bytes, verify_tls: bool, client_certificate: KeyPair | None) -> ssl.SSLContext:
+    ssl_context = ssl.create_default_context(cadata=ca_bundle.decode() if ca_bundle else None)
+    if not verify_tls:
+        ssl_context.check_hostname, ssl_context.verify_mode = False, ssl.CERT_NONE
+    if client_certificate is not None:
         # The interface takes files only; this one is readable by its owner, and gone at once.
         with tempfile.NamedTemporaryFile() as file:
-            file.write(identity.key + identity.certificate)
+            file.write(client_certificate.key + client_certificate.certificate)
             file.flush()
-            context.load_cert_chain(file.name)
-    return context
+            ssl_context.load_cert_chain(file.name)
+    return ssl_context
 
 
-def _addresses(store: Store, namespace: str, name: str, port: int) -> tuple[str, ...]:
+def _service_addresses(store: Store, namespace: str, name: str, port: int) -> tuple[str, ...]:
     """Hosts and ports of those who serve a Service's port.  Raises Unreachable."""
     entry = store.get(Key("services", namespace, name))
     if entry is None:
-        raise NoService(f'service "{name}" not found')
+        raise ServiceNotFound(f'service "{name}" not found')
     spec = entry.decode().get("spec", {})
     if spec.get("type") == "ExternalName":
         return (f"{spec['externalName']}:{port}",)
     offered = next((offer for offer in spec.get("ports", ()) if offer["port"] == port), None)
     if offered is None:
-        raise Unreachable(f'no service port {port} found for service "{name}"')
-    found = _behind(store, namespace, name, offered.get("name", ""))
+        raise BackendUnreachable(f'no service port {port} found for service "{name}"')
+    found = _endpoint_addresses(store, namespace, name, offered.get("name", ""))
     addresses = tuple(f"[{host}]:{number}" if ":" in host else f"{host}:{number}" for host, number in found)
     if not addresses:
-        raise Unreachable(f'no endpoints available for service "{name}"')
+        raise BackendUnreachable(f'no endpoints available for service "{name}"')
     return addresses
 
 
-def _behind(store: Store, namespace: str, name: str, port_name: str) -> Iterator[tuple[str, int]]:
+def _endpoint_addresses(store: Store, namespace: str, name: str, port_name: str) -> Iterator[tuple[str, int]]:
     """The addresses that are ready, with the number of the port of that name."""
     for entry in store.entries("endpointslices.discovery.k8s.io", namespace):
-        if entry.labels.get(OF_SERVICE) != name:
+        if entry.labels.get(SERVICE_NAME_LABEL) != name:
             continue
         slice_ = entry.decode()
         for endpoint in slice_.get("endpoints") or ():
             if endpoint.get("conditions", {}).get("ready", True):
-                yield from _pairs(endpoint.get("addresses", []), slice_.get("ports") or [], port_name)
+                yield from _address_ports(endpoint.get("addresses", []), slice_.get("ports") or [], port_name)
     listed = store.get(Key("endpoints", namespace, name))
     for subset in listed.decode().get("subsets", ()) if listed is not None else ():
         addresses = [address["ip"] for address in subset.get("addresses", ())]
-        yield from _pairs(addresses, subset.get("ports", []), port_name)
+        yield from _address_ports(addresses, subset.get("ports", []), port_name)
 
 
-def _pairs(addresses: list[str], ports: list[Json], port_name: str) -> Iterator[tuple[str, int]]:
+def _address_ports(addresses: list[str], ports: list[Json], port_name: str) -> Iterator[tuple[str, int]]:
     for address in addresses:
         for port in ports:
             if port.get("name", "") == port_name:

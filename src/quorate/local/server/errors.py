@@ -32,17 +32,19 @@ def required(field: str, detail: str = "") -> Cause:
 
 
 def invalid_value(field: str, value: object, detail: str) -> Cause:
-    return Cause(field, "FieldValueInvalid", f"Invalid value: {show(value)}: {detail}")
+    return Cause(field, "FieldValueInvalid", f"Invalid value: {format_value(value)}: {detail}")
 
 
 def type_invalid(field: str, value: object, detail: str) -> Cause:
-    return Cause(field, "FieldValueTypeInvalid", f"Invalid value: {show(value)}: {detail}")
+    return Cause(field, "FieldValueTypeInvalid", f"Invalid value: {format_value(value)}: {detail}")
 
 
 def not_supported(field: str, value: object, supported: Iterable[str]) -> Cause:
     known = ", ".join(f'"{name}"' for name in supported)
     return Cause(
-        field, "FieldValueNotSupported", f"Unsupported value: {show(value)}: supported values: {known}"
+        field,
+        "FieldValueNotSupported",
+        f"Unsupported value: {format_value(value)}: supported values: {known}",
     )
 
 
@@ -51,11 +53,11 @@ def forbidden_field(field: str, detail: str) -> Cause:
 
 
 def duplicate(field: str, value: object) -> Cause:
-    return Cause(field, "FieldValueDuplicate", f"Duplicate value: {show(value)}")
+    return Cause(field, "FieldValueDuplicate", f"Duplicate value: {format_value(value)}")
 
 
 def missing_reference(field: str, value: object) -> Cause:
-    return Cause(field, "FieldValueNotFound", f"Not found: {show(value)}")
+    return Cause(field, "FieldValueNotFound", f"Not found: {format_value(value)}")
 
 
 def too_long(field: str, value: object, limit: int) -> Cause:
@@ -66,7 +68,7 @@ def too_many(field: str, count: int, limit: int) -> Cause:
     return Cause(field, "FieldValueTooMany", f"Too many: {count}: must have at most {limit} items")
 
 
-def show(value: object) -> str:
+def format_value(value: object) -> str:
     """A value as messages show it: JSON without spaces."""
     return msgspec.json.encode(value).decode()
 
@@ -97,40 +99,42 @@ class StatusError(Exception):
         return status | {"code": self.code}
 
 
-def qualified(group: str, plural: str) -> str:
+def group_resource(group: str, plural: str) -> str:
     """A resource as messages name it: ``pods``, ``jobs.batch``."""
     return f"{plural}.{group}" if group else plural
 
 
-def details_of(group: str, kind: str, name: str) -> Json:
+def status_details(group: str, kind: str, name: str) -> Json:
     """Which object a Status is about; parts that are empty are left out."""
     details: Json = {"name": name} if name else {}
     return details | ({"group": group} if group else {}) | ({"kind": kind} if kind else {})
 
 
 def not_found(group: str, plural: str, name: str) -> StatusError:
-    message = f'{qualified(group, plural)} "{name}" not found'
-    return StatusError(404, "NotFound", message, details_of(group, plural, name))
+    message = f'{group_resource(group, plural)} "{name}" not found'
+    return StatusError(404, "NotFound", message, status_details(group, plural, name))
 
 
 def already_exists(group: str, plural: str, name: str) -> StatusError:
-    message = f'{qualified(group, plural)} "{name}" already exists'
-    return StatusError(409, "AlreadyExists", message, details_of(group, plural, name))
+    message = f'{group_resource(group, plural)} "{name}" already exists'
+    return StatusError(409, "AlreadyExists", message, status_details(group, plural, name))
 
 
-STALE = "the object has been modified; please apply your changes to the latest version and try again"
+OPTIMISTIC_LOCK_ERROR = (
+    "the object has been modified; please apply your changes to the latest version and try again"
+)
 
 
-def conflict(group: str, plural: str, name: str, why: str = STALE) -> StatusError:
-    message = f'Operation cannot be fulfilled on {qualified(group, plural)} "{name}": {why}'
-    return StatusError(409, "Conflict", message, details_of(group, plural, name))
+def conflict(group: str, plural: str, name: str, why: str = OPTIMISTIC_LOCK_ERROR) -> StatusError:
+    message = f'Operation cannot be fulfilled on {group_resource(group, plural)} "{name}": {why}'
+    return StatusError(409, "Conflict", message, status_details(group, plural, name))
 
 
 def forbidden(group: str, plural: str, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
-    details = details_of(group, plural, name)
+    details = status_details(group, plural, name)
     if causes:
         details["causes"] = [cause.to_json() for cause in causes]
-    message = f'{qualified(group, plural)} "{name}" is forbidden: {why}'
+    message = f'{group_resource(group, plural)} "{name}" is forbidden: {why}'
     return StatusError(403, "Forbidden", message, details)
 
 
@@ -138,8 +142,10 @@ def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> Status
     """Every finding at once; ``kind`` is the kind, not the resource."""
     findings = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     listed = findings[0] if len(findings) == 1 else f"[{', '.join(findings)}]"
-    details = details_of(group, kind, name) | {"causes": [cause.to_json() for cause in causes]}
-    return StatusError(422, "Invalid", f'{qualified(group, kind)} "{name}" is invalid: {listed}', details)
+    details = status_details(group, kind, name) | {"causes": [cause.to_json() for cause in causes]}
+    return StatusError(
+        422, "Invalid", f'{group_resource(group, kind)} "{name}" is invalid: {listed}', details
+    )
 
 
 def bad_request(message: str) -> StatusError:
@@ -161,11 +167,11 @@ def method_not_allowed() -> StatusError:
 
 def method_not_supported(group: str, plural: str, verb: str) -> StatusError:
     """The path is served, this kind does not do this."""
-    message = f'{verb} is not supported on resources of kind "{qualified(group, plural)}"'
-    return StatusError(405, "MethodNotAllowed", message, details_of(group, plural, ""))
+    message = f'{verb} is not supported on resources of kind "{group_resource(group, plural)}"'
+    return StatusError(405, "MethodNotAllowed", message, status_details(group, plural, ""))
 
 
-def gone(message: str) -> StatusError:
+def resource_expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 
 

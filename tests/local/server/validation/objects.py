@@ -15,7 +15,7 @@ def show(causes: list[Cause]) -> list[str]:
 
 def a_pod(*containers: Json, **spec: Any) -> Json:
     pod = {"metadata": {"name": "p"}, "spec": {"containers": list(containers) or [a_container()], **spec}}
-    pod_defaults.default(pod)
+    pod_defaults.default_pod(pod)
     return pod
 
 
@@ -36,5 +36,5 @@ def a_job(
         "spec": {"suspend": suspend, "template": {"spec": pod_spec}} | spec,
     }
     workloads.default_job(job)
-    workloads.begin_job(job)
+    workloads.prepare_job_for_create(job)
     return job | {"status": status or {}}

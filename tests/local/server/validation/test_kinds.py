@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.registry.strategies import RULES
+from quorate.local.server.registry.strategies import STRATEGIES
 from tests.local.server.validation.objects import show
 
 Json = dict[str, Any]
@@ -118,7 +118,7 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
 )
 def test_a_new_object(resource: str, obj: Json, want: list[str]) -> None:
     named = {"metadata": {"name": "n", "namespace": "default"}} | obj
-    assert show(RULES[resource].validate(named)) == want
+    assert show(STRATEGIES[resource].validate(named)) == want
 
 
 @pytest.mark.parametrize(
@@ -146,4 +146,4 @@ def test_a_new_object(resource: str, obj: Json, want: list[str]) -> None:
     ],
 )
 def test_an_update(resource: str, old: Json, new: Json, want: list[str]) -> None:
-    assert show(RULES[resource].validate_update(new, old)) == want
+    assert show(STRATEGIES[resource].validate_update(new, old)) == want

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, Untyped
-from quorate.local.server.errors import qualified
+from quorate.local.server.errors import group_resource
 from quorate.local.server.registry import builtin
 from quorate.local.server.registry.kinds import Kind
-from quorate.local.server.registry.strategies import RULES
+from quorate.local.server.registry.strategies import STRATEGIES
 
 Json = dict[str, Any]
 
@@ -41,7 +41,8 @@ SCALARS: dict[str, tuple[Any, ...]] = {
 KINDS = {
     name: kind
     for kind in builtin.KINDS
-    if (name := qualified(kind.group, kind.plural)) in RULES and kind.group != "apiextensions.k8s.io"
+    if (name := group_resource(kind.group, kind.plural)) in STRATEGIES
+    and kind.group != "apiextensions.k8s.io"
 }
 PAIRS = 300
 
@@ -67,8 +68,8 @@ def an_object(kind: Kind, rng: Random) -> Json:
     parts = {
         name: a_value(fields[name], rng) for name in fields if name not in ("apiVersion", "kind", "metadata")
     }
-    obj = kind.rules.decode(parts | {"metadata": {"name": "n", "uid": "u", "namespace": "default"}}).object
-    kind.rules.default(obj)
+    obj = kind.strategy.decode(parts | {"metadata": {"name": "n", "uid": "u", "namespace": "default"}}).object
+    kind.strategy.default(obj)
     return obj
 
 
@@ -78,9 +79,9 @@ def test_whatever_decodes_can_be_judged(name: str) -> None:
     found = 0
     for _ in range(PAIRS):
         old, new = an_object(kind, rng), an_object(kind, rng)
-        found += len(kind.rules.validate(new) + kind.rules.validate_new(new))
-        found += len(kind.rules.validate_update(new, old) + kind.rules.validate_status(new, old))
-        kind.rules.warn(new)
+        found += len(kind.strategy.validate(new) + kind.strategy.validate_create(new))
+        found += len(kind.strategy.validate_update(new, old) + kind.strategy.validate_status(new, old))
+        kind.strategy.warnings(new)
     assert found, "the objects are so harmless that they try nothing"
 
 
@@ -89,5 +90,5 @@ def test_an_update_that_changes_nothing_finds_nothing_new(name: str) -> None:
     kind, rng = KINDS[name], Random(name)
     for _ in range(PAIRS):
         obj = an_object(kind, rng)
-        if not kind.rules.validate(obj):
-            assert kind.rules.validate_update(obj, obj) == []
+        if not kind.strategy.validate(obj):
+            assert kind.strategy.validate_update(obj, obj) == []

@@ -207,7 +207,7 @@ def _paired(value: Sequence[Any], schema: Schema, old: Any) -> Iterable[tuple[An
 
 def _keys(item: Any, schema: Schema) -> str:
     keys = {key: item.get(key) for key in schema.list_keys} if isinstance(item, dict) else item
-    return errors.show(keys)
+    return errors.format_value(keys)
 
 
 def _list_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
@@ -232,7 +232,7 @@ def _duplicates(items: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
     seen = set[str]()
     for index, item in enumerate(items):
         keys = {key: item[key] for key in schema.list_keys if key in item} if isinstance(item, dict) else item
-        identity = errors.show(item if schema.list_type == "set" else keys)
+        identity = errors.format_value(item if schema.list_type == "set" else keys)
         if identity in seen:
             yield errors.duplicate(f"{path}[{index}]", item if schema.list_type == "set" else keys)
         seen.add(identity)

@@ -5,31 +5,36 @@ from typing import Any
 
 from quorate.api.quantity import parse_quantity
 from quorate.local.server.errors import forbidden
-from quorate.local.server.requests.context import Call
+from quorate.local.server.requests.context import RequestContext
 
 Json = dict[str, Any]
 
 ANNOTATION = "kubernetes.io/limit-ranger"
 
 
-def apply(call: Call, pod: Json) -> None:
+def apply_limit_ranges(context: RequestContext, pod: Json) -> None:
     """Fill in the requests and limits that containers leave out; then hold them to the bounds.
 
     Raises StatusError(403) with everything that is out of bounds.
     """
-    ranges = [entry.decode() for entry in call.context.store.entries("limitranges", call.namespace)]
-    items = [item for found in ranges for item in found["spec"]["limits"] if item["type"] == "Container"]
-    filled = [note for item in items for note in _fill(pod["spec"], item)]
-    if filled:
-        note = f"LimitRanger plugin set: {'; '.join(filled)}"
-        pod["metadata"].setdefault("annotations", {})[ANNOTATION] = note
-    breaches = [breach for item in items for breach in _breaches(pod["spec"], item)]
+    ranges = [entry.decode() for entry in context.server.store.entries("limitranges", context.namespace)]
+    items = [
+        item
+        for limit_range in ranges
+        for item in limit_range["spec"]["limits"]
+        if item["type"] == "Container"
+    ]
+    applied = [message for item in items for message in _apply_defaults(pod["spec"], item)]
+    if applied:
+        message = f"LimitRanger plugin set: {'; '.join(applied)}"
+        pod["metadata"].setdefault("annotations", {})[ANNOTATION] = message
+    breaches = [breach for item in items for breach in _violations(pod["spec"], item)]
     if breaches:
-        listed = breaches[0] if len(breaches) == 1 else f"[{', '.join(breaches)}]"
-        raise forbidden("", "pods", pod["metadata"].get("name", ""), listed)
+        message = breaches[0] if len(breaches) == 1 else f"[{', '.join(breaches)}]"
+        raise forbidden("", "pods", pod["metadata"].get("name", ""), message)
 
 
-def _fill(spec: Json, item: Json) -> Iterator[str]:
+def _apply_defaults(spec: Json, item: Json) -> Iterator[str]:
     """What was filled in, in words, container by container."""
     for group, word in (("containers", "container"), ("initContainers", "init container")):
         for container in spec.get(group, ()):
@@ -45,18 +50,18 @@ def _fill(spec: Json, item: Json) -> Iterator[str]:
                     yield f"{', '.join(sorted(missing))} {noun} for {word} {container['name']}"
 
 
-def _breaches(spec: Json, item: Json) -> Iterator[str]:
+def _violations(spec: Json, item: Json) -> Iterator[str]:
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
         resources = container["resources"]
-        for name, least in sorted(item.get("min", {}).items()):
-            asked = resources.get("requests", {}).get(name)
-            if asked is None:
-                yield f"minimum {name} usage per Container is {least}.  No request is specified"
-            elif parse_quantity(asked) < parse_quantity(least):
-                yield f"minimum {name} usage per Container is {least}, but request is {asked}"
-        for name, most in sorted(item.get("max", {}).items()):
+        for name, minimum in sorted(item.get("min", {}).items()):
+            requested = resources.get("requests", {}).get(name)
+            if requested is None:
+                yield f"minimum {name} usage per Container is {minimum}.  No request is specified"
+            elif parse_quantity(requested) < parse_quantity(minimum):
+                yield f"minimum {name} usage per Container is {minimum}, but request is {requested}"
+        for name, maximum in sorted(item.get("max", {}).items()):
             limit = resources.get("limits", {}).get(name)
             if limit is None:
-                yield f"maximum {name} usage per Container is {most}.  No limit is specified"
-            elif parse_quantity(most) < parse_quantity(limit):
-                yield f"maximum {name} usage per Container is {most}, but limit is {limit}"
+                yield f"maximum {name} usage per Container is {maximum}.  No limit is specified"
+            elif parse_quantity(maximum) < parse_quantity(limit):
+                yield f"maximum {name} usage per Container is {maximum}, but limit is {limit}"

@@ -5,115 +5,121 @@ from typing import Any
 
 from quorate.local.server.admission import limit_ranger
 from quorate.local.server.errors import Cause, StatusError, forbidden, not_found
-from quorate.local.server.registry.defaults.pods import tolerate_silence
-from quorate.local.server.requests.context import Call
+from quorate.local.server.registry.defaults.pods import add_default_tolerations
+from quorate.local.server.requests.context import RequestContext
 from quorate.local.server.storage.store import Key
 
 Json = dict[str, Any]
 
 PRIORITY_CLASSES = "priorityclasses.scheduling.k8s.io"
 STORAGE_CLASSES = "storageclasses.storage.k8s.io"
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_CLASS_ANNOTATION = "storageclass.kubernetes.io/is-default-class"
 NOT_READY = ("node.kubernetes.io/not-ready", "NoSchedule")
 SERVICE_NETWORK = ipaddress.IPv4Network("10.96.0.0/16")
 NODE_PORTS = range(30_000, 32_768)
 
 
-def require_namespace(call: Call, obj: Json) -> None:
+def require_namespace(context: RequestContext, obj: Json) -> None:
     """Raises StatusError: 404 if the namespace does not exist, 403 if it is being deleted."""
-    if not call.namespace:
+    if not context.namespace:
         return
-    entry = call.context.store.get(Key("namespaces", "", call.namespace))
+    entry = context.server.store.get(Key("namespaces", "", context.namespace))
     if entry is None:
-        raise not_found("", "namespaces", call.namespace)
+        raise not_found("", "namespaces", context.namespace)
     if entry.decode().get("status", {}).get("phase") == "Terminating":
         name = obj.get("metadata", {}).get("name", "")
-        why = f"unable to create new content in namespace {call.namespace} because it is being terminated"
-        message = f"namespace {call.namespace} is being terminated"
+        why = f"unable to create new content in namespace {context.namespace} because it is being terminated"
+        message = f"namespace {context.namespace} is being terminated"
         cause = Cause("metadata.namespace", "NamespaceTerminating", message)
-        raise forbidden(call.kind.group, call.kind.plural, name, why, [cause])
+        raise forbidden(context.kind.group, context.kind.plural, name, why, [cause])
 
 
-def complete(call: Call, obj: Json) -> None:
+def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
     """Fill in what other objects say.  Raises StatusError(403) when they do not allow it."""
-    if call.kind.resource == "pods":
-        _service_account(call, obj)
-        _priority(call, obj)
-        tolerate_silence(obj["spec"])
-        limit_ranger.apply(call, obj)
-    elif call.kind.resource == "persistentvolumeclaims":
-        _storage_class(call, obj["spec"])
-    elif call.kind.resource == "nodes":
-        _keep_off(obj["spec"])
+    if context.kind.resource == "pods":
+        _service_account(context, obj)
+        _priority(context, obj)
+        add_default_tolerations(obj["spec"])
+        limit_ranger.apply_limit_ranges(context, obj)
+    elif context.kind.resource == "persistentvolumeclaims":
+        _storage_class(context, obj["spec"])
+    elif context.kind.resource == "nodes":
+        _taint_not_ready(obj["spec"])
 
 
-def allocate(call: Call, obj: Json) -> None:
+def allocate_service_addresses(context: RequestContext, obj: Json) -> None:
     """Give a new object what there is only one of."""
-    if call.kind.resource == "services":
-        _addresses(call, obj["spec"], obj["metadata"]["uid"])
+    if context.kind.resource == "services":
+        _allocate_addresses(context, obj["spec"], obj["metadata"]["uid"])
 
 
-def _refuse(call: Call, obj: Json, why: str) -> StatusError:
-    return forbidden(call.kind.group, call.kind.plural, obj["metadata"].get("name", ""), why)
+def _forbid(context: RequestContext, obj: Json, message: str) -> StatusError:
+    return forbidden(context.kind.group, context.kind.plural, obj["metadata"].get("name", ""), message)
 
 
-def _service_account(call: Call, pod: Json) -> None:
+def _service_account(context: RequestContext, pod: Json) -> None:
     """Every pod runs as an account of its namespace.
 
     The account named default may still be on its way, its controller being a client like any other.
     """
     name = pod["spec"].setdefault("serviceAccountName", "default")
     pod["spec"]["serviceAccount"] = name
-    if name != "default" and call.context.store.get(Key("serviceaccounts", call.namespace, name)) is None:
-        where = f"{call.namespace}/{name}"
-        why = f'error looking up service account {where}: serviceaccount "{name}" not found'
-        raise _refuse(call, pod, why)
+    if (
+        name != "default"
+        and context.server.store.get(Key("serviceaccounts", context.namespace, name)) is None
+    ):
+        where = f"{context.namespace}/{name}"
+        message = f'error looking up service account {where}: serviceaccount "{name}" not found'
+        raise _forbid(context, pod, message)
 
 
-def _priority(call: Call, pod: Json) -> None:
+def _priority(context: RequestContext, pod: Json) -> None:
     """The number and the preemption policy of the pod's priority class, or of the cluster's default one."""
     spec = pod["spec"]
     name = spec.get("priorityClassName", "")
     if name:
-        entry = call.context.store.get(Key(PRIORITY_CLASSES, "", name))
+        entry = context.server.store.get(Key(PRIORITY_CLASSES, "", name))
         if entry is None:
-            raise _refuse(call, pod, f"no PriorityClass with name {name} was found")
-        chosen = entry.decode()
+            raise _forbid(context, pod, f"no PriorityClass with name {name} was found")
+        priority_class = entry.decode()
     else:
-        chosen = _default_class(call)
-        if chosen:
-            spec["priorityClassName"] = chosen["metadata"]["name"]
-    value = chosen.get("value", 0)
+        priority_class = _default_class(context)
+        if priority_class:
+            spec["priorityClassName"] = priority_class["metadata"]["name"]
+    value = priority_class.get("value", 0)
     if spec.get("priority", value) != value:
-        why = (
+        message = (
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec;"
             f" priority admission controller computed {value} from the given PriorityClass name"
         )
-        raise _refuse(call, pod, why)
+        raise _forbid(context, pod, message)
     spec["priority"] = value
-    spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
+    spec.setdefault("preemptionPolicy", priority_class.get("preemptionPolicy", "PreemptLowerPriority"))
 
 
-def _default_class(call: Call) -> Json:
+def _default_class(context: RequestContext) -> Json:
     """The class that is marked as the default, the lowest if several are; empty if none is."""
-    classes = (entry.decode() for entry in call.context.store.entries(PRIORITY_CLASSES))
-    marked = [found for found in classes if found.get("globalDefault")]
-    return min(marked, key=lambda found: (found["value"], found["metadata"]["name"]), default={})
+    classes = (entry.decode() for entry in context.server.store.entries(PRIORITY_CLASSES))
+    candidates_marked = [class_ for class_ in classes if class_.get("globalDefault")]
+    return min(
+        candidates_marked, key=lambda class_: (class_["value"], class_["metadata"]["name"]), default={}
+    )
 
 
-def _storage_class(call: Call, spec: Json) -> None:
+def _storage_class(context: RequestContext, spec: Json) -> None:
     """The class that is marked as the default, the newest if several are; a claim may say "" for none."""
-    marked = [
-        found["metadata"]
-        for entry in call.context.store.entries(STORAGE_CLASSES)
-        if (found := entry.decode())["metadata"].get("annotations", {}).get(DEFAULT_CLASS) == "true"
+    candidates_marked = [
+        class_["metadata"]
+        for entry in context.server.store.entries(STORAGE_CLASSES)
+        if (class_ := entry.decode())["metadata"].get("annotations", {}).get(DEFAULT_CLASS_ANNOTATION)
+        == "true"
     ]
-    if marked and "storageClassName" not in spec:
-        newest = max(marked, key=lambda found: (found["creationTimestamp"], found["name"]))
+    if candidates_marked and "storageClassName" not in spec:
+        newest = max(candidates_marked, key=lambda class_: (class_["creationTimestamp"], class_["name"]))
         spec["storageClassName"] = newest["name"]
 
 
-def _keep_off(node: Json) -> None:
+def _taint_not_ready(node: Json) -> None:
     """No pod is placed on a new node before somebody has seen that it is ready."""
     taints = node.setdefault("taints", [])
     if not any((taint.get("key"), taint.get("effect")) == NOT_READY for taint in taints):
@@ -121,20 +127,22 @@ def _keep_off(node: Json) -> None:
         taints.append({"key": key, "effect": effect})
 
 
-def _addresses(call: Call, spec: Json, uid: str) -> None:
+def _allocate_addresses(context: RequestContext, spec: Json, uid: str) -> None:
     """An address and ports that no other service has, from a place in the range that the uid chooses."""
-    others = [entry.decode()["spec"] for entry in call.context.store.entries("services")]
+    services = [entry.decode()["spec"] for entry in context.server.store.entries("services")]
     start = int(uid.replace("-", ""), 16)
     if spec["type"] != "ExternalName" and "clusterIP" not in spec:
-        taken = {other.get("clusterIP") for other in others}
+        used_addresses = {service.get("clusterIP") for service in services}
         size = SERVICE_NETWORK.num_addresses - 2
         candidates = (str(SERVICE_NETWORK[1 + (start + step) % size]) for step in range(size))
-        spec["clusterIP"] = next(address for address in candidates if address not in taken)
+        spec["clusterIP"] = next(address for address in candidates if address not in used_addresses)
         spec["clusterIPs"] = [spec["clusterIP"]]
     if spec["type"] in ("NodePort", "LoadBalancer"):
-        used = {port.get("nodePort") for other in (*others, spec) for port in other.get("ports", ())}
+        used_ports = {
+            port.get("nodePort") for service in (*services, spec) for port in service.get("ports", ())
+        }
         for port in spec.get("ports", ()):
             if "nodePort" not in port:
                 ports = (NODE_PORTS[(start + step) % len(NODE_PORTS)] for step in range(len(NODE_PORTS)))
-                port["nodePort"] = next(number for number in ports if number not in used)
-                used.add(port["nodePort"])
+                port["nodePort"] = next(number for number in ports if number not in used_ports)
+                used_ports.add(port["nodePort"])

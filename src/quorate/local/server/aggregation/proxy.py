@@ -12,73 +12,79 @@ import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
-from quorate.local.server.aggregation.api_services import Aggregated, Remote
+from quorate.local.server.aggregation.api_services import AggregatedVersion, ApiServiceController
 from quorate.local.server.auth.authentication import User
-from quorate.local.server.backend_client import Outside, Unreachable
+from quorate.local.server.backend_client import BackendClient, BackendUnreachable
 from quorate.local.server.errors import StatusError
-from quorate.local.server.requests.context import Context
+from quorate.local.server.requests.context import ServerContext
 from quorate.local.server.storage.store import Key
 
 Json = dict[str, Any]
 
 CLIENT_NAME = "front-proxy-client"
-PUBLISHED_IN = Key("configmaps", "kube-system", "extension-apiserver-authentication")
+AUTHENTICATION_CONFIG_MAP = Key("configmaps", "kube-system", "extension-apiserver-authentication")
 USER, GROUP, UID, EXTRA = "X-Remote-User", "X-Remote-Group", "X-Remote-Uid", "X-Remote-Extra-"
-OF_ONE_CONNECTION = {
+HOP_BY_HOP_HEADERS = {
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
     "transfer-encoding", "upgrade", "host", "content-length",
 }  # fmt: skip
 """Headers that are about a connection, not about a request."""
 
 
-async def publish(context: Context, authority: bytes) -> None:
-    """Tell other servers whose certificates may speak for users; ``authority`` is PEM."""
+async def publish_front_proxy_ca(server: ServerContext, ca_certificate: bytes) -> None:
+    """Tell other servers whose certificates may speak for users; ``ca_certificate`` is PEM."""
     data = {
-        "requestheader-client-ca-file": authority.decode(),
+        "requestheader-client-ca-file": ca_certificate.decode(),
         "requestheader-allowed-names": json.dumps([CLIENT_NAME]),
         "requestheader-username-headers": json.dumps([USER]),
         "requestheader-group-headers": json.dumps([GROUP]),
         "requestheader-uid-headers": json.dumps([UID]),
         "requestheader-extra-headers-prefix": json.dumps([EXTRA]),
     }
-    entry = context.store.get(PUBLISHED_IN)
+    entry = server.store.get(AUTHENTICATION_CONFIG_MAP)
     if entry is None:
         metadata = {
-            "name": PUBLISHED_IN.name,
-            "namespace": PUBLISHED_IN.namespace,
-            "uid": context.new_uid(),
-            "creationTimestamp": context.timestamp(),
+            "name": AUTHENTICATION_CONFIG_MAP.name,
+            "namespace": AUTHENTICATION_CONFIG_MAP.namespace,
+            "uid": server.new_uid(),
+            "creationTimestamp": server.timestamp(),
         }
-        await context.store.create(PUBLISHED_IN, {"metadata": metadata, "data": data})
+        await server.store.create(AUTHENTICATION_CONFIG_MAP, {"metadata": metadata, "data": data})
     elif (old := entry.decode()).get("data") != data:
-        await context.store.update(PUBLISHED_IN, old | {"data": data}, entry.revision)
+        await server.store.update(AUTHENTICATION_CONFIG_MAP, old | {"data": data}, entry.revision)
 
 
 async def forward(
-    request: web.BaseRequest, user: User, aggregated: Aggregated, remote: Remote, outside: Outside
+    request: web.BaseRequest,
+    user: User,
+    aggregated: ApiServiceController,
+    remote: AggregatedVersion,
+    backends: BackendClient,
 ) -> web.StreamResponse:
     """The other server's answer, as it comes.  Raises StatusError(503) if there is none."""
     try:
-        place = aggregated.place(remote)
-    except Unreachable as why:
-        raise _unavailable(str(why)) from why
-    url = place.url.rstrip("/") + request.raw_path
+        backend = aggregated.resolve(remote)
+    except BackendUnreachable as message:
+        raise _unavailable(str(message)) from message
+    url = backend.url.rstrip("/") + request.raw_path
     try:
-        async with outside.request(
-            request.method, place, url, await request.read(), _headers(request, user)
-        ) as answer:
-            return await _passed_on(request, answer)
+        async with backends.request(
+            request.method, backend, url, await request.read(), _proxied_headers(request, user)
+        ) as upstream:
+            return await _relay(request, upstream)
     except aiohttp.ClientConnectionError as failure:
         raise _unavailable(str(failure)) from failure
 
 
-async def _passed_on(request: web.BaseRequest, answer: aiohttp.ClientResponse) -> web.StreamResponse:
-    kept = [(name, value) for name, value in answer.headers.items() if name.lower() not in OF_ONE_CONNECTION]
-    response = web.StreamResponse(status=answer.status, headers=CIMultiDict(kept))
-    response.content_length = answer.content_length
+async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
+    kept = [
+        (name, value) for name, value in upstream.headers.items() if name.lower() not in HOP_BY_HOP_HEADERS
+    ]
+    response = web.StreamResponse(status=upstream.status, headers=CIMultiDict(kept))
+    response.content_length = upstream.content_length
     await response.prepare(request)
     try:
-        async for chunk in answer.content.iter_any():
+        async for chunk in upstream.content.iter_any():
             await response.write(chunk)
     except ConnectionResetError:
         pass  # the client has seen enough
@@ -89,12 +95,12 @@ async def _passed_on(request: web.BaseRequest, answer: aiohttp.ClientResponse) -
     return response
 
 
-def _headers(request: web.BaseRequest, user: User) -> CIMultiDict[str]:
+def _proxied_headers(request: web.BaseRequest, user: User) -> CIMultiDict[str]:
     """What the client sent, but its own proof of who it is; and who it is."""
     headers = CIMultiDict(
         (name, value)
         for name, value in request.headers.items()
-        if name.lower() not in (*OF_ONE_CONNECTION, "authorization")
+        if name.lower() not in (*HOP_BY_HOP_HEADERS, "authorization")
         and not name.lower().startswith(("x-remote-", "impersonate-"))
     )
     headers.add(USER, user.name)
@@ -108,5 +114,5 @@ def _headers(request: web.BaseRequest, user: User) -> CIMultiDict[str]:
     return headers
 
 
-def _unavailable(why: str) -> StatusError:
-    return StatusError(503, "ServiceUnavailable", f"error trying to reach service: {why}")
+def _unavailable(message: str) -> StatusError:
+    return StatusError(503, "ServiceUnavailable", f"error trying to reach service: {message}")

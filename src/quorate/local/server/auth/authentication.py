@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from quorate.local.server.errors import StatusError, details_of, qualified, unauthorized
-from quorate.local.server.requests.request_info import Asked
+from quorate.local.server.errors import StatusError, group_resource, status_details, unauthorized
+from quorate.local.server.requests.request_info import RequestInfo
 
 AUTHENTICATED = "system:authenticated"
-ACCOUNT_PREFIX = "system:serviceaccount:"
+SERVICE_ACCOUNT_PREFIX = "system:serviceaccount:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,14 +33,14 @@ class User:
 ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
-def service_account(
+def service_account_user(
     namespace: str, name: str, uid: str = "", extra: Mapping[str, tuple[str, ...]] | None = None
 ) -> User:
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", AUTHENTICATED)
-    return User(f"{ACCOUNT_PREFIX}{namespace}:{name}", groups, uid, extra or {})
+    return User(f"{SERVICE_ACCOUNT_PREFIX}{namespace}:{name}", groups, uid, extra or {})
 
 
-def bearer(header: str) -> str:
+def bearer_token(header: str) -> str:
     """The token of an Authorization header; empty if there is none.  Raises StatusError(401)."""
     scheme, _, token = header.partition(" ")
     if not header or scheme.lower() != "bearer":
@@ -50,19 +50,20 @@ def bearer(header: str) -> str:
     return token.strip()
 
 
-def refuse(user: User, asked: Asked) -> StatusError:
+def forbidden_request(user: User, info: RequestInfo) -> StatusError:
     """The 403 for a user who may not do what they ask."""
-    who = f'User "{user.name}"'
-    if not asked.resource:
-        message = f'forbidden: {who} cannot {asked.verb} path "{asked.path}"'
+    user_text = f'User "{user.name}"'
+    if not info.resource:
+        message = f'forbidden: {user_text} cannot {info.verb} path "{info.path}"'
         return StatusError(403, "Forbidden", message, {})
     # To the rules of access a namespace is in itself.
-    namespace = asked.name if asked.resource == "namespaces" and not asked.group else asked.namespace
+    namespace = info.name if info.resource == "namespaces" and not info.group else info.namespace
     scope = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
-    resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
-    object_name = f' "{asked.name}"' if asked.name else ""
+    resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+    object_name = f' "{info.name}"' if info.name else ""
     message = (
-        f"{qualified(asked.group, asked.resource)}{object_name} is forbidden: {who} cannot {asked.verb}"
-        f' resource "{resource}" in API group "{asked.group}" {scope}'
+        f"{group_resource(info.group, info.resource)}{object_name} is forbidden:"
+        f" {user_text} cannot {info.verb}"
+        f' resource "{resource}" in API group "{info.group}" {scope}'
     )
-    return StatusError(403, "Forbidden", message, details_of(asked.group, asked.resource, asked.name))
+    return StatusError(403, "Forbidden", message, status_details(info.group, info.resource, info.name))

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from quorate.local.server.auth.authentication import ACCOUNT_PREFIX, User
-from quorate.local.server.requests.request_info import Asked
+from quorate.local.server.auth.authentication import SERVICE_ACCOUNT_PREFIX, User
+from quorate.local.server.requests.request_info import RequestInfo
 from quorate.local.server.storage.store import Key, Store
 
 Json = dict[str, Any]
@@ -21,14 +21,14 @@ ROLE_BINDINGS = f"rolebindings.{GROUP}"
 CLUSTER_ROLE_BINDINGS = f"clusterrolebindings.{GROUP}"
 RESOURCES = (ROLES, CLUSTER_ROLES, ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS)
 MASTERS = "system:masters"
-MOST_REMEMBERED = 10_000
+CACHE_SIZE = 10_000
 
-Identity = tuple[str, tuple[str, ...]]
+UserKey = tuple[str, tuple[str, ...]]
 """A user's name and groups, which is all that bindings know of users."""
 
 
 @dataclass(frozen=True, slots=True)
-class Action:
+class AuthorizationAttributes:
     """What somebody wants to do: something to a resource, or to a path that is about none."""
 
     verb: str
@@ -39,23 +39,23 @@ class Action:
     path: str = ""
 
     @classmethod
-    def of(cls, asked: Asked, field_selector: str = "") -> "Action":
+    def from_request(cls, info: RequestInfo, field_selector: str = "") -> "AuthorizationAttributes":
         """A request as the rules see it."""
-        if not asked.resource:
-            return cls(asked.verb, path=asked.path)
-        resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
+        if not info.resource:
+            return cls(info.verb, path=info.path)
+        resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
         # To the rules of access a namespace is in itself.
-        in_itself = asked.resource == "namespaces" and not asked.group
+        in_itself = info.resource == "namespaces" and not info.group
         return cls(
-            asked.verb,
-            asked.group,
+            info.verb,
+            info.group,
             resource,
-            asked.name if in_itself else asked.namespace,
-            asked.name or _only_name(field_selector),
+            info.name if in_itself else info.namespace,
+            info.name or _selected_name(field_selector),
         )
 
 
-def _only_name(field_selector: str) -> str:
+def _selected_name(field_selector: str) -> str:
     """The one object that a list or a watch is about, if its selector says so."""
     for term in field_selector.split(","):
         field, _, name = term.replace("==", "=").partition("=")
@@ -65,7 +65,7 @@ def _only_name(field_selector: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """One rule of a role; ``*`` stands for everything."""
 
     verbs: frozenset[str] = frozenset()
@@ -75,17 +75,17 @@ class Rule:
     """of the objects meant; empty: all of them"""
     paths: frozenset[str] = frozenset()
 
-    def allows(self, action: Action) -> bool:
-        if self.verbs.isdisjoint((action.verb, "*")):
+    def allows(self, attributes: AuthorizationAttributes) -> bool:
+        if self.verbs.isdisjoint((attributes.verb, "*")):
             return False
-        if not action.resource:
-            return any(_covers(path, action.path) for path in self.paths)
-        _, _, subresource = action.resource.partition("/")
-        spellings = (action.resource, "*", *((f"*/{subresource}",) if subresource else ()))
+        if not attributes.resource:
+            return any(_path_matches(path, attributes.path) for path in self.paths)
+        _, _, subresource = attributes.resource.partition("/")
+        spellings = (attributes.resource, "*", *((f"*/{subresource}",) if subresource else ()))
         return (
-            not self.groups.isdisjoint((action.group, "*"))
+            not self.groups.isdisjoint((attributes.group, "*"))
             and not self.resources.isdisjoint(spellings)
-            and (not self.names or action.name in self.names)
+            and (not self.names or attributes.name in self.names)
         )
 
     def to_json(self) -> Json:
@@ -99,27 +99,27 @@ class Rule:
         return {name: sorted(values) for name, values in fields.items() if values}
 
 
-def _covers(pattern: str, path: str) -> bool:
+def _path_matches(pattern: str, path: str) -> bool:
     return path.startswith(pattern[:-1]) if pattern.endswith("*") else path == pattern
 
 
-def read_rule(rule: Json) -> Rule:
+def parse_rule(rule: Json) -> PolicyRule:
     fields = ("verbs", "apiGroups", "resources", "resourceNames", "nonResourceURLs")
-    return Rule(*(frozenset(rule.get(field, ())) for field in fields))
+    return PolicyRule(*(frozenset(rule.get(field, ())) for field in fields))
 
 
-EVERYTHING = (
-    Rule(frozenset("*"), frozenset("*"), frozenset("*")),
-    Rule(frozenset("*"), paths=frozenset("*")),
+ALL_RULES = (
+    PolicyRule(frozenset("*"), frozenset("*"), frozenset("*")),
+    PolicyRule(frozenset("*"), paths=frozenset("*")),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class BoundRules:
     """The rules of one binding, for one namespace or (empty) for all."""
 
     namespace: str
-    rules: Sequence[Rule]
+    rules: Sequence[PolicyRule]
 
 
 class Authorizer:
@@ -127,33 +127,33 @@ class Authorizer:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._read_at: tuple[int, ...] = ()
-        self._grants: dict[str, list[Grant]] = {}  # by subject: "User x" or "Group x"
+        self._revisions: tuple[int, ...] = ()
+        self._grants: dict[str, list[BoundRules]] = {}  # by subject: "User x" or "Group x"
         # By user and action without the name: the rules that allow it for some name.
-        self._remembered: dict[tuple[Identity, Action], tuple[Rule, ...]] = {}
+        self._cache: dict[tuple[UserKey, AuthorizationAttributes], tuple[PolicyRule, ...]] = {}
 
-    def allows(self, user: User, action: Action) -> bool:
+    def allows(self, user: User, attributes: AuthorizationAttributes) -> bool:
         if MASTERS in user.groups:
             return True
         self._refresh()
-        question = ((user.name, user.groups), replace(action, name=""))
-        rules = self._remembered.get(question)
+        key = ((user.name, user.groups), replace(attributes, name=""))
+        rules = self._cache.get(key)
         if rules is None:
-            if len(self._remembered) >= MOST_REMEMBERED:
-                self._remembered.clear()
-            unnamed = question[1]
+            if len(self._cache) >= CACHE_SIZE:
+                self._cache.clear()
+            attributes_without_name = key[1]
             rules = tuple(
                 rule
-                for rule in self.rules(user, action.namespace)
-                if replace(rule, names=frozenset()).allows(unnamed)
+                for rule in self.rules_for(user, attributes.namespace)
+                if replace(rule, names=frozenset()).allows(attributes_without_name)
             )
-            self._remembered[question] = rules
-        return any(not rule.names or action.name in rule.names for rule in rules)
+            self._cache[key] = rules
+        return any(not rule.names or attributes.name in rule.names for rule in rules)
 
-    def rules(self, user: User, namespace: str) -> Iterator[Rule]:
+    def rules_for(self, user: User, namespace: str) -> Iterator[PolicyRule]:
         """Everything the user may do in a namespace; cluster-wide, if it is empty."""
         if MASTERS in user.groups:
-            yield from EVERYTHING
+            yield from ALL_RULES
             return
         self._refresh()
         for subject in (f"User {user.name}", *(f"Group {group}" for group in user.groups)):
@@ -161,26 +161,26 @@ class Authorizer:
                 if grant.namespace in ("", namespace):
                     yield from grant.rules
 
-    def rules_of(self, reference: Json, namespace: str) -> Sequence[Rule]:
+    def role_rules(self, reference: Json, namespace: str) -> Sequence[PolicyRule]:
         """What a binding's roleRef stands for; nothing if there is no such role."""
         if reference["kind"] == "Role":
             entry = self._store.get(Key(ROLES, namespace, reference["name"]))
         else:
             entry = self._store.get(Key(CLUSTER_ROLES, "", reference["name"]))
-        return [read_rule(rule) for rule in entry.decode().get("rules") or ()] if entry else ()
+        return [parse_rule(rule) for rule in entry.decode().get("rules") or ()] if entry else ()
 
     def _refresh(self) -> None:
-        newest = tuple(self._store.newest(resource) for resource in RESOURCES)
-        if newest == self._read_at:
+        newest = tuple(self._store.last_revision(resource) for resource in RESOURCES)
+        if newest == self._revisions:
             return
-        self._read_at, self._grants = newest, {}
-        self._remembered.clear()
+        self._revisions, self._grants = newest, {}
+        self._cache.clear()
         for resource in (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS):
             for entry in self._store.entries(resource):
-                self._read(entry.decode(), entry.key.namespace)
+                self._add_binding(entry.decode(), entry.key.namespace)
 
-    def _read(self, binding: Json, namespace: str) -> None:
-        grant = Grant(namespace, self.rules_of(binding["roleRef"], namespace))
+    def _add_binding(self, binding: Json, namespace: str) -> None:
+        grant = BoundRules(namespace, self.role_rules(binding["roleRef"], namespace))
         for subject in _subjects(binding.get("subjects") or (), namespace):
             self._grants.setdefault(subject, []).append(grant)
 
@@ -188,6 +188,6 @@ class Authorizer:
 def _subjects(subjects: Iterable[Json], namespace: str) -> Iterator[str]:
     for subject in subjects:
         if subject["kind"] == "ServiceAccount":
-            yield f"User {ACCOUNT_PREFIX}{subject.get('namespace') or namespace}:{subject['name']}"
+            yield f"User {SERVICE_ACCOUNT_PREFIX}{subject.get('namespace') or namespace}:{subject['name']}"
         else:
             yield f"{subject['kind']} {subject['name']}"

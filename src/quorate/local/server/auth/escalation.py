@@ -9,9 +9,15 @@ from typing import Any
 
 import msgspec
 
-from quorate.local.server.auth.authorization import EVERYTHING, GROUP, Action, Rule, read_rule
+from quorate.local.server.auth.authorization import (
+    ALL_RULES,
+    GROUP,
+    AuthorizationAttributes,
+    PolicyRule,
+    parse_rule,
+)
 from quorate.local.server.errors import StatusError, forbidden
-from quorate.local.server.requests.context import Call
+from quorate.local.server.requests.context import RequestContext
 
 Json = dict[str, Any]
 
@@ -19,49 +25,56 @@ ROLES = ("roles", "clusterroles")
 BINDINGS = ("rolebindings", "clusterrolebindings")
 
 
-def require_rights(call: Call, new: Json, old: Json | None = None) -> None:
+def check_escalation(context: RequestContext, new: Json, old: Json | None = None) -> None:
     """Raises StatusError(403) if a role or a binding grants what the user does not have."""
-    if call.kind.group != GROUP:
+    if context.kind.group != GROUP:
         return
-    if call.kind.plural in ROLES and _grants(new) != _grants(old or {}):
-        wanted = EVERYTHING if new.get("aggregationRule") else map(read_rule, new.get("rules") or ())
-        _require(call, "escalate", call.kind.plural, call.name or new["metadata"]["name"], new, wanted)
-    elif call.kind.plural in BINDINGS and (old is None or new.get("subjects") != old.get("subjects")):
+    if context.kind.plural in ROLES and _rules_of(new) != _rules_of(old or {}):
+        granted = ALL_RULES if new.get("aggregationRule") else map(parse_rule, new.get("rules") or ())
+        _check_rules(
+            context, "escalate", context.kind.plural, context.name or new["metadata"]["name"], new, granted
+        )
+    elif context.kind.plural in BINDINGS and (old is None or new.get("subjects") != old.get("subjects")):
         reference = new["roleRef"]
         plural = "roles" if reference["kind"] == "Role" else "clusterroles"
-        rules = call.context.authorizer.rules_of(reference, call.namespace)
-        _require(call, "bind", plural, reference["name"], new, rules)
+        rules = context.server.authorizer.role_rules(reference, context.namespace)
+        _check_rules(context, "bind", plural, reference["name"], new, rules)
 
 
-def _grants(role: Json) -> tuple[Any, Any]:
+def _rules_of(role: Json) -> tuple[Any, Any]:
     return role.get("rules") or [], role.get("aggregationRule")
 
 
-def _require(call: Call, verb: str, plural: str, name: str, obj: Json, wanted: Iterable[Rule]) -> None:
-    authorizer, user = call.context.authorizer, call.user
-    if authorizer.allows(user, Action(verb, GROUP, plural, call.namespace, name)):
+def _check_rules(
+    context: RequestContext, verb: str, plural: str, name: str, obj: Json, granted: Iterable[PolicyRule]
+) -> None:
+    authorizer, user = context.server.authorizer, context.user
+    if authorizer.allows(user, AuthorizationAttributes(verb, GROUP, plural, context.namespace, name)):
         return
-    held = list(authorizer.rules(user, call.namespace))
-    missing = [rule for rule in wanted if not _covered(rule, held)]
+    held = list(authorizer.rules_for(user, context.namespace))
+    missing = [rule for rule in granted if not _covered(rule, held)]
     if missing:
-        raise _refusal(call, obj, missing)
+        raise _escalation_error(context, obj, missing)
 
 
-def _covered(wanted: Rule, held: Sequence[Rule]) -> bool:
+def _covered(granted: PolicyRule, held: Sequence[PolicyRule]) -> bool:
     """Whether each single right of a rule is given by one of the rules held."""
-    resources = product(wanted.verbs, wanted.groups, wanted.resources, wanted.names or ("",))
+    resources = product(granted.verbs, granted.groups, granted.resources, granted.names or ("",))
     actions = [
-        *(Action(verb, group, resource, name=name) for verb, group, resource, name in resources),
-        *(Action(verb, path=path) for verb, path in product(wanted.verbs, wanted.paths)),
+        *(
+            AuthorizationAttributes(verb, group, resource, name=name)
+            for verb, group, resource, name in resources
+        ),
+        *(AuthorizationAttributes(verb, path=path) for verb, path in product(granted.verbs, granted.paths)),
     ]
     return all(any(rule.allows(action) for rule in held) for action in actions)
 
 
-def _refusal(call: Call, obj: Json, missing: Sequence[Rule]) -> StatusError:
+def _escalation_error(context: RequestContext, obj: Json, missing: Sequence[PolicyRule]) -> StatusError:
     listed = "\n".join(msgspec.json.encode(rule.to_json()).decode() for rule in missing)
-    groups = " ".join(f'"{group}"' for group in call.user.groups)
-    why = (
-        f'user "{call.user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions not currently'
-        f" held:\n{listed}"
+    groups = " ".join(f'"{group}"' for group in context.user.groups)
+    message = (
+        f'user "{context.user.name}" (groups=[{groups}]) is attempting to grant RBAC permissions'
+        f" not currently held:\n{listed}"
     )
-    return forbidden(call.kind.group, call.kind.plural, obj["metadata"].get("name", ""), why)
+    return forbidden(context.kind.group, context.kind.plural, obj["metadata"].get("name", ""), message)

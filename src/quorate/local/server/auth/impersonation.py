@@ -4,70 +4,72 @@ from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import unquote
 
 from quorate.local.server.auth.authentication import (
-    ACCOUNT_PREFIX,
     ANONYMOUS,
     AUTHENTICATED,
+    SERVICE_ACCOUNT_PREFIX,
     User,
-    refuse,
-    service_account,
+    forbidden_request,
+    service_account_user,
 )
-from quorate.local.server.auth.authorization import Action, Authorizer
+from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
 from quorate.local.server.errors import internal
-from quorate.local.server.requests.request_info import Asked
+from quorate.local.server.requests.request_info import RequestInfo
 
 USER, GROUP, UID, EXTRA = "impersonate-user", "impersonate-group", "impersonate-uid", "impersonate-extra-"
 AUTHENTICATION = "authentication.k8s.io"
 
 
-def impersonated(user: User, headers: Iterable[tuple[str, str]], authorizer: Authorizer) -> User:
+def impersonate(user: User, headers: Iterable[tuple[str, str]], authorizer: Authorizer) -> User:
     """Who the request is to be seen as coming from: the user, unless the headers name another.
 
     Raises StatusError: 403 if the user may not speak for them, 500 for headers without a user.
     """
-    wanted = [(name.lower(), value) for name, value in headers if name.lower().startswith("impersonate-")]
-    if not wanted:
+    requested = [(name.lower(), value) for name, value in headers if name.lower().startswith("impersonate-")]
+    if not requested:
         return user
-    name = next((value for header, value in wanted if header == USER), "")
-    groups = tuple(value for header, value in wanted if header == GROUP)
-    uid = next((value for header, value in wanted if header == UID), "")
-    extra = _extra(wanted)
+    name = next((value for header, value in requested if header == USER), "")
+    groups = tuple(value for header, value in requested if header == GROUP)
+    uid = next((value for header, value in requested if header == UID), "")
+    extra = _extra(requested)
     if not name:
         raise internal("requested without impersonating a user")
-    for asked in _questions(name, groups, uid, extra):
-        resource = f"{asked.resource}/{asked.subresource}" if asked.subresource else asked.resource
-        action = Action("impersonate", asked.group, resource, asked.namespace, asked.name)
-        if not authorizer.allows(user, action):
-            raise refuse(user, asked)
-    if not groups and name.startswith(ACCOUNT_PREFIX):
-        namespace, _, account = name.removeprefix(ACCOUNT_PREFIX).partition(":")
-        groups = service_account(namespace, account).groups
+    for info in _required_permissions(name, groups, uid, extra):
+        resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
+        attributes = AuthorizationAttributes("impersonate", info.group, resource, info.namespace, info.name)
+        if not authorizer.allows(user, attributes):
+            raise forbidden_request(user, info)
+    if not groups and name.startswith(SERVICE_ACCOUNT_PREFIX):
+        namespace, _, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
+        groups = service_account_user(namespace, account).groups
     if name != ANONYMOUS.name and AUTHENTICATED not in groups:
         groups = (*groups, AUTHENTICATED)
     return User(name, groups or ANONYMOUS.groups, uid, extra)
 
 
-def _extra(wanted: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
+def _extra(requested: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
     extra: dict[str, tuple[str, ...]] = {}
-    for header, value in wanted:
+    for header, value in requested:
         if header.startswith(EXTRA):
             key = unquote(header.removeprefix(EXTRA))
             extra[key] = (*extra.get(key, ()), value)
     return extra
 
 
-def _questions(
+def _required_permissions(
     name: str, groups: Iterable[str], uid: str, extra: Mapping[str, tuple[str, ...]]
-) -> Iterator[Asked]:
+) -> Iterator[RequestInfo]:
     """What the user must be allowed, each to be asked by itself."""
-    if name.startswith(ACCOUNT_PREFIX):
-        namespace, _, account = name.removeprefix(ACCOUNT_PREFIX).partition(":")
-        yield Asked("impersonate", "", resource="serviceaccounts", namespace=namespace, name=account)
+    if name.startswith(SERVICE_ACCOUNT_PREFIX):
+        namespace, _, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
+        yield RequestInfo("impersonate", "", resource="serviceaccounts", namespace=namespace, name=account)
     else:
-        yield Asked("impersonate", "", resource="users", name=name)
+        yield RequestInfo("impersonate", "", resource="users", name=name)
     for group in groups:
-        yield Asked("impersonate", "", resource="groups", name=group)
+        yield RequestInfo("impersonate", "", resource="groups", name=group)
     if uid:
-        yield Asked("impersonate", "", AUTHENTICATION, resource="uids", name=uid)
+        yield RequestInfo("impersonate", "", AUTHENTICATION, resource="uids", name=uid)
     for key, values in extra.items():
         for value in values:
-            yield Asked("impersonate", "", AUTHENTICATION, resource="userextras", subresource=key, name=value)
+            yield RequestInfo(
+                "impersonate", "", AUTHENTICATION, resource="userextras", subresource=key, name=value
+            )

@@ -17,33 +17,33 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature, encode_dss_signature
 
 from quorate.kube.clock import Clock
-from quorate.local.server.auth.authentication import User, service_account
+from quorate.local.server.auth.authentication import User, service_account_user
 from quorate.local.server.storage.store import Key, Store
 
 Json = dict[str, Any]
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
-AUDIENCES: Final = (ISSUER,)
+API_AUDIENCES: Final = (ISSUER,)
 """Whom a token is for that names nobody: this server."""
 HEADER: Final = {"alg": "ES256", "typ": "JWT"}
-WORD: Final = 32
+SIGNATURE_INTEGER_BYTES: Final = 32
 """Bytes of each of a P-256 signature's two numbers."""
 BOUND_RESOURCES: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
 """What a token may be bound to."""
-MAY_BE_EARLY_S: Final = 10.0
+CLOCK_SKEW_S: Final = 10.0
 
 
-class Reference(msgspec.Struct, frozen=True):
+class ObjectReference(msgspec.Struct, frozen=True):
     name: str
     uid: str = ""
 
 
-class _Kubernetes(msgspec.Struct, frozen=True):
+class _KubernetesClaims(msgspec.Struct, frozen=True):
     namespace: str
-    serviceaccount: Reference
-    pod: Reference | None = None
-    secret: Reference | None = None
-    node: Reference | None = None
+    serviceaccount: ObjectReference
+    pod: ObjectReference | None = None
+    secret: ObjectReference | None = None
+    node: ObjectReference | None = None
 
 
 class Claims(msgspec.Struct, frozen=True):
@@ -53,20 +53,20 @@ class Claims(msgspec.Struct, frozen=True):
     exp: float
     nbf: float
     jti: str
-    kubernetes: _Kubernetes = msgspec.field(name="kubernetes.io")
+    kubernetes: _KubernetesClaims = msgspec.field(name="kubernetes.io")
 
 
-class Rejected(Exception):
+class InvalidToken(Exception):
     """A token that proves nothing."""
 
 
 @dataclass(frozen=True, slots=True)
-class Issued:
+class IssuedToken:
     token: str
     expires: float
 
 
-class Tokens:
+class ServiceAccountTokens:
     """Issues tokens and reads them back, against the accounts in the store."""
 
     def __init__(self, key: bytes, store: Store, clock: Clock, new_uid: Callable[[], str]) -> None:
@@ -76,77 +76,89 @@ class Tokens:
         self._claims = lru_cache(maxsize=4096)(self._verify)  # a signature is checked once
 
     def issue(
-        self, account: Json, audiences: Sequence[str], lasts_s: int, bound_to: tuple[str, Reference] | None
-    ) -> Issued:
-        """``account``: a ServiceAccount.  ``bound_to``: an object the token ends with, and its kind."""
+        self,
+        account: Json,
+        audiences: Sequence[str],
+        lifetime_s: int,
+        bound_object: tuple[str, ObjectReference] | None,
+    ) -> IssuedToken:
+        """``account``: a ServiceAccount.  ``bound_object``: an object the token ends with, and its kind."""
         now, meta = int(self._clock.now()), account["metadata"]
         identity: Json = {
             "namespace": meta["namespace"],
             "serviceaccount": {"name": meta["name"], "uid": meta["uid"]},
         }
-        if bound_to is not None:
-            kind, reference = bound_to
+        if bound_object is not None:
+            kind, reference = bound_object
             identity[kind.lower()] = {"name": reference.name, "uid": reference.uid}
         claims = {
             "aud": list(audiences),
-            "exp": now + lasts_s,
+            "exp": now + lifetime_s,
             "iat": now,
             "iss": ISSUER,
             "jti": self._new_uid(),
             "kubernetes.io": identity,
             "nbf": now,
-            "sub": service_account(meta["namespace"], meta["name"]).name,
+            "sub": service_account_user(meta["namespace"], meta["name"]).name,
         }
-        return Issued(self._sign(claims), now + lasts_s)
+        return IssuedToken(self._sign(claims), now + lifetime_s)
 
-    def read(self, token: str, audiences: Sequence[str] = AUDIENCES) -> tuple[User, tuple[str, ...]]:
+    def authenticate(
+        self, token: str, audiences: Sequence[str] = API_AUDIENCES
+    ) -> tuple[User, tuple[str, ...]]:
         """Whose token it is, and which of ``audiences`` it is for.  Raises Rejected."""
         claims = self._claims(token)
         now = self._clock.now()
         if claims.iss != ISSUER:
-            raise Rejected("another issuer")
-        if now >= claims.exp or now < claims.nbf - MAY_BE_EARLY_S:
-            raise Rejected("service account token has expired")
-        meant = tuple(audience for audience in audiences if audience in claims.aud)
-        if not meant:
-            raise Rejected(f"token audiences {list(claims.aud)} is invalid for the target audiences")
-        return self._user(claims), meant
+            raise InvalidToken("another issuer")
+        if now >= claims.exp or now < claims.nbf - CLOCK_SKEW_S:
+            raise InvalidToken("service account token has expired")
+        matched_audiences = tuple(audience for audience in audiences if audience in claims.aud)
+        if not matched_audiences:
+            raise InvalidToken(f"token audiences {list(claims.aud)} is invalid for the target audiences")
+        return self._user(claims), matched_audiences
 
     def _user(self, claims: Claims) -> User:
-        known = claims.kubernetes
-        self._require("serviceaccounts", known.namespace, known.serviceaccount)
+        claim = claims.kubernetes
+        self._require_live("serviceaccounts", claim.namespace, claim.serviceaccount)
         extra = {"authentication.kubernetes.io/credential-id": (f"JTI={claims.jti}",)}
         for kind, resource in BOUND_RESOURCES.items():
-            bound: Reference | None = getattr(known, kind.lower())
+            bound: ObjectReference | None = getattr(claim, kind.lower())
             if bound is None:
                 continue
-            self._require(resource, "" if kind == "Node" else known.namespace, bound)
+            self._require_live(resource, "" if kind == "Node" else claim.namespace, bound)
             if kind != "Secret":
                 extra[f"authentication.kubernetes.io/{kind.lower()}-name"] = (bound.name,)
                 extra[f"authentication.kubernetes.io/{kind.lower()}-uid"] = (bound.uid,)
-        return service_account(known.namespace, known.serviceaccount.name, known.serviceaccount.uid, extra)
+        return service_account_user(
+            claim.namespace, claim.serviceaccount.name, claim.serviceaccount.uid, extra
+        )
 
-    def _require(self, resource: str, namespace: str, reference: Reference) -> None:
+    def _require_live(self, resource: str, namespace: str, reference: ObjectReference) -> None:
         entry = self._store.get(Key(resource, namespace, reference.name))
         if entry is None or entry.decode()["metadata"]["uid"] != reference.uid:
-            raise Rejected(f"{resource} {reference.name} of the token is gone")
+            raise InvalidToken(f"{resource} {reference.name} of the token is gone")
 
     def _sign(self, claims: Json) -> str:
         signed = f"{_encode(msgspec.json.encode(HEADER))}.{_encode(msgspec.json.encode(claims))}"
-        numbers = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
-        return f"{signed}.{_encode(b''.join(number.to_bytes(WORD, 'big') for number in numbers))}"
+        integers = decode_dss_signature(self._key.sign(signed.encode(), ec.ECDSA(hashes.SHA256())))
+        signature = b"".join(integer.to_bytes(SIGNATURE_INTEGER_BYTES, "big") for integer in integers)
+        return f"{signed}.{_encode(signature)}"
 
     def _verify(self, token: str) -> Claims:
         signed, _, signature = token.rpartition(".")
         try:
             raw = _decode(signature)
-            numbers = (int.from_bytes(raw[:WORD], "big"), int.from_bytes(raw[WORD:], "big"))
+            integers = (
+                int.from_bytes(raw[:SIGNATURE_INTEGER_BYTES], "big"),
+                int.from_bytes(raw[SIGNATURE_INTEGER_BYTES:], "big"),
+            )
             self._key.public_key().verify(
-                encode_dss_signature(*numbers), signed.encode(), ec.ECDSA(hashes.SHA256())
+                encode_dss_signature(*integers), signed.encode(), ec.ECDSA(hashes.SHA256())
             )
             return msgspec.json.decode(_decode(signed.partition(".")[2]), type=Claims)
-        except (InvalidSignature, binascii.Error, ValueError, msgspec.DecodeError) as fault:
-            raise Rejected("invalid bearer token") from fault
+        except (InvalidSignature, binascii.Error, ValueError, msgspec.DecodeError) as error:
+            raise InvalidToken("invalid bearer token") from error
 
 
 def _encode(data: bytes) -> str:

@@ -9,7 +9,7 @@ from quorate.local.server.registry.kinds import Kind, Registry
 Json = dict[str, Any]
 
 
-class Remote(Protocol):
+class RemoteVersion(Protocol):
     """One version of a group that another server answers."""
 
     @property
@@ -22,7 +22,7 @@ class Remote(Protocol):
     def resources(self) -> Sequence[Json]: ...
 
 
-Remotes = Mapping[str, Sequence[Remote]]
+RemoteGroups = Mapping[str, Sequence[RemoteVersion]]
 """By group, the preferred version first."""
 
 SERVER_VERSION: Json = {
@@ -36,7 +36,7 @@ SERVER_VERSION: Json = {
     "compiler": "none",
     "platform": "linux/amd64",
 }
-CHECKS = ("ping",)
+HEALTH_CHECKS = ("ping",)
 
 
 def core_versions(address: str) -> Json:
@@ -45,24 +45,26 @@ def core_versions(address: str) -> Json:
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
-def groups(registry: Registry, remote: Remotes) -> Json:
+def group_list(registry: Registry, remote: RemoteGroups) -> Json:
     """GET /apis.  ``remote``: what other servers answer."""
-    described = [_group(registry, name) for name in group_names(registry)]
-    described += [_group_of(name, [one.version for one in versions]) for name, versions in remote.items()]
+    described = [_api_group(registry, name) for name in group_names(registry)]
+    described += [
+        _describe_group(name, [version.version for version in versions]) for name, versions in remote.items()
+    ]
     return {"kind": "APIGroupList", "apiVersion": "v1", "groups": described}
 
 
-def group(registry: Registry, name: str, remote: Remotes) -> Json | None:
+def api_group(registry: Registry, name: str, remote: RemoteGroups) -> Json | None:
     """GET /apis/GROUP; None if there is no such group."""
-    if name in remote and not registry.serves_group(name):
-        described = _group_of(name, [one.version for one in remote[name]])
+    if name in remote and not registry.has_group(name):
+        described = _describe_group(name, [version.version for version in remote[name]])
         return {"kind": "APIGroup", "apiVersion": "v1"} | described
-    if not name or not registry.serves_group(name):
+    if not name or not registry.has_group(name):
         return None
-    return {"kind": "APIGroup", "apiVersion": "v1"} | _group(registry, name)
+    return {"kind": "APIGroup", "apiVersion": "v1"} | _api_group(registry, name)
 
 
-def resources(registry: Registry, group_name: str, version: str) -> Json | None:
+def resource_list(registry: Registry, group_name: str, version: str) -> Json | None:
     """GET /api/v1 or /apis/GROUP/VERSION; None if there is no such version."""
     kinds = _kinds(registry, group_name, version)
     if not kinds:
@@ -76,7 +78,7 @@ def resources(registry: Registry, group_name: str, version: str) -> Json | None:
     }
 
 
-def aggregated(registry: Registry, names: Iterable[str], remote: Remotes) -> Json:
+def aggregated_discovery(registry: Registry, names: Iterable[str], remote: RemoteGroups) -> Json:
     """The same in one document (KEP-3352), for /api (the group without a name) or /apis."""
     items: list[Json] = []
     for name in names:
@@ -89,8 +91,8 @@ def aggregated(registry: Registry, names: Iterable[str], remote: Remotes) -> Jso
             for version in _versions(registry, name)
         ]
         items.append({"metadata": {"name": name} if name else {}, "versions": versions})
-    for name, others in remote.items():
-        items.append({"metadata": {"name": name}, "versions": [_remote_version(one) for one in others]})
+    for name, served in remote.items():
+        items.append({"metadata": {"name": name}, "versions": [_remote_version(each) for each in served]})
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",
@@ -121,21 +123,21 @@ def _kinds(registry: Registry, name: str, version: str) -> list[Kind]:
     return sorted(found, key=lambda kind: kind.plural)
 
 
-def _group(registry: Registry, name: str) -> Json:
-    return _group_of(name, _versions(registry, name))
+def _api_group(registry: Registry, name: str) -> Json:
+    return _describe_group(name, _versions(registry, name))
 
 
-def _group_of(name: str, versions: Sequence[str]) -> Json:
+def _describe_group(name: str, versions: Sequence[str]) -> Json:
     listed = [{"groupVersion": f"{name}/{version}", "version": version} for version in versions]
     return {"name": name, "versions": listed, "preferredVersion": listed[0]}
 
 
-def _remote_version(remote: Remote) -> Json:
+def _remote_version(remote: RemoteVersion) -> Json:
     """What another server lists (an APIResourceList), in the form of the one document."""
     entries: dict[str, Json] = {}
     for listed in remote.resources:
         plural, _, subresource = listed["name"].partition("/")
-        about = {
+        response_kind = {
             "group": listed.get("group") or remote.group,
             "version": listed.get("version") or remote.version,
             "kind": listed["kind"],
@@ -145,11 +147,15 @@ def _remote_version(remote: Remote) -> Json:
             plural, {"resource": plural, "scope": scope, "singularResource": "", "verbs": []}
         )
         if subresource:
-            below = {"subresource": subresource, "responseKind": about, "verbs": listed["verbs"]}
-            entry.setdefault("subresources", []).append(below)
+            subresource_entry = {
+                "subresource": subresource,
+                "responseKind": response_kind,
+                "verbs": listed["verbs"],
+            }
+            entry.setdefault("subresources", []).append(subresource_entry)
             continue
         entry |= {
-            "responseKind": about,
+            "responseKind": response_kind,
             "singularResource": listed.get("singularName", ""),
             "verbs": listed["verbs"],
         }
@@ -175,7 +181,7 @@ def _resource_entries(kind: Kind) -> Iterator[Json]:
         entry["categories"] = list(kind.categories)
     yield entry
     for sub in kind.subresources:
-        below: Json = {
+        subresource_entry: Json = {
             "name": f"{kind.plural}/{sub.name}",
             "singularName": "",
             "namespaced": kind.namespaced,
@@ -183,8 +189,8 @@ def _resource_entries(kind: Kind) -> Iterator[Json]:
             "verbs": sorted(sub.verbs),
         }
         if sub.version:
-            below |= {"group": sub.group, "version": sub.version}
-        yield below
+            subresource_entry |= {"group": sub.group, "version": sub.version}
+        yield subresource_entry
 
 
 def _aggregated_resource(kind: Kind) -> Json:

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 
 from aiohttp import web
 
-from quorate.local.server.requests.request_info import Asked
-from quorate.local.server.requests.responses import Answer
+from quorate.local.server.requests.request_info import RequestInfo
+from quorate.local.server.requests.responses import ApiResponse
 
 PATH: Final = "/metrics"
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -29,28 +29,28 @@ class _Series(NamedTuple):
     version: str
 
 
-class Requests:
+class RequestMetrics:
     """The requests answered so far; a watch counts when it ends."""
 
     def __init__(self) -> None:
         self._counts: Counter[_Series] = Counter()
 
-    def count(self, request: web.BaseRequest, asked: Asked, status: int) -> None:
-        if asked.resource:
-            verb = _VERBS.get(asked.verb, asked.verb.upper())
+    def record(self, request: web.BaseRequest, info: RequestInfo, status: int) -> None:
+        if info.resource:
+            verb = _VERBS.get(info.verb, info.verb.upper())
             if verb == "PATCH" and request.content_type.startswith("application/apply-patch"):
                 verb = "APPLY"
-            series = _Series(str(status), asked.group, asked.resource, asked.subresource, verb, asked.version)
+            series = _Series(str(status), info.group, info.resource, info.subresource, verb, info.version)
             self._counts[series] += 1
 
-    def answer(self) -> Answer:
-        return Answer(200, "".join(self._lines()).encode(), _TEXT)
+    def to_response(self) -> ApiResponse:
+        return ApiResponse(200, "".join(self._lines()).encode(), _TEXT)
 
     def _lines(self) -> Iterator[str]:
         yield "# HELP apiserver_request_total Requests answered.\n# TYPE apiserver_request_total counter\n"
-        for series, count in sorted(self._counts.items()):
+        for series, record in sorted(self._counts.items()):
             labels = ",".join(f'{name}="{value}"' for name, value in series._asdict().items())
-            yield f"apiserver_request_total{{{labels}}} {count}\n"
+            yield f"apiserver_request_total{{{labels}}} {record}\n"
         yield "# HELP process_cpu_seconds_total Processor time of this process.\n"
         yield "# TYPE process_cpu_seconds_total counter\n"
         yield f"process_cpu_seconds_total {time.process_time():.2f}\n"

@@ -33,13 +33,13 @@ SCALARS: Mapping[str, Json] = {
 }
 
 
-def v2() -> Json:
+def openapi_v2() -> Json:
     """GET /openapi/v2: that it is served, and nothing else."""
     info = {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]}
     return {"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}
 
 
-def paths(registry: Registry) -> Json:
+def openapi_v3_paths(registry: Registry) -> Json:
     """GET /openapi/v3: where the document of each version is."""
     found = {_path_of(kind): {"serverRelativeURL": f"/openapi/v3/{_path_of(kind)}"} for kind in registry}
     return {"paths": found}
@@ -49,7 +49,7 @@ def _path_of(kind: Kind) -> str:
     return f"apis/{kind.api_version}" if kind.group else f"api/{kind.version}"
 
 
-def v3(registry: Registry, store: Store, path: str) -> Json | None:
+def openapi_v3(registry: Registry, store: Store, path: str) -> Json | None:
     """GET /openapi/v3/PATH: the kinds of a version with their schemas; None if there is no such version."""
     kinds = [kind for kind in registry if _path_of(kind) == path]
     if not kinds:
@@ -57,12 +57,12 @@ def v3(registry: Registry, store: Store, path: str) -> Json | None:
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]},
-        "paths": {f"/{path}/{_below(kind)}": _operations(kind) for kind in kinds},
+        "paths": {f"/{path}/{_resource_path(kind)}": _operations(kind) for kind in kinds},
         "components": {"schemas": _schemas(kinds, store)},
     }
 
 
-def _below(kind: Kind) -> str:
+def _resource_path(kind: Kind) -> str:
     return (
         f"namespaces/{{namespace}}/{kind.plural}/{{name}}" if kind.namespaced else f"{kind.plural}/{{name}}"
     )
@@ -70,15 +70,15 @@ def _below(kind: Kind) -> str:
 
 def _operations(kind: Kind) -> Json:
     responses = {"200": {"description": "OK"}}
-    about = {"x-kubernetes-group-version-kind": _names(kind), "responses": responses}
+    common = {"x-kubernetes-group-version-kind": _group_version_kind(kind), "responses": responses}
     options = [{"name": name, "in": "query", "schema": {"type": "string"}} for name in OPTIONS]
     return {
-        "get": {"x-kubernetes-action": "get"} | about,
-        "patch": {"x-kubernetes-action": "patch", "parameters": options} | about,
+        "get": {"x-kubernetes-action": "get"} | common,
+        "patch": {"x-kubernetes-action": "patch", "parameters": options} | common,
     }
 
 
-def _names(kind: Kind) -> Json:
+def _group_version_kind(kind: Kind) -> Json:
     return {"group": kind.group, "version": kind.version, "kind": kind.kind}
 
 
@@ -89,11 +89,11 @@ def _schemas(kinds: Iterable[Kind], store: Store) -> dict[str, Json]:
     for kind in kinds:
         if kind.custom:
             schema = custom.get((kind.resource, kind.version), {"type": "object"})
-            schemas[_schema_name(kind)] = _as_object(schema, kind, schemas)
+            schemas[_schema_name(kind)] = _custom_schema(schema, kind, schemas)
         elif kind.type.name:
-            _describe(kind.type, schemas)
+            _add_schema(kind.type, schemas)
             own = schemas[kind.type.name]
-            own.setdefault("x-kubernetes-group-version-kind", []).append(_names(kind))
+            own.setdefault("x-kubernetes-group-version-kind", []).append(_group_version_kind(kind))
     return schemas
 
 
@@ -111,20 +111,20 @@ def _schema_name(kind: Kind) -> str:
     return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
 
 
-def _as_object(schema: Json, kind: Kind, schemas: dict[str, Json]) -> Json:
+def _custom_schema(schema: Json, kind: Kind, schemas: dict[str, Json]) -> Json:
     """The schema of a custom resource with what every object has."""
     meta = schema_types.object_meta_type()
-    _describe(meta, schemas)
+    _add_schema(meta, schemas)
     every = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
         "metadata": _reference(meta),
     }
     properties = schema.get("properties", {}) | every
-    return schema | {"properties": properties, "x-kubernetes-group-version-kind": [_names(kind)]}
+    return schema | {"properties": properties, "x-kubernetes-group-version-kind": [_group_version_kind(kind)]}
 
 
-def _describe(shape: MapOf, schemas: dict[str, Json]) -> None:
+def _add_schema(shape: MapOf, schemas: dict[str, Json]) -> None:
     """Put the schema of a named type, and of all it is made of, among the schemas."""
     if shape.name in schemas:
         return
@@ -140,7 +140,7 @@ def _schema(shape: Type, schemas: dict[str, Json]) -> Json:
         case ListOf(item):
             return {"type": "array", "items": _schema(item, schemas)}
         case MapOf(name=name) if name:
-            _describe(shape, schemas)
+            _add_schema(shape, schemas)
             return _reference(shape)
         case MapOf(rest=rest) if rest is not None:
             return {"type": "object", "additionalProperties": _schema(rest, schemas)}

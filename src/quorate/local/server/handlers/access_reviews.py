@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from quorate.local.server.auth.authentication import User
-from quorate.local.server.auth.authorization import Action
-from quorate.local.server.auth.service_account_tokens import AUDIENCES, Rejected
+from quorate.local.server.auth.authorization import AuthorizationAttributes
+from quorate.local.server.auth.service_account_tokens import API_AUDIENCES, InvalidToken
 from quorate.local.server.errors import Cause, bad_request, invalid, invalid_value, required
 from quorate.local.server.requests import responses
 from quorate.local.server.requests.body import read_object
-from quorate.local.server.requests.context import Call
-from quorate.local.server.requests.responses import Answer
+from quorate.local.server.requests.context import RequestContext
+from quorate.local.server.requests.responses import ApiResponse
 
 Json = dict[str, Any]
 
@@ -18,33 +18,33 @@ AUTHORIZATION, AUTHENTICATION = "authorization.k8s.io", "authentication.k8s.io"
 GROUPS = (AUTHORIZATION, AUTHENTICATION)
 
 
-async def review(call: Call) -> Answer:
+async def create_review(context: RequestContext) -> ApiResponse:
     """POST: the question, with the answer as its status.  Raises StatusError: 400, 422."""
-    call.dry_run("CreateOptions")
-    question = read_object(call, call.kind, "CreateOptions")
-    question.setdefault("metadata", {}).pop("managedFields", None)
-    question["status"] = await _ANSWERS[call.kind.kind](call, question)
-    return responses.document(call, question, 201)
+    context.dry_run("CreateOptions")
+    review = read_object(context, context.kind, "CreateOptions")
+    review.setdefault("metadata", {}).pop("managedFields", None)
+    review["status"] = await _REVIEWERS[context.kind.kind](context, review)
+    return responses.document(context, review, 201)
 
 
-async def _self_access(call: Call, question: Json) -> Json:
-    return _access(call, call.user, question.get("spec") or {})
+async def _self_access(context: RequestContext, review: Json) -> Json:
+    return _access_status(context, context.user, review.get("spec") or {})
 
 
-async def _subject_access(call: Call, question: Json) -> Json:
-    spec = question.get("spec") or {}
+async def _subject_access(context: RequestContext, review: Json) -> Json:
+    spec = review.get("spec") or {}
     if not spec.get("user") and not spec.get("groups"):
         raise _invalid([required("spec.user", "at least one of user or group must be specified")])
-    return _access(call, _subject(spec), spec)
+    return _access_status(context, _subject(spec), spec)
 
 
-async def _local_access(call: Call, question: Json) -> Json:
-    about = ((question.get("spec") or {}).get("resourceAttributes") or {}).get("namespace", "")
-    if about != call.namespace:
+async def _local_access(context: RequestContext, review: Json) -> Json:
+    resource_attributes = ((review.get("spec") or {}).get("resourceAttributes") or {}).get("namespace", "")
+    if resource_attributes != context.namespace:
         raise bad_request(
-            f"spec.resourceAttributes.namespace: must match the request's namespace: {call.namespace}"
+            f"spec.resourceAttributes.namespace: must match the request's namespace: {context.namespace}"
         )
-    return await _subject_access(call, question)
+    return await _subject_access(context, review)
 
 
 def _subject(spec: Json) -> User:
@@ -52,33 +52,45 @@ def _subject(spec: Json) -> User:
     return User(spec.get("user", ""), tuple(spec.get("groups") or ()), spec.get("uid", ""), extra)
 
 
-def _access(call: Call, user: User, spec: Json) -> Json:
-    about, path = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
-    if (about is None) == (path is None):
+def _access_status(context: RequestContext, user: User, spec: Json) -> Json:
+    resource_attributes, non_resource_attributes = (
+        spec.get("resourceAttributes"),
+        spec.get("nonResourceAttributes"),
+    )
+    if (resource_attributes is None) == (non_resource_attributes is None):
         why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise _invalid([invalid_value("spec.resourceAttributes", about, why)])
-    return {"allowed": call.context.authorizer.allows(user, _action(about, path or {}))}
+        raise _invalid([invalid_value("spec.resourceAttributes", resource_attributes, why)])
+    return {
+        "allowed": context.server.authorizer.allows(
+            user, _attributes(resource_attributes, non_resource_attributes or {})
+        )
+    }
 
 
-def _action(about: Json | None, path: Json) -> Action:
-    if about is None:
-        return Action(path.get("verb", ""), path=path.get("path", ""))
-    resource = about.get("resource", "")
-    if about.get("subresource"):
-        resource += f"/{about['subresource']}"
-    named = (about.get(field, "") for field in ("namespace", "name"))
-    return Action(about.get("verb", ""), about.get("group", ""), resource, *named)
+def _attributes(resource_attributes: Json | None, non_resource_attributes: Json) -> AuthorizationAttributes:
+    if resource_attributes is None:
+        return AuthorizationAttributes(
+            non_resource_attributes.get("verb", ""),
+            path=non_resource_attributes.get("path", ""),
+        )
+    resource = resource_attributes.get("resource", "")
+    if resource_attributes.get("subresource"):
+        resource += f"/{resource_attributes['subresource']}"
+    names = (resource_attributes.get(field, "") for field in ("namespace", "name"))
+    return AuthorizationAttributes(
+        resource_attributes.get("verb", ""), resource_attributes.get("group", ""), resource, *names
+    )
 
 
 def _invalid(causes: list[Cause]) -> Exception:
     return invalid(AUTHORIZATION, "", "", causes)
 
 
-async def _rules(call: Call, question: Json) -> Json:
-    namespace = (question.get("spec") or {}).get("namespace")
+async def _rules(context: RequestContext, review: Json) -> Json:
+    namespace = (review.get("spec") or {}).get("namespace")
     if not namespace:
         raise bad_request("no namespace on request")
-    rules = [rule.to_json() for rule in call.context.authorizer.rules(call.user, namespace)]
+    rules = [rule.to_json() for rule in context.server.authorizer.rules_for(context.user, namespace)]
     return {
         "resourceRules": [rule for rule in rules if "nonResourceURLs" not in rule],
         "nonResourceRules": [rule for rule in rules if "nonResourceURLs" in rule],
@@ -86,22 +98,22 @@ async def _rules(call: Call, question: Json) -> Json:
     }
 
 
-async def _self(call: Call, question: Json) -> Json:
-    question["metadata"]["creationTimestamp"] = call.context.timestamp()
-    return {"userInfo": call.user.to_json()}
+async def _self(context: RequestContext, review: Json) -> Json:
+    review["metadata"]["creationTimestamp"] = context.server.timestamp()
+    return {"userInfo": context.user.to_json()}
 
 
-async def _token(call: Call, question: Json) -> Json:
-    spec = question.get("spec") or {}
-    audiences = tuple(spec.get("audiences") or AUDIENCES)
+async def _token(context: RequestContext, review: Json) -> Json:
+    spec = review.get("spec") or {}
+    audiences = tuple(spec.get("audiences") or API_AUDIENCES)
     try:
-        user, meant = call.context.tokens.read(spec.get("token", ""), audiences)
-    except Rejected as rejected:
-        return {"user": {}, "error": str(rejected)}
-    return {"authenticated": True, "user": user.to_json(), "audiences": list(meant)}
+        user, matched_audiences = context.server.tokens.authenticate(spec.get("token", ""), audiences)
+    except InvalidToken as error:
+        return {"user": {}, "error": str(error)}
+    return {"authenticated": True, "user": user.to_json(), "audiences": list(matched_audiences)}
 
 
-_ANSWERS: Mapping[str, Callable[[Call, Json], Awaitable[Json]]] = {
+_REVIEWERS: Mapping[str, Callable[[RequestContext, Json], Awaitable[Json]]] = {
     "LocalSubjectAccessReview": _local_access,
     "SelfSubjectAccessReview": _self_access,
     "SelfSubjectRulesReview": _rules,

@@ -9,13 +9,13 @@ from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.errors import StatusError, bad_request, conflict, invalid_value, not_supported
 from quorate.local.server.handlers import listing, update
 from quorate.local.server.requests import media_types, responses
-from quorate.local.server.requests.context import Call, invalid_options, timestamp
-from quorate.local.server.requests.responses import Answer, Page
-from quorate.local.server.storage.store import Entry, Stale
+from quorate.local.server.requests.context import RequestContext, invalid_options, timestamp
+from quorate.local.server.requests.responses import ApiResponse, Page
+from quorate.local.server.storage.store import Entry, StaleRevision
 
 Json = dict[str, Any]
 
-POLICIES = ("Foreground", "Background", "Orphan")
+PROPAGATION_POLICIES = ("Foreground", "Background", "Orphan")
 FINALIZER_OF_POLICY = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
 OPTIONS = "DeleteOptions"
 
@@ -30,7 +30,7 @@ class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
     resource_version: str | None = None
 
 
-class Options(msgspec.Struct, frozen=True, rename="camel"):
+class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
     """DeleteOptions, the body a deletion may have; the query may say most of it too."""
 
     grace_period_seconds: int | None = None
@@ -40,18 +40,18 @@ class Options(msgspec.Struct, frozen=True, rename="camel"):
     dry_run: tuple[str, ...] | None = None
 
 
-def read_options(call: Call) -> Options:
+def read_options(context: RequestContext) -> DeleteOptions:
     """From the body if there is one, else from the query.  Raises StatusError: 400, 422."""
-    return consistent(_from_body(call.body) if call.body.strip() else _from_query(call.query))
+    return normalize_options(_from_body(context.body) if context.body.strip() else _from_query(context.query))
 
 
-def _from_query(query: Mapping[str, str]) -> Options:
+def _from_query(query: Mapping[str, str]) -> DeleteOptions:
     grace, orphan, dry_run = (
         query.get(name) for name in ("gracePeriodSeconds", "orphanDependents", "dryRun")
     )
     if grace and not grace.removeprefix("-").isdecimal():
         raise bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax')
-    return Options(
+    return DeleteOptions(
         int(grace) if grace else None,
         query.get("propagationPolicy") or None,
         orphan in ("true", "1") if orphan else None,
@@ -59,114 +59,118 @@ def _from_query(query: Mapping[str, str]) -> Options:
     )
 
 
-def _from_body(body: bytes) -> Options:
+def _from_body(body: bytes) -> DeleteOptions:
     try:
-        document = media_types.read_json(body).document
+        document = media_types.parse_json(body).document
     except StatusError as error:
         raise bad_request(f"couldn't get version/kind; {error.message}") from error
     try:
-        return msgspec.convert(document, Options)
+        return msgspec.convert(document, DeleteOptions)
     except msgspec.ValidationError as error:
         raise bad_request(f"DeleteOptions: {error}") from error
 
 
-def consistent(options: Options) -> Options:
+def normalize_options(options: DeleteOptions) -> DeleteOptions:
     """The options with one way to say what becomes of dependents.  Raises StatusError(422)."""
     policy, orphan = options.propagation_policy, options.orphan_dependents
     if options.dry_run not in (None, (), ("All",)):
         raise invalid_options(OPTIONS, [not_supported("dryRun", list(options.dry_run or ()), ["All"])])
     if orphan is not None and policy:
-        why = "orphanDependents and deletionPropagation cannot be both set"
-        raise invalid_options(OPTIONS, [invalid_value("propagationPolicy", policy, why)])
-    if policy and policy not in POLICIES:
-        raise invalid_options(OPTIONS, [not_supported("propagationPolicy", policy, (*POLICIES, "nil"))])
+        message = "orphanDependents and deletionPropagation cannot be both set"
+        raise invalid_options(OPTIONS, [invalid_value("propagationPolicy", policy, message)])
+    if policy and policy not in PROPAGATION_POLICIES:
+        raise invalid_options(
+            OPTIONS, [not_supported("propagationPolicy", policy, (*PROPAGATION_POLICIES, "nil"))]
+        )
     if orphan is not None:
         return msgspec.structs.replace(options, propagation_policy="Orphan" if orphan else "Background")
     return options
 
 
-async def delete(call: Call) -> Answer:
-    return await delete_current(call, read_options(call))
+async def delete(context: RequestContext) -> ApiResponse:
+    return await delete_current(context, read_options(context))
 
 
-async def delete_current(call: Call, options: Options, *, reviewed: bool = False) -> Answer:
-    """``reviewed``: webhooks have been asked already, in another form."""
+async def delete_current(
+    context: RequestContext, options: DeleteOptions, *, admitted: bool = False
+) -> ApiResponse:
+    """``admitted``: webhooks have been asked already, in another form."""
     while True:
-        entry = await call.current()
-        _require(call, options, entry)
-        if not reviewed:
-            await webhooks.deletion_admitted(call, call.decode(entry), _options_json(options))
+        entry = await context.current()
+        _check_preconditions(context, options, entry)
+        if not admitted:
+            await webhooks.admit_deletion(context, context.decode(entry), _options_json(options))
         try:
-            return await _delete_entry(call, options, entry)
-        except Stale:
+            return await _delete_entry(context, options, entry)
+        except StaleRevision:
             continue
 
 
-async def delete_collection(call: Call) -> Answer:
+async def delete_collection(context: RequestContext) -> ApiResponse:
     """Each object as if it were deleted by itself; answers with the objects as they were."""
-    options = read_options(call)
-    page = await listing.page(call)
+    options = read_options(context)
+    page = await listing.list_page(context)
     for entry in page.entries:
         current: Entry | None = entry
         while current is not None:
-            await webhooks.deletion_admitted(call, call.decode(current), _options_json(options))
+            await webhooks.admit_deletion(context, context.decode(current), _options_json(options))
             try:
-                await _delete_entry(call, options, current)
+                await _delete_entry(context, options, current)
                 break
-            except Stale as stale:
-                current = stale.current and await call.served(stale.current)
-    return responses.listed(call, Page(page.entries, call.context.store.revision))
+            except StaleRevision as stale:
+                current = stale.current and await context.converted(stale.current)
+    return responses.object_list(context, Page(page.entries, context.server.store.revision))
 
 
-def _require(call: Call, options: Options, entry: Entry) -> None:
+def _check_preconditions(context: RequestContext, options: DeleteOptions, entry: Entry) -> None:
     """Raises StatusError(409) if the object is not the one the client means."""
     uid = entry.decode()["metadata"]["uid"]
-    wanted = options.preconditions or Preconditions()
-    if wanted.uid and wanted.uid != uid:
-        why = (
-            f"the UID in the precondition ({wanted.uid}) does not match the UID in record ({uid})."
+    preconditions = options.preconditions or Preconditions()
+    if preconditions.uid and preconditions.uid != uid:
+        message = (
+            f"the UID in the precondition ({preconditions.uid}) does not match the UID in record ({uid})."
             " The object might have been deleted and then recreated"
         )
-        raise conflict(call.kind.group, call.kind.kind, call.name, why)
-    if wanted.resource_version and wanted.resource_version != str(entry.revision):
-        why = (
-            f"the ResourceVersion in the precondition ({wanted.resource_version}) does not match the"
+        raise conflict(context.kind.group, context.kind.kind, context.name, message)
+    if preconditions.resource_version and preconditions.resource_version != str(entry.revision):
+        message = (
+            f"the ResourceVersion in the precondition ({preconditions.resource_version}) does not match the"
             f" ResourceVersion in record ({entry.revision}). The object might have been modified"
         )
-        raise conflict(call.kind.group, call.kind.kind, call.name, why)
+        raise conflict(context.kind.group, context.kind.kind, context.name, message)
 
 
-async def _delete_entry(call: Call, options: Options, entry: Entry) -> Answer:
+async def _delete_entry(context: RequestContext, options: DeleteOptions, entry: Entry) -> ApiResponse:
     """Delete, or mark for deletion what has somebody to wait for.  Raises Stale."""
-    store = call.context.store
-    old = call.decode(entry)
-    marked = mark(call, options, call.decode(entry))
-    if update.is_gone(marked):
+    store = context.server.store
+    old = context.decode(entry)
+    marked = mark_for_deletion(context, options, context.decode(entry))
+    if update.is_deletion_complete(marked):
         if not options.dry_run:
             if "deletionTimestamp" in old["metadata"] and marked != old:
                 # Whoever waited for the end of its grace period sees that it was cut short.
-                entry = await call.update(entry, marked)
+                entry = await context.update(entry, marked)
             await store.delete(entry.key, entry.revision)
-        if call.kind.deletion_answers_object:
-            return responses.single(call, marked if call.kind.resource == "pods" else old)
-        return responses.deleted(call, entry.key.name, old["metadata"]["uid"])
+        if context.kind.return_deleted_object:
+            return responses.single_object(context, marked if context.kind.resource == "pods" else old)
+        return responses.deletion_status(context, entry.key.name, old["metadata"]["uid"])
     if marked == old or options.dry_run:
-        return responses.single(call, marked)
-    return responses.stored(call, await call.update(entry, marked))
+        return responses.single_object(context, marked)
+    return responses.stored_object(context, await context.update(entry, marked))
 
 
-def _options_json(options: Options) -> Json:
+def _options_json(options: DeleteOptions) -> Json:
     given: Json = msgspec.to_builtins(options)
     return {name: value for name, value in given.items() if value is not None}
 
 
-def mark(call: Call, options: Options, obj: Json) -> Json:
+def mark_for_deletion(context: RequestContext, options: DeleteOptions, obj: Json) -> Json:
     """The object as its deletion leaves it while something waits: times, finalizers, phase."""
     meta = obj["metadata"]
     policy = options.propagation_policy
-    if call.kind.resource == "jobs.batch" and not policy:
+    if context.kind.resource == "jobs.batch" and not policy:
         policy = "Orphan"  # what clients older than the garbage collector expect
-        call.warnings.append(JOB_WARNING)
+        context.warnings.append(JOB_WARNING)
     if policy:
         finalizers = [f for f in meta.get("finalizers", []) if f not in FINALIZER_OF_POLICY.values()]
         if policy in FINALIZER_OF_POLICY:
@@ -174,30 +178,30 @@ def mark(call: Call, options: Options, obj: Json) -> Json:
         meta.pop("finalizers", None)
         if finalizers:
             meta["finalizers"] = finalizers
-    if call.kind.resource == "namespaces":
-        meta.setdefault("deletionTimestamp", call.context.timestamp())
+    if context.kind.resource == "namespaces":
+        meta.setdefault("deletionTimestamp", context.server.timestamp())
         obj["status"] = (obj.get("status") or {}) | {"phase": "Terminating"}
         return obj
-    grace = grace_period(call, options, obj)
+    grace = grace_period(context, options, obj)
     if "deletionTimestamp" in meta:
         if grace < meta.get("deletionGracePeriodSeconds", 0):
             meta["deletionGracePeriodSeconds"] = grace
-            meta["deletionTimestamp"] = timestamp(call.context.clock.now() + grace)
+            meta["deletionTimestamp"] = timestamp(context.server.clock.now() + grace)
         return obj
-    meta["deletionTimestamp"] = timestamp(call.context.clock.now() + grace)
+    meta["deletionTimestamp"] = timestamp(context.server.clock.now() + grace)
     meta["deletionGracePeriodSeconds"] = grace
     if meta.get("generation"):
         meta["generation"] += 1
     return obj
 
 
-def grace_period(call: Call, options: Options, obj: Json) -> int:
+def grace_period(context: RequestContext, options: DeleteOptions, obj: Json) -> int:
     """Seconds a pod gets to stop; nothing else waits, nor does a pod on no node or one that has ended."""
-    if call.kind.resource != "pods":
+    if context.kind.resource != "pods":
         return 0
     spec, phase = obj["spec"], obj.get("status", {}).get("phase")
-    asked = options.grace_period_seconds
-    grace = asked if asked is not None else spec.get("terminationGracePeriodSeconds", 30)
+    requested = options.grace_period_seconds
+    grace = requested if requested is not None else spec.get("terminationGracePeriodSeconds", 30)
     if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
         return 0
     return int(grace) if grace >= 0 else 1

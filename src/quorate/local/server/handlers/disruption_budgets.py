@@ -8,17 +8,17 @@ from typing import Any
 
 from quorate.local.server.errors import StatusError, internal
 from quorate.local.server.registry.validation import selectors
-from quorate.local.server.requests.context import Call
+from quorate.local.server.requests.context import RequestContext
 
 Json = dict[str, Any]
 
-BUDGETS = "poddisruptionbudgets.policy"
-MORE_THAN_ONE = (
+DISRUPTION_BUDGETS = "poddisruptionbudgets.policy"
+MULTIPLE_BUDGETS = (
     "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 )
 
 
-def require_room(call: Call, pod: Json) -> None:
+def check_eviction(context: RequestContext, pod: Json) -> None:
     """Raises StatusError(429) when a budget would be overdrawn by the eviction of ``pod``.
 
     A pod that does not run yet or any more, or is on its way out, counts for nobody and may always go.
@@ -26,30 +26,30 @@ def require_room(call: Call, pod: Json) -> None:
     if _phase(pod) in ("Pending", "Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]:
         return
     budgets = [
-        budget for entry in call.context.store.entries(BUDGETS, call.namespace)
-        if _covers(budget := entry.decode(), pod)
+        budget for entry in context.server.store.entries(DISRUPTION_BUDGETS, context.namespace)
+        if _selects(budget := entry.decode(), pod)
     ]  # fmt: skip
     if len(budgets) > 1:
-        raise internal(MORE_THAN_ONE)
+        raise internal(MULTIPLE_BUDGETS)
     for budget in budgets:
-        pods = [entry.decode() for entry in call.context.store.entries("pods", call.namespace)]
-        _require(budget, pod, [other for other in pods if _covers(budget, other)])
+        pods = [entry.decode() for entry in context.server.store.entries("pods", context.namespace)]
+        _check_budget(budget, pod, [covered_pod for covered_pod in pods if _selects(budget, covered_pod)])
 
 
-def _covers(budget: Json, pod: Json) -> bool:
+def _selects(budget: Json, pod: Json) -> bool:
     labels = pod["metadata"].get("labels", {})
     selector = budget["spec"].get("selector")
-    return selector is not None and selectors.matches(selector, labels)
+    return selector is not None and selectors.selector_matches(selector, labels)
 
 
-def _require(budget: Json, pod: Json, covered: list[Json]) -> None:
+def _check_budget(budget: Json, pod: Json, covered: list[Json]) -> None:
     spec = budget["spec"]
-    present = [other for other in covered if _phase(other) not in ("Succeeded", "Failed")]
-    healthy = sum(map(_is_healthy, present))
+    active = [covered_pod for covered_pod in covered if _phase(covered_pod) not in ("Succeeded", "Failed")]
+    healthy = sum(map(_is_healthy, active))
     if "maxUnavailable" in spec:
-        needed = max(0, len(present) - _share(spec["maxUnavailable"], len(present)))
+        needed = max(0, len(active) - _scaled_value(spec["maxUnavailable"], len(active)))
     else:
-        needed = _share(spec.get("minAvailable", 0), len(present))
+        needed = _scaled_value(spec.get("minAvailable", 0), len(active))
     if not _is_healthy(pod):
         policy = spec.get("unhealthyPodEvictionPolicy", "IfHealthyBudget")
         if policy == "AlwaysAllow" or (healthy >= needed > 0):
@@ -75,7 +75,7 @@ def _is_healthy(pod: Json) -> bool:
     return ready and "deletionTimestamp" not in pod["metadata"]
 
 
-def _share(value: int | str, of: int) -> int:
+def _scaled_value(value: int | str, of: int) -> int:
     """A number, or a percentage rounded up."""
     if isinstance(value, int):
         return value

@@ -6,11 +6,18 @@ from typing import Any
 
 import msgspec
 
-from quorate.local.server.errors import Cause, StatusError, bad_request, forbidden_field, gone, not_supported
+from quorate.local.server.errors import (
+    Cause,
+    StatusError,
+    bad_request,
+    forbidden_field,
+    not_supported,
+    resource_expired,
+)
 from quorate.local.server.requests import responses, selectors
-from quorate.local.server.requests.context import Call, invalid_options
-from quorate.local.server.requests.responses import Answer, Page
-from quorate.local.server.storage.store import Compacted, Entry, Key
+from quorate.local.server.requests.context import RequestContext, invalid_options
+from quorate.local.server.requests.responses import ApiResponse, Page
+from quorate.local.server.storage.store import Entry, Key, RevisionCompacted
 
 Json = dict[str, Any]
 
@@ -24,18 +31,18 @@ EXPIRED = (
 )
 
 
-async def get(call: Call) -> Answer:
-    return responses.stored(call, await call.current())
+async def get(context: RequestContext) -> ApiResponse:
+    return responses.stored_object(context, await context.current())
 
 
-async def list_objects(call: Call) -> Answer:
-    check_options(call)
-    return responses.listed(call, await page(call))
+async def list_objects(context: RequestContext) -> ApiResponse:
+    check_list_options(context)
+    return responses.object_list(context, await list_page(context))
 
 
-def check_options(call: Call) -> None:
+def check_list_options(context: RequestContext) -> None:
     """Raises StatusError(422) for combinations that mean nothing."""
-    match, version = call.query.get("resourceVersionMatch", ""), call.query.get("resourceVersion", "")
+    match, version = context.query.get("resourceVersionMatch", ""), context.query.get("resourceVersion", "")
     findings: list[Cause] = []
     if match and not version:
         findings.append(
@@ -43,7 +50,7 @@ def check_options(call: Call) -> None:
                 "resourceVersionMatch", "resourceVersionMatch is forbidden unless resourceVersion is provided"
             )
         )
-    if match and call.query.get("continue"):
+    if match and context.query.get("continue"):
         findings.append(
             forbidden_field(
                 "resourceVersionMatch", "resourceVersionMatch is forbidden when continue is provided"
@@ -57,13 +64,13 @@ def check_options(call: Call) -> None:
                 "resourceVersionMatch", 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
             )
         )
-    if "sendInitialEvents" in call.query:
+    if "sendInitialEvents" in context.query:
         findings.append(forbidden_field("sendInitialEvents", "sendInitialEvents is forbidden for list"))
     if findings:
         raise invalid_options(OPTIONS, findings)
 
 
-def revision_of(text: str) -> int:
+def parse_resource_version(text: str) -> int:
     """A resourceVersion as a revision; 0 for none.  Raises StatusError(400)."""
     if not text:
         return 0
@@ -74,23 +81,25 @@ def revision_of(text: str) -> int:
     return int(text)
 
 
-async def page(call: Call) -> Page:
+async def list_page(context: RequestContext) -> Page:
     """The objects a list or a collection's deletion is about, as many as asked for."""
-    labels, fields = call.query.get("labelSelector", ""), call.query.get("fieldSelector", "")
-    selector = selectors.parse(call.kind, labels, fields)
-    limit, token = _limit(call), call.query.get("continue", "")
+    labels, fields = context.query.get("labelSelector", ""), context.query.get("fieldSelector", "")
+    selector = selectors.parse(context.kind, labels, fields)
+    limit, token = _limit(context), context.query.get("continue", "")
     if token:
         at, start = _decode_token(token)
-        found = [entry for entry in _entries(call, at, _expired(start)) if entry.key >= start]
+        found = [entry for entry in _entries_at(context, at, _token_expired(start)) if entry.key >= start]
     else:
-        at = _revision_to_list_at(call)
-        found = _entries(call, at, gone("The resourceVersion for the provided list is too old."))
-    revision = at or call.context.store.revision
+        at = _revision_to_list_at(context)
+        found = _entries_at(
+            context, at, resource_expired("The resourceVersion for the provided list is too old.")
+        )
+    revision = at or context.server.store.revision
     # Fields are selected in the version asked for; what is not selected by its labels need not be converted.
-    entries = await call.kind.served(found) if selector.fields else found
+    entries = await context.kind.from_storage(found) if selector.fields else found
     chosen = [entry for entry in entries if selector.matches(entry)]
-    page = chosen[:limit] if limit else chosen
-    shown = page if selector.fields else await call.kind.served(page)
+    list_page = chosen[:limit] if limit else chosen
+    shown = list_page if selector.fields else await context.kind.from_storage(list_page)
     if len(shown) == len(chosen):
         return Page(shown, revision)
     following = _encode_token(revision, chosen[limit].key)
@@ -99,33 +108,33 @@ async def page(call: Call) -> Page:
     return Page(shown, revision, following, remaining)
 
 
-def _entries(call: Call, at: int, too_old: StatusError) -> list[Entry]:
+def _entries_at(context: RequestContext, at: int, too_old: StatusError) -> list[Entry]:
     """The objects as they were at a revision; as they are now for 0.  Raises ``too_old``."""
-    store, resource = call.context.store, call.kind.resource
+    store, resource = context.server.store, context.kind.resource
     if not at:
-        return store.entries(resource, call.namespace)
+        return store.entries(resource, context.namespace)
     try:
-        return store.entries_at(at, resource, call.namespace)
-    except Compacted as compacted:
+        return store.entries_at(at, resource, context.namespace)
+    except RevisionCompacted as compacted:
         raise too_old from compacted
 
 
-def _limit(call: Call) -> int:
-    text = call.query.get("limit") or "0"
+def _limit(context: RequestContext) -> int:
+    text = context.query.get("limit") or "0"
     if not text.removeprefix("-").isdecimal():
         raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
     return max(int(text), 0)
 
 
-def _revision_to_list_at(call: Call) -> int:
+def _revision_to_list_at(context: RequestContext) -> int:
     """The one revision asked for; 0 when the newest will do.  Raises StatusError(504) for the future."""
-    revision = revision_of(call.query.get("resourceVersion", ""))
-    current = call.context.store.revision
+    revision = parse_resource_version(context.query.get("resourceVersion", ""))
+    current = context.server.store.revision
     if revision > current:
         message = f"Too large resource version: {revision}, current: {current}"
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
         raise StatusError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
-    return revision if call.query.get("resourceVersionMatch") == "Exact" else 0
+    return revision if context.query.get("resourceVersionMatch") == "Exact" else 0
 
 
 def _encode_token(revision: int, start: Key) -> str:
@@ -142,8 +151,8 @@ def _decode_token(token: str) -> tuple[int, Key]:
     return revision, Key(resource, namespace, name)
 
 
-def _expired(start: Key) -> StatusError:
+def _token_expired(start: Key) -> StatusError:
     """The refusal of an old continue token, with one that goes on in the present."""
-    error = gone(EXPIRED)
+    error = resource_expired(EXPIRED)
     error.metadata = {"continue": _encode_token(0, start)}
     return error

@@ -11,18 +11,18 @@ from quorate.local.server.errors import (
     Cause,
     StatusError,
     bad_request,
+    format_value,
     invalid,
     invalid_value,
     required,
-    show,
 )
 from quorate.local.server.handlers import create, field_tracking, update
-from quorate.local.server.handlers.update import Change
+from quorate.local.server.handlers.update import UpdateFunction
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import media_types
 from quorate.local.server.requests.body import field_validation
-from quorate.local.server.requests.context import Call, invalid_options
-from quorate.local.server.requests.responses import Answer
+from quorate.local.server.requests.context import RequestContext, invalid_options
+from quorate.local.server.requests.responses import ApiResponse
 
 Json = dict[str, Any]
 
@@ -33,43 +33,43 @@ APPLY_PATCH = "application/apply-patch+yaml"
 OPTIONS = "PatchOptions"
 
 
-async def patch(call: Call) -> Answer:
+async def patch(context: RequestContext) -> ApiResponse:
     """Raises StatusError: 415 for a body that is no patch this kind takes."""
-    dry_run = call.dry_run(OPTIONS)
-    media_type = call.content_type.partition(";")[0].strip().lower()
+    dry_run = context.dry_run(OPTIONS)
+    media_type = context.content_type.partition(";")[0].strip().lower()
     if media_type == APPLY_PATCH:
-        return await _apply(call, dry_run)
+        return await _apply(context, dry_run)
     if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-    if media_type == STRATEGIC_PATCH and call.kind.custom:
+    if media_type == STRATEGIC_PATCH and context.kind.custom:
         known = f"{JSON_PATCH}, {MERGE_PATCH}, {APPLY_PATCH}"
         message = f"the body of the request was in an unknown format - accepted media types include: {known}"
         raise StatusError(415, "UnsupportedMediaType", message)
-    if call.query.get("force"):
+    if context.query.get("force"):
         raise invalid_options(OPTIONS, [_force_forbidden()])
-    strictness = field_validation(call, OPTIONS)
-    content = media_types.read_json(call.body).document
+    strictness = field_validation(context, OPTIONS)
+    content = media_types.parse_json(context.body).document
 
     def patched(old: Json) -> Json:
-        return _checked(call, _merged(media_type, old, content, call.kind), old, strictness)
+        return _check_patched(context, _apply_patch(media_type, old, content, context.kind), old, strictness)
 
-    return await update.change(call, patched, dry_run)
+    return await update.guaranteed_update(context, patched, dry_run)
 
 
-def change_of(call: Call, kind: Kind) -> Change:
+def patch_function(context: RequestContext, kind: Kind) -> UpdateFunction:
     """A patch that is not an apply as a change of objects of a kind.  Raises StatusError: 400, 415."""
-    media_type = call.content_type.partition(";")[0].strip().lower()
+    media_type = context.content_type.partition(";")[0].strip().lower()
     if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
-    content = media_types.read_json(call.body).document
-    return lambda old: _merged(media_type, old, content, kind)
+    content = media_types.parse_json(context.body).document
+    return lambda old: _apply_patch(media_type, old, content, kind)
 
 
 def _force_forbidden() -> Cause:
     return Cause("force", "FieldValueForbidden", "Forbidden: may not be specified for non-apply patch")
 
 
-def _merged(media_type: str, old: Json, content: Any, kind: Kind) -> Json:
+def _apply_patch(media_type: str, old: Json, content: Any, kind: Kind) -> Json:
     match media_type:
         case "application/json-patch+json":
             return json_patch(old, content)
@@ -79,99 +79,105 @@ def _merged(media_type: str, old: Json, content: Any, kind: Kind) -> Json:
             return strategic_merge(old, content, kind.type)
 
 
-def _checked(call: Call, new: Json, old: Json, strictness: str) -> Json:
+def _check_patched(context: RequestContext, new: Json, old: Json, strictness: str) -> Json:
     """What a patch made, read as an object of the kind, still the same one.  Raises StatusError: 400, 422."""
-    kind = call.kind
+    kind = context.kind
     meta = new.get("metadata")
     name = meta.get("name") if isinstance(meta, dict) else None
     if not name:
-        why = f"the name of the object ({call.name} based on URL) was undeterminable: name must be provided"
+        why = (
+            f"the name of the object ({context.name} based on URL) was undeterminable: name must be provided"
+        )
         raise bad_request(why)
-    if name != call.name:
-        raise bad_request(f"the name of the object ({name}) does not match the name on the URL ({call.name})")
+    if name != context.name:
+        raise bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({context.name})"
+        )
     if (new.get("kind"), new.get("apiVersion")) != (kind.kind, kind.api_version):
-        raise _unreadable(new, "apiVersion and kind of an object cannot be patched")
+        raise _invalid_patch(new, "apiVersion and kind of an object cannot be patched")
     try:
-        decoded = kind.rules.decode(new)
+        decoded = kind.strategy.decode(new)
     except StatusError as error:
-        raise _unreadable(new, error.message) from error
+        raise _invalid_patch(new, error.message) from error
     if strictness == "Strict" and decoded.warnings:
-        raise _unreadable(new, f"strict decoding error: {', '.join(decoded.warnings)}")
+        raise _invalid_patch(new, f"strict decoding error: {', '.join(decoded.warnings)}")
     if strictness == "Warn":
-        call.warnings[:] = decoded.warnings
-    _require_identity(call, decoded.object, old)
+        context.warnings[:] = decoded.warnings
+    _check_uid(context, decoded.object, old)
     return decoded.object
 
 
-def _unreadable(patched: Json, why: str) -> StatusError:
+def _invalid_patch(patched: Json, why: str) -> StatusError:
     """The patch makes something that is no object of the kind; not even its name is told."""
-    cause = invalid_value("patch", show(patched), why)
+    cause = invalid_value("patch", format_value(patched), why)
     message = f' "" is invalid: {cause.field}: {cause.message}'
     return StatusError(422, "Invalid", message, {"causes": [cause.to_json()]})
 
 
-def _require_identity(call: Call, new: Json, old: Json) -> None:
+def _check_uid(context: RequestContext, new: Json, old: Json) -> None:
     """Raises StatusError(422), with the finding twice as kube-apiserver has it, if the uid is another's."""
     uid = new["metadata"].get("uid")
     if uid and uid != old["metadata"]["uid"]:
         cause = invalid_value("metadata.uid", uid, "field is immutable")
-        raise invalid(call.kind.group, call.kind.kind, call.name, [cause, cause])
+        raise invalid(context.kind.group, context.kind.kind, context.name, [cause, cause])
 
 
-async def _apply(call: Call, dry_run: bool) -> Answer:
+async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
     """Server-side apply, which also creates."""
-    manager = call.query.get("fieldManager", "")
+    manager = context.query.get("fieldManager", "")
     if not manager:
         raise invalid_options(OPTIONS, [required("fieldManager", "is required for apply patch")])
     application = Application(
-        managed_fields.applier(manager, call.asked.subresource),
-        call.kind.api_version,
-        _configuration(call),
-        call.query.get("force") in ("true", "1"),
-        field_tracking.unwritten(call),
+        managed_fields.applier(manager, context.info.subresource),
+        context.kind.api_version,
+        _applied_configuration(context),
+        context.query.get("force") in ("true", "1"),
+        field_tracking.reset_fields(context),
     )
 
     def applied(old: Json) -> Json:
-        new = apply(old, application, call.kind.type, call.context.timestamp())
-        return call.kind.rules.decode(new).object
+        new = apply(old, application, context.kind.type, context.server.timestamp())
+        return context.kind.strategy.decode(new).object
 
     def changed(old: Json) -> Json:
         new = applied(old)
-        _require_identity(call, new, old)
+        _check_uid(context, new, old)
         return new
 
-    if call.context.store.get(call.key) is not None:
-        return await update.change(call, changed, dry_run, tracked=True)
-    if call.asked.subresource:
-        raise call.not_found()
-    call.require("create")
-    bare = schema_types.empty_object(call.kind.type) | {
-        "apiVersion": call.kind.api_version,
-        "kind": call.kind.kind,
+    if context.server.store.get(context.key) is not None:
+        return await update.guaranteed_update(context, changed, dry_run, fields_tracked=True)
+    if context.info.subresource:
+        raise context.not_found()
+    context.require("create")
+    bare = schema_types.empty_object(context.kind.type) | {
+        "apiVersion": context.kind.api_version,
+        "kind": context.kind.kind,
     }
-    bare["metadata"] = {"name": call.name} | ({"namespace": call.namespace} if call.namespace else {})
+    bare["metadata"] = {"name": context.name} | (
+        {"namespace": context.namespace} if context.namespace else {}
+    )
     new = applied(bare)
     for name in ("resourceVersion", "uid"):
         new["metadata"].pop(name, None)  # of an object that is no more
-    create.address(call, new)
-    return await create.create_object(call, new, dry_run, tracked=True)
+    create.check_namespace(context, new)
+    return await create.create_object(context, new, dry_run, fields_tracked=True)
 
 
-def _configuration(call: Call) -> Json:
+def _applied_configuration(context: RequestContext) -> Json:
     """The body of an apply request, for the object of the path.  Raises StatusError(400)."""
     try:
-        config = media_types.read_yaml(call.body).document
+        config = media_types.parse_yaml(context.body).document
     except StatusError as error:
         raise bad_request(f"error decoding YAML: {error.message}") from error
     if not isinstance(config, dict):
         raise bad_request("error decoding YAML: not an object")
-    kind, api_version, name = call.kind, config.get("apiVersion") or "", config.get("kind") or ""
+    kind, api_version, name = context.kind, config.get("apiVersion") or "", config.get("kind") or ""
     if (api_version, name) != (kind.api_version, kind.kind):
         group, _, version = str(api_version).rpartition("/")
         raise bad_request(f"invalid object type: {group}/{version}, Kind={name}")
     meta = config.get("metadata") or {}
-    if meta.get("name", call.name) != call.name:
-        why = f"does not match the name on the URL ({call.name})"
+    if meta.get("name", context.name) != context.name:
+        why = f"does not match the name on the URL ({context.name})"
         raise bad_request(f"the name of the object ({meta['name']}) {why}")
     if meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")

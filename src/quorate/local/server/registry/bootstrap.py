@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from quorate.local.server.auth.authorization import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, GROUP, ROLES
-from quorate.local.server.requests.context import Context
+from quorate.local.server.requests.context import ServerContext
 from quorate.local.server.storage.store import Key
 
 Json = dict[str, Any]
@@ -29,7 +29,7 @@ PRIORITY_CLASSES = (
 )
 
 
-async def prepare(context: Context) -> None:
+async def create_bootstrap_objects(server: ServerContext) -> None:
     """Create what is missing; what is there stays as it is."""
     for name in NAMESPACES:
         labels = {"kubernetes.io/metadata.name": name}
@@ -38,7 +38,7 @@ async def prepare(context: Context) -> None:
             "spec": {"finalizers": ["kubernetes"]},
             "status": {"phase": "Active"},
         }
-        await _ensure(context, Key("namespaces", "", name), obj)
+        await _ensure(server, Key("namespaces", "", name), obj)
     for name, value, description in PRIORITY_CLASSES:
         obj = {
             "metadata": {"name": name, "generation": 1},
@@ -46,13 +46,13 @@ async def prepare(context: Context) -> None:
             "description": description,
             "preemptionPolicy": "PreemptLowerPriority",
         }
-        await _ensure(context, Key("priorityclasses.scheduling.k8s.io", "", name), obj)
-    for key, obj in roles():
-        await _ensure(context, key, obj)
-        await _restore(context, key, obj)
+        await _ensure(server, Key("priorityclasses.scheduling.k8s.io", "", name), obj)
+    for key, obj in bootstrap_roles():
+        await _ensure(server, key, obj)
+        await _reconcile_role(server, key, obj)
 
 
-def roles() -> Iterator[tuple[Key, Json]]:
+def bootstrap_roles() -> Iterator[tuple[Key, Json]]:
     """The roles and bindings that kube-apiserver makes by itself."""
     text = files(__package__).joinpath("bootstrap_roles.yaml").read_text("utf-8")
     document = yaml.load(text, Loader=yaml.CSafeLoader)
@@ -93,9 +93,9 @@ def _rule(verbs: list[str], about: list[str], resources: list[str] | None = None
     return {"verbs": verbs, "apiGroups": about, "resources": resources}
 
 
-async def _restore(context: Context, key: Key, obj: Json) -> None:
+async def _reconcile_role(server: ServerContext, key: Key, obj: Json) -> None:
     """Give a role or a binding back what it lost, or what a newer server adds, unless it says not to."""
-    entry = context.store.get(key)
+    entry = server.store.get(key)
     assert entry is not None, "it has been made if it was not there"
     current = entry.decode()
     if current["metadata"].get("annotations", {}).get(AUTO_UPDATE) != "true":
@@ -105,10 +105,10 @@ async def _restore(context: Context, key: Key, obj: Json) -> None:
         if wanted:
             current[field] = [*(current.get(field) or ()), *wanted]
     if current != entry.decode():
-        await context.store.update(key, current, entry.revision)
+        await server.store.update(key, current, entry.revision)
 
 
-async def _ensure(context: Context, key: Key, obj: Json) -> None:
-    if context.store.get(key) is None:
-        obj["metadata"] |= {"uid": context.new_uid(), "creationTimestamp": context.timestamp()}
-        await context.store.create(key, obj)
+async def _ensure(server: ServerContext, key: Key, obj: Json) -> None:
+    if server.store.get(key) is None:
+        obj["metadata"] |= {"uid": server.new_uid(), "creationTimestamp": server.timestamp()}
+        await server.store.create(key, obj)

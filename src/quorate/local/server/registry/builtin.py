@@ -8,26 +8,26 @@ from dataclasses import replace
 from functools import partial
 
 from quorate.local.objects.crd.definition import ScalePaths
-from quorate.local.server.errors import qualified
-from quorate.local.server.registry.kinds import EVERY_VERB, SCALE, STATUS, Kind, Rules, Subresource
-from quorate.local.server.registry.strategies import RULES
+from quorate.local.server.errors import group_resource
+from quorate.local.server.registry.kinds import ALL_VERBS, SCALE, STATUS, Kind, Strategy, Subresource
+from quorate.local.server.registry.strategies import STRATEGIES
 from quorate.local.server.storage import object_encoding, version_conversion
 
 CREATE_ONLY = ("create",)
-NO_COLLECTION_DELETE = tuple(verb for verb in EVERY_VERB if verb != "deletecollection")
+NO_COLLECTION_DELETE = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 PROXY_VERBS = ("create", "delete", "get", "patch", "update")
-IN_PLACE = ("get", "patch", "update")
+GET_AND_UPDATE = ("get", "patch", "update")
 
 POD_SUBRESOURCES = (
     Subresource("attach", ("create", "get"), kind="PodAttachOptions"),
     Subresource("binding", CREATE_ONLY, kind="Binding"),
-    Subresource("ephemeralcontainers", IN_PLACE),
+    Subresource("ephemeralcontainers", GET_AND_UPDATE),
     Subresource("eviction", CREATE_ONLY, "policy", "v1", "Eviction"),
     Subresource("exec", ("create", "get"), kind="PodExecOptions"),
     Subresource("log", ("get",)),
     Subresource("portforward", ("create", "get"), kind="PodPortForwardOptions"),
     Subresource("proxy", PROXY_VERBS, kind="PodProxyOptions"),
-    Subresource("resize", IN_PLACE),
+    Subresource("resize", GET_AND_UPDATE),
     STATUS,
 )
 POD_FIELDS = {
@@ -49,69 +49,69 @@ EVENT_FIELDS = {
 }
 
 
-def core(kind: str, plural: str, *short_names: str, namespaced: bool = True, **more: object) -> Kind:
+def core_kind(kind: str, plural: str, *short_names: str, namespaced: bool = True, **more: object) -> Kind:
     return Kind("", "v1", kind, plural, namespaced, short_names=short_names, **more)  # type: ignore[arg-type]
 
 
-def rbac(kind: str, plural: str, namespaced: bool) -> Kind:
-    return Kind("rbac.authorization.k8s.io", "v1", kind, plural, namespaced, create_on_update=True)
+def rbac_kind(kind: str, plural: str, namespaced: bool) -> Kind:
+    return Kind("rbac.authorization.k8s.io", "v1", kind, plural, namespaced, allow_create_on_update=True)
 
 
 CORE = (
-    core("Binding", "bindings", verbs=CREATE_ONLY),
-    core("ConfigMap", "configmaps", "cm"),
-    core("Event", "events", "ev", selectable=CORE_EVENT_FIELDS, create_on_update=True),
-    core("LimitRange", "limitranges", "limits", create_on_update=True),
-    core(
+    core_kind("Binding", "bindings", verbs=CREATE_ONLY),
+    core_kind("ConfigMap", "configmaps", "cm"),
+    core_kind("Event", "events", "ev", selectable_fields=CORE_EVENT_FIELDS, allow_create_on_update=True),
+    core_kind("LimitRange", "limitranges", "limits", allow_create_on_update=True),
+    core_kind(
         "Namespace",
         "namespaces",
         "ns",
         namespaced=False,
         verbs=NO_COLLECTION_DELETE,
         subresources=(Subresource("finalize", ("update",)), STATUS),
-        selectable={"status.phase": ""},
+        selectable_fields={"status.phase": ""},
     ),
-    core(
+    core_kind(
         "Node",
         "nodes",
         "no",
         namespaced=False,
         subresources=(Subresource("proxy", PROXY_VERBS, kind="NodeProxyOptions"), STATUS),
-        selectable={"spec.unschedulable": "false"},
+        selectable_fields={"spec.unschedulable": "false"},
     ),
-    core(
+    core_kind(
         "Pod",
         "pods",
         "po",
         categories=("all",),
         subresources=POD_SUBRESOURCES,
-        selectable=POD_FIELDS,
-        counts_generations=True,
-        deletion_answers_object=True,
+        selectable_fields=POD_FIELDS,
+        tracks_generation=True,
+        return_deleted_object=True,
     ),
-    core("PodTemplate", "podtemplates", counts_generations=True, deletion_answers_object=True),
-    core("ResourceQuota", "resourcequotas", "quota", subresources=(STATUS,), deletion_answers_object=True),
-    core("Secret", "secrets", selectable={"type": ""}),
-    core(
+    core_kind("PodTemplate", "podtemplates", tracks_generation=True, return_deleted_object=True),
+    core_kind("ResourceQuota", "resourcequotas", "quota", subresources=(STATUS,), return_deleted_object=True),
+    core_kind("Secret", "secrets", selectable_fields={"type": ""}),
+    core_kind(
         "ServiceAccount",
         "serviceaccounts",
         "sa",
         subresources=(Subresource("token", CREATE_ONLY, "authentication.k8s.io", "v1", "TokenRequest"),),
-        deletion_answers_object=True,
+        return_deleted_object=True,
     ),
-    core(
+    core_kind(
         "Service",
         "services",
         "svc",
         categories=("all",),
         subresources=(Subresource("proxy", PROXY_VERBS, kind="ServiceProxyOptions"), STATUS),
-        selectable={"spec.clusterIP": "", "spec.type": ""},
-        deletion_answers_object=True,
+        selectable_fields={"spec.clusterIP": "", "spec.type": ""},
+        return_deleted_object=True,
     ),
 )
 
 
-def apps(kind: str, plural: str, *short_names: str) -> Kind:
+def apps_kind(kind: str, plural: str, *short_names: str) -> Kind:
     return Kind(
         "apps",
         "v1",
@@ -121,15 +121,15 @@ def apps(kind: str, plural: str, *short_names: str) -> Kind:
         short_names=short_names,
         categories=("all",),
         subresources=(SCALE, STATUS),
-        counts_generations=True,
+        tracks_generation=True,
         scale=ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector"),
     )
 
 
-GROUPED = (
-    apps("Deployment", "deployments", "deploy"),
-    apps("ReplicaSet", "replicasets", "rs"),
-    apps("StatefulSet", "statefulsets", "sts"),
+API_GROUPS = (
+    apps_kind("Deployment", "deployments", "deploy"),
+    apps_kind("ReplicaSet", "replicasets", "rs"),
+    apps_kind("StatefulSet", "statefulsets", "sts"),
     Kind(
         "batch",
         "v1",
@@ -138,8 +138,8 @@ GROUPED = (
         True,
         categories=("all",),
         subresources=(STATUS,),
-        selectable={"status.successful": "0"},
-        counts_generations=True,
+        selectable_fields={"status.successful": "0"},
+        tracks_generation=True,
     ),
     Kind(
         "coordination.k8s.io",
@@ -147,8 +147,8 @@ GROUPED = (
         "Lease",
         "leases",
         True,
-        create_on_update=True,
-        update_names_version=True,
+        allow_create_on_update=True,
+        require_resource_version=True,
     ),
     Kind(
         "events.k8s.io",
@@ -157,9 +157,9 @@ GROUPED = (
         "events",
         True,
         short_names=("ev",),
-        selectable=EVENT_FIELDS,
-        create_on_update=True,
-        stored_as="events",
+        selectable_fields=EVENT_FIELDS,
+        allow_create_on_update=True,
+        storage_resource="events",
         convert=version_conversion.convert_events,
     ),
     Kind(
@@ -169,13 +169,13 @@ GROUPED = (
         "priorityclasses",
         False,
         short_names=("pc",),
-        counts_generations=True,
+        tracks_generation=True,
     ),
     Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False),
-    rbac("Role", "roles", True),
-    rbac("RoleBinding", "rolebindings", True),
-    rbac("ClusterRole", "clusterroles", False),
-    rbac("ClusterRoleBinding", "clusterrolebindings", False),
+    rbac_kind("Role", "roles", True),
+    rbac_kind("RoleBinding", "rolebindings", True),
+    rbac_kind("ClusterRole", "clusterroles", False),
+    rbac_kind("ClusterRoleBinding", "clusterrolebindings", False),
     Kind(
         "apiextensions.k8s.io",
         "v1",
@@ -185,7 +185,7 @@ GROUPED = (
         short_names=("crd", "crds"),
         categories=("api-extensions",),
         subresources=(STATUS,),
-        counts_generations=True,
+        tracks_generation=True,
     ),
 )
 
@@ -201,7 +201,7 @@ CLUSTER = (
         "EndpointSlice",
         "endpointslices",
         True,
-        counts_generations=True,
+        tracks_generation=True,
     ),
     Kind(
         WEBHOOKS,
@@ -210,7 +210,7 @@ CLUSTER = (
         "mutatingwebhookconfigurations",
         False,
         categories=("api-extensions",),
-        counts_generations=True,
+        tracks_generation=True,
     ),
     Kind(
         WEBHOOKS,
@@ -219,7 +219,7 @@ CLUSTER = (
         "validatingwebhookconfigurations",
         False,
         categories=("api-extensions",),
-        counts_generations=True,
+        tracks_generation=True,
     ),
     Kind(
         "apiregistration.k8s.io",
@@ -238,7 +238,7 @@ CLUSTER = (
         True,
         short_names=("pdb",),
         subresources=(STATUS,),
-        counts_generations=True,
+        tracks_generation=True,
     ),
     Kind(
         "networking.k8s.io",
@@ -247,7 +247,7 @@ CLUSTER = (
         "networkpolicies",
         True,
         short_names=("netpol",),
-        counts_generations=True,
+        tracks_generation=True,
     ),
     Kind(
         FLOW_CONTROL,
@@ -256,7 +256,7 @@ CLUSTER = (
         "flowschemas",
         False,
         subresources=(STATUS,),
-        counts_generations=True,
+        tracks_generation=True,
     ),
     Kind(
         FLOW_CONTROL,
@@ -265,7 +265,7 @@ CLUSTER = (
         "prioritylevelconfigurations",
         False,
         subresources=(STATUS,),
-        counts_generations=True,
+        tracks_generation=True,
     ),
 )
 
@@ -281,7 +281,7 @@ STORAGE = (
         False,
         short_names=("pv",),
         subresources=(STATUS,),
-        deletion_answers_object=True,
+        return_deleted_object=True,
     ),
     Kind(
         "",
@@ -291,7 +291,7 @@ STORAGE = (
         True,
         short_names=("pvc",),
         subresources=(STATUS,),
-        deletion_answers_object=True,
+        return_deleted_object=True,
     ),
     Kind(
         STORAGE_GROUP,
@@ -300,9 +300,9 @@ STORAGE = (
         "storageclasses",
         False,
         short_names=("sc",),
-        deletion_answers_object=True,
+        return_deleted_object=True,
     ),
-    Kind(STORAGE_GROUP, "v1", "CSINode", "csinodes", False, deletion_answers_object=True),
+    Kind(STORAGE_GROUP, "v1", "CSINode", "csinodes", False, return_deleted_object=True),
 )
 
 
@@ -320,11 +320,11 @@ REVIEWS = tuple(
 )
 
 
-def _complete(kind: Kind) -> Kind:
+def _with_strategy(kind: Kind) -> Kind:
     """The kind with its type and rules."""
-    rules = RULES.get(qualified(kind.group, kind.plural), Rules())
-    rules = replace(rules, decode=partial(object_encoding.decode, kind))
-    return replace(kind, type=object_encoding.type_of(kind), rules=rules)
+    strategy = STRATEGIES.get(group_resource(kind.group, kind.plural), Strategy())
+    strategy = replace(strategy, decode=partial(object_encoding.decode, kind))
+    return replace(kind, type=object_encoding.type_of(kind), strategy=strategy)
 
 
-KINDS = tuple(_complete(kind) for kind in CORE + GROUPED + STORAGE + CLUSTER) + REVIEWS
+KINDS = tuple(_with_strategy(kind) for kind in CORE + API_GROUPS + STORAGE + CLUSTER) + REVIEWS

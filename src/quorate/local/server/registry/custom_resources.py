@@ -20,15 +20,15 @@ from quorate.local.server.errors import Cause, bad_request
 from quorate.local.server.registry.kinds import (
     SCALE,
     STATUS,
-    Conversion,
     Decoded,
     Kind,
     Registry,
-    Rules,
-    unchanged,
+    StorageConversion,
+    Strategy,
+    no_change,
 )
-from quorate.local.server.storage.store import Entry, Stale, Store
-from quorate.local.server.storage.version_conversion import Convert
+from quorate.local.server.storage.store import Entry, StaleRevision, Store
+from quorate.local.server.storage.version_conversion import ConvertAll
 
 Json = dict[str, Any]
 
@@ -41,7 +41,7 @@ _ENVELOPE = MapOf("", {"metadata": object_meta_type()}, Untyped())
 """A custom resource as it is read first: of metadata the fields are known, the rest is its schema's."""
 
 
-class Definitions:
+class CustomResourceController:
     """Serves the stored definitions, one store and one registry at a time."""
 
     def __init__(
@@ -49,69 +49,71 @@ class Definitions:
         store: Store,
         registry: Registry,
         timestamp: Callable[[], str],
-        conversion: Callable[[Definition], Convert],
+        conversion: Callable[[Definition], ConvertAll],
     ) -> None:
         self._store, self._registry, self._timestamp = store, registry, timestamp
         self._conversion = conversion
         # By name of the definition; the generation says whether it has to be compiled again.
-        self._served: dict[str, tuple[int, Definition]] = {}
+        self._compiled: dict[str, tuple[int, Definition]] = {}
 
-    async def follow(self) -> None:
+    async def run(self) -> None:
         """Serve every definition as it comes, changes and goes; until cancelled."""
         while True:
-            moved = self._store.moved(RESOURCE)
-            await self.catch_up()
-            await moved.wait()
+            changed = self._store.changed(RESOURCE)
+            await self.sync()
+            await changed.wait()
 
-    async def catch_up(self) -> None:
+    async def sync(self) -> None:
         """Serve what is in the store now."""
         entries = {entry.key.name: entry for entry in self._store.entries(RESOURCE)}
-        for name in self._served.keys() - entries.keys():
-            _, gone = self._served.pop(name)
-            self._registry.remove(gone.group, gone.plural)
-            await self._empty(f"{gone.plural}.{gone.group}")
+        for name in self._compiled.keys() - entries.keys():
+            _, removed = self._compiled.pop(name)
+            self._registry.unregister(removed.group, removed.plural)
+            await self._delete_objects(f"{removed.plural}.{removed.group}")
         for name, entry in entries.items():
             obj = entry.decode()
             generation = obj["metadata"]["generation"]
-            if name not in self._served or self._served[name][0] != generation:
-                self._serve(name, generation, definitions.compile_definition(obj), obj.get("status") or {})
-            await self._establish(entry, obj)
+            if name not in self._compiled or self._compiled[name][0] != generation:
+                self._register(name, generation, definitions.compile_definition(obj), obj.get("status") or {})
+            await self._update_status(entry, obj)
 
-    def _serve(self, name: str, generation: int, compiled: Definition, status: Json) -> None:
-        self._served[name] = (generation, compiled)
-        self._registry.remove(compiled.group, compiled.plural)
-        self._registry.put(*kinds_of(compiled, _stored_in(compiled, status), self._conversion(compiled)))
+    def _register(self, name: str, generation: int, compiled: Definition, status: Json) -> None:
+        self._compiled[name] = (generation, compiled)
+        self._registry.unregister(compiled.group, compiled.plural)
+        self._registry.register(
+            *kinds_of(compiled, _storage_version(compiled, status), self._conversion(compiled))
+        )
 
-    async def _establish(self, entry: Entry, obj: Json) -> None:
-        taken = [compiled for _, compiled in self._served.values()]
-        status = definitions.naming_status(obj, taken, self._timestamp())
+    async def _update_status(self, entry: Entry, obj: Json) -> None:
+        served_definitions = [compiled for _, compiled in self._compiled.values()]
+        status = definitions.naming_status(obj, served_definitions, self._timestamp())
         if status == obj.get("status"):
             return
         try:
             await self._store.update(entry.key, obj | {"status": status}, entry.revision)
-        except Stale:
+        except StaleRevision:
             return  # it has changed meanwhile, so it is looked at again
 
-    async def _empty(self, resource: str) -> None:
+    async def _delete_objects(self, resource: str) -> None:
         """Delete all objects of a kind that is no longer defined."""
         for entry in self._store.entries(resource):
             try:
                 await self._store.delete(entry.key, entry.revision)
-            except Stale:
+            except StaleRevision:
                 continue  # deleted by a request that was under way
 
 
-def _stored_in(definition: Definition, status: Json) -> Version:
+def _storage_version(definition: Definition, status: Json) -> Version:
     """The version that the store holds the objects in: the first that was ever marked for storage.
 
-    Which version is marked now makes no difference to anybody outside, so nothing has to be converted when
+    Which version is marked now makes no difference to anybody backends, so nothing has to be converted when
     the mark moves on.  Knowingly missing: taking a version off ``storedVersions`` by hand rewrites nothing.
     """
     first = next(iter(status.get("storedVersions") or ()), "")
     return definition.versions.get(first) or definition.versions[definition.storage_version]
 
 
-def kinds_of(definition: Definition, storage: Version, convert: Convert) -> Iterator[Kind]:
+def kinds_of(definition: Definition, storage: Version, convert: ConvertAll) -> Iterator[Kind]:
     """A kind for each served version; the store holds the objects in ``storage``."""
     for version in definition.versions.values():
         if version.served:
@@ -119,7 +121,7 @@ def kinds_of(definition: Definition, storage: Version, convert: Convert) -> Iter
             yield (
                 kind
                 if version is storage
-                else replace(kind, convert=_conversion(kind, version, storage, convert))
+                else replace(kind, convert=_storage_conversion(kind, version, storage, convert))
             )
 
 
@@ -137,30 +139,30 @@ def _kind(definition: Definition, version: Version) -> Kind:
         verbs=VERBS,
         subresources=tuple(subresources),
         type=version.type,
-        selectable=dict.fromkeys((path.removeprefix(".") for path in version.selectable), ""),
-        counts_generations=True,
+        selectable_fields=dict.fromkeys((path.removeprefix(".") for path in version.selectable), ""),
+        tracks_generation=True,
         custom=True,
-        update_names_version=True,
+        require_resource_version=True,
         list_kind=definition.list_kind,
-        layout=custom_layout(version.columns),
+        table_layout=custom_layout(version.columns),
         warning=version.warning,
         scale=version.scale,
     )
-    return replace(kind, rules=_rules(kind, version))
+    return replace(kind, strategy=_strategy(kind, version))
 
 
-def _rules(kind: Kind, version: Version) -> Rules:
+def _strategy(kind: Kind, version: Version) -> Strategy:
     schema = version.schema
 
     def check(new: Json, old: Json | None = None) -> list[Cause]:
         return validate(new, schema, old)
 
-    return Rules(
+    return Strategy(
         decode=partial(_decode, kind, version),
         default=lambda obj: apply_defaults(obj, schema),
-        begin=_without_status if version.has_status else unchanged,
-        carry_status=_keep_metadata,
-        validate_new=check,
+        prepare_for_create=_clear_status if version.has_status else no_change,
+        prepare_for_status_update=_restore_metadata,
+        validate_create=check,
         validate_update=check,
         validate_status=check,
     )
@@ -170,18 +172,18 @@ def _decode(kind: Kind, version: Version, obj: Json) -> Decoded:
     """Raises StatusError(400) for metadata of the wrong type."""
     try:
         read, unknown = decoding.decode_object(obj, _ENVELOPE)
-    except decoding.UndecodableObject as misfit:
+    except decoding.UndecodableObject as error:
         where = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-        raise bad_request(f"{where}: {misfit}") from misfit
+        raise bad_request(f"{where}: {error}") from error
     unknown += prune(read, version.schema)
     return Decoded(read, tuple(f'unknown field "{path}"' for path in sorted(unknown)))
 
 
-def _without_status(obj: Json) -> None:
+def _clear_status(obj: Json) -> None:
     obj.pop("status", None)
 
 
-def _keep_metadata(new: Json, old: Json) -> None:
+def _restore_metadata(new: Json, old: Json) -> None:
     """Through /status only the status of a custom resource changes, not its labels."""
     kept = dict(old["metadata"])
     kept.pop("managedFields", None)
@@ -190,7 +192,9 @@ def _keep_metadata(new: Json, old: Json) -> None:
     new["metadata"] = kept
 
 
-def _conversion(kind: Kind, version: Version, storage: Version, convert: Convert) -> Conversion:
+def _storage_conversion(
+    kind: Kind, version: Version, storage: Version, convert: ConvertAll
+) -> StorageConversion:
     """Between a version and the stored one; what the other version does not know is lost."""
     names = {True: f"{kind.group}/{storage.name}", False: kind.api_version}
 

@@ -6,30 +6,30 @@ from typing import Any
 from quorate.local.server.errors import StatusError, bad_request, invalid, invalid_value, not_supported
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import media_types
-from quorate.local.server.requests.context import Call, invalid_options
+from quorate.local.server.requests.context import RequestContext, invalid_options
 
 Json = dict[str, Any]
 
 SCHEME = 'k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 
 
-def read_object(call: Call, kind: Kind, options: str) -> Json:
+def read_object(context: RequestContext, kind: Kind, options: str) -> Json:
     """The object in the body: of this kind, its fields of the right type, unknown fields dropped.
 
     Raises StatusError: 415, 400.  What field validation finds becomes warnings, or a refusal if it is strict.
     """
-    strictness = field_validation(call, options)
-    body = _parse(call, kind)
+    strictness = field_validation(context, options)
+    body = _parse(context, kind)
     obj = body.document
     if kind.custom:
         _check_custom_version(obj, kind)
     else:
         _check_version(obj, kind)
     obj["apiVersion"], obj["kind"] = kind.api_version, kind.kind
-    decoded = kind.rules.decode(obj)
+    decoded = kind.strategy.decode(obj)
     findings = [*decoded.warnings, *(f'duplicate field "{path}"' for path in body.duplicates)]
-    report(
-        call,
+    report_findings(
+        context,
         strictness,
         findings,
         f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}',
@@ -37,41 +37,41 @@ def read_object(call: Call, kind: Kind, options: str) -> Json:
     return decoded.object
 
 
-def report(call: Call, strictness: str, findings: list[str], refusal: str) -> None:
+def report_findings(context: RequestContext, strictness: str, findings: list[str], context_text: str) -> None:
     """What a lenient reader would have dropped: refuse it, warn of it, or say nothing."""
     if strictness == "Strict" and findings:
-        raise bad_request(f"{refusal}: strict decoding error: {', '.join(findings)}")
+        raise bad_request(f"{context_text}: strict decoding error: {', '.join(findings)}")
     if strictness == "Warn":
-        call.warnings.extend(findings)
+        context.warnings.extend(findings)
 
 
-def field_validation(call: Call, options: str) -> str:
+def field_validation(context: RequestContext, options: str) -> str:
     """Strict, Warn or Ignore.  Raises StatusError(422) for anything else."""
-    value = call.query.get("fieldValidation") or "Warn"
+    value = context.query.get("fieldValidation") or "Warn"
     if value not in ("Ignore", "Strict", "Warn"):
         supported = ["", "Ignore", "Strict", "Warn"]
         raise invalid_options(options, [not_supported("fieldValidation", value, supported)])
     return value
 
 
-def _parse(call: Call, kind: Kind) -> media_types.Body:
+def _parse(context: RequestContext, kind: Kind) -> media_types.ParsedBody:
     unrecognized = (
         f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind"
     )
-    read = _READERS[media_types.body_format(call.content_type)]
+    read = _PARSERS[media_types.body_media_type(context.content_type)]
     try:
-        body = read(call.body)
+        body = read(context.body)
     except StatusError as error:
-        raise bad_request(f"{unrecognized}; {error.message} ({_excerpt(call.body)})") from error
+        raise bad_request(f"{unrecognized}; {error.message} ({_excerpt(context.body)})") from error
     if not isinstance(body.document, dict):
-        raise bad_request(f"{unrecognized}; json parse error: not an object ({_excerpt(call.body)})")
+        raise bad_request(f"{unrecognized}; json parse error: not an object ({_excerpt(context.body)})")
     return body
 
 
-_READERS = {
-    media_types.JSON: media_types.read_json,
-    media_types.YAML: media_types.read_yaml,
-    media_types.PROTOBUF: media_types.read_protobuf,
+_PARSERS = {
+    media_types.JSON: media_types.parse_json,
+    media_types.YAML: media_types.parse_yaml,
+    media_types.PROTOBUF: media_types.parse_protobuf,
 }
 
 
@@ -90,13 +90,13 @@ def _check_version(obj: Json, kind: Kind) -> None:
     if (api_version, name) == (kind.api_version, kind.kind):
         return
     version = api_version.rpartition("/")[2]
-    refusal = f'{name} in version "{version}" cannot be handled as a {kind.kind}'
-    if re.fullmatch(r"v\d\w*", version) and name in _KNOWN and api_version == kind.api_version:
+    context_text = f'{name} in version "{version}" cannot be handled as a {kind.kind}'
+    if re.fullmatch(r"v\d\w*", version) and name in _REGISTERED_KINDS and api_version == kind.api_version:
         raise bad_request(
-            f"{refusal}: converting ({version}.{name}) to (core.{kind.kind}): unknown conversion"
+            f"{context_text}: converting ({version}.{name}) to (core.{kind.kind}): unknown conversion"
         )
     raise bad_request(
-        f'{refusal}: no kind "{name}" is registered for version "{api_version}" in scheme "{SCHEME}'
+        f'{context_text}: no kind "{name}" is registered for version "{api_version}" in scheme "{SCHEME}'
     )
 
 
@@ -110,6 +110,6 @@ def _check_custom_version(obj: Json, kind: Kind) -> None:
         raise invalid(kind.group, name, (obj.get("metadata") or {}).get("name", ""), [cause])
 
 
-_KNOWN = frozenset(
+_REGISTERED_KINDS = frozenset(
     {"Secret", "ConfigMap", "Pod", "Service", "Node", "Namespace", "ServiceAccount", "Event", "Job"}
 )

@@ -7,37 +7,37 @@ from functools import lru_cache
 from typing import Any
 
 from quorate.kube.clock import Clock
-from quorate.local.server.admission.webhooks.configurations import Registered
-from quorate.local.server.auth.authentication import User, refuse
-from quorate.local.server.auth.authorization import Action, Authorizer
-from quorate.local.server.auth.service_account_tokens import Tokens
-from quorate.local.server.backend_client import Outside
+from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
+from quorate.local.server.auth.authentication import User, forbidden_request
+from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
+from quorate.local.server.auth.service_account_tokens import ServiceAccountTokens
+from quorate.local.server.backend_client import BackendClient
 from quorate.local.server.errors import StatusError, invalid, not_found, not_supported
 from quorate.local.server.registry.kinds import Kind, Registry
-from quorate.local.server.requests.media_types import Accepted
-from quorate.local.server.requests.request_info import Asked
+from quorate.local.server.requests.media_types import AcceptedMediaType
+from quorate.local.server.requests.request_info import RequestInfo
 from quorate.local.server.storage.store import Entry, Key, Store
 
 Json = dict[str, Any]
 
-NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Of generated names: without vowels and look-alikes, as Kubernetes does it."""
-GENERATED_LENGTH = 5
-LONGEST_BASE = 63 - GENERATED_LENGTH
+SUFFIX_LENGTH = 5
+MAX_BASE_LENGTH = 63 - SUFFIX_LENGTH
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class ServerContext:
     """What all requests share."""
 
     store: Store
     registry: Registry
     clock: Clock
     new_uid: Callable[[], str]
-    outside: Outside
-    webhooks: Registered
+    backends: BackendClient
+    webhook_configurations: WebhookConfigurations
     authorizer: Authorizer
-    tokens: Tokens
+    tokens: ServiceAccountTokens
 
     def timestamp(self) -> str:
         """Now, as objects carry it: RFC 3339 in UTC, whole seconds."""
@@ -46,28 +46,28 @@ class Context:
     def generate_name(self, base: str) -> str:
         number = int(self.new_uid().replace("-", ""), 16)
         suffix = ""
-        for _ in range(GENERATED_LENGTH):
-            number, digit = divmod(number, len(NAME_ALPHABET))
-            suffix += NAME_ALPHABET[digit]
-        return base[:LONGEST_BASE] + suffix
+        for _ in range(SUFFIX_LENGTH):
+            number, digit = divmod(number, len(SUFFIX_ALPHABET))
+            suffix += SUFFIX_ALPHABET[digit]
+        return base[:MAX_BASE_LENGTH] + suffix
 
 
 def timestamp(moment: float) -> str:
-    return _spelled(int(moment))
+    return _format_time(int(moment))
 
 
 @lru_cache(maxsize=16)  # a write asks several times, and thousands of writes come in one second
-def _spelled(second: int) -> str:
+def _format_time(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    context: Context
+class RequestContext:
+    server: ServerContext
     user: User
-    asked: Asked
+    info: RequestInfo
     kind: Kind
-    accepted: Accepted
+    accepted: AcceptedMediaType
     query: Mapping[str, str]
     content_type: str
     user_agent: str
@@ -77,15 +77,15 @@ class Call:
 
     @property
     def namespace(self) -> str:
-        return self.asked.namespace
+        return self.info.namespace
 
     @property
     def name(self) -> str:
-        return self.asked.name
+        return self.info.name
 
     @property
     def key(self) -> Key:
-        return Key(self.kind.resource, self.asked.namespace, self.asked.name)
+        return Key(self.kind.resource, self.info.namespace, self.info.name)
 
     @property
     def field_manager(self) -> str:
@@ -100,32 +100,32 @@ class Call:
 
     async def current(self) -> Entry:
         """The object asked about, in the version asked for.  Raises StatusError(404)."""
-        entry = self.context.store.get(self.key)
+        entry = self.server.store.get(self.key)
         if entry is None:
             raise self.not_found()
-        return await self.served(entry)
+        return await self.converted(entry)
 
-    async def served(self, entry: Entry) -> Entry:
+    async def converted(self, entry: Entry) -> Entry:
         """A stored object in the version asked for."""
         if self.kind.convert is None:
             return entry
-        (served,) = await self.kind.served([entry])
+        (served,) = await self.kind.from_storage([entry])
         return served
 
     async def create(self, key: Key, obj: Json) -> Entry:
         """Store a new object; it as it now is.  Raises Stale if there is one already."""
-        return await self.served(await self.context.store.create(key, await self.kind.stored(obj)))
+        return await self.converted(await self.server.store.create(key, await self.kind.to_storage(obj)))
 
     async def update(self, entry: Entry, obj: Json) -> Entry:
         """Store an object that was decided on ``entry``; it as it now is.  Raises Stale."""
-        stored = await self.kind.stored(obj)
-        return await self.served(await self.context.store.update(entry.key, stored, entry.revision))
+        stored = await self.kind.to_storage(obj)
+        return await self.converted(await self.server.store.update(entry.key, stored, entry.revision))
 
     def require(self, verb: str) -> None:
         """Raises StatusError(403) if the user may not also do this to what is asked about."""
-        asked = replace(self.asked, verb=verb)
-        if not self.context.authorizer.allows(self.user, Action.of(asked)):
-            raise refuse(self.user, asked)
+        info = replace(self.info, verb=verb)
+        if not self.server.authorizer.allows(self.user, AuthorizationAttributes.from_request(info)):
+            raise forbidden_request(self.user, info)
 
     def not_found(self) -> StatusError:
         return not_found(self.kind.group, self.kind.plural, self.name)

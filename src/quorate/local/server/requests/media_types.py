@@ -18,10 +18,10 @@ Json = dict[str, Any]
 JSON = "application/json"
 YAML = "application/yaml"
 PROTOBUF = "application/vnd.kubernetes.protobuf"
-KNOWN = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+SUPPORTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 
 
-class Form(Enum):
+class Representation(Enum):
     """In which shape objects are answered."""
 
     OBJECT = ""
@@ -31,10 +31,10 @@ class Form(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedMediaType:
     """What the client takes: a form, its API version (v1 or v1beta1), and a format."""
 
-    form: Form = Form.OBJECT
+    form: Representation = Representation.OBJECT
     version: str = "v1"
     media_type: str = JSON
 
@@ -46,38 +46,38 @@ class Accepted:
 
 
 @lru_cache(maxsize=256)  # a client sends the same one with each request
-def accepted(header: str) -> Accepted:
+def negotiate(header: str) -> AcceptedMediaType:
     """The first choice of an Accept header that this server can serve.  Raises StatusError(406)."""
     refusal = not_acceptable()
     refusal.details = {}  # there, and empty, unless it is the form alone that is not served
-    for media_type, parameters in choices(header):
+    for media_type, parameters in parse_accept(header):
         plain = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media_type, media_type)
         if plain not in (JSON, YAML):
             continue
         refusal.details = None
-        form = Form.__members__.get(_FORM_NAMES.get(parameters.get("as", ""), ""))
+        form = Representation.__members__.get(_REPRESENTATIONS.get(parameters.get("as", ""), ""))
         version = parameters.get("v", "v1")
         known = parameters.get("g", "meta.k8s.io") == "meta.k8s.io" and version in ("v1", "v1beta1")
         if form is not None and known:
-            return Accepted(form, version, plain)
+            return AcceptedMediaType(form, version, plain)
     raise refusal
 
 
-_FORM_NAMES = {form.value: form.name for form in Form}
+_REPRESENTATIONS = {form.value: form.name for form in Representation}
 
 
 def not_acceptable() -> StatusError:
-    message = f"only the following media types are accepted: {KNOWN}"
+    message = f"only the following media types are accepted: {SUPPORTED}"
     return StatusError(406, "NotAcceptable", message)
 
 
-def choices(header: str) -> Iterator[tuple[str, dict[str, str]]]:
+def parse_accept(header: str) -> Iterator[tuple[str, dict[str, str]]]:
     """The media types of an Accept header with their parameters, the best liked first."""
-    read = [_choice(part) for part in (header or "*/*").split(",")]
-    yield from sorted(read, key=lambda choice: -_quality(choice[1].get("q", "1")))
+    parsed = [_parse_choice(part) for part in (header or "*/*").split(",")]
+    yield from sorted(parsed, key=lambda choice: -_quality(choice[1].get("q", "1")))
 
 
-def _choice(part: str) -> tuple[str, dict[str, str]]:
+def _parse_choice(part: str) -> tuple[str, dict[str, str]]:
     media_type, *parameters = (piece.strip() for piece in part.split(";"))
     pairs = (parameter.partition("=") for parameter in parameters)
     return media_type.lower(), {name.strip(): value.strip() for name, _, value in pairs}
@@ -90,7 +90,7 @@ def _quality(text: str) -> float:
         return 0.0
 
 
-def body_format(content_type: str) -> str:
+def body_media_type(content_type: str) -> str:
     """JSON, YAML or PROTOBUF.  Raises StatusError(415) for anything else."""
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type in ("", JSON, "*/*"):
@@ -99,19 +99,19 @@ def body_format(content_type: str) -> str:
         return YAML
     if media_type == PROTOBUF:
         return PROTOBUF
-    message = f"the body of the request was in an unknown format - accepted media types include: {KNOWN}"
+    message = f"the body of the request was in an unknown format - accepted media types include: {SUPPORTED}"
     raise StatusError(415, "UnsupportedMediaType", message)
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class ParsedBody:
     """A body as it was written: the document, and the fields it names twice (the last one counts)."""
 
     document: Any
     duplicates: tuple[str, ...] = ()
 
 
-def read_json(data: bytes) -> Body:
+def parse_json(data: bytes) -> ParsedBody:
     """Raises StatusError(400) for what is no JSON, or nested deeper than anyone writes by hand."""
     try:
         document = msgspec.json.decode(data)
@@ -121,22 +121,22 @@ def read_json(data: bytes) -> Body:
         raise bad_request("json parse error: exceeded max depth") from error
     # Most clients write as this server would: what is written again as it was has lost no member.
     lost_none = msgspec.json.encode(document) == data
-    return Body(document, () if lost_none else tuple(_duplicates(data)))
+    return ParsedBody(document, () if lost_none else tuple(_duplicate_fields(data)))
 
 
-def read_protobuf(data: bytes) -> Body:
+def parse_protobuf(data: bytes) -> ParsedBody:
     """Raises StatusError(400) for a kind that is not read in this format, too."""
     try:
-        return Body(protobuf.read(data))
+        return ParsedBody(protobuf.read(data))
     except protobuf.Malformed as error:
         raise bad_request(f"protobuf parse error: {error}") from error
 
 
-def read_yaml(data: bytes) -> Body:
+def parse_yaml(data: bytes) -> ParsedBody:
     try:
         document = yaml.load(data, Loader=yaml.CSafeLoader)
         # Dates and the like become the JSON that was meant.
-        return Body(msgspec.json.decode(msgspec.json.encode(document)))
+        return ParsedBody(msgspec.json.decode(msgspec.json.encode(document)))
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError) as error:
         raise bad_request(f"yaml parse error: {' '.join(str(error).split())}") from error
 
@@ -151,14 +151,14 @@ def _syntax_error(data: bytes) -> str:
     except json.JSONDecodeError as error:
         if error.pos >= len(error.doc):
             return "unexpected end of JSON input"
-        expected = _EXPECTED.get(error.msg.partition(" ")[2], "in JSON")
+        expected = _SYNTAX_ERRORS.get(error.msg.partition(" ")[2], "in JSON")
         return f"invalid character '{error.doc[error.pos]}' {expected}"
     except (UnicodeDecodeError, RecursionError):
         pass
     return ""
 
 
-_EXPECTED = {
+_SYNTAX_ERRORS = {
     "value": "looking for beginning of value",
     "property name enclosed in double quotes": "looking for beginning of object key string",
     "':' delimiter": "after object key",
@@ -167,28 +167,28 @@ _EXPECTED = {
 }
 
 
-def _duplicates(data: bytes) -> Iterable[str]:
+def _duplicate_fields(data: bytes) -> Iterable[str]:
     """Paths of the object members that are named more than once: ``data.a``, ``spec.containers[0].image``."""
     # Only the standard library's reader shows an object's members before they are one.
-    doubled: dict[int, list[str]] = {}
+    duplicates: dict[int, list[str]] = {}
 
     def members(pairs: list[tuple[str, Any]]) -> Json:
         built = dict(pairs)
         if len(built) != len(pairs):
             names = [name for name, _ in pairs]
-            doubled[id(built)] = [name for index, name in enumerate(names) if name in names[:index]]
+            duplicates[id(built)] = [name for index, name in enumerate(names) if name in names[:index]]
         return built
 
     document = json.loads(data, object_pairs_hook=members)
-    return _paths(document, doubled, "") if doubled else ()
+    return _paths(document, duplicates, "") if duplicates else ()
 
 
-def _paths(value: Any, doubled: dict[int, list[str]], path: str) -> Iterator[str]:
+def _paths(value: Any, duplicates: dict[int, list[str]], path: str) -> Iterator[str]:
     if isinstance(value, dict):
-        for name in doubled.get(id(value), ()):
+        for name in duplicates.get(id(value), ()):
             yield f"{path}.{name}".lstrip(".")
         for name, inner in value.items():
-            yield from _paths(inner, doubled, f"{path}.{name}".lstrip("."))
+            yield from _paths(inner, duplicates, f"{path}.{name}".lstrip("."))
     elif isinstance(value, list):
         for index, inner in enumerate(value):
-            yield from _paths(inner, doubled, f"{path}[{index}]")
+            yield from _paths(inner, duplicates, f"{path}[{index}]")

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from quorate.local.server.errors import method_not_allowed, no_such_resource, not_found
 from quorate.local.server.registry.kinds import Kind, Registry
 
-READS = {"GET", "HEAD"}
-WRITES = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+READ_METHODS = {"GET", "HEAD"}
+WRITE_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
-OF_THE_NAMESPACE = ("status", "finalize")
+NAMESPACE_SUBRESOURCES = ("status", "finalize")
 """Below /namespaces/x/: these are about the namespace itself, all else is about what is in it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RequestInfo:
     """One request in Kubernetes' terms; ``resource`` is empty for a path that is not about resources."""
 
     verb: str
@@ -27,7 +27,7 @@ class Asked:
     subresource: str = ""
 
 
-def read(method: str, path: str, query: Mapping[str, str]) -> Asked:
+def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
     """Read a request; it need not exist."""
     match path.strip("/").split("/"):
         case ["api", version, *rest] if rest:
@@ -35,15 +35,15 @@ def read(method: str, path: str, query: Mapping[str, str]) -> Asked:
         case ["apis", group, version, *rest] if rest:
             pass
         case _:
-            return Asked(method.lower(), path)
+            return RequestInfo(method.lower(), path)
     watch = query.get("watch") in ("true", "1")
     if rest[0] == "watch" and len(rest) > 1:  # an old way to say watch=true
         watch, rest = True, rest[1:]
     namespace = ""
-    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in OF_THE_NAMESPACE:
+    if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in NAMESPACE_SUBRESOURCES:
         namespace, rest = rest[1], rest[2:]
     name = rest[1] if len(rest) > 1 else ""
-    return Asked(
+    return RequestInfo(
         _verb(method, name, watch),
         path,
         group,
@@ -56,29 +56,29 @@ def read(method: str, path: str, query: Mapping[str, str]) -> Asked:
 
 
 def _verb(method: str, name: str, watch: bool) -> str:
-    if method in READS:
+    if method in READ_METHODS:
         return "watch" if watch else "get" if name else "list"
-    return "deletecollection" if method == "DELETE" and not name else WRITES.get(method, method.lower())
+    return "deletecollection" if method == "DELETE" and not name else WRITE_VERBS.get(method, method.lower())
 
 
-def resolve(registry: Registry, asked: Asked, method: str) -> Kind:
+def resolve_kind(registry: Registry, info: RequestInfo, method: str) -> Kind:
     """The kind that answers.  Raises StatusError: 404 for no such path, 405 if it does not do this."""
-    kind = registry.find(asked.group, asked.version, asked.resource)
-    if kind is None or (asked.namespace and not kind.namespaced):
+    kind = registry.find(info.group, info.version, info.resource)
+    if kind is None or (info.namespace and not kind.namespaced):
         raise no_such_resource()
-    if asked.name and kind.namespaced and not asked.namespace:
+    if info.name and kind.namespaced and not info.namespace:
         raise no_such_resource()
     verbs = kind.verbs
-    if asked.subresource:
-        subresource = kind.subresource(asked.subresource)
+    if info.subresource:
+        subresource = kind.subresource(info.subresource)
         if subresource is None:
-            raise not_found(kind.group, kind.plural, asked.name) if kind.custom else no_such_resource()
+            raise not_found(kind.group, kind.plural, info.name) if kind.custom else no_such_resource()
         verbs = subresource.verbs
-    everywhere = kind.namespaced and not asked.namespace
-    if asked.verb not in verbs or method == "HEAD" or (everywhere and asked.verb not in ("list", "watch")):
+    everywhere = kind.namespaced and not info.namespace
+    if info.verb not in verbs or method == "HEAD" or (everywhere and info.verb not in ("list", "watch")):
         raise method_not_allowed()
-    if asked.verb == "create" and asked.name and not asked.subresource:
+    if info.verb == "create" and info.name and not info.subresource:
         raise method_not_allowed()
-    if asked.verb in ("update", "patch") and not asked.name:
+    if info.verb in ("update", "patch") and not info.name:
         raise method_not_allowed()
     return kind

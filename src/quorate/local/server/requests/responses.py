@@ -8,97 +8,99 @@ import msgspec
 
 from quorate.local.objects.tables.builtin import builtin_layout
 from quorate.local.objects.tables.layout import partial_object, partial_object_list, table
-from quorate.local.server.errors import bad_request, details_of
+from quorate.local.server.errors import bad_request, status_details
 from quorate.local.server.registry.kinds import Kind
-from quorate.local.server.requests.context import Call
-from quorate.local.server.requests.media_types import JSON, Form, not_acceptable
+from quorate.local.server.requests.context import RequestContext
+from quorate.local.server.requests.media_types import JSON, Representation, not_acceptable
 from quorate.local.server.storage.store import Entry
 
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApiResponse:
     code: int
     body: bytes
     content_type: str = JSON
     warnings: Sequence[str] = ()
 
 
-def whole(kind: Kind, data: bytes) -> bytes:
+def with_type_meta(kind: Kind, data: bytes) -> bytes:
     """An object's bytes as entries have them, completed with their version."""
     return b'{"kind":"%s","apiVersion":"%s",%s' % (kind.kind.encode(), kind.api_version.encode(), data[1:])
 
 
-def stored(call: Call, entry: Entry, code: int = 200) -> Answer:
+def stored_object(context: RequestContext, entry: Entry, code: int = 200) -> ApiResponse:
     """The answer that is an object of the store, in the version asked for."""
-    if call.accepted.form is Form.OBJECT and call.accepted.media_type == JSON:
-        return Answer(code, whole(call.kind, entry.data), warnings=call.warnings)
-    return single(call, call.decode(entry), code)
+    if context.accepted.form is Representation.OBJECT and context.accepted.media_type == JSON:
+        return ApiResponse(code, with_type_meta(context.kind, entry.data), warnings=context.warnings)
+    return single_object(context, context.decode(entry), code)
 
 
-def single(call: Call, obj: Json, code: int = 200) -> Answer:
+def single_object(context: RequestContext, obj: Json, code: int = 200) -> ApiResponse:
     """The answer that is one object, in the form wanted.  Raises StatusError: 400, 406."""
-    version = call.accepted.version
-    match call.accepted.form:
-        case Form.TABLE:
+    version = context.accepted.version
+    match context.accepted.form:
+        case Representation.TABLE:
             metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
-            return document(call, tabulated(call, [obj], metadata), code)
-        case Form.METADATA:
-            return document(call, partial_object(obj, version), code)
-        case Form.METADATA_LIST:
+            return document(context, to_table(context, [obj], metadata), code)
+        case Representation.METADATA:
+            return document(context, partial_object(obj, version), code)
+        case Representation.METADATA_LIST:
             raise not_acceptable()
-    return document(call, obj, code)
+    return document(context, obj, code)
 
 
-def tabulated(call: Call, objects: Iterable[Json], metadata: Json, *, with_columns: bool = True) -> Json:
+def to_table(
+    context: RequestContext, objects: Iterable[Json], metadata: Json, *, with_columns: bool = True
+) -> Json:
     """A Table of objects.  Raises StatusError(400) for an includeObject that is none."""
-    include = call.query.get("includeObject") or "Metadata"
+    include = context.query.get("includeObject") or "Metadata"
     if include not in ("Metadata", "Object", "None"):
         why = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
         raise bad_request(f"Unable to convert to Table as requested: {why}")
     return table(
-        call.kind.layout or builtin_layout(call.kind.group, call.kind.kind),
+        context.kind.table_layout or builtin_layout(context.kind.group, context.kind.kind),
         objects,
-        call.context.clock.now(),
+        context.server.clock.now(),
         metadata=metadata,
         include=include,
-        version=call.accepted.version,
+        version=context.accepted.version,
         with_columns=with_columns,
     )
 
 
-class Lens:
+class ResponseView:
     """How one watch shows objects: in the form wanted; of its tables only the first names the columns."""
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
+    def __init__(self, context: RequestContext) -> None:
+        self._call = context
         self._named_columns = False
 
-    def show(self, data: bytes) -> bytes:
+    def encode(self, data: bytes) -> bytes:
         """An object's bytes as a frame carries them.  Raises StatusError: 400, 406."""
-        call = self._call
-        complete = whole(call.kind, data)
-        if call.accepted.form is Form.OBJECT:
+        context = self._call
+        complete = with_type_meta(context.kind, data)
+        if context.accepted.form is Representation.OBJECT:
             return complete
         obj: Json = msgspec.json.decode(complete)
-        if call.accepted.form is not Form.TABLE:
-            return single(call, obj).body
+        if context.accepted.form is not Representation.TABLE:
+            return single_object(context, obj).body
         metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
-        shown = tabulated(call, [obj], metadata, with_columns=not self._named_columns)
+        shown = to_table(context, [obj], metadata, with_columns=not self._named_columns)
         self._named_columns = True
         return msgspec.json.encode(shown)
 
 
-def document(call: Call, content: Json, code: int = 200) -> Answer:
+def document(context: RequestContext, content: Json, code: int = 200) -> ApiResponse:
     """The answer that is neither an object nor a list, whatever form objects are wanted in."""
-    return Answer(code, call.accepted.encode(content), call.accepted.media_type, call.warnings)
+    return ApiResponse(code, context.accepted.encode(content), context.accepted.media_type, context.warnings)
 
 
-def deleted(call: Call, name: str, uid: str) -> Answer:
-    details = details_of(call.kind.group, call.kind.plural, name) | {"uid": uid}
+def deletion_status(context: RequestContext, name: str, uid: str) -> ApiResponse:
+    details = status_details(context.kind.group, context.kind.plural, name) | {"uid": uid}
     status = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
-    return document(call, status)
+    return document(context, status)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,30 +121,32 @@ class Page:
         return metadata
 
 
-def listed(call: Call, page: Page) -> Answer:
+def object_list(context: RequestContext, page: Page) -> ApiResponse:
     """The answer that is a list; its objects are passed on as they are."""
-    kind, metadata = call.kind, page.metadata()
-    if kind.custom and call.accepted.form is Form.OBJECT:
+    kind, metadata = context.kind, page.metadata()
+    if kind.custom and context.accepted.form is Representation.OBJECT:
         metadata.setdefault("continue", "")  # kube-apiserver leaves it out of other lists
-    if call.accepted.form is Form.OBJECT and call.accepted.media_type == JSON:
+    if context.accepted.form is Representation.OBJECT and context.accepted.media_type == JSON:
         head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
         # Items of built-in kinds carry no version of their own; custom ones do.
-        items = b",".join(whole(kind, entry.data) if kind.custom else entry.data for entry in page.entries)
+        items = b",".join(
+            with_type_meta(kind, entry.data) if kind.custom else entry.data for entry in page.entries
+        )
         body = b'%s,"items":[%s]}' % (msgspec.json.encode(head)[:-1], items)
-        return Answer(200, body, warnings=call.warnings)
-    match call.accepted.form:
-        case Form.TABLE:
-            return document(call, tabulated(call, map(call.decode, page.entries), metadata))
-        case Form.METADATA_LIST:
+        return ApiResponse(200, body, warnings=context.warnings)
+    match context.accepted.form:
+        case Representation.TABLE:
+            return document(context, to_table(context, map(context.decode, page.entries), metadata))
+        case Representation.METADATA_LIST:
             objects = (entry.decode() for entry in page.entries)
-            version = call.accepted.version
-            return document(call, partial_object_list(objects, metadata=metadata, version=version))
-        case Form.METADATA:
+            version = context.accepted.version
+            return document(context, partial_object_list(objects, metadata=metadata, version=version))
+        case Representation.METADATA:
             raise not_acceptable()
     content = {
         "kind": kind.list_kind,
         "apiVersion": kind.api_version,
         "metadata": metadata,
-        "items": [call.decode(entry) if kind.custom else entry.decode() for entry in page.entries],
+        "items": [context.decode(entry) if kind.custom else entry.decode() for entry in page.entries],
     }
-    return document(call, content)
+    return document(context, content)

@@ -44,19 +44,22 @@ def field_values(kind: Kind, entry: Entry) -> dict[str, str]:
     values = {"metadata.name": entry.key.name}
     if kind.namespaced:
         values["metadata.namespace"] = entry.key.namespace
-    if kind.selectable:
+    if kind.selectable_fields:
         obj = entry.decode()
-        values |= {label: _text(_at(obj, label), absent) for label, absent in kind.selectable.items()}
+        values |= {
+            label: _field_text(_field_at(obj, label), absent)
+            for label, absent in kind.selectable_fields.items()
+        }
     return values
 
 
-def _at(value: Any, path: str) -> Any:
+def _field_at(value: Any, path: str) -> Any:
     for part in path.split("."):
         value = value.get(part) if isinstance(value, dict) else None
     return value
 
 
-def _text(value: Any, absent: str) -> str:
+def _field_text(value: Any, absent: str) -> str:
     match value:
         case None:
             return absent
@@ -72,9 +75,13 @@ def _field_requirements(kind: Kind, text: str) -> Iterator[Requirement]:
         if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         label, operator, value = match.groups()
-        known = ["metadata.name", *(["metadata.namespace"] if kind.namespaced else []), *kind.selectable]
+        known = [
+            "metadata.name",
+            *(["metadata.namespace"] if kind.namespaced else []),
+            *kind.selectable_fields,
+        ]
         if label not in known:
-            if kind.selectable:
+            if kind.selectable_fields:
                 raise bad_request(f"field label not supported: {label}")
             offered = 'only "metadata.name", "metadata.namespace"'
             raise bad_request(f'"{label}" is not a known field selector: {offered}')
@@ -82,7 +89,7 @@ def _field_requirements(kind: Kind, text: str) -> Iterator[Requirement]:
         yield lambda values, label=label, value=value, wanted=wanted: (values[label] == value) is wanted  # type: ignore[misc]
 
 
-class _Tokens:
+class _Lexer:
     """The words of a label selector, one ahead."""
 
     def __init__(self, text: str) -> None:
@@ -105,14 +112,14 @@ class _Tokens:
 
 
 def _label_requirements(text: str) -> Iterator[Requirement]:
-    tokens = _Tokens(text)
+    tokens = _Lexer(text)
     while tokens.peek():
         yield _requirement(tokens)
         if tokens.peek():
             tokens.expect(",")
 
 
-def _requirement(tokens: _Tokens) -> Requirement:
+def _requirement(tokens: _Lexer) -> Requirement:
     """One term: ``a``, ``!a``, ``a=b``, ``a!=b``, ``a in (b,c)``, ``a notin (b)``, ``a>1``."""
     absent = tokens.peek() == "!"
     if absent:
@@ -133,21 +140,21 @@ def _requirement(tokens: _Tokens) -> Requirement:
             return lambda labels: labels.get(key) != value
         case "in":
             tokens.take()
-            values = _values(tokens)
+            values = _value_set(tokens)
             return lambda labels: labels.get(key) in values
         case "notin":
             tokens.take()
-            values = _values(tokens)
+            values = _value_set(tokens)
             return lambda labels: labels.get(key) not in values
         case ">" | "<" as operator:
             tokens.take()
-            return _comparison(key, operator, _value(tokens))
+            return _integer_requirement(key, operator, _value(tokens))
         case other:
             expected = "in, notin, =, ==, !=, gt, lt"
             raise bad_request(f"unable to parse requirement: found '{other}', expected: {expected}")
 
 
-def _comparison(key: str, operator: str, text: str) -> Requirement:
+def _integer_requirement(key: str, operator: str, text: str) -> Requirement:
     if not re.fullmatch(r"[+-]?\d+", text):
         raise bad_request(
             f'unable to parse requirement: values[0][{key}]: Invalid value: "{text}": '
@@ -178,7 +185,7 @@ def _label_key(word: str) -> str:
     return word
 
 
-def _value(tokens: _Tokens) -> str:
+def _value(tokens: _Lexer) -> str:
     if tokens.peek() in ("", ","):
         return ""
     return _label_value(tokens.take())
@@ -193,7 +200,7 @@ def _label_value(word: str) -> str:
     return word
 
 
-def _values(tokens: _Tokens) -> frozenset[str]:
+def _value_set(tokens: _Lexer) -> frozenset[str]:
     tokens.expect("(")
     values = {_value(tokens)} if tokens.peek() != ")" else {""}
     while tokens.peek() == ",":

@@ -13,7 +13,7 @@ from quorate.local.server.registry.kinds import Decoded, Kind
 
 Json = dict[str, Any]
 
-ZERO_IS_ABSENT: dict[str, frozenset[str]] = {
+OMIT_ZERO: dict[str, frozenset[str]] = {
     "PodSpec": frozenset({"hostNetwork", "hostPID", "hostIPC"}),
     "Container": frozenset({"stdin", "stdinOnce", "tty"}),
     "ContainerPort": frozenset({"hostPort"}),
@@ -48,7 +48,7 @@ ZERO_IS_ABSENT: dict[str, frozenset[str]] = {
 }
 """Numbers and booleans that are not pointers: zero and false are as good as absent."""
 
-EMPTY_IS_PRESENT: dict[str, frozenset[str]] = {
+KEEP_EMPTY: dict[str, frozenset[str]] = {
     "Container": frozenset({"name"}),
     "EnvVar": frozenset({"name"}),
     "PodCondition": frozenset({"type", "status"}),
@@ -62,7 +62,7 @@ EMPTY_IS_PRESENT: dict[str, frozenset[str]] = {
 """Strings that are written even when they are empty."""
 
 
-ALWAYS_ZERO: dict[str, Json] = {
+ALWAYS_WRITTEN: dict[str, Json] = {
     "CoreEvent": {"reportingComponent": "", "reportingInstance": ""},
     "DaemonEndpoint": {"Port": 0},
     "ReplicaSetStatus": {"replicas": 0},
@@ -102,36 +102,36 @@ def decode(kind: Kind, obj: Json) -> Decoded:
     except decoding.UndecodableObject as misfit:
         where = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{where}: {misfit}") from misfit
-    return Decoded(tidy(read, shape), tuple(f'unknown field "{path}"' for path in unknown))
+    return Decoded(omit_empty(read, shape), tuple(f'unknown field "{path}"' for path in unknown))
 
 
-def tidy(value: Any, shape: Type) -> Any:
+def omit_empty(value: Any, shape: Type) -> Any:
     """The value without what is empty, and with the structs that are always there."""
     match shape:
         case ListOf(item) if isinstance(value, list):
-            return [tidy(part, item) for part in value]
+            return [omit_empty(part, item) for part in value]
         case MapOf(fields=fields) if fields and isinstance(value, dict):
-            return _tidy_struct(value, shape)
+            return _omit_empty_fields(value, shape)
         case MapOf(rest=rest) if rest is not None and isinstance(value, dict):
-            return {name: tidy(part, rest) for name, part in value.items()}
+            return {name: omit_empty(part, rest) for name, part in value.items()}
     return value
 
 
-def _tidy_struct(value: Json, shape: MapOf) -> Json:
+def _omit_empty_fields(value: Json, shape: MapOf) -> Json:
     tidied: Json = {}
     for name, part in value.items():
         declared = shape.field_type(name)
         assert declared is not None, "decoding dropped what is not declared"
-        tidy_part = tidy(part, declared)
-        if not _is_absent(tidy_part, name, declared, shape):
+        tidy_part = omit_empty(part, declared)
+        if not _is_omitted(tidy_part, name, declared, shape):
             tidied[name] = tidy_part
     for name in shape.always - tidied.keys():
         if isinstance(shape.fields[name], MapOf):
-            tidied[name] = tidy({}, shape.fields[name])
-    return ALWAYS_ZERO.get(shape.name, {}) | tidied
+            tidied[name] = omit_empty({}, shape.fields[name])
+    return ALWAYS_WRITTEN.get(shape.name, {}) | tidied
 
 
-def _is_absent(value: Any, name: str, declared: Type, owner: MapOf) -> bool:
+def _is_omitted(value: Any, name: str, declared: Type, owner: MapOf) -> bool:
     match declared:
         case ListOf():
             return value == [] and name not in owner.always
@@ -141,5 +141,5 @@ def _is_absent(value: Any, name: str, declared: Type, owner: MapOf) -> bool:
             return False
         case Scalar():
             if value == "":
-                return name not in EMPTY_IS_PRESENT.get(owner.name, ())
-            return not value and name in ZERO_IS_ABSENT.get(owner.name, ())
+                return name not in KEEP_EMPTY.get(owner.name, ())
+            return not value and name in OMIT_ZERO.get(owner.name, ())

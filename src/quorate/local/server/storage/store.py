@@ -72,7 +72,7 @@ class Change:
     new: Entry | None
 
 
-class Stale(Exception):
+class StaleRevision(Exception):
     """The object is not in the revision the write was decided on."""
 
     def __init__(self, key: Key, current: Entry | None) -> None:
@@ -80,30 +80,30 @@ class Stale(Exception):
         self.key, self.current = key, current
 
 
-class Compacted(Exception):
+class RevisionCompacted(Exception):
     """What is asked for happened before the log begins."""
 
-    def __init__(self, revision: int, oldest: int) -> None:
-        super().__init__(revision, oldest)
-        self.revision, self.oldest = revision, oldest
+    def __init__(self, revision: int, oldest_revision: int) -> None:
+        super().__init__(revision, oldest_revision)
+        self.revision, self.oldest_revision = revision, oldest_revision
 
 
 @dataclass(slots=True)
 class _Write:
     key: Key
     object: Json | None  # None: delete
-    expected: int | None  # the revision it must be in; None: it must not exist
-    done: "asyncio.Future[Change]"
+    expected_revision: int | None  # the revision it must be in; None: it must not exist
+    result: "asyncio.Future[Change]"
 
 
 @dataclass(slots=True)
-class _Resource:
+class _ResourceLog:
     """One resource: its newest objects, and its part of the log."""
 
     namespaces: dict[str, dict[str, Entry]] = field(default_factory=lambda: defaultdict(dict))
     changes: list[Change] = field(default_factory=list)  # by revision, none at or before the compaction
-    moved: asyncio.Event = field(default_factory=asyncio.Event)  # set, and replaced, by each commit
-    newest: int = 0  # the revision of the newest change
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # set, and replaced, by each commit
+    last_revision: int = 0  # the revision of the newest change
 
     def get(self, key: Key) -> Entry | None:
         return self.namespaces[key.namespace].get(key.name) if key.namespace in self.namespaces else None
@@ -117,7 +117,7 @@ class _Resource:
         else:
             names[change.key.name] = change.new
         self.changes.append(change)
-        self.newest = change.revision
+        self.last_revision = change.revision
 
     def after(self, revision: int) -> list[Change]:
         return self.changes[bisect_right(self.changes, revision, key=lambda change: change.revision) :]
@@ -126,37 +126,37 @@ class _Resource:
 class Store:
     """Objects by key, with revisions, for one event loop; ``start`` before writing, ``stop`` at the end."""
 
-    def __init__(self, path: Path | str, keep: int = 10_000) -> None:
-        """``path``: the database file, or ":memory:".  ``keep``: how many changes the log keeps at least."""
-        self._keep = keep
-        self._resources: dict[str, _Resource] = defaultdict(_Resource)
-        self._kept: list[Change] = []  # every change in memory, by revision
-        self._compacted = 0  # the newest revision whose change is no longer kept
+    def __init__(self, path: Path | str, min_history: int = 10_000) -> None:
+        """``path``: the database file, or ":memory:".  ``min_history``: how many changes the log keeps."""
+        self._min_history = min_history
+        self._resources: dict[str, _ResourceLog] = defaultdict(_ResourceLog)
+        self._history: list[Change] = []  # every change in memory, by revision
+        self._compacted_revision = 0  # the newest revision whose change is no longer kept
         self.revision = 0  # the newest revision that readers see
-        self._waiting: asyncio.Queue[_Write] = asyncio.Queue()
-        self._committing: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1, "store")
-        self._database = self._thread.submit(_open, path).result()
-        self._load()
+        self._write_queue: asyncio.Queue[_Write] = asyncio.Queue()
+        self._commit_task: asyncio.Task[None] | None = None
+        self._executor = ThreadPoolExecutor(1, "store")
+        self._database = self._executor.submit(_open_database, path).result()
+        self._load_rows()
 
     async def start(self) -> None:
-        self._committing = asyncio.create_task(self._commit_forever())
+        self._commit_task = asyncio.create_task(self._commit_forever())
 
     async def stop(self) -> None:
         """Finish what was asked for, then close the database."""
-        if self._committing is not None:
-            await self._waiting.join()
-            self._committing.cancel()
-            await asyncio.gather(self._committing, return_exceptions=True)
-        self._thread.submit(self._database.close).result()
-        self._thread.shutdown()
+        if self._commit_task is not None:
+            await self._write_queue.join()
+            self._commit_task.cancel()
+            await asyncio.gather(self._commit_task, return_exceptions=True)
+        self._executor.submit(self._database.close).result()
+        self._executor.shutdown()
 
     # Reading: always the newest committed state, without waiting.
 
     @property
-    def oldest(self) -> int:
+    def oldest_revision(self) -> int:
         """The earliest revision one can look back to."""
-        return self._compacted
+        return self._compacted_revision
 
     def get(self, key: Key) -> Entry | None:
         return self._resources[key.resource].get(key)
@@ -170,29 +170,29 @@ class Store:
 
     def entries_at(self, revision: int, resource: str, namespace: str = "") -> list[Entry]:
         """The same as it was at a revision.  Raises Compacted if that is too long ago."""
-        then = {entry.key: entry for entry in self.entries(resource, namespace)}
+        entries_then = {entry.key: entry for entry in self.entries(resource, namespace)}
         for change in reversed(self.changes(resource, revision)):
             if namespace and change.key.namespace != namespace:
                 continue
             if change.old is None:
-                del then[change.key]
+                del entries_then[change.key]
             else:
-                then[change.key] = change.old
-        return [entry for _, entry in sorted(then.items())]
+                entries_then[change.key] = change.old
+        return [entry for _, entry in sorted(entries_then.items())]
 
     def changes(self, resource: str, after: int) -> Sequence[Change]:
         """What happened to a resource after a revision, in order.  Raises Compacted if that is too old."""
-        if after < self._compacted:
-            raise Compacted(after, self._compacted)
+        if after < self._compacted_revision:
+            raise RevisionCompacted(after, self._compacted_revision)
         return self._resources[resource].after(after)
 
-    def newest(self, resource: str) -> int:
+    def last_revision(self, resource: str) -> int:
         """The revision in which a resource last changed; 0 if there has never been any object of it."""
-        return self._resources[resource].newest
+        return self._resources[resource].last_revision
 
-    def moved(self, resource: str) -> asyncio.Event:
+    def changed(self, resource: str) -> asyncio.Event:
         """An event that is set once the resource changes after this call."""
-        return self._resources[resource].moved
+        return self._resources[resource].changed
 
     # Writing: each call returns once the change is durable and visible.
 
@@ -202,114 +202,116 @@ class Store:
         assert entry is not None
         return entry
 
-    async def update(self, key: Key, obj: Json, expected: int) -> Entry:
-        """Raises Stale if it is not in revision ``expected``."""
-        entry = (await self._write(key, obj, expected)).new
+    async def update(self, key: Key, obj: Json, expected_revision: int) -> Entry:
+        """Raises Stale if it is not in revision ``expected_revision``."""
+        entry = (await self._write(key, obj, expected_revision)).new
         assert entry is not None
         return entry
 
-    async def delete(self, key: Key, expected: int) -> int:
-        """The revision of the deletion.  Raises Stale if it is not in revision ``expected``."""
-        return (await self._write(key, None, expected)).revision
+    async def delete(self, key: Key, expected_revision: int) -> int:
+        """The revision of the deletion.  Raises Stale if it is not in revision ``expected_revision``."""
+        return (await self._write(key, None, expected_revision)).revision
 
-    async def _write(self, key: Key, obj: Json | None, expected: int | None) -> Change:
-        write = _Write(key, obj, expected, asyncio.get_running_loop().create_future())
-        self._waiting.put_nowait(write)
-        return await write.done
+    async def _write(self, key: Key, obj: Json | None, expected_revision: int | None) -> Change:
+        write = _Write(key, obj, expected_revision, asyncio.get_running_loop().create_future())
+        self._write_queue.put_nowait(write)
+        return await write.result
 
     async def _commit_forever(self) -> None:
         """Commit what is waiting, all of it at once; what arrives meanwhile is the next group."""
         while True:
-            group = [await self._waiting.get()]
-            while not self._waiting.empty():
-                group.append(self._waiting.get_nowait())
+            group = [await self._write_queue.get()]
+            while not self._write_queue.empty():
+                group.append(self._write_queue.get_nowait())
             await self._commit(group)
             for _ in group:
-                self._waiting.task_done()
+                self._write_queue.task_done()
 
     async def _commit(self, group: Sequence[_Write]) -> None:
-        decided, late = self._decide(group)
-        rows = [(c.revision, *c.key, c.new.data if c.new else None) for c, _ in decided]
+        accepted, conflicts = self._assign_revisions(group)
+        rows = [(c.revision, *c.key, c.new.data if c.new else None) for c, _ in accepted]
         try:
-            await self._run(lambda: _insert(self._database, rows))
+            await self._run_in_thread(lambda: _insert_rows(self._database, rows))
         except sqlite3.Error as error:  # the disk is full, say: nothing of the group happened
             for write in group:
                 _fail(write, error)
             return
-        for change, write in decided:
-            self._show(change)
-            if not write.done.done():
-                write.done.set_result(change)
-        for write in late:  # only now, so that who is refused can see what came before
-            _fail(write, Stale(write.key, self.get(write.key)))
-        for resource in {change.key.resource for change, _ in decided}:
-            moved, self._resources[resource].moved = self._resources[resource].moved, asyncio.Event()
-            moved.set()
-        if len(self._kept) > 2 * self._keep:
+        for change, write in accepted:
+            self._publish(change)
+            if not write.result.done():
+                write.result.set_result(change)
+        for write in conflicts:  # only now, so that who is refused can see what came before
+            _fail(write, StaleRevision(write.key, self.get(write.key)))
+        for resource in {change.key.resource for change, _ in accepted}:
+            changed, self._resources[resource].changed = self._resources[resource].changed, asyncio.Event()
+            changed.set()
+        if len(self._history) > 2 * self._min_history:
             await self._compact()
 
-    def _decide(self, group: Sequence[_Write]) -> tuple[list[tuple[Change, _Write]], list[_Write]]:
+    def _assign_revisions(self, group: Sequence[_Write]) -> tuple[list[tuple[Change, _Write]], list[_Write]]:
         """Give the writes of a group their revisions; and those that come too late."""
-        decided: list[tuple[Change, _Write]] = []
-        late: list[_Write] = []
+        accepted: list[tuple[Change, _Write]] = []
+        conflicts: list[_Write] = []
         newest: dict[Key, Entry | None] = {}  # by this group, not visible yet
         revision = self.revision
         for write in group:
             old = newest.get(write.key) if write.key in newest else self.get(write.key)
-            if (old.revision if old else None) != write.expected:
-                late.append(write)
+            if (old.revision if old else None) != write.expected_revision:
+                conflicts.append(write)
                 continue
             revision += 1
-            new = _entry(write.key, revision, write.object) if write.object is not None else None
+            new = _new_entry(write.key, revision, write.object) if write.object is not None else None
             newest[write.key] = new
-            decided.append((Change(revision, write.key, old, new), write))
-        return decided, late
+            accepted.append((Change(revision, write.key, old, new), write))
+        return accepted, conflicts
 
-    def _show(self, change: Change) -> None:
+    def _publish(self, change: Change) -> None:
         self._resources[change.key.resource].apply(change)
-        self._kept.append(change)
+        self._history.append(change)
         self.revision = change.revision
 
     async def _compact(self) -> None:
         """Forget all but the newest changes; the newest revision of every object stays."""
-        forgotten, self._kept = self._kept[: -self._keep], self._kept[-self._keep :]
-        self._compacted = forgotten[-1].revision
-        for resource in {change.key.resource for change in forgotten}:
-            self._resources[resource].changes = self._resources[resource].after(self._compacted)
+        dropped, self._history = self._history[: -self._min_history], self._history[-self._min_history :]
+        self._compacted_revision = dropped[-1].revision
+        for resource in {change.key.resource for change in dropped}:
+            self._resources[resource].changes = self._resources[resource].after(self._compacted_revision)
         # What a forgotten change replaced is no longer needed, nor is the mark of a deletion.
-        useless = [(c.old.revision,) for c in forgotten if c.old] + [
-            (c.revision,) for c in forgotten if not c.new
+        obsolete = [(c.old.revision,) for c in dropped if c.old] + [
+            (c.revision,) for c in dropped if not c.new
         ]
-        await self._run(lambda: _forget(self._database, self._compacted, useless))
+        await self._run_in_thread(
+            lambda: _delete_compacted(self._database, self._compacted_revision, obsolete)
+        )
 
-    async def _run(self, work: Callable[[], None]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def _run_in_thread(self, work: Callable[[], None]) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
-    def _load(self) -> None:
-        rows = self._thread.submit(_read, self._database).result()
-        self._compacted = rows.compacted
+    def _load_rows(self) -> None:
+        rows = self._executor.submit(_read_rows, self._database).result()
+        self._compacted_revision = rows.compacted
         for revision, resource, namespace, name, data in rows.revisions:
             key = Key(resource, namespace, name)
             old = self.get(key)
             new = None if data is None else Entry(key, revision, data, _labels(msgspec.json.decode(data)))
-            self._show(Change(revision, key, old, new))
-        self.revision = max(self.revision, self._compacted)
-        self._kept = [change for change in self._kept if change.revision > self._compacted]
-        for part in self._resources.values():
-            part.changes = part.after(self._compacted)
+            self._publish(Change(revision, key, old, new))
+        self.revision = max(self.revision, self._compacted_revision)
+        self._history = [change for change in self._history if change.revision > self._compacted_revision]
+        for log in self._resources.values():
+            log.changes = log.after(self._compacted_revision)
 
 
-def in_form(entry: Entry, obj: Json) -> Entry:
+def with_contents(entry: Entry, obj: Json) -> Entry:
     """The same revision of an object, its contents in another form."""
-    return _encoded(entry.key, entry.revision, obj)
+    return _encode_entry(entry.key, entry.revision, obj)
 
 
-def _entry(key: Key, revision: int, obj: Json) -> Entry:
+def _new_entry(key: Key, revision: int, obj: Json) -> Entry:
     obj["metadata"]["resourceVersion"] = str(revision)
-    return _encoded(key, revision, obj)
+    return _encode_entry(key, revision, obj)
 
 
-def _encoded(key: Key, revision: int, obj: Json) -> Entry:
+def _encode_entry(key: Key, revision: int, obj: Json) -> Entry:
     body = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
     return Entry(key, revision, msgspec.json.encode(body), _labels(obj))
 
@@ -320,8 +322,8 @@ def _labels(obj: Json) -> dict[str, str]:
 
 
 def _fail(write: _Write, error: Exception) -> None:
-    if not write.done.done():  # its client may have gone away
-        write.done.set_exception(error)
+    if not write.result.done():  # its client may have gone away
+        write.result.set_exception(error)
 
 
 # The functions below run in the store's thread, which alone touches the database.
@@ -332,7 +334,7 @@ class _Rows(NamedTuple):
     revisions: Iterable[tuple[int, str, str, str, bytes | None]]
 
 
-def _open(path: Path | str) -> sqlite3.Connection:
+def _open_database(path: Path | str) -> sqlite3.Connection:
     database = sqlite3.connect(path, isolation_level=None)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = NORMAL")
@@ -340,21 +342,21 @@ def _open(path: Path | str) -> sqlite3.Connection:
     return database
 
 
-def _read(database: sqlite3.Connection) -> _Rows:
+def _read_rows(database: sqlite3.Connection) -> _Rows:
     (compacted,) = database.execute("SELECT coalesce(max(revision), 0) FROM compaction").fetchone()
     query = "SELECT revision, resource, namespace, name, object FROM revisions ORDER BY revision"
     return _Rows(compacted, database.execute(query).fetchall())
 
 
-def _insert(database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
+def _insert_rows(database: sqlite3.Connection, rows: Sequence[tuple[Any, ...]]) -> None:
     with database:
         database.execute("BEGIN")
         database.executemany("INSERT INTO revisions VALUES (?, ?, ?, ?, ?)", rows)
 
 
-def _forget(database: sqlite3.Connection, compacted: int, useless: Sequence[tuple[int]]) -> None:
+def _delete_compacted(database: sqlite3.Connection, compacted: int, obsolete: Sequence[tuple[int]]) -> None:
     with database:
         database.execute("BEGIN")
         database.execute("DELETE FROM compaction")
         database.execute("INSERT INTO compaction VALUES (?)", (compacted,))
-        database.executemany("DELETE FROM revisions WHERE revision = ?", useless)
+        database.executemany("DELETE FROM revisions WHERE revision = ?", obsolete)

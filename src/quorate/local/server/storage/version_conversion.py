@@ -12,20 +12,20 @@ import msgspec
 
 from quorate.api.meta import Struct
 from quorate.local.objects.crd.definition import Definition
-from quorate.local.server.backend_client import Outside, Unreachable
+from quorate.local.server.backend_client import BackendClient, BackendUnreachable
 from quorate.local.server.errors import internal
 
 Json = dict[str, Any]
 Converter = Callable[[Json, str], Json]
 """From an object and a wanted apiVersion to the object in that version."""
-Convert = Callable[[Sequence[Json], str], Awaitable[list[Json]]]
+ConvertAll = Callable[[Sequence[Json], str], Awaitable[list[Json]]]
 """The same for many objects, and it may have to wait."""
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 TIMEOUT_S = 30.0
-MUTABLE = ("labels", "annotations")
+MUTABLE_METADATA = ("labels", "annotations")
 """What of the metadata a webhook may convert."""
-IDENTITY = ("name", "namespace", "uid")
+IMMUTABLE_METADATA = ("name", "namespace", "uid")
 
 
 class _Result(Struct):
@@ -43,33 +43,33 @@ class _Review(Struct):
     response: _Response | None = None
 
 
-def conversion_of(
+def converter_for(
     definition: Definition,
     converters: Mapping[str, Converter],
-    outside: Outside,
+    backends: BackendClient,
     new_uid: Callable[[], str],
-) -> Convert:
+) -> ConvertAll:
     """``converters``: by API group."""
     if definition.conversion["strategy"] == "Webhook":
         webhook, kind = definition.conversion["webhook"], f"{definition.group}, Kind={definition.kind}"
-        return lambda objects, version: _ask(outside, webhook, kind, new_uid(), objects, version)
-    return _one_by_one(converters.get(definition.group, only_version))
+        return lambda objects, version: _call_webhook(backends, webhook, kind, new_uid(), objects, version)
+    return _convert_each(converters.get(definition.group, set_api_version))
 
 
-def only_version(obj: Json, api_version: str) -> Json:
+def set_api_version(obj: Json, api_version: str) -> Json:
     """The strategy None: an object means the same in every version."""
     return obj | {"apiVersion": api_version}
 
 
-def _one_by_one(converter: Converter) -> Convert:
+def _convert_each(converter: Converter) -> ConvertAll:
     async def convert(objects: Sequence[Json], api_version: str) -> list[Json]:
         return [converter(obj, api_version) for obj in objects]
 
     return convert
 
 
-async def _ask(
-    outside: Outside, webhook: Json, kind: str, uid: str, objects: Sequence[Json], api_version: str
+async def _call_webhook(
+    backends: BackendClient, webhook: Json, kind: str, uid: str, objects: Sequence[Json], api_version: str
 ) -> list[Json]:
     """The objects as a conversion webhook returns them, all in one request.  Raises StatusError(500)."""
     version = next(known for known in webhook["conversionReviewVersions"] if known in REVIEW_VERSIONS)
@@ -80,10 +80,10 @@ async def _ask(
     }
     failed = f"conversion webhook for {kind} failed"
     try:
-        place = outside.place(webhook["clientConfig"])
-        content = await outside.post(place, msgspec.json.encode(review), TIMEOUT_S)
+        place = backends.resolve(webhook["clientConfig"])
+        content = await backends.post(place, msgspec.json.encode(review), TIMEOUT_S)
         response = msgspec.json.decode(content, type=_Review).response
-    except (Unreachable, msgspec.DecodeError) as failure:
+    except (BackendUnreachable, msgspec.DecodeError) as failure:
         raise internal(f"{failed}: {failure}") from failure
     if response is None or response.uid != uid:
         raise internal(f'{failed}: expected response.uid="{uid}"')
@@ -93,25 +93,25 @@ async def _ask(
         count = len(response.converted_objects)
         raise internal(f"{failed}: expected {len(objects)} converted objects, got {count}")
     return [
-        _checked(new, old, api_version, failed)
+        _check_converted(new, old, api_version, failed)
         for new, old in zip(response.converted_objects, objects, strict=True)
     ]
 
 
-def _checked(new: Json, old: Json, api_version: str, failed: str) -> Json:
+def _check_converted(new: Json, old: Json, api_version: str, failed: str) -> Json:
     """A converted object with the metadata that conversion may not touch.  Raises StatusError(500)."""
     given = new.get("metadata") or {}
     if (new.get("apiVersion"), new.get("kind")) != (api_version, old["kind"]):
         got = f"{new.get('apiVersion')}, Kind={new.get('kind')}"
         raise internal(f"{failed}: expected {api_version}, Kind={old['kind']}, got {got}")
-    for field in IDENTITY:
+    for field in IMMUTABLE_METADATA:
         if given.get(field) != old["metadata"].get(field):
             raise internal(f"{failed}: must have the same {field}: {given.get(field)}")
-    kept = {name: value for name, value in old["metadata"].items() if name not in MUTABLE}
-    return new | {"metadata": kept | {name: given[name] for name in MUTABLE if given.get(name)}}
+    kept = {name: value for name, value in old["metadata"].items() if name not in MUTABLE_METADATA}
+    return new | {"metadata": kept | {name: given[name] for name in MUTABLE_METADATA if given.get(name)}}
 
 
-CORE_NAMES = {
+CORE_FIELDS = {
     "regarding": "involvedObject",
     "note": "message",
     "reportingController": "reportingComponent",
@@ -120,24 +120,24 @@ CORE_NAMES = {
     "deprecatedLastTimestamp": "lastTimestamp",
     "deprecatedCount": "count",
 }
-NEW_NAMES = {core: new for new, core in CORE_NAMES.items()}
-STORED_ALWAYS: Json = {
+EVENTS_V1_FIELDS = {core: new for new, core in CORE_FIELDS.items()}
+CORE_EVENT_DEFAULTS: Json = {
     "involvedObject": {},
     "source": {},
     "reportingComponent": "",
     "reportingInstance": "",
 }
-LEFT_OUT_WHEN_EMPTY = ("reportingController", "reportingInstance", "regarding")
+OMITTED_WHEN_EMPTY = ("reportingController", "reportingInstance", "regarding")
 
 
 async def convert_events(events: Sequence[Json], to_stored: bool) -> list[Json]:
     """Events are stored in the core form."""
-    return [_converted(event, to_stored) for event in events]
+    return [_convert_event(event, to_stored) for event in events]
 
 
-def _converted(event: Json, to_stored: bool) -> Json:
-    names = CORE_NAMES if to_stored else NEW_NAMES
+def _convert_event(event: Json, to_stored: bool) -> Json:
+    names = CORE_FIELDS if to_stored else EVENTS_V1_FIELDS
     renamed = {names.get(name, name): value for name, value in event.items()}
     if to_stored:
-        return STORED_ALWAYS | renamed
-    return {name: value for name, value in renamed.items() if value or name not in LEFT_OUT_WHEN_EMPTY}
+        return CORE_EVENT_DEFAULTS | renamed
+    return {name: value for name, value in renamed.items() if value or name not in OMITTED_WHEN_EMPTY}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from quorate.local.server.registry.kinds import Kind
-from quorate.local.server.requests.context import Call
+from quorate.local.server.requests.context import RequestContext
 
 Json = dict[str, Any]
 
@@ -13,11 +13,11 @@ OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Dele
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class AdmissionAttributes:
     """One operation on one object, in the version it was asked for in."""
 
     operation: str  # CREATE, UPDATE or DELETE
-    path: Kind  # whose path was asked
+    request_kind: Kind  # whose path was asked
     kind: Kind  # of the objects: another one for some subresources, such as Scale
     subresource: str
     namespace: str
@@ -28,25 +28,30 @@ class Attempt:
     dry_run: bool
 
     @property
-    def about_namespace(self) -> bool:
-        return self.path.resource == "namespaces"
+    def is_namespace(self) -> bool:
+        return self.request_kind.resource == "namespaces"
 
 
-def attempt(
-    call: Call, operation: str, new: Json | None, old: Json | None, kind: Kind | None, options: Json | None
-) -> Attempt:
+def admission_attributes(
+    context: RequestContext,
+    operation: str,
+    new: Json | None,
+    old: Json | None,
+    kind: Kind | None,
+    options: Json | None,
+) -> AdmissionAttributes:
     """``kind``: of the objects, if not the request's.  ``options``: if the query does not tell."""
     meta = (new or old or {}).get("metadata", {})
-    name = meta.get("name") or call.name
+    name = meta.get("name") or context.name
     # To webhooks as to the rules of access, a namespace is in itself.
-    in_itself = call.kind.resource == "namespaces"
-    given = _options(call) if options is None else options
-    return Attempt(
+    in_itself = context.kind.resource == "namespaces"
+    given = _options(context) if options is None else options
+    return AdmissionAttributes(
         operation,
-        call.kind,
-        kind or call.kind,
-        call.asked.subresource,
-        name if in_itself else meta.get("namespace") or call.namespace,
+        context.kind,
+        kind or context.kind,
+        context.info.subresource,
+        name if in_itself else meta.get("namespace") or context.namespace,
         name,
         new,
         old,
@@ -55,26 +60,30 @@ def attempt(
     )
 
 
-def _options(call: Call) -> Json:
+def _options(context: RequestContext) -> Json:
     """What the query of a write says about how to do it."""
-    named = {name: call.query[name] for name in ("fieldManager", "fieldValidation") if call.query.get(name)}
-    return named | ({"dryRun": ["All"]} if call.query.get("dryRun") else {})
+    named = {
+        name: context.query[name] for name in ("fieldManager", "fieldValidation") if context.query.get(name)
+    }
+    return named | ({"dryRun": ["All"]} if context.query.get("dryRun") else {})
 
 
-async def in_version(given: Attempt, path: Kind) -> Attempt:
+async def convert_attributes(given: AdmissionAttributes, request_kind: Kind) -> AdmissionAttributes:
     """The same in another version of the kind.  Raises StatusError(500)."""
-    new, old = [obj and await convert(obj, given.path, path) for obj in (given.new, given.old)]
-    return replace(given, path=path, kind=path, new=new, old=old)
+    new, old = [
+        obj and await convert_object(obj, given.request_kind, request_kind) for obj in (given.new, given.old)
+    ]
+    return replace(given, request_kind=request_kind, kind=request_kind, new=new, old=old)
 
 
-def replaced(given: Attempt, new: Json) -> Attempt:
+def with_object(given: AdmissionAttributes, new: Json) -> AdmissionAttributes:
     """The same attempt with another object."""
     return replace(given, new=new, name=new["metadata"].get("name") or given.name)
 
 
-async def convert(obj: Json, source: Kind, target: Kind) -> Json:
+async def convert_object(obj: Json, source: Kind, target: Kind) -> Json:
     """An object of one version of a kind in another one.  Raises StatusError(500)."""
-    converted = await source.stored(copy.deepcopy(obj))
+    converted = await source.to_storage(copy.deepcopy(obj))
     if target.convert is not None:
         (converted,) = await target.convert([converted], False)
     return converted | {"kind": target.kind, "apiVersion": target.api_version}

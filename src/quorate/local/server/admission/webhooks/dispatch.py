@@ -8,19 +8,25 @@ from collections.abc import Sequence
 from typing import Any
 
 from quorate.local.objects.patch.json_patches import json_patch
-from quorate.local.server.admission.webhooks import attributes, matching, review
-from quorate.local.server.admission.webhooks.attributes import Attempt, attempt
+from quorate.local.server.admission.webhooks import matching, review
+from quorate.local.server.admission.webhooks.attributes import (
+    AdmissionAttributes,
+    admission_attributes,
+    convert_attributes,
+    convert_object,
+    with_object,
+)
 from quorate.local.server.admission.webhooks.configurations import MUTATING, VALIDATING, Webhook
-from quorate.local.server.admission.webhooks.match_conditions import Undecided, hold
+from quorate.local.server.admission.webhooks.match_conditions import ConditionError, all_conditions_met
 from quorate.local.server.errors import StatusError, forbidden, internal_error
 from quorate.local.server.registry.kinds import Kind
-from quorate.local.server.requests.context import Call
+from quorate.local.server.requests.context import RequestContext
 
 Json = dict[str, Any]
 
 
-async def mutated(
-    call: Call,
+async def mutate(
+    context: RequestContext,
     operation: str,
     new: Json,
     old: Json | None = None,
@@ -30,134 +36,153 @@ async def mutated(
 
     Raises StatusError when one refuses, or cannot be asked and may not be left out.
     """
-    webhooks = call.context.webhooks.of(MUTATING)
+    webhooks = context.server.webhook_configurations.for_resource(MUTATING)
     if not webhooks:
         return new
-    changed = await _mutate(call, webhooks, attempt(call, operation, new, old, kind, None))
+    changed = await _mutate(context, webhooks, admission_attributes(context, operation, new, old, kind, None))
     assert changed is not None, "an object stays one"
     return changed
 
 
-async def admitted(
-    call: Call,
+async def validate(
+    context: RequestContext,
     operation: str,
     new: Json | None,
     old: Json | None = None,
     kind: Kind | None = None,
 ) -> None:
-    """Ask the validating webhooks, all at once.  Raises StatusError as ``mutated`` does."""
-    webhooks = call.context.webhooks.of(VALIDATING)
+    """Ask the validating webhooks, all at once.  Raises StatusError as ``mutate`` does."""
+    webhooks = context.server.webhook_configurations.for_resource(VALIDATING)
     if webhooks:
-        await _validate(call, webhooks, attempt(call, operation, new, old, kind, None))
+        await _validate(context, webhooks, admission_attributes(context, operation, new, old, kind, None))
 
 
-async def deletion_admitted(call: Call, old: Json, options: Json) -> None:
-    """Ask the webhooks of both sorts whether an object may go.  Raises StatusError as ``mutated`` does."""
-    mutating, validating = call.context.webhooks.of(MUTATING), call.context.webhooks.of(VALIDATING)
+async def admit_deletion(context: RequestContext, old: Json, options: Json) -> None:
+    """Ask the webhooks of both sorts whether an object may go.  Raises StatusError as ``mutate`` does."""
+    mutating, validating = (
+        context.server.webhook_configurations.for_resource(MUTATING),
+        context.server.webhook_configurations.for_resource(VALIDATING),
+    )
     if mutating or validating:
-        given = attempt(call, "DELETE", None, old, None, options)
-        await _mutate(call, mutating, given)
-        await _validate(call, validating, given)
+        attributes = admission_attributes(context, "DELETE", None, old, None, options)
+        await _mutate(context, mutating, attributes)
+        await _validate(context, validating, attributes)
 
 
-async def _mutate(call: Call, webhooks: Sequence[Webhook], given: Attempt) -> Json | None:
+async def _mutate(
+    context: RequestContext, webhooks: Sequence[Webhook], attributes: AdmissionAttributes
+) -> Json | None:
     """One round, and a second for those who want to see what others have changed after them."""
-    given, again = await _round(call, webhooks, given)
-    if again:
-        given, _ = await _round(call, again, given)
-    return given.new
+    attributes, to_reinvoke = await _run_round(context, webhooks, attributes)
+    if to_reinvoke:
+        attributes, _ = await _run_round(context, to_reinvoke, attributes)
+    return attributes.new
 
 
-async def _round(
-    call: Call, webhooks: Sequence[Webhook], given: Attempt
-) -> tuple[Attempt, Sequence[Webhook]]:
-    asked: list[Webhook] = []  # that want to be asked again once another one changes the object
-    again: dict[str, Webhook] = {}
+async def _run_round(
+    context: RequestContext, webhooks: Sequence[Webhook], attributes: AdmissionAttributes
+) -> tuple[AdmissionAttributes, Sequence[Webhook]]:
+    reinvocable: list[Webhook] = []  # that want to be asked again once another one changes the object
+    to_reinvoke: dict[str, Webhook] = {}
     for webhook in webhooks:
-        verdict = await _ask(call, webhook, given, mutating=True)
-        if verdict is None:
+        outcome = await _call(context, webhook, attributes, mutating=True)
+        if outcome is None:
             continue
-        told, answer = verdict
-        if answer.patch and given.new is not None:
-            new = await _patched(call, webhook, answer.patch, told, given)
-            if new != given.new:
-                given = attributes.replaced(given, new)
-                again |= {other.name: other for other in asked}
-        if webhook.called_again:
-            asked.append(webhook)
-    return given, list(again.values())
+        sent, response = outcome
+        if response.patch and attributes.new is not None:
+            new = await _apply_patch(context, webhook, response.patch, sent, attributes)
+            if new != attributes.new:
+                attributes = with_object(attributes, new)
+                to_reinvoke |= {earlier.name: earlier for earlier in reinvocable}
+        if webhook.reinvoke:
+            reinvocable.append(webhook)
+    return attributes, list(to_reinvoke.values())
 
 
-async def _patched(call: Call, webhook: Webhook, patch: list[Any], told: Attempt, given: Attempt) -> Json:
+async def _apply_patch(
+    context: RequestContext,
+    webhook: Webhook,
+    patch: list[Any],
+    sent: AdmissionAttributes,
+    attributes: AdmissionAttributes,
+) -> Json:
     """The object with a webhook's patch, in the version that was asked for.
 
     Fields that the kind does not have are dropped as they are from any request.
     """
-    new = told.new
+    new = sent.new
     assert new is not None, "only an object is patched"
     for operation in patch:
         try:
             new = json_patch(new, [operation])
-        except StatusError as refusal:
-            raise internal_error(_mismatch(operation)) from refusal
+        except StatusError as error:
+            raise internal_error(_patch_error(operation)) from error
     try:
-        read = told.kind.rules.decode(new).object
-    except StatusError as refusal:
-        raise internal_error(f'webhook "{webhook.name}": {refusal.message}') from refusal
-    told.kind.rules.default(read)
-    return read if told.path is given.path else await attributes.convert(read, told.path, given.path)
+        decoded = sent.kind.strategy.decode(new).object
+    except StatusError as error:
+        raise internal_error(f'webhook "{webhook.name}": {error.message}') from error
+    sent.kind.strategy.default(decoded)
+    return (
+        decoded
+        if sent.request_kind is attributes.request_kind
+        else await convert_object(decoded, sent.request_kind, attributes.request_kind)
+    )
 
 
-def _mismatch(operation: Any) -> str:
+def _patch_error(operation: Any) -> str:
     if not isinstance(operation, dict):
         return "a JSON patch is a list of operations"
-    what, path = operation.get("op"), operation.get("path")
-    return f'{what} operation does not apply: doc is missing path: "{path}": missing value'
+    operation_name, path = operation.get("op"), operation.get("path")
+    return f'{operation_name} operation does not apply: doc is missing path: "{path}": missing value'
 
 
-async def _validate(call: Call, webhooks: Sequence[Webhook], given: Attempt) -> None:
+async def _validate(
+    context: RequestContext, webhooks: Sequence[Webhook], attributes: AdmissionAttributes
+) -> None:
     results = await asyncio.gather(
-        *(_ask(call, webhook, given, mutating=False) for webhook in webhooks), return_exceptions=True
+        *(_call(context, webhook, attributes, mutating=False) for webhook in webhooks), return_exceptions=True
     )
     for result in results:
         if isinstance(result, BaseException):
             raise result
 
 
-async def _ask(
-    call: Call, webhook: Webhook, given: Attempt, *, mutating: bool
-) -> tuple[Attempt, review.Verdict] | None:
+async def _call(
+    context: RequestContext, webhook: Webhook, attributes: AdmissionAttributes, *, mutating: bool
+) -> tuple[AdmissionAttributes, review.AdmissionResponse] | None:
     """What a webhook says to an attempt, and how it was told; None if it is not asked, or left out.
 
     Raises StatusError if it refuses, or cannot be asked and may not be left out.
     """
-    wanted = matching.version_for(call.context, webhook, given)
+    wanted = matching.matching_version(context.server, webhook, attributes)
     if wanted is None:
         return None
-    told = given if wanted is given.path else await attributes.in_version(given, wanted)
-    request = review.request_of(call.context.new_uid(), call.user, told, given)
+    sent = attributes if wanted is attributes.request_kind else await convert_attributes(attributes, wanted)
+    request = review.admission_request(context.server.new_uid(), context.user, sent, attributes)
     try:
-        if not hold(webhook.conditions, request):
+        if not all_conditions_met(webhook.match_conditions, request):
             return None
-        verdict = await review.ask(call.context.outside, webhook, request, mutating=mutating)
-    except Undecided as undecided:
-        if webhook.may_fail:
+        outcome = await review.call_webhook(context.server.backends, webhook, request, mutating=mutating)
+    except ConditionError as error:
+        if webhook.ignore_failures:
             return None
-        raise forbidden(given.path.group, given.path.plural, given.name, str(undecided)) from undecided
-    except review.CallFailed as failure:
-        if webhook.may_fail:
+        raise forbidden(
+            attributes.request_kind.group, attributes.request_kind.plural, attributes.name, str(error)
+        ) from error
+    except review.WebhookCallError as error:
+        if webhook.ignore_failures:
             return None
-        raise internal_error(str(failure)) from failure
-    call.warnings.extend(verdict.warnings)
-    if not verdict.allowed:
-        raise _denied(webhook, verdict.status)
-    return told, verdict
+        raise internal_error(str(error)) from error
+    context.warnings.extend(outcome.warnings)
+    if not outcome.allowed:
+        raise _denied(webhook, outcome.status)
+    return sent, outcome
 
 
 def _denied(webhook: Webhook, status: Json) -> StatusError:
     """The refusal in the webhook's own words, under its name."""
-    said = status.get("message") or status.get("reason")
-    tail = f": {said}" if said else " without explanation"
+    explanation = status.get("message") or status.get("reason")
+    tail = f": {explanation}" if explanation else " without explanation"
     message = f'admission webhook "{webhook.name}" denied the request{tail}'
     code = max(int(status.get("code") or 0), 400)
     return StatusError(code, status.get("reason") or "", message, status.get("details"))

@@ -21,41 +21,41 @@ _ENVIRONMENT = cel.NewEnv(
 class InvalidExpression(Exception):
     """The text cannot be compiled, or is no condition."""
 
-    def __init__(self, text: str, why: str) -> None:
-        super().__init__(text, why)
-        self.text, self.why = text, why
+    def __init__(self, text: str, message: str) -> None:
+        super().__init__(text, message)
+        self.text, self.message = text, message
 
 
-class Undecided(Exception):
+class ConditionError(Exception):
     """An expression failed for a request, so that nobody can say whether it matches."""
 
-    def __init__(self, name: str, why: str) -> None:
-        super().__init__(name, why)
-        self.name, self.why = name, why
+    def __init__(self, name: str, message: str) -> None:
+        super().__init__(name, message)
+        self.name, self.message = name, message
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.why}"
+        return f"{self.name}: {self.message}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Condition:
+class MatchCondition:
     name: str
     program: cel.Expression
 
 
-def compile_condition(name: str, text: str) -> Condition:
+def compile_condition(name: str, text: str) -> MatchCondition:
     """Raises InvalidExpression."""
     try:
         program = _ENVIRONMENT.compile(text)
     except RuntimeError as refusal:  # all that the runtime raises
-        why = str(refusal).partition(": ")[2].removesuffix(" [INVALID_ARGUMENT]")
-        raise InvalidExpression(text, f"compilation failed: {why}") from refusal
+        message = str(refusal).partition(": ")[2].removesuffix(" [INVALID_ARGUMENT]")
+        raise InvalidExpression(text, f"compilation failed: {message}") from refusal
     if program.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
         raise InvalidExpression(text, "must evaluate to bool")
-    return Condition(name, program)
+    return MatchCondition(name, program)
 
 
-def hold(conditions: Sequence[Condition], request: Json) -> bool:
+def all_conditions_met(conditions: Sequence[MatchCondition], request: Json) -> bool:
     """Whether a request meets them all.
 
     One that is false settles it, whatever else fails.  Raises Undecided when none is false and one fails.
@@ -65,14 +65,14 @@ def hold(conditions: Sequence[Condition], request: Json) -> bool:
         "oldObject": request.get("oldObject"),
         "request": {name: part for name, part in request.items() if name not in ("object", "oldObject")},
     }
-    undecided: Undecided | None = None
+    error: ConditionError | None = None
     for condition in conditions:
         result = condition.program.eval(data=variables)
         if result.type() != cel.Type.BOOL:
-            why = str(result.value()).partition(": ")[2] or "must evaluate to bool"
-            undecided = undecided or Undecided(condition.name, why)
+            message = str(result.value()).partition(": ")[2] or "must evaluate to bool"
+            error = error or ConditionError(condition.name, message)
         elif not result.value():
             return False
-    if undecided is not None:
-        raise undecided
+    if error is not None:
+        raise error
     return True

@@ -2,58 +2,66 @@
 
 from typing import Any
 
-from quorate.local.server.admission.webhooks.attributes import Attempt
+from quorate.local.server.admission.webhooks.attributes import AdmissionAttributes
 from quorate.local.server.admission.webhooks.configurations import Webhook
 from quorate.local.server.registry.kinds import Kind
-from quorate.local.server.registry.validation.selectors import matches
-from quorate.local.server.requests.context import Context
+from quorate.local.server.registry.validation.selectors import selector_matches
+from quorate.local.server.requests.context import ServerContext
 from quorate.local.server.storage.store import Key
 
 Json = dict[str, Any]
 
-EXEMPT = "admissionregistration.k8s.io"
+EXEMPT_GROUP = "admissionregistration.k8s.io"
 """Webhooks are not asked about webhooks: one that refuses everything could never be removed."""
 
 
-def version_for(context: Context, webhook: Webhook, attempt: Attempt) -> Kind | None:
+def matching_version(server: ServerContext, webhook: Webhook, attributes: AdmissionAttributes) -> Kind | None:
     """The version of the kind that the webhook wants to see the attempt in; None if it is not to be asked."""
-    if attempt.path.group == EXEMPT:
+    if attributes.request_kind.group == EXEMPT_GROUP:
         return None
-    wanted = _named_version(context, webhook, attempt)
-    selected = wanted and _selects_namespace(context, webhook, attempt) and _selects_object(webhook, attempt)
+    wanted = _version_in_rules(server, webhook, attributes)
+    selected = (
+        wanted and _matches_namespace(server, webhook, attributes) and _matches_object(webhook, attributes)
+    )
     return wanted if selected else None
 
 
-def _named_version(context: Context, webhook: Webhook, attempt: Attempt) -> Kind | None:
+def _version_in_rules(
+    server: ServerContext, webhook: Webhook, attributes: AdmissionAttributes
+) -> Kind | None:
     """The version asked for if a rule names it, else another version of the kind that a rule names."""
-    if _covered(webhook, attempt, attempt.path):
-        return attempt.path
-    if webhook.exact or attempt.kind is not attempt.path:
+    if _is_covered(webhook, attributes, attributes.request_kind):
+        return attributes.request_kind
+    if webhook.exact_versions or attributes.kind is not attributes.request_kind:
         return None
-    same = (kind for kind in context.registry if kind.resource == attempt.path.resource)
-    return next((kind for kind in same if _covered(webhook, attempt, kind)), None)
+    same = (kind for kind in server.registry if kind.resource == attributes.request_kind.resource)
+    return next((kind for kind in same if _is_covered(webhook, attributes, kind)), None)
 
 
-def _covered(webhook: Webhook, attempt: Attempt, path: Kind) -> bool:
-    namespaced = bool(attempt.namespace) and not attempt.about_namespace
+def _is_covered(webhook: Webhook, attributes: AdmissionAttributes, kind: Kind) -> bool:
+    namespaced = bool(attributes.namespace) and not attributes.is_namespace
     return any(
-        rule.covers(attempt.operation, path.group, path.version, path.plural, attempt.subresource, namespaced)
+        rule.matches(
+            attributes.operation, kind.group, kind.version, kind.plural, attributes.subresource, namespaced
+        )
         for rule in webhook.rules
     )
 
 
-def _selects_namespace(context: Context, webhook: Webhook, attempt: Attempt) -> bool:
-    if not webhook.namespaces or not attempt.namespace:
+def _matches_namespace(server: ServerContext, webhook: Webhook, attributes: AdmissionAttributes) -> bool:
+    if not webhook.namespace_selector or not attributes.namespace:
         return True
-    if attempt.about_namespace and not attempt.subresource and attempt.new is not None:
-        return matches(webhook.namespaces, attempt.new["metadata"].get("labels", {}))
-    entry = context.store.get(Key("namespaces", "", attempt.namespace))
-    return matches(webhook.namespaces, entry.labels if entry else {})
+    if attributes.is_namespace and not attributes.subresource and attributes.new is not None:
+        return selector_matches(webhook.namespace_selector, attributes.new["metadata"].get("labels", {}))
+    entry = server.store.get(Key("namespaces", "", attributes.namespace))
+    return selector_matches(webhook.namespace_selector, entry.labels if entry else {})
 
 
-def _selects_object(webhook: Webhook, attempt: Attempt) -> bool:
+def _matches_object(webhook: Webhook, attributes: AdmissionAttributes) -> bool:
     """Whether the object is selected as it is to be, or as it was."""
-    if not webhook.objects:
+    if not webhook.object_selector:
         return True
-    present = (obj for obj in (attempt.new, attempt.old) if obj is not None)
-    return any(matches(webhook.objects, obj["metadata"].get("labels") or {}) for obj in present)
+    present = (obj for obj in (attributes.new, attributes.old) if obj is not None)
+    return any(
+        selector_matches(webhook.object_selector, obj["metadata"].get("labels") or {}) for obj in present
+    )

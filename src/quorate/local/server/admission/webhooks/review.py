@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 
 from quorate.api.meta import Struct
-from quorate.local.server.admission.webhooks.attributes import Attempt
+from quorate.local.server.admission.webhooks.attributes import AdmissionAttributes
 from quorate.local.server.admission.webhooks.configurations import Webhook
 from quorate.local.server.auth.authentication import User
-from quorate.local.server.backend_client import Outside, Unreachable
+from quorate.local.server.backend_client import BackendClient, BackendUnreachable
 from quorate.local.server.registry.kinds import Kind
 
 Json = dict[str, Any]
@@ -19,15 +19,15 @@ Json = dict[str, Any]
 GROUP = "admission.k8s.io"
 
 
-class CallFailed(Exception):
+class WebhookCallError(Exception):
     """The webhook could not be asked, or its answer means nothing."""
 
-    def __init__(self, webhook: str, why: str) -> None:
-        super().__init__(webhook, why)
-        self.webhook, self.why = webhook, why
+    def __init__(self, webhook: str, message: str) -> None:
+        super().__init__(webhook, message)
+        self.webhook, self.message = webhook, message
 
     def __str__(self) -> str:
-        return f'failed calling webhook "{self.webhook}": {self.why}'
+        return f'failed calling webhook "{self.webhook}": {self.message}'
 
 
 class _Response(Struct):
@@ -46,7 +46,7 @@ class _Review(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AdmissionResponse:
     allowed: bool
     status: Json
     """of a refusal; may be empty"""
@@ -54,26 +54,28 @@ class Verdict:
     warnings: tuple[str, ...]
 
 
-def request_of(uid: str, user: User, attempt: Attempt, asked: Attempt) -> Json:
-    """``attempt`` as the webhook is told, in the version it wants; ``asked`` as it was asked for."""
+def admission_request(
+    uid: str, user: User, attributes: AdmissionAttributes, requested: AdmissionAttributes
+) -> Json:
+    """``attributes`` as the webhook is told, in the version it wants; ``requested`` as it was asked for."""
     request: Json = {
         "uid": uid,
-        "kind": _kind(attempt.kind),
-        "resource": _resource(attempt.path),
-        "requestKind": _kind(asked.kind),
-        "requestResource": _resource(asked.path),
-        "name": attempt.name,
-        "operation": attempt.operation,
+        "kind": _kind(attributes.kind),
+        "resource": _resource(attributes.request_kind),
+        "requestKind": _kind(requested.kind),
+        "requestResource": _resource(requested.request_kind),
+        "name": attributes.name,
+        "operation": attributes.operation,
         "userInfo": user.to_json(),
-        "object": attempt.new,
-        "oldObject": attempt.old,
-        "dryRun": attempt.dry_run,
-        "options": attempt.options,
+        "object": attributes.new,
+        "oldObject": attributes.old,
+        "dryRun": attributes.dry_run,
+        "options": attributes.options,
     }
-    if attempt.subresource:
-        request |= {"subResource": attempt.subresource, "requestSubResource": attempt.subresource}
-    if attempt.namespace:
-        request["namespace"] = attempt.namespace
+    if attributes.subresource:
+        request |= {"subResource": attributes.subresource, "requestSubResource": attributes.subresource}
+    if attributes.namespace:
+        request["namespace"] = attributes.namespace
     return request
 
 
@@ -85,30 +87,32 @@ def _resource(kind: Kind) -> Json:
     return {"group": kind.group, "version": kind.version, "resource": kind.plural}
 
 
-async def ask(outside: Outside, webhook: Webhook, request: Json, *, mutating: bool) -> Verdict:
+async def call_webhook(
+    backends: BackendClient, webhook: Webhook, request: Json, *, mutating: bool
+) -> AdmissionResponse:
     """Raises CallFailed."""
     api_version = f"{GROUP}/{webhook.review_version}"
     review = {"kind": "AdmissionReview", "apiVersion": api_version, "request": request}
     try:
-        place = outside.place(webhook.client)
-        content = await outside.post(place, msgspec.json.encode(review), webhook.timeout_s)
+        place = backends.resolve(webhook.client_config)
+        content = await backends.post(place, msgspec.json.encode(review), webhook.timeout_s)
         answer = msgspec.json.decode(content, type=_Review)
-    except (Unreachable, msgspec.DecodeError) as failure:
-        raise CallFailed(webhook.name, f"failed to call webhook: {failure}") from failure
-    why = _fault(answer, api_version, request["uid"], mutating)
-    if why:
-        raise CallFailed(webhook.name, f"received invalid webhook response: {why}")
+    except (BackendUnreachable, msgspec.DecodeError) as failure:
+        raise WebhookCallError(webhook.name, f"failed to call webhook: {failure}") from failure
+    message = _response_error(answer, api_version, request["uid"], mutating)
+    if message:
+        raise WebhookCallError(webhook.name, f"received invalid webhook response: {message}")
     response = answer.response
     assert response is not None, "its absence is a fault"
-    return Verdict(
+    return AdmissionResponse(
         response.allowed,
         response.status or {},
-        _patch(webhook, response.patch or ""),
+        _decode_patch(webhook, response.patch or ""),
         tuple(response.warnings or ()),
     )
 
 
-def _fault(answer: _Review, api_version: str, uid: str, mutating: bool) -> str:
+def _response_error(answer: _Review, api_version: str, uid: str, mutating: bool) -> str:
     """What is wrong with an answer; empty if nothing is."""
     response = answer.response
     if (answer.api_version, answer.kind) != (api_version, "AdmissionReview"):
@@ -130,11 +134,11 @@ def _fault(answer: _Review, api_version: str, uid: str, mutating: bool) -> str:
     return ""
 
 
-def _patch(webhook: Webhook, encoded: str) -> list[Any]:
+def _decode_patch(webhook: Webhook, encoded: str) -> list[Any]:
     if not encoded:
         return []
     try:
         return msgspec.json.decode(base64.b64decode(encoded), type=list[Any])
     except (binascii.Error, msgspec.DecodeError) as fault:
-        why = f"received undecodable patch in webhook response: {fault}"
-        raise CallFailed(webhook.name, why) from fault
+        message = f"received undecodable patch in webhook response: {fault}"
+        raise WebhookCallError(webhook.name, message) from fault

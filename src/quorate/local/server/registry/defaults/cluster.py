@@ -3,31 +3,31 @@
 import base64
 from typing import Any
 
-from quorate.local.server.registry.defaults.pods import fill
+from quorate.local.server.registry.defaults.pods import set_missing
 
 Json = dict[str, Any]
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 
 
-def namespace(obj: Json) -> None:
+def default_namespace(obj: Json) -> None:
     obj["metadata"].setdefault("labels", {})[NAME_LABEL] = obj["metadata"].get("name", "")
     obj.setdefault("spec", {})
 
 
-def begin_namespace(obj: Json) -> None:
+def prepare_namespace_for_create(obj: Json) -> None:
     finalizers = obj["spec"].setdefault("finalizers", [])
     if "kubernetes" not in finalizers:
         finalizers.append("kubernetes")
     obj["status"] = {"phase": "Active"}
 
 
-def carry_namespace(new: Json, old: Json) -> None:
+def prepare_namespace_for_update(new: Json, old: Json) -> None:
     """Only /finalize changes the finalizers in spec."""
     new["spec"] = old.get("spec", {})
 
 
-def node(obj: Json) -> None:
+def default_node(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
     if "podCIDR" in spec:
         spec.setdefault("podCIDRs", [spec["podCIDR"]])
@@ -36,7 +36,7 @@ def node(obj: Json) -> None:
         status.setdefault("allocatable", status["capacity"])
 
 
-def secret(obj: Json) -> None:
+def default_secret(obj: Json) -> None:
     """Plain strings become data, and never come back."""
     obj.setdefault("type", "Opaque")
     plain = obj.pop("stringData", {})
@@ -45,7 +45,7 @@ def secret(obj: Json) -> None:
         obj["data"] = obj.get("data", {}) | encoded
 
 
-def limit_range(obj: Json) -> None:
+def default_limit_range(obj: Json) -> None:
     """A container's limit is its maximum if no other is given, its request the limit, else the minimum."""
     for item in obj.get("spec", {}).get("limits", ()):
         if item.get("type") != "Container":
@@ -58,54 +58,54 @@ def limit_range(obj: Json) -> None:
             item["defaultRequest"] = requests
 
 
-def priority_class(obj: Json) -> None:
+def default_priority_class(obj: Json) -> None:
     obj.setdefault("value", 0)
     obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
-def begin_without_status(obj: Json) -> None:
+def clear_status(obj: Json) -> None:
     obj["status"] = {}
 
 
-def service(obj: Json) -> None:
+def default_service(obj: Json) -> None:
     spec = obj.setdefault("spec", {})
-    fill(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
+    set_missing(spec, {"type": "ClusterIP", "sessionAffinity": "None"})
     for port in spec.get("ports", ()):
-        fill(port, {"protocol": "TCP", "targetPort": port.get("port")})
+        set_missing(port, {"protocol": "TCP", "targetPort": port.get("port")})
     kind = spec["type"]
     if kind in ("NodePort", "LoadBalancer"):
         spec.setdefault("externalTrafficPolicy", "Cluster")
     if kind == "LoadBalancer":
         spec.setdefault("allocateLoadBalancerNodePorts", True)
     if kind != "ExternalName":
-        fill(spec, {"internalTrafficPolicy": "Cluster"} | _families(spec))
+        set_missing(spec, {"internalTrafficPolicy": "Cluster"} | _ip_families(spec))
         if "clusterIP" in spec:
             spec.setdefault("clusterIPs", [spec["clusterIP"]])
 
 
-def _families(spec: Json) -> Json:
+def _ip_families(spec: Json) -> Json:
     """A service without an address and without pods of its own may stand for anything."""
     if spec.get("clusterIP") == "None" and not spec.get("selector"):
         return {"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"}
     return {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
 
 
-def begin_service(obj: Json) -> None:
+def prepare_service_for_create(obj: Json) -> None:
     obj["status"] = {"loadBalancer": {}}
 
 
-def carry_service(new: Json, old: Json) -> None:
+def prepare_service_for_update(new: Json, old: Json) -> None:
     """Addresses and node ports, once given, stay when an update leaves them out."""
     for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         if name in old["spec"] and new.get("spec", {}).get("type", "ClusterIP") != "ExternalName":
             new.setdefault("spec", {}).setdefault(name, old["spec"][name])
 
 
-def disruption_budget(obj: Json) -> None:
+def default_disruption_budget(obj: Json) -> None:
     obj.setdefault("spec", {})
 
 
-def network_policy(obj: Json) -> None:
+def default_network_policy(obj: Json) -> None:
     """A policy is about traffic that comes in, and about what goes out if it has a rule for it."""
     spec = obj.get("spec", {})
     if "policyTypes" not in spec:
@@ -115,58 +115,60 @@ def network_policy(obj: Json) -> None:
             port.setdefault("protocol", "TCP")
 
 
-def endpoints(obj: Json) -> None:
+def default_endpoints(obj: Json) -> None:
     for subset in obj.get("subsets", ()):
         for port in subset.get("ports", ()):
             port.setdefault("protocol", "TCP")
 
 
-def endpoint_slice(obj: Json) -> None:
+def default_endpoint_slice(obj: Json) -> None:
     for port in obj.get("ports") or ():
-        fill(port, {"name": "", "protocol": "TCP"})
+        set_missing(port, {"name": "", "protocol": "TCP"})
 
 
-def api_service(obj: Json) -> None:
-    service = obj.setdefault("spec", {}).get("service")
-    if service:
-        service.setdefault("port", 443)
+def default_api_service(obj: Json) -> None:
+    default_service = obj.setdefault("spec", {}).get("service")
+    if default_service:
+        default_service.setdefault("port", 443)
 
 
-def volume(obj: Json) -> None:
-    fill(obj.setdefault("spec", {}), {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"})
+def default_volume(obj: Json) -> None:
+    set_missing(
+        obj.setdefault("spec", {}), {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}
+    )
     obj.setdefault("status", {}).setdefault("phase", "Pending")
 
 
-def claim(obj: Json) -> None:
+def default_claim(obj: Json) -> None:
     obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
     obj.setdefault("status", {}).setdefault("phase", "Pending")
 
 
-def begin_pending(obj: Json) -> None:
+def set_pending(obj: Json) -> None:
     obj["status"] = {"phase": "Pending"}
 
 
-def storage_class(obj: Json) -> None:
-    fill(obj, {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
+def default_storage_class(obj: Json) -> None:
+    set_missing(obj, {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
 
 
 HTTPS_PORT = 443
 TIMEOUT_S = 10
 
 
-def validating(configuration: Json) -> None:
+def default_validating_webhooks(configuration: Json) -> None:
     for webhook in configuration.get("webhooks", ()):
-        _fill_in(webhook)
+        _default_webhook(webhook)
 
 
-def mutating(configuration: Json) -> None:
+def default_mutating_webhooks(configuration: Json) -> None:
     for webhook in configuration.get("webhooks", ()):
-        _fill_in(webhook)
+        _default_webhook(webhook)
         webhook.setdefault("reinvocationPolicy", "Never")
 
 
-def _fill_in(webhook: Json) -> None:
-    fill(
+def _default_webhook(webhook: Json) -> None:
+    set_missing(
         webhook,
         {
             "failurePolicy": "Fail",
@@ -178,6 +180,6 @@ def _fill_in(webhook: Json) -> None:
     )
     for rule in webhook.get("rules", ()):
         rule.setdefault("scope", "*")
-    service = webhook.get("clientConfig", {}).get("service")
-    if service:
-        service.setdefault("port", HTTPS_PORT)
+    default_service = webhook.get("clientConfig", {}).get("service")
+    if default_service:
+        default_service.setdefault("port", HTTPS_PORT)

@@ -8,55 +8,63 @@ Json = dict[str, Any]
 
 NANOS_IN_MILLI = 1_000_000
 
-TEMPLATE: Json = {
+POD_SPEC_DEFAULTS: Json = {
     "restartPolicy": "Always",
     "terminationGracePeriodSeconds": 30,
     "dnsPolicy": "ClusterFirst",
     "schedulerName": "default-scheduler",
 }
-CONTAINER: Json = {"terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}
-PROBE: Json = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
-SILENCE: Json = {"tolerationSeconds": 300}
-READABLE = 0o644
+CONTAINER_DEFAULTS: Json = {
+    "terminationMessagePath": "/dev/termination-log",
+    "terminationMessagePolicy": "File",
+}
+PROBE_DEFAULTS: Json = {
+    "timeoutSeconds": 1,
+    "periodSeconds": 10,
+    "successThreshold": 1,
+    "failureThreshold": 3,
+}
+NOT_READY_TOLERATION: Json = {"tolerationSeconds": 300}
+DEFAULT_FILE_MODE = 0o644
 
 VOLUME_SOURCES: dict[str, Json] = {
-    "secret": {"defaultMode": READABLE},
-    "configMap": {"defaultMode": READABLE},
-    "downwardAPI": {"defaultMode": READABLE},
-    "projected": {"defaultMode": READABLE},
+    "secret": {"defaultMode": DEFAULT_FILE_MODE},
+    "configMap": {"defaultMode": DEFAULT_FILE_MODE},
+    "downwardAPI": {"defaultMode": DEFAULT_FILE_MODE},
+    "projected": {"defaultMode": DEFAULT_FILE_MODE},
     "hostPath": {"type": ""},
 }
 
 
-def fill(target: Json, defaults: Json) -> None:
+def set_missing(target: Json, defaults: Json) -> None:
     for name, value in defaults.items():
         target.setdefault(name, value)
 
 
-def template_spec(spec: Json) -> None:
+def default_pod_spec(spec: Json) -> None:
     """What a pod's spec says when it says nothing, in a template as in a pod."""
-    fill(spec, TEMPLATE)
+    set_missing(spec, POD_SPEC_DEFAULTS)
     spec.setdefault("securityContext", {})
     if "serviceAccountName" in spec:
         spec["serviceAccount"] = spec["serviceAccountName"]
     elif "serviceAccount" in spec:
         spec["serviceAccountName"] = spec["serviceAccount"]
     for volume in spec.get("volumes", ()):
-        _volume(volume)
+        _default_volume(volume)
     for container in (*spec.get("containers", ()), *spec.get("initContainers", ())):
-        _container(container)
+        _default_container(container)
 
 
-def _volume(volume: Json) -> None:
+def _default_volume(volume: Json) -> None:
     if not volume.keys() - {"name"}:
         volume["emptyDir"] = {}
     for source, defaults in VOLUME_SOURCES.items():
         if source in volume:
-            fill(volume[source], defaults)
+            set_missing(volume[source], defaults)
 
 
-def _container(container: Json) -> None:
-    fill(container, CONTAINER)
+def _default_container(container: Json) -> None:
+    set_missing(container, CONTAINER_DEFAULTS)
     if "image" in container:
         container.setdefault("imagePullPolicy", pull_policy(container["image"]))
     for port in container.get("ports", ()):
@@ -67,17 +75,17 @@ def _container(container: Json) -> None:
             field.setdefault("apiVersion", "v1")
     for amounts in container.get("resources", {}).values():
         if isinstance(amounts, dict):
-            _round_up(amounts)
+            _round_up_to_milli(amounts)
     for name in ("livenessProbe", "readinessProbe", "startupProbe"):
         if name in container:
-            fill(container[name], PROBE)
-            _http_get(container[name])
+            set_missing(container[name], PROBE_DEFAULTS)
+            _default_http_get(container[name])
     for hook in container.get("lifecycle", {}).values():
         if isinstance(hook, dict):
-            _http_get(hook)
+            _default_http_get(hook)
 
 
-def _round_up(amounts: Json) -> None:
+def _round_up_to_milli(amounts: Json) -> None:
     """Nothing is counted in less than thousandths."""
     for name, amount in amounts.items():
         quantity = parse_quantity(amount)
@@ -87,9 +95,9 @@ def _round_up(amounts: Json) -> None:
             )
 
 
-def _http_get(handler: Json) -> None:
+def _default_http_get(handler: Json) -> None:
     if "httpGet" in handler:
-        fill(handler["httpGet"], {"path": "/", "scheme": "HTTP"})
+        set_missing(handler["httpGet"], {"path": "/", "scheme": "HTTP"})
 
 
 def pull_policy(image: str) -> str:
@@ -100,9 +108,9 @@ def pull_policy(image: str) -> str:
     return "Always" if tag in ("", "latest") else "IfNotPresent"
 
 
-def default(pod: Json) -> None:
+def default_pod(pod: Json) -> None:
     spec = pod.setdefault("spec", {})
-    template_spec(spec)
+    default_pod_spec(spec)
     spec.setdefault("enableServiceLinks", True)
     status = pod.get("status", {})
     for one, many in (("podIP", "podIPs"), ("hostIP", "hostIPs")):
@@ -117,60 +125,65 @@ def default(pod: Json) -> None:
                 port.setdefault("hostPort", port.get("containerPort"))
 
 
-def begin(pod: Json) -> None:
+def prepare_pod_for_create(pod: Json) -> None:
     """A new pod waits, whatever its author says of its status."""
     pod["status"] = {"phase": "Pending"}
     if pod["spec"]["terminationGracePeriodSeconds"] < 0:
         pod["spec"]["terminationGracePeriodSeconds"] = 1
     if pod["spec"].get("schedulingGates"):
-        gated = {
+        gated_condition = {
             "type": "PodScheduled",
             "status": "False",
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }
-        pod["status"]["conditions"] = [gated]
+        pod["status"]["conditions"] = [gated_condition]
     pod["status"]["qosClass"] = qos_class(pod["spec"])
 
 
 def qos_class(spec: Json) -> str:
     """Guaranteed if every container limits cpu and memory to what it asks for; BestEffort if none asks."""
     containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
-    asked = [container.get("resources", {}) for container in containers]
-    if not any(_computing(resources, kind) for resources in asked for kind in ("requests", "limits")):
+    all_resources = [container.get("resources", {}) for container in containers]
+    if not any(
+        _compute_resources(resources, kind) for resources in all_resources for kind in ("requests", "limits")
+    ):
         return "BestEffort"
     guaranteed = all(
-        len(limits := _computing(resources, "limits")) == 2 and limits == _computing(resources, "requests")
-        for resources in asked
+        len(limits := _compute_resources(resources, "limits")) == 2
+        and limits == _compute_resources(resources, "requests")
+        for resources in all_resources
     )
     return "Guaranteed" if guaranteed else "Burstable"
 
 
-def _computing(resources: Json, kind: str) -> Json:
+def _compute_resources(resources: Json, kind: str) -> Json:
     amounts = resources.get(kind) or {}
     return {name: amounts[name] for name in ("cpu", "memory") if amounts.get(name, "0") != "0"}
 
 
-def carry(new: Json, old: Json) -> None:
+def prepare_pod_for_update(new: Json, old: Json) -> None:
     """An update that leaves out what admission settled means no change of it."""
     for name in ("priority", "preemptionPolicy"):
         if name in old["spec"]:
             new["spec"].setdefault(name, old["spec"][name])
-    tolerate_silence(new["spec"])
+    add_default_tolerations(new["spec"])
 
 
-def carry_status(new: Json, old: Json) -> None:
+def prepare_pod_for_status_update(new: Json, old: Json) -> None:
     """A pod's quality of service is decided once."""
     if "qosClass" in old.get("status", {}):
         new["status"].setdefault("qosClass", old["status"]["qosClass"])
 
 
-def tolerate_silence(spec: Json) -> None:
+def add_default_tolerations(spec: Json) -> None:
     """A pod leaves a node that nobody hears from after a while, unless it says otherwise."""
     tolerations = spec.setdefault("tolerations", [])
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if not any(_tolerates(toleration, key) for toleration in tolerations):
-            tolerations.append({"key": key, "operator": "Exists", "effect": "NoExecute"} | SILENCE)
+            tolerations.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute"} | NOT_READY_TOLERATION
+            )
 
 
 def _tolerates(toleration: Json, key: str) -> bool:

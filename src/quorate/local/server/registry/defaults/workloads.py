@@ -2,41 +2,41 @@
 
 from typing import Any
 
-from quorate.local.server.registry.defaults.pods import fill, template_spec
+from quorate.local.server.registry.defaults.pods import default_pod_spec, set_missing
 
 Json = dict[str, Any]
 
 
-def deployment(obj: Json) -> None:
-    spec = _with_template(obj)
-    fill(spec, {"revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
+def default_deployment(obj: Json) -> None:
+    spec = _default_template(obj)
+    set_missing(spec, {"revisionHistoryLimit": 10, "progressDeadlineSeconds": 600})
     strategy = spec.setdefault("strategy", {})
     strategy.setdefault("type", "RollingUpdate")
     if strategy["type"] == "RollingUpdate":
-        fill(strategy.setdefault("rollingUpdate", {}), {"maxUnavailable": "25%", "maxSurge": "25%"})
+        set_missing(strategy.setdefault("rollingUpdate", {}), {"maxUnavailable": "25%", "maxSurge": "25%"})
 
 
-def replica_set(obj: Json) -> None:
-    _with_template(obj)
+def default_replica_set(obj: Json) -> None:
+    _default_template(obj)
 
 
-def stateful_set(obj: Json) -> None:
-    spec = _with_template(obj)
-    fill(spec, {"podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10})
+def default_stateful_set(obj: Json) -> None:
+    spec = _default_template(obj)
+    set_missing(spec, {"podManagementPolicy": "OrderedReady", "revisionHistoryLimit": 10})
     strategy = spec.setdefault("updateStrategy", {})
     strategy.setdefault("type", "RollingUpdate")
     if strategy["type"] == "RollingUpdate":
         strategy.setdefault("rollingUpdate", {}).setdefault("partition", 0)
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
-    fill(retention, {"whenDeleted": "Retain", "whenScaled": "Retain"})
+    set_missing(retention, {"whenDeleted": "Retain", "whenScaled": "Retain"})
 
 
-def _with_template(obj: Json) -> Json:
+def _default_template(obj: Json) -> Json:
     spec: Json = obj.setdefault("spec", {})
     spec.setdefault("replicas", 1)
     template = spec.setdefault("template", {})
     template.setdefault("metadata", {})
-    template_spec(template.setdefault("spec", {}))
+    default_pod_spec(template.setdefault("spec", {}))
     return spec
 
 
@@ -44,8 +44,8 @@ def clear_status(obj: Json) -> None:
     obj["status"] = {}
 
 
-PREFIX = "batch.kubernetes.io/"
-UNLIMITED = 2**31 - 1
+LABEL_PREFIX = "batch.kubernetes.io/"
+UNLIMITED_RETRIES = 2**31 - 1
 """Of retries, when each index has its own limit."""
 
 
@@ -53,14 +53,14 @@ def default_job(job: Json) -> None:
     spec = job.setdefault("spec", {})
     template = spec.setdefault("template", {})
     template.setdefault("metadata", {})
-    template_spec(template.setdefault("spec", {}))
+    default_pod_spec(template.setdefault("spec", {}))
     if "completions" not in spec and "parallelism" not in spec:
         spec["completions"] = 1
-    fill(
+    set_missing(
         spec,
         {
             "parallelism": 1,
-            "backoffLimit": UNLIMITED if "backoffLimitPerIndex" in spec else 6,
+            "backoffLimit": UNLIMITED_RETRIES if "backoffLimitPerIndex" in spec else 6,
             "completionMode": "NonIndexed",
             "manualSelector": False,
             "suspend": False,
@@ -75,15 +75,15 @@ def default_job(job: Json) -> None:
         job["metadata"]["labels"] = dict(labels)
 
 
-def begin_job(job: Json) -> None:
+def prepare_job_for_create(job: Json) -> None:
     """Tell the job's pods from all others by its uid."""
     job["status"] = {}
     spec, meta = job["spec"], job["metadata"]
     if spec["manualSelector"]:
         return
     own = {
-        f"{PREFIX}controller-uid": meta["uid"],
-        f"{PREFIX}job-name": meta["name"],
+        f"{LABEL_PREFIX}controller-uid": meta["uid"],
+        f"{LABEL_PREFIX}job-name": meta["name"],
         "controller-uid": meta["uid"],
         "job-name": meta["name"],
     }
@@ -91,10 +91,12 @@ def begin_job(job: Json) -> None:
     if labels and meta.get("labels") == labels:
         meta["labels"] = labels | own
     spec["template"]["metadata"]["labels"] = labels | own
-    spec.setdefault("selector", {}).setdefault("matchLabels", {})[f"{PREFIX}controller-uid"] = meta["uid"]
+    spec.setdefault("selector", {}).setdefault("matchLabels", {})[f"{LABEL_PREFIX}controller-uid"] = meta[
+        "uid"
+    ]
 
 
-def read_back_job(job: Json) -> None:
+def default_job_on_read(job: Json) -> None:
     """A job without labels has its template's, by now also those that tell its pods from all others."""
     labels = job["spec"]["template"]["metadata"].get("labels")
     if labels and not job["metadata"].get("labels"):

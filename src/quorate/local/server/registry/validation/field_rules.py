@@ -10,12 +10,12 @@ from quorate.local.server.errors import Cause, duplicate, invalid_value, not_sup
 
 Json = dict[str, Any]
 Causes = Iterator[Cause]
-Grammar = Callable[[str], Iterator[str]]
+Format = Callable[[str], Iterator[str]]
 """Yields what is wrong with a name; see ``names``."""
 
 NOT_NEGATIVE = "must be greater than or equal to 0"
 IMMUTABLE = "field is immutable"
-LARGEST_INT32 = 2**31 - 1
+MAX_INT32 = 2**31 - 1
 
 
 def not_negative(obj: Json, path: str, *fields: str) -> Causes:
@@ -48,18 +48,18 @@ def present(obj: Json, path: str, *fields: str, why: str = "") -> Causes:
             yield required(f"{path}.{field}", why)
 
 
-def spelled(value: str, path: str, grammar: Grammar) -> Causes:
+def spelled(value: str, path: str, grammar: Format) -> Causes:
     for why in grammar(value):
         yield invalid_value(path, value, why)
 
 
-def well_named(obj: Json, path: str, field: str, grammar: Grammar) -> Causes:
+def well_named(obj: Json, path: str, field: str, grammar: Format) -> Causes:
     """The field, if it is there, follows the grammar."""
     if obj.get(field):
         yield from spelled(obj[field], f"{path}.{field}", grammar)
 
 
-def identified(obj: Json, path: str, field: str, grammar: Grammar, known: set[str]) -> Causes:
+def identified(obj: Json, path: str, field: str, grammar: Format, known: set[str]) -> Causes:
     """The field names the object among its siblings; ``known`` gathers the names seen so far."""
     name = obj.get(field, "")
     if not name:

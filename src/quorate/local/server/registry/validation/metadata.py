@@ -3,7 +3,14 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from quorate.local.server.errors import Cause, forbidden_field, invalid_value, required, show, too_long
+from quorate.local.server.errors import (
+    Cause,
+    forbidden_field,
+    format_value,
+    invalid_value,
+    required,
+    too_long,
+)
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.validation import formats
 
@@ -106,7 +113,7 @@ def validate_update(kind: Kind, new: Json, old: Json) -> list[Cause]:
         if finalizer not in (old["metadata"].get("finalizers") or [])
     ]
     if added and old["metadata"].get("deletionTimestamp"):
-        listed = ", ".join(show(finalizer) for finalizer in added)
+        listed = ", ".join(format_value(finalizer) for finalizer in added)
         why = (
             "no new finalizers can be added if the object is being deleted,"
             f" found new finalizers []string{{{listed}}}"

@@ -35,7 +35,7 @@ def _operator(requirement: Json, path: str, known: tuple[str, ...] = (*VALUED, *
         yield required(f"{path}.values", "must be specified single value when `operator` is 'Lt' or 'Gt'")
 
 
-def matches(selector: Json, labels: Mapping[str, str]) -> bool:
+def selector_matches(selector: Json, labels: Mapping[str, str]) -> bool:
     """Whether a label selector that breaks no rule selects these labels."""
     if any(labels.get(key) != value for key, value in selector.get("matchLabels", {}).items()):
         return False

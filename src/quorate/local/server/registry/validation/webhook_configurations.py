@@ -108,7 +108,7 @@ def _conditions(conditions: list[Json], path: str) -> Causes:
         try:
             compile_condition(name, condition["expression"])
         except InvalidExpression as refusal:
-            yield invalid_value(f"{here}.expression", refusal.text, refusal.why)
+            yield invalid_value(f"{here}.expression", refusal.text, refusal.message)
 
 
 def client_config(config: Json, path: str) -> Causes:

@@ -11,7 +11,7 @@ from quorate.api.quantity import parse_quantity
 from quorate.local.server.errors import Cause, duplicate, forbidden_field, invalid_value, required
 from quorate.local.server.registry.validation import formats, metadata
 from quorate.local.server.registry.validation.field_rules import (
-    LARGEST_INT32,
+    MAX_INT32,
     Causes,
     Json,
     identified,
@@ -62,7 +62,7 @@ def _pod(pod: Json) -> Causes:
         yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
 
 
-def validate_new(pod: Json) -> list[Cause]:
+def validate_create(pod: Json) -> list[Cause]:
     if pod["spec"].get("ephemeralContainers"):
         return [forbidden_field("spec.ephemeralContainers", "cannot be set on create")]
     return []
@@ -84,7 +84,7 @@ def spec(given: Json, path: str) -> Causes:
     yield from _containers(given, path)
     for field, supported in CHOICES.items():
         yield from one_of(given, path, field, supported)
-    yield from within(given, path, "activeDeadlineSeconds", 1, LARGEST_INT32)
+    yield from within(given, path, "activeDeadlineSeconds", 1, MAX_INT32)
     for field, grammar in NAMES.items():
         yield from well_named(given, path, field, grammar)
     yield from metadata.labels(given.get("nodeSelector", {}), f"{path}.nodeSelector")
@@ -144,10 +144,10 @@ def _host_ports(given: Json, path: str) -> Causes:
             taken.add(asked)
 
 
-def _security(context: Json, path: str) -> Causes:
-    yield from not_negative(context, path, "runAsUser", "runAsGroup", "fsGroup")
-    yield from one_of(context, path, "fsGroupChangePolicy", ("Always", "OnRootMismatch"))
-    for index, group in enumerate(context.get("supplementalGroups", ())):
+def _security(security: Json, path: str) -> Causes:
+    yield from not_negative(security, path, "runAsUser", "runAsGroup", "fsGroup")
+    yield from one_of(security, path, "fsGroupChangePolicy", ("Always", "OnRootMismatch"))
+    for index, group in enumerate(security.get("supplementalGroups", ())):
         if group < 0:
             yield invalid_value(f"{path}.supplementalGroups[{index}]", group, "must not be negative")
 
@@ -172,7 +172,7 @@ def ip_address(value: str, path: str) -> Causes:
         yield invalid_value(path, value, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
 
 
-def warn(pod: Json) -> list[str]:
+def warnings(pod: Json) -> list[str]:
     """Amounts of memory and disk are counted in whole bytes."""
     return list(_fractions(pod["spec"], "spec"))
 

@@ -1,7 +1,7 @@
 """What may change in a pod that exists: little, and less once nothing holds it back from being scheduled."""
 
 from quorate.local.server.errors import Cause, forbidden_field, invalid_value
-from quorate.local.server.registry.validation.field_rules import LARGEST_INT32, Causes, Json
+from quorate.local.server.registry.validation.field_rules import MAX_INT32, Causes, Json
 from quorate.local.server.registry.validation.pods.scheduling import REQUIRED, tolerations
 
 CHANGEABLE = (
@@ -29,8 +29,8 @@ def _deadline(now: int | None, was: int | None) -> Causes:
     if now is None:
         if was is not None:
             yield invalid_value(path, now, "must not update from a positive integer to nil value")
-    elif not 0 <= now <= LARGEST_INT32:
-        yield invalid_value(path, now, f"must be between 0 and {LARGEST_INT32}, inclusive")
+    elif not 0 <= now <= MAX_INT32:
+        yield invalid_value(path, now, f"must be between 0 and {MAX_INT32}, inclusive")
     elif was is not None and was < now:
         yield invalid_value(path, now, "must be less than or equal to previous value")
 

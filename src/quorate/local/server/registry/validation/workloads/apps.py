@@ -3,7 +3,7 @@
 from quorate.local.server.errors import Cause, forbidden_field, invalid_value, required
 from quorate.local.server.registry.validation.field_rules import Causes, Json, not_negative, one_of, unchanged
 from quorate.local.server.registry.validation.pods import pod_spec
-from quorate.local.server.registry.validation.selectors import label_selector, matches
+from quorate.local.server.registry.validation.selectors import label_selector, selector_matches
 
 STRATEGIES = ("Recreate", "RollingUpdate")
 UPDATE_STRATEGIES = ("OnDelete", "RollingUpdate")
@@ -62,7 +62,7 @@ def _set(spec: Json, kind: str) -> Causes:
         if not (selector.get("matchLabels") or selector.get("matchExpressions")):
             yield invalid_value("spec.selector", selector, f"empty selector is invalid for {kind}")
         labels = template["metadata"].get("labels", {})
-        if not matches(selector, labels):
+        if not selector_matches(selector, labels):
             why = "`selector` does not match template `labels`"
             yield invalid_value("spec.template.metadata.labels", labels, why)
     yield from pod_spec.template(template, "spec.template")

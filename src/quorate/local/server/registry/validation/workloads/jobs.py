@@ -12,7 +12,7 @@ from quorate.local.server.registry.validation.field_rules import (
     well_named,
 )
 from quorate.local.server.registry.validation.pods import pod_spec
-from quorate.local.server.registry.validation.selectors import label_selector, matches
+from quorate.local.server.registry.validation.selectors import label_selector, selector_matches
 from quorate.local.server.registry.validation.workloads.job_policies import failure_policy, success_policy
 
 COUNTS = (
@@ -68,7 +68,7 @@ def _generated_selector(job: Json) -> Causes:
         for prefix in ("batch.kubernetes.io/", "")
         for key, value in (("controller-uid", meta.get("uid", "")), ("job-name", meta.get("name", "")))
     }
-    if not matches(spec["selector"], own):
+    if not selector_matches(spec["selector"], own):
         yield invalid_value("spec.selector", spec["selector"], "`selector` not auto-generated")
 
 
@@ -130,7 +130,7 @@ def _selector(spec: Json) -> Causes:
         yield required("spec.selector")
     else:
         yield from label_selector(spec["selector"], "spec.selector")
-    if "selector" not in spec or not matches(spec["selector"], labels or {}):
+    if "selector" not in spec or not selector_matches(spec["selector"], labels or {}):
         why = "`selector` does not match template `labels`"
         yield invalid_value("spec.template.metadata.labels", labels, why)
 
