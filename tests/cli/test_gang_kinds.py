@@ -14,7 +14,7 @@ from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.kube.rest.discovery import served_resources
-from tests.local.api_client import Talk, talk_to
+from tests.local.api_client import ApiClient, connect
 from tests.local.clusters import ListedLate, api_server
 
 pytestmark = pytest.mark.slow
@@ -28,17 +28,17 @@ JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 TASK: Json = {"template": {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}}
 
 
-def played(story: Callable[[Talk], Awaitable[None]], definitions: tuple[Json, ...] = ()) -> None:
+def played(story: Callable[[ApiClient], Awaitable[None]], definitions: tuple[Json, ...] = ()) -> None:
     """On a server that has ``definitions`` from somebody else, and then got ours."""
 
     async def run() -> None:
         async with api_server() as server:
             cluster = RestConfig(server.url, credentials=Token(server.token))
-            async with Client(cluster, random.Random(1)) as client, talk_to(server) as talk:
+            async with Client(cluster, random.Random(1)) as client, connect(server) as api_client:
                 for definition in definitions:
                     await client.create(DEFINITIONS, definition)
                 await install_definitions(client, gang_definitions())
-                await story(talk)
+                await story(api_client)
 
     asyncio.run(run())
 
@@ -70,13 +70,13 @@ def new(path: str, name: str, spec: Json) -> Json:
     ],
 )  # fmt: skip
 def test_what_kubectl_shows(path: str, body: Json, status: Json, columns: str, cells: list[Any]) -> None:
-    async def story(talk: Talk) -> None:
-        await talk.create(path, new(path, "a", body))
+    async def story(api_client: ApiClient) -> None:
+        await api_client.create(path, new(path, "a", body))
         # The status of a pod group is a field like any other, as Volcano has it.
         place = f"{path}/a" if path == GROUPS else f"{path}/a/status"
-        code, _ = await talk.send("PATCH", place, {"status": status})
+        code, _ = await api_client.send("PATCH", place, {"status": status})
         assert code == 200
-        _, table = await talk.send("GET", path, Accept=TABLE)
+        _, table = await api_client.send("GET", path, Accept=TABLE)
         assert [column["name"] for column in table["columnDefinitions"]] == columns.split()
         ages = [at for at, column in enumerate(table["columnDefinitions"]) if column["name"] == "AGE"]
         shown = [cell for at, cell in enumerate(table["rows"][0]["cells"]) if at not in ages]
@@ -110,8 +110,8 @@ def test_what_kubectl_shows(path: str, body: Json, status: Json, columns: str, c
     ],
 )  # fmt: skip
 def test_what_needs_no_webhook_to_be_refused(path: str, spec: Json, field: str) -> None:
-    async def story(talk: Talk) -> None:
-        code, answer = await talk.send("POST", path, new(path, "a", spec))
+    async def story(api_client: ApiClient) -> None:
+        code, answer = await api_client.send("POST", path, new(path, "a", spec))
         assert code == 422
         # After an unsupported word the server adds that it has not checked the rules.
         assert answer["details"]["causes"][0]["field"] == field
@@ -120,19 +120,19 @@ def test_what_needs_no_webhook_to_be_refused(path: str, spec: Json, field: str) 
 
 
 def test_what_is_left_out_gets_its_default() -> None:
-    async def story(talk: Talk) -> None:
-        group = await talk.create(GROUPS, new(GROUPS, "a", {"networkTopology": {}}))
+    async def story(api_client: ApiClient) -> None:
+        group = await api_client.create(GROUPS, new(GROUPS, "a", {"networkTopology": {}}))
         assert group["spec"] == {"queue": "default", "networkTopology": {"mode": "hard"}}
-        queue = await talk.create(QUEUES, new(QUEUES, "a", {}))
+        queue = await api_client.create(QUEUES, new(QUEUES, "a", {}))
         assert queue["spec"] == {"weight": 1, "reclaimable": True, "dequeueStrategy": "traverse"}
 
     played(story)
 
 
 def test_what_is_left_empty_is_as_good_as_left_out() -> None:
-    async def story(talk: Talk) -> None:
+    async def story(api_client: ApiClient) -> None:
         spec = {"queue": "", "priorityClassName": "", "tasks": [TASK | {"maxRetry": -1}]}
-        job = await talk.create(JOBS, new(JOBS, "a", spec))
+        job = await api_client.create(JOBS, new(JOBS, "a", spec))
         assert job["spec"]["queue"] == ""
 
     played(story)
@@ -145,10 +145,10 @@ def test_volcanos_own_definitions_stay_as_they_are() -> None:
     schema = volcanos["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["spec"]["properties"]["maxPodGroups"]
 
-    async def story(talk: Talk) -> None:
-        queue = await talk.create(QUEUES, new(QUEUES, "a", {"maxPodGroups": 3}))
+    async def story(api_client: ApiClient) -> None:
+        queue = await api_client.create(QUEUES, new(QUEUES, "a", {"maxPodGroups": 3}))
         assert "maxPodGroups" not in queue["spec"], "their definition does not know it"
-        group = await talk.create(GROUPS, new(GROUPS, "a", {}))
+        group = await api_client.create(GROUPS, new(GROUPS, "a", {}))
         assert group["spec"] == {"queue": "default"}, "and what they do not have is there from us"
 
     played(story, (volcanos,))

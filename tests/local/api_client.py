@@ -1,4 +1,4 @@
-"""Requests to an API server as a story tells them: method, path and body, status and JSON."""
+"""An API client for tests: a request is a method, a path and a body, the response a status and JSON."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,21 +12,23 @@ from tests.local.clusters import RunningServer, api_server
 Json = dict[str, Any]
 
 DEADLINE_S = 10.0
-MERGE = "application/merge-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
 
 
-class Talk:
-    """What one client says to one server, by default as the session's user."""
+class ApiClient:
+    """Requests to one server, by default as the user of the session."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession) -> None:
         self._url, self._session = url, session
 
     async def send(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
-        """Status and body of the answer; ``headers`` with _ for -."""
+        """Return status and body of the response; ``headers`` are written with _ for -."""
         if method == "PATCH":
-            headers.setdefault("Content_Type", MERGE)
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        async with self._session.request(method, self._url + path, json=body, headers=named) as response:
+            headers.setdefault("Content_Type", MERGE_PATCH)
+        header_names = {name.replace("_", "-"): value for name, value in headers.items()}
+        async with self._session.request(
+            method, self._url + path, json=body, headers=header_names
+        ) as response:
             text = response.content_type != "application/json"
             return response.status, await (response.text() if text else response.json())
 
@@ -40,30 +42,30 @@ class Talk:
         assert code == 201, created
         return dict(created)
 
-    async def until(self, path: str, holds: Callable[[int, Any], bool]) -> Any:
-        """What a path answers once it is as expected; fails at the deadline."""
+    async def until(self, path: str, predicate: Callable[[int, Any], bool]) -> Any:
+        """Return the body of a GET once ``predicate`` accepts it; fail at the deadline."""
         async with asyncio.timeout(DEADLINE_S):
             while True:
                 code, body = await self.send("GET", path)
-                if holds(code, body):
+                if predicate(code, body):
                     return body
                 await asyncio.sleep(0.01)
 
 
 @asynccontextmanager
-async def talk_to(server: RunningServer, token: str | None = None) -> AsyncIterator[Talk]:
-    """As the administrator, or with a token of somebody else; an empty one is anonymous."""
-    given = server.token if token is None else token
-    headers = {"Authorization": f"Bearer {given}"} if given else {}
+async def connect(server: RunningServer, token: str | None = None) -> AsyncIterator[ApiClient]:
+    """Connect as the administrator, or with another token; an empty token is anonymous."""
+    bearer = server.token if token is None else token
+    headers = {"Authorization": f"Bearer {bearer}"} if bearer else {}
     async with aiohttp.ClientSession(headers=headers) as session:
-        yield Talk(server.url, session)
+        yield ApiClient(server.url, session)
 
 
-def told(story: Callable[[Talk], Awaitable[None]]) -> None:
-    """Play a story as the administrator of an empty cluster without controllers."""
+def run_with_server(scenario: Callable[[ApiClient], Awaitable[None]]) -> None:
+    """Run a scenario as the administrator of an empty cluster without controllers."""
 
     async def run() -> None:
-        async with api_server() as server, talk_to(server) as talk:
-            await story(talk)
+        async with api_server() as server, connect(server) as client:
+            await scenario(client)
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""The other end of a webhook: a server over TLS on this machine that remembers what it was asked."""
+"""A webhook server over TLS on this machine that records the reviews it receives."""
 
 import base64
 import json
@@ -16,58 +16,58 @@ from quorate.kube.serving.certificates import KeyPair
 from quorate.local.certificates import new_authority, new_server_certificate
 
 Json = dict[str, Any]
-Answers = Callable[[Json], Json]
-"""From what a review asks to what the answer says."""
+Respond = Callable[[Json], Json]
+"""Returns the response of a review, given its request."""
 
 
-class Hook:
-    """``asked``: the reviews received so far, oldest first.  ``hangs_up``: how many to leave unanswered."""
+class WebhookServer:
+    """``received``: reviews, oldest first.  ``connections_to_drop``: requests to leave unanswered."""
 
-    def __init__(self, authority: bytes, answers: Answers) -> None:
+    def __init__(self, authority: bytes, respond: Respond) -> None:
         self.ca_bundle = base64.b64encode(authority).decode()
         self.port = 0
-        self.asked: list[Json] = []
-        self.hangs_up = 0
-        self._answers = answers
+        self.received: list[Json] = []
+        self.connections_to_drop = 0
+        self._respond = respond
 
     def url(self) -> Json:
-        """A clientConfig that leads here."""
+        """Return a clientConfig for this server."""
         return {"url": f"https://127.0.0.1:{self.port}/hook", "caBundle": self.ca_bundle}
 
     async def handle(self, request: web.Request) -> web.Response:
         review = json.loads(await request.read())
-        if self.hangs_up:
-            self.hangs_up -= 1
+        if self.connections_to_drop:
+            self.connections_to_drop -= 1
             assert request.transport is not None
             request.transport.close()
-        self.asked.append(review["request"])
-        answer = self._answers(review["request"]) | {"uid": review["request"]["uid"]}
+        self.received.append(review["request"])
+        answer = self._respond(review["request"]) | {"uid": review["request"]["uid"]}
         return web.json_response(
             {"apiVersion": review["apiVersion"], "kind": review["kind"], "response": answer}
         )
 
 
 @asynccontextmanager
-async def hook(answers: Answers, *names: str) -> AsyncIterator[Hook]:
-    """Listening on a free port of this machine; ``names``: of the Services it stands behind."""
+async def webhook_server(respond: Respond, *names: str) -> AsyncIterator[WebhookServer]:
+    """Listen on a free port of this machine; ``names``: the Services in the server certificate."""
     now = WallClock().now()
     authority = new_authority(now)
-    end = Hook(authority.certificate, answers)
+    server = WebhookServer(authority.certificate, respond)
     application = web.Application(client_max_size=64 * 1024 * 1024)
-    application.router.add_post("/{path:.*}", end.handle)
+    application.router.add_post("/{path:.*}", server.handle)
     runner = web.AppRunner(application)
     await runner.setup()
     try:
-        tls = serving(new_server_certificate(authority, now, *names))
-        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+        tls_context = server_tls_context(new_server_certificate(authority, now, *names))
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls_context)
         await site.start()
-        end.port = runner.addresses[0][1]
-        yield end
+        server.port = runner.addresses[0][1]
+        yield server
     finally:
         await runner.cleanup()
 
 
-def serving(pair: KeyPair) -> ssl.SSLContext:
+def server_tls_context(pair: KeyPair) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.TemporaryDirectory() as directory:
         certificate, key = Path(directory, "crt"), Path(directory, "key")
@@ -78,6 +78,6 @@ def serving(pair: KeyPair) -> ssl.SSLContext:
 
 
 def json_patch(*operations: Json) -> Json:
-    """An answer that allows, and changes."""
+    """Return a response that allows the request and patches the object."""
     encoded = base64.b64encode(json.dumps(operations).encode()).decode()
     return {"allowed": True, "patchType": "JSONPatch", "patch": encoded}

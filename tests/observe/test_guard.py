@@ -16,7 +16,7 @@ from quorate.observe.replica import Replica
 from quorate.observe.view import View
 from quorate.observe.visibility import right_to_pending, visibility
 from tests.kube.virtual_clock import VirtualClock
-from tests.local.api_client import talk_to
+from tests.local.api_client import connect
 from tests.local.clusters import api_server
 from tests.local.server.test_access import ACCOUNTS, a_rule, grant, token_of
 from tests.observe.listening import listening
@@ -33,11 +33,11 @@ def test_only_those_see_it_who_may() -> None:
         replica.knows(View(a_state(), a_silent_informer(), CustomLabels()))
         async with (
             api_server() as server,
-            talk_to(server) as talk,
+            connect(server) as api_client,
             Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
         ):
-            await talk.create(ACCOUNTS, {"metadata": {"name": "robot"}})
-            robot = {"Authorization": f"Bearer {await token_of(talk, 'robot')}"}
+            await api_client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
+            robot = {"Authorization": f"Bearer {await token_of(api_client, 'robot')}"}
             app = guarded(visibility(replica), DelegatedAuth(client, clock), right_to_pending)
             async with listening("visibilityServer", app) as url:
 
@@ -54,7 +54,7 @@ def test_only_those_see_it_who_may() -> None:
                 assert await see(robot) == (403, refusal)
 
                 rule = a_rule("get", "clusterqueues/pendingworkloads", groups="visibility.kueue.x-k8s.io")
-                await grant(talk, "watcher", rule, everywhere=True)
+                await grant(api_client, "watcher", rule, everywhere=True)
                 assert await see(robot) == (403, refusal)  # the verdict is kept for a while
                 await clock.advance_to(clock.now() + KEPT_S)
                 async with aiohttp.ClientSession(f"{url}/", headers=robot) as session:

@@ -18,7 +18,7 @@ from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.metrics import metrics, right_to_metrics
 from quorate.observe.outward import Outward
 from quorate.observe.replica import Replica
-from tests.local.api_client import talk_to
+from tests.local.api_client import connect
 from tests.local.clusters import RunningServer, api_server
 from tests.local.server.test_access import ACCOUNTS, grant, token_of
 from tests.observe.listening import free_port
@@ -53,11 +53,11 @@ def test_metrics_are_for_who_may_see_them(host: str, scheme: str, unknown: int) 
         ):
             async with session.get("/metrics", ssl=False) as answer:
                 assert answer.status == unknown
-            async with talk_to(server) as talk:
-                await talk.create(ACCOUNTS, {"metadata": {"name": "robot"}})
+            async with connect(server) as api_client:
+                await api_client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
                 rule = {"verbs": ["get"], "nonResourceURLs": ["/metrics"]}
-                await grant(talk, "metrics-reader", rule, everywhere=True)
-                scraper = {"Authorization": f"Bearer {await token_of(talk, 'robot')}"}
+                await grant(api_client, "metrics-reader", rule, everywhere=True)
+                scraper = {"Authorization": f"Bearer {await token_of(api_client, 'robot')}"}
             async with session.get("/metrics", ssl=False, headers=scraper) as answer:
                 assert answer.status == 200
                 assert "kueue_build_info" in await answer.text()

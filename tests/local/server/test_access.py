@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.local.api_client import Talk, talk_to, told
+from tests.local.api_client import ApiClient, connect, run_with_server
 from tests.local.clusters import api_server
 
 pytestmark = pytest.mark.slow
@@ -22,55 +22,55 @@ RBAC = f"/apis/{GROUP}/v1"
 ROBOT = "system:serviceaccount:default:robot"
 
 
-async def token_of(talk: Talk, name: str, **spec: Any) -> str:
-    answer = await talk.create(f"{ACCOUNTS}/{name}/token", {"spec": spec})
+async def token_of(client: ApiClient, name: str, **spec: Any) -> str:
+    answer = await client.create(f"{ACCOUNTS}/{name}/token", {"spec": spec})
     return str(answer["status"]["token"])
 
 
 async def grant(
-    talk: Talk, role: str, *rules: Json, account: str = "robot", everywhere: bool = False
+    client: ApiClient, role: str, *rules: Json, account: str = "robot", everywhere: bool = False
 ) -> None:
     """A role and its binding, named alike."""
     cluster = "cluster" if everywhere else "namespaces/default/"
     kind = "ClusterRole" if everywhere else "Role"
-    await talk.create(f"{RBAC}/{cluster}roles", {"metadata": {"name": role}, "rules": list(rules)})
+    await client.create(f"{RBAC}/{cluster}roles", {"metadata": {"name": role}, "rules": list(rules)})
     subject = {"kind": "ServiceAccount", "name": account, "namespace": "default"}
     reference = {"apiGroup": GROUP, "kind": kind, "name": role}
     binding = {"metadata": {"name": role}, "roleRef": reference, "subjects": [subject]}
-    await talk.create(f"{RBAC}/{cluster}rolebindings", binding)
+    await client.create(f"{RBAC}/{cluster}rolebindings", binding)
 
 
 def a_rule(verbs: str, *resources: str, groups: str = "", **more: Any) -> Json:
     return {"verbs": verbs.split(), "apiGroups": [groups], "resources": list(resources)} | more
 
 
-def of_robot(story: Any) -> None:
+def run_with_robot(scenario: Any) -> None:
     """Play a story with an administrator and the account robot, who may do nothing yet."""
 
-    async def run(talk: Talk) -> None:
-        await talk.create(ACCOUNTS, {"metadata": {"name": "robot"}})
-        token = await token_of(talk, "robot")
-        await story(talk, lambda method, path, body=None, **headers: talk.send(
+    async def run(client: ApiClient) -> None:
+        await client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
+        token = await token_of(client, "robot")
+        await scenario(client, lambda method, path, body=None, **headers: client.send(
             method, path, body, Authorization=f"Bearer {token}", **headers
         ))  # fmt: skip
 
-    told(run)
+    run_with_server(run)
 
 
 def test_rights_come_and_go_with_roles_and_bindings() -> None:
-    async def story(talk: Talk, robot: Any) -> None:
+    async def scenario(client: ApiClient, robot: Any) -> None:
         assert (await robot("GET", CONFIG_MAPS))[0] == 403
-        await grant(talk, "reader", a_rule("list", "configmaps"))
+        await grant(client, "reader", a_rule("list", "configmaps"))
         assert (await robot("GET", CONFIG_MAPS))[0] == 200
         assert (await robot("GET", "/api/v1/configmaps"))[0] == 403  # all namespaces
         rules = {"rules": [a_rule("list", "secrets")]}
-        await talk.send("PATCH", f"{RBAC}/namespaces/default/roles/reader", rules)
+        await client.send("PATCH", f"{RBAC}/namespaces/default/roles/reader", rules)
         assert (await robot("GET", CONFIG_MAPS))[0] == 403
         assert (await robot("GET", "/api/v1/namespaces/default/secrets"))[0] == 200
-        await talk.send("DELETE", f"{RBAC}/namespaces/default/rolebindings/reader")
+        await client.send("DELETE", f"{RBAC}/namespaces/default/rolebindings/reader")
         assert (await robot("GET", "/api/v1/namespaces/default/secrets"))[0] == 403
 
-    of_robot(story)
+    run_with_robot(scenario)
 
 
 ONE_MAP = a_rule("get", "configmaps", resourceNames=["a"])
@@ -97,16 +97,16 @@ ONE_MAP = a_rule("get", "configmaps", resourceNames=["a"])
     ],
 )  # fmt: skip
 def test_a_rule_allows_what_it_says(method: str, path: str, rule: Json, code: int) -> None:
-    async def story(talk: Talk, robot: Any) -> None:
-        await grant(talk, "given", rule)
+    async def scenario(client: ApiClient, robot: Any) -> None:
+        await grant(client, "given", rule)
         assert (await robot(method, path, {} if method == "PATCH" else None))[0] == code
 
-    of_robot(story)
+    run_with_robot(scenario)
 
 
 def test_who_may_not_create_cannot_by_applying_or_replacing_either() -> None:
-    async def story(talk: Talk, robot: Any) -> None:
-        await grant(talk, "changer", a_rule("patch update", "configmaps", "events"))
+    async def scenario(client: ApiClient, robot: Any) -> None:
+        await grant(client, "changer", a_rule("patch update", "configmaps", "events"))
         apply = {"Content_Type": "application/apply-patch+yaml"}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
         code, refusal = await robot("PATCH", f"{CONFIG_MAPS}/a?fieldManager=m", body, **apply)
@@ -115,13 +115,13 @@ def test_who_may_not_create_cannot_by_applying_or_replacing_either() -> None:
         code, _ = await robot("PUT", "/api/v1/namespaces/default/events/e", about)
         assert code == 403
 
-    of_robot(story)
+    run_with_robot(scenario)
 
 
 def test_nobody_hands_out_rights_they_do_not_have() -> None:
-    async def story(talk: Talk, robot: Any) -> None:
+    async def scenario(client: ApiClient, robot: Any) -> None:
         managing = a_rule("create update", "roles", "rolebindings", groups=GROUP)
-        await grant(talk, "manager", managing, a_rule("get list", "pods"))
+        await grant(client, "manager", managing, a_rule("get list", "pods"))
         roles, bindings = f"{RBAC}/namespaces/default/roles", f"{RBAC}/namespaces/default/rolebindings"
         mine = {"metadata": {"name": "mine"}, "rules": [a_rule("get", "pods")]}
         assert (await robot("POST", roles, mine))[0] == 201
@@ -135,37 +135,37 @@ def test_nobody_hands_out_rights_they_do_not_have() -> None:
         }  # fmt: skip
         assert (await robot("POST", bindings, binding))[0] == 403
         await grant(
-            talk,
+            client,
             "binder",
             a_rule("bind", "clusterroles", groups=GROUP, resourceNames=["cluster-admin"]),
         )
         assert (await robot("POST", bindings, binding))[0] == 201
 
-    of_robot(story)
+    run_with_robot(scenario)
 
 
 def test_one_may_speak_for_others_only_if_allowed() -> None:
-    async def story(talk: Talk, robot: Any) -> None:
+    async def scenario(client: ApiClient, robot: Any) -> None:
         whoami = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
         assert (await robot("POST", whoami, {}, Impersonate_User="bob"))[0] == 403
-        await grant(talk, "speaker", a_rule("impersonate", "users", resourceNames=["bob"]), everywhere=True)
+        await grant(client, "speaker", a_rule("impersonate", "users", resourceNames=["bob"]), everywhere=True)
         code, answer = await robot("POST", whoami, {}, Impersonate_User="bob")
         assert (code, answer["status"]["userInfo"]) == (
             201, {"username": "bob", "groups": ["system:authenticated"]},
         )  # fmt: skip
         assert (await robot("POST", whoami, {}, Impersonate_User="eve"))[0] == 403
         assert (await robot("POST", whoami, {}, Impersonate_User="bob", Impersonate_Group="devs"))[0] == 403
-        code, answer = await talk.send("POST", whoami, {}, Impersonate_User=ROBOT)
+        code, answer = await client.send("POST", whoami, {}, Impersonate_User=ROBOT)
         assert answer["status"]["userInfo"]["groups"] == [
             "system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated",
         ]  # fmt: skip
 
-    of_robot(story)
+    run_with_robot(scenario)
 
 
 def test_the_rules_of_a_user_can_be_asked_for() -> None:
-    async def story(talk: Talk, robot: Any) -> None:
-        await grant(talk, "reader", a_rule("list", "configmaps"))
+    async def scenario(client: ApiClient, robot: Any) -> None:
+        await grant(client, "reader", a_rule("list", "configmaps"))
         path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
         code, answer = await robot("POST", path, {"spec": {"namespace": "default"}})
         assert code == 201
@@ -173,65 +173,67 @@ def test_the_rules_of_a_user_can_be_asked_for() -> None:
         paths = [rule["nonResourceURLs"] for rule in answer["status"]["nonResourceRules"]]
         assert any("/healthz" in listed for listed in paths)
 
-    of_robot(story)
+    run_with_robot(scenario)
 
 
 def test_a_token_ends_with_its_account_and_with_the_pod_it_is_bound_to() -> None:
-    async def story(talk: Talk) -> None:
+    async def scenario(client: ApiClient) -> None:
         async def valid(token: str) -> bool:
             path = "/apis/authentication.k8s.io/v1/tokenreviews"
-            review = await talk.create(path, {"spec": {"token": token}})
+            review = await client.create(path, {"spec": {"token": token}})
             return bool(review["status"].get("authenticated"))
 
-        await talk.create(ACCOUNTS, {"metadata": {"name": "robot"}})
+        await client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
         container = {"name": "main", "image": "busybox:1.36"}
-        await talk.create(PODS, {"metadata": {"name": "p"}, "spec": {"containers": [container]}})
-        free = await token_of(talk, "robot")
-        bound = await token_of(talk, "robot", boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "p"})
-        elsewhere = await token_of(talk, "robot", audiences=["vault"])
+        await client.create(PODS, {"metadata": {"name": "p"}, "spec": {"containers": [container]}})
+        free = await token_of(client, "robot")
+        bound = await token_of(
+            client, "robot", boundObjectRef={"kind": "Pod", "apiVersion": "v1", "name": "p"}
+        )
+        elsewhere = await token_of(client, "robot", audiences=["vault"])
         assert [await valid(token) for token in (free, bound, elsewhere)] == [True, True, False]
-        await talk.send("DELETE", f"{PODS}/p")
+        await client.send("DELETE", f"{PODS}/p")
         assert [await valid(free), await valid(bound)] == [True, False]
-        await talk.send("DELETE", f"{ACCOUNTS}/robot")
-        await talk.create(ACCOUNTS, {"metadata": {"name": "robot"}})  # the name alone is not enough
+        await client.send("DELETE", f"{ACCOUNTS}/robot")
+        await client.create(ACCOUNTS, {"metadata": {"name": "robot"}})  # the name alone is not enough
         assert not await valid(free)
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_a_token_whose_claims_were_changed_is_nobodys() -> None:
-    async def story(talk: Talk) -> None:
+    async def scenario(client: ApiClient) -> None:
         for name in ("robot", "admin"):
-            await talk.create(ACCOUNTS, {"metadata": {"name": name}})
-        header, payload, signature = (await token_of(talk, "robot")).split(".")
+            await client.create(ACCOUNTS, {"metadata": {"name": name}})
+        header, payload, signature = (await token_of(client, "robot")).split(".")
         claims = json.loads(base64.urlsafe_b64decode(payload + "=="))
         claims["sub"] = "system:serviceaccount:default:admin"
         forged = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
         for token in (f"{header}.{forged}.{signature}", f"{header}.{payload}.", "a.b.c", "abc"):
-            code, _ = await talk.send("GET", "/version", Authorization=f"Bearer {token}")
+            code, _ = await client.send("GET", "/version", Authorization=f"Bearer {token}")
             assert code == 401
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_without_a_token_one_learns_only_that_the_server_lives() -> None:
-    async def story() -> None:
-        async with api_server() as server, talk_to(server, token="") as nobody:
+    async def scenario() -> None:
+        async with api_server() as server, connect(server, token="") as nobody:
             codes = {path: (await nobody.send("GET", path))[0] for path in ("/readyz", "/version", "/api")}
             assert codes == {"/readyz": 200, "/version": 200, "/api": 403}
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_restart_gives_built_in_roles_back_what_they_lost_unless_they_say_not_to(tmp_path: Path) -> None:
-    async def story() -> None:
-        async with api_server(tmp_path / "cluster.db") as server, talk_to(server) as talk:
-            await talk.send("PATCH", f"{RBAC}/clusterroles/system:basic-user", {"rules": []})
+    async def scenario() -> None:
+        async with api_server(tmp_path / "cluster.db") as server, connect(server) as client:
+            await client.send("PATCH", f"{RBAC}/clusterroles/system:basic-user", {"rules": []})
             kept = {"metadata": {"annotations": {"rbac.authorization.kubernetes.io/autoupdate": "false"}}}
-            await talk.send("PATCH", f"{RBAC}/clusterroles/system:discovery", {"rules": []} | kept)
-        async with api_server(tmp_path / "cluster.db") as server, talk_to(server) as talk:
-            _, restored = await talk.send("GET", f"{RBAC}/clusterroles/system:basic-user")
-            _, left = await talk.send("GET", f"{RBAC}/clusterroles/system:discovery")
+            await client.send("PATCH", f"{RBAC}/clusterroles/system:discovery", {"rules": []} | kept)
+        async with api_server(tmp_path / "cluster.db") as server, connect(server) as client:
+            _, restored = await client.send("GET", f"{RBAC}/clusterroles/system:basic-user")
+            _, left = await client.send("GET", f"{RBAC}/clusterroles/system:discovery")
             assert (len(restored["rules"]), left["rules"]) == (2, [])
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -19,9 +19,9 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.certificates import new_authority, new_server_certificate
 from quorate.local.controllers.metadata_cache import discover
-from tests.local.api_client import Talk, talk_to, told
+from tests.local.api_client import ApiClient, connect, run_with_server
 from tests.local.clusters import api_server
-from tests.local.webhook_server import serving
+from tests.local.webhook_server import server_tls_context
 
 pytestmark = pytest.mark.slow
 
@@ -55,11 +55,11 @@ class Backend:
     def __init__(self) -> None:
         self.port = 0
         self.ca_bundle = ""
-        self.asked: list[tuple[str, str, dict[str, Any]]] = []
+        self.received: list[tuple[str, str, dict[str, Any]]] = []
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         certificate = request.transport.get_extra_info("peercert") if request.transport else None
-        said = {
+        request_facts = {
             "certified": bool(certificate),
             "user": request.headers.get("X-Remote-User"),
             "groups": request.headers.getall("X-Remote-Group", []),
@@ -68,7 +68,7 @@ class Backend:
         }
         if request.path == "/apis/metrics.example.com/v1":  # the server itself asks for it, now and then
             return web.json_response(LISTED)
-        self.asked.append((request.method, request.raw_path, said))
+        self.received.append((request.method, request.raw_path, request_facts))
         if "watch" in request.query:
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
             await response.prepare(request)
@@ -77,35 +77,37 @@ class Backend:
             if request.query["watch"] == "broken" and request.transport is not None:
                 request.transport.abort()
             return response
-        return web.json_response({"kind": "ReadingList", "items": [], "said": said}, status=203)
+        return web.json_response({"kind": "ReadingList", "items": [], "said": request_facts}, status=203)
 
 
 @asynccontextmanager
 async def backend(published: Json) -> AsyncIterator[Backend]:
     now = WallClock().now()
     authority = new_authority(now)
-    end = Backend()
-    end.ca_bundle = base64.b64encode(authority.certificate).decode()
-    tls = serving(new_server_certificate(authority, now, "metrics.default.svc"))
+    upstream = Backend()
+    upstream.ca_bundle = base64.b64encode(authority.certificate).decode()
+    tls = server_tls_context(new_server_certificate(authority, now, "metrics.default.svc"))
     tls.load_verify_locations(cadata=published["data"]["requestheader-client-ca-file"])
     tls.verify_mode = ssl.CERT_REQUIRED
     application = web.Application()
-    application.router.add_route("*", "/{path:.*}", end.handle)
+    application.router.add_route("*", "/{path:.*}", upstream.handle)
     runner = web.AppRunner(application)
     await runner.setup()
     try:
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
-        end.port = runner.addresses[0][1]
-        yield end
+        upstream.port = runner.addresses[0][1]
+        yield upstream
     finally:
         await runner.cleanup()
 
 
-async def install(talk: Talk, end: Backend) -> None:
+async def install(client: ApiClient, upstream: Backend) -> None:
     spec = {"ports": [{"port": 443, "targetPort": 8443}]}
-    await talk.create("/api/v1/namespaces/default/services", {"metadata": {"name": "metrics"}, "spec": spec})
-    subsets = [{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": end.port}]}]
-    await talk.create(
+    await client.create(
+        "/api/v1/namespaces/default/services", {"metadata": {"name": "metrics"}, "spec": spec}
+    )
+    subsets = [{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": upstream.port}]}]
+    await client.create(
         "/api/v1/namespaces/default/endpoints", {"metadata": {"name": "metrics"}, "subsets": subsets}
     )
 
@@ -126,23 +128,23 @@ def availability(_: int, body: Json) -> tuple[str, str]:
     return condition["status"], condition["reason"]
 
 
-def of_backend(story: Any) -> None:
+def run_with_backend(scenario: Any) -> None:
     """Play a story with a backend that is registered and available."""
 
-    async def run(talk: Talk) -> None:
-        _, published = await talk.send("GET", PUBLISHED)
-        async with backend(published) as end:
-            await install(talk, end)
-            await talk.create(API_SERVICES, an_api_service(caBundle=end.ca_bundle))
-            await talk.until(f"{API_SERVICES}/{NAME}", lambda *a: availability(*a) == ("True", "Passed"))
-            await story(talk, end)
+    async def run(client: ApiClient) -> None:
+        _, published = await client.send("GET", PUBLISHED)
+        async with backend(published) as upstream:
+            await install(client, upstream)
+            await client.create(API_SERVICES, an_api_service(caBundle=upstream.ca_bundle))
+            await client.until(f"{API_SERVICES}/{NAME}", lambda *a: availability(*a) == ("True", "Passed"))
+            await scenario(client, upstream)
 
-    told(run)
+    run_with_server(run)
 
 
 def test_requests_are_passed_on_in_the_name_of_who_asks() -> None:
-    async def story(talk: Talk, end: Backend) -> None:
-        code, answer = await talk.send("GET", f"{READINGS}?limit=5&continue=a%26b", X_Remote_User="mallory")
+    async def scenario(client: ApiClient, upstream: Backend) -> None:
+        code, answer = await client.send("GET", f"{READINGS}?limit=5&continue=a%26b", X_Remote_User="mallory")
         assert code == 203
         assert answer["said"] == {
             "certified": True,
@@ -151,52 +153,54 @@ def test_requests_are_passed_on_in_the_name_of_who_asks() -> None:
             "authorization": None,
             "body": "",
         }
-        await talk.send("POST", READINGS, {"a": 1})
-        assert [(method, path, said["body"]) for method, path, said in end.asked] == [
+        await client.send("POST", READINGS, {"a": 1})
+        assert [
+            (method, path, request_facts["body"]) for method, path, request_facts in upstream.received
+        ] == [
             ("GET", f"{READINGS}?limit=5&continue=a%26b", ""),
             ("POST", READINGS, '{"a": 1}'),
         ]
 
-    of_backend(story)
+    run_with_backend(scenario)
 
 
 def test_a_watch_is_passed_on_as_it_comes() -> None:
-    async def story(talk: Talk, _: Backend) -> None:
-        async with talk.stream(f"{READINGS}?watch=1") as frames:
+    async def scenario(client: ApiClient, _: Backend) -> None:
+        async with client.stream(f"{READINGS}?watch=1") as frames:
             numbers = [json.loads(await frames.readline())["object"]["n"] for _ in range(2)]
         assert numbers == [1, 2]
 
-    of_backend(story)
+    run_with_backend(scenario)
 
 
 def test_an_answer_that_breaks_off_does_not_look_complete() -> None:
-    async def story(talk: Talk, _: Backend) -> None:
-        async with talk.stream(f"{READINGS}?watch=broken") as frames:
+    async def scenario(client: ApiClient, _: Backend) -> None:
+        async with client.stream(f"{READINGS}?watch=broken") as frames:
             with pytest.raises(aiohttp.ClientPayloadError):
                 await frames.read()
 
-    of_backend(story)
+    run_with_backend(scenario)
 
 
 def test_rights_are_checked_before_a_request_is_passed_on() -> None:
-    async def story(talk: Talk, end: Backend) -> None:
-        code, refusal = await talk.send("GET", READINGS, Impersonate_User="bob")
-        assert (code, end.asked) == (403, [])
+    async def scenario(client: ApiClient, upstream: Backend) -> None:
+        code, refusal = await client.send("GET", READINGS, Impersonate_User="bob")
+        assert (code, upstream.received) == (403, [])
         assert 'cannot list resource "readings" in API group "metrics.example.com"' in refusal["message"]
 
-    of_backend(story)
+    run_with_backend(scenario)
 
 
 def test_discovery_lists_what_the_other_server_has() -> None:
-    async def story(talk: Talk, __: Backend) -> None:
-        _, groups = await talk.send("GET", "/apis")
+    async def scenario(client: ApiClient, __: Backend) -> None:
+        _, groups = await client.send("GET", "/apis")
         assert [g["preferredVersion"] for g in groups["groups"] if g["name"] == "metrics.example.com"] == [
             {"groupVersion": "metrics.example.com/v1", "version": "v1"}
         ]
-        _, listed = await talk.send("GET", "/apis/metrics.example.com/v1")
+        _, listed = await client.send("GET", "/apis/metrics.example.com/v1")
         assert listed == LISTED
         accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-        _, document = await talk.send("GET", "/apis", Accept=accept)
+        _, document = await client.send("GET", "/apis", Accept=accept)
         (version,) = next(item["versions"] for item in document["items"] if item["metadata"]["name"] == GROUP)
         about = {"group": "metrics.example.com", "version": "v1"}
         assert version == {
@@ -217,50 +221,50 @@ def test_discovery_lists_what_the_other_server_has() -> None:
             ],
         }
 
-    of_backend(story)
+    run_with_backend(scenario)
 
 
 def test_the_condition_says_why_an_api_is_not_there_and_the_request_too() -> None:
-    async def story(talk: Talk) -> None:
-        _, published = await talk.send("GET", PUBLISHED)
+    async def scenario(client: ApiClient) -> None:
+        _, published = await client.send("GET", PUBLISHED)
         path = f"{API_SERVICES}/{NAME}"
-        await talk.create(API_SERVICES, an_api_service(insecureSkipTLSVerify=True))
-        await talk.until(path, lambda *a: availability(*a) == ("False", "ServiceNotFound"))
-        code, refusal = await talk.send("GET", READINGS)
+        await client.create(API_SERVICES, an_api_service(insecureSkipTLSVerify=True))
+        await client.until(path, lambda *a: availability(*a) == ("False", "ServiceNotFound"))
+        code, refusal = await client.send("GET", READINGS)
         assert (code, refusal["reason"]) == (503, "ServiceUnavailable")
-        async with backend(published) as end:
-            await install(talk, end)
-            await talk.until(path, lambda *a: availability(*a) == ("True", "Passed"))
-            assert (await talk.send("GET", READINGS))[0] == 203
-        await talk.send("PATCH", path, {"spec": {"versionPriority": 9}})  # a reason to look again
-        await talk.until(path, lambda *a: availability(*a) == ("False", "FailedDiscoveryCheck"))
-        await talk.send("DELETE", path)
-        await talk.until("/apis/metrics.example.com/v1", lambda code, _: code == 404)
+        async with backend(published) as upstream:
+            await install(client, upstream)
+            await client.until(path, lambda *a: availability(*a) == ("True", "Passed"))
+            assert (await client.send("GET", READINGS))[0] == 203
+        await client.send("PATCH", path, {"spec": {"versionPriority": 9}})  # a reason to look again
+        await client.until(path, lambda *a: availability(*a) == ("False", "FailedDiscoveryCheck"))
+        await client.send("DELETE", path)
+        await client.until("/apis/metrics.example.com/v1", lambda code, _: code == 404)
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_an_api_that_is_not_there_keeps_nobody_elses_kinds_out_of_sight() -> None:
-    async def story() -> None:
-        async with api_server() as server, talk_to(server) as talk:
-            await talk.create(API_SERVICES, an_api_service())
-            await talk.until(
+    async def scenario() -> None:
+        async with api_server() as server, connect(server) as client:
+            await client.create(API_SERVICES, an_api_service())
+            await client.until(
                 f"{API_SERVICES}/{NAME}", lambda *a: availability(*a) == ("False", "ServiceNotFound")
             )
             cluster = RestConfig(server.url, credentials=Token(server.token))
-            async with Client(cluster, random.Random(1)) as client:
-                found = {kind.plural for kind in await discover(client)}
+            async with Client(cluster, random.Random(1)) as kube_client:
+                found = {kind.plural for kind in await discover(kube_client)}
             assert {"jobs", "configmaps"} <= found
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_an_api_of_this_server_is_always_available() -> None:
-    async def story(talk: Talk) -> None:
+    async def scenario(client: ApiClient) -> None:
         name, about = "v1.batch", {"group": "batch", "version": "v1"}
         spec = about | {"groupPriorityMinimum": 1, "versionPriority": 1}
-        await talk.create(API_SERVICES, {"metadata": {"name": name}, "spec": spec})
-        await talk.until(f"{API_SERVICES}/{name}", lambda *a: availability(*a) == ("True", "Local"))
-        assert (await talk.send("GET", "/apis/batch/v1/jobs"))[0] == 200
+        await client.create(API_SERVICES, {"metadata": {"name": name}, "spec": spec})
+        await client.until(f"{API_SERVICES}/{name}", lambda *a: availability(*a) == ("True", "Local"))
+        assert (await client.send("GET", "/apis/batch/v1/jobs"))[0] == 200
 
-    told(story)
+    run_with_server(scenario)

@@ -58,12 +58,12 @@ async def client_of(server: RunningServer, token: str | None = None) -> AsyncIte
 
 
 def with_api(test: Callable[[Api], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    async def story() -> None:
+    async def scenario() -> None:
         async with api_server() as server, client_of(server) as api:
             await test(api)
 
     def synchronous() -> None:
-        asyncio.run(story())
+        asyncio.run(scenario())
 
     synchronous.__name__, synchronous.__doc__ = test.__name__, test.__doc__
     return synchronous
@@ -173,17 +173,17 @@ async def test_an_update_of_an_old_version_is_refused_and_changes_nothing(api: A
 def test_hostile_input_gets_a_status_and_the_server_keeps_serving(
     method: str, path: str, body: bytes | None, want: int
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with api_server() as server, client_of(server) as api:
             status, answer = await api(method, path, body)
             assert (status, answer["kind"], answer["code"]) == (want, "Status", want)
             assert (await api("POST", CONFIG_MAPS, a_config_map("fine")))[0] == 201
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_wrong_token_is_unauthorized_and_none_is_forbidden() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with api_server() as server:
             async with client_of(server, token="wrong") as api:
                 assert (await api("GET", CONFIG_MAPS))[1]["reason"] == "Unauthorized"
@@ -192,11 +192,11 @@ def test_a_wrong_token_is_unauthorized_and_none_is_forbidden() -> None:
                 assert (status, refusal["reason"]) == (403, "Forbidden")
                 assert 'User "system:anonymous" cannot list resource "configmaps"' in refusal["message"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_restarted_server_goes_on_where_it_was(tmp_path: Path) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with api_server(tmp_path / "state.db") as server, client_of(server) as api:
             _, made = await api("POST", CONFIG_MAPS, a_config_map("a"))
             await api("POST", CONFIG_MAPS, a_config_map("b"))
@@ -206,7 +206,7 @@ def test_a_restarted_server_goes_on_where_it_was(tmp_path: Path) -> None:
             async with api.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={version}") as next_frame:
                 assert (await next_frame())["object"]["metadata"]["name"] == "b"
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @with_api
@@ -388,7 +388,7 @@ async def test_of_an_event_only_its_count_changes(api: Api) -> None:
 
 
 def test_an_old_continue_token_is_refused_with_one_that_goes_on_in_the_present() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with api_server(keep=4) as server, client_of(server) as api:
             for name in "abc":
                 await api("POST", CONFIG_MAPS, a_config_map(name))
@@ -401,11 +401,11 @@ def test_an_old_continue_token_is_refused_with_one_that_goes_on_in_the_present()
             _, rest = await api("GET", f"{CONFIG_MAPS}?continue={refusal['metadata']['continue']}")
             assert [item["metadata"]["name"] for item in rest["items"]] == ["c"]
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_watch_from_before_the_log_is_told_so() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         async with api_server(keep=4) as server, client_of(server) as api:
             _, made = await api("POST", CONFIG_MAPS, a_config_map("a"))
             for turn in range(12):
@@ -415,7 +415,7 @@ def test_a_watch_from_before_the_log_is_told_so() -> None:
                 frame = await next_frame()
                 assert (frame["type"], frame["object"]["code"]) == ("ERROR", 410)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @with_api

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.local.api_client import Talk, told
+from tests.local.api_client import ApiClient, run_with_server
 from tests.local.server.test_custom_resources import WIDGETS, a_definition, define
 from tests.local.server.test_webhooks import a_webhook, register
-from tests.local.webhook_server import Hook, hook
+from tests.local.webhook_server import WebhookServer, webhook_server
 
 pytestmark = pytest.mark.slow
 
@@ -31,88 +31,91 @@ def refusing(_: Json) -> Json:
     return {"result": {"status": "Failure", "message": "no idea"}}
 
 
-def converted_by(end: Hook) -> Json:
+def converted_by(hook_server: WebhookServer) -> Json:
     definition = a_definition(length={"type": "integer"})
-    config = {"clientConfig": end.url(), "conversionReviewVersions": ["v1"]}
+    config = {"clientConfig": hook_server.url(), "conversionReviewVersions": ["v1"]}
     definition["spec"]["conversion"] = {"strategy": "Webhook", "webhook": config}
     return definition
 
 
 def test_a_webhook_converts_what_is_written_read_and_patched() -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(centimetres) as end:
-            await define(talk, converted_by(end))
-            made = await talk.create(BETA, {"metadata": {"name": "a"}, "spec": {"length": 300}})
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(centimetres) as hook_server:
+            await define(client, converted_by(hook_server))
+            made = await client.create(BETA, {"metadata": {"name": "a"}, "spec": {"length": 300}})
             assert (made["apiVersion"], made["spec"]) == ("example.com/v1beta1", {"length": 300})
-            _, new = await talk.send("GET", f"{WIDGETS}/a")
+            _, new = await client.send("GET", f"{WIDGETS}/a")
             assert (new["apiVersion"], new["spec"]) == ("example.com/v1", {"size": 3, "color": "red"})
-            code, old = await talk.send("PATCH", f"{BETA}/a", {"spec": {"length": 700}})
+            code, old = await client.send("PATCH", f"{BETA}/a", {"spec": {"length": 700}})
             assert (code, old["spec"]) == (200, {"length": 700})
-            _, new = await talk.send("GET", f"{WIDGETS}/a")
+            _, new = await client.send("GET", f"{WIDGETS}/a")
             assert new["spec"]["size"] == 7
             assert new["metadata"]["uid"] == made["metadata"]["uid"]
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_a_list_is_converted_in_one_request() -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(centimetres) as end:
-            await define(talk, converted_by(end))
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(centimetres) as hook_server:
+            await define(client, converted_by(hook_server))
             for name in "abc":
-                await talk.create(WIDGETS, {"metadata": {"name": name}, "spec": {"size": 2}})
-            assert end.asked == []  # the stored version asks nobody
-            _, listed = await talk.send("GET", BETA)
+                await client.create(WIDGETS, {"metadata": {"name": name}, "spec": {"size": 2}})
+            assert hook_server.received == []  # the stored version asks nobody
+            _, listed = await client.send("GET", BETA)
             assert [item["spec"] for item in listed["items"]] == [{"length": 200}] * 3
-            assert [len(asked["objects"]) for asked in end.asked] == [3]
+            assert [len(received_request["objects"]) for received_request in hook_server.received] == [3]
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_a_watch_shows_every_change_in_its_version() -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(centimetres) as end:
-            await define(talk, converted_by(end))
-            await talk.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
-            async with talk.stream(f"{BETA}?watch=1") as frames:
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(centimetres) as hook_server:
+            await define(client, converted_by(hook_server))
+            await client.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+            async with client.stream(f"{BETA}?watch=1") as frames:
                 assert shown(json.loads(await frames.readline())) == ("ADDED", {"length": 100})
-                await talk.send("PATCH", f"{WIDGETS}/a", {"spec": {"size": 2}})
+                await client.send("PATCH", f"{WIDGETS}/a", {"spec": {"size": 2}})
                 assert shown(json.loads(await frames.readline())) == ("MODIFIED", {"length": 200})
-                await talk.send("DELETE", f"{WIDGETS}/a")
+                await client.send("DELETE", f"{WIDGETS}/a")
                 assert shown(json.loads(await frames.readline())) == ("DELETED", {"length": 200})
 
     def shown(frame: Json) -> tuple[str, Json]:
         return frame["type"], frame["object"]["spec"]
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_a_failed_conversion_fails_the_request_and_ends_a_watch_with_the_reason() -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(refusing) as end:
-            await define(talk, converted_by(end))
-            await talk.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
-            code, refusal = await talk.send("GET", f"{BETA}/a")
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(refusing) as hook_server:
+            await define(client, converted_by(hook_server))
+            await client.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+            code, refusal = await client.send("GET", f"{BETA}/a")
             reason = "conversion webhook for example.com, Kind=Widget failed: no idea"
             assert (code, refusal["message"]) == (500, reason)
-            async with talk.stream(f"{BETA}?watch=1") as frames:
+            async with client.stream(f"{BETA}?watch=1") as frames:
                 frame = json.loads(await frames.readline())
                 assert (frame["type"], frame["object"]["message"]) == ("ERROR", reason)
                 assert await frames.readline() == b""
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_an_admission_webhook_sees_its_version_by_way_of_the_conversion_webhook() -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(centimetres) as converting, hook(lambda _: {"allowed": True}) as judging:
-            await define(talk, converted_by(converting))
-            await register(talk, "validating", a_webhook(judging.url(), resource="widgets"))
-            await talk.create(BETA, {"metadata": {"name": "a"}, "spec": {"length": 500}})
-            (asked,) = judging.asked
-            assert asked["object"]["spec"] == {"size": 5, "color": "red"}
+    async def scenario(client: ApiClient) -> None:
+        async with (
+            webhook_server(centimetres) as conversion_server,
+            webhook_server(lambda _: {"allowed": True}) as reviewing,
+        ):
+            await define(client, converted_by(conversion_server))
+            await register(client, "validating", a_webhook(reviewing.url(), resource="widgets"))
+            await client.create(BETA, {"metadata": {"name": "a"}, "spec": {"length": 500}})
+            (received_request,) = reviewing.received
+            assert received_request["object"]["spec"] == {"size": 5, "color": "red"}
 
-    told(story)
+    run_with_server(scenario)
 
 
 @pytest.mark.parametrize(
@@ -130,13 +133,13 @@ def test_an_admission_webhook_sees_its_version_by_way_of_the_conversion_webhook(
     ],
 )
 def test_a_definition_must_say_who_converts(conversion: Json, field: str) -> None:
-    async def story(talk: Talk) -> None:
+    async def scenario(client: ApiClient) -> None:
         definition = a_definition()
         definition["spec"]["conversion"] = conversion
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        code, refusal = await talk.send("POST", path, definition)
+        code, refusal = await client.send("POST", path, definition)
         causes = [cause["field"] for cause in refusal["details"]["causes"]]
         assert code == 422
         assert f"spec.conversion.{field}" in causes
 
-    told(story)
+    run_with_server(scenario)

@@ -10,7 +10,7 @@ import pytest
 
 from quorate.local.server.apiserver import NO_CONVERTERS
 from quorate.local.server.storage.version_conversion import Converter
-from tests.local.api_client import Talk
+from tests.local.api_client import ApiClient
 from tests.local.clusters import api_server
 
 pytestmark = pytest.mark.slow
@@ -42,9 +42,9 @@ def a_definition(**older: Json) -> Json:
     }
 
 
-async def define(talk: Talk, definition: Json | None = None) -> None:
-    await talk.create(DEFINITIONS, definition or a_definition())
-    await talk.until(f"{DEFINITIONS}/widgets.example.com", lambda _, body: is_established(body))
+async def define(client: ApiClient, definition: Json | None = None) -> None:
+    await client.create(DEFINITIONS, definition or a_definition())
+    await client.until(f"{DEFINITIONS}/widgets.example.com", lambda _, body: is_established(body))
 
 
 def is_established(definition: Json) -> bool:
@@ -52,8 +52,8 @@ def is_established(definition: Json) -> bool:
     return any((c["type"], c["status"]) == ("Established", "True") for c in conditions)
 
 
-def told(
-    story: Callable[[Talk], Awaitable[None]],
+def run_with_server(
+    scenario: Callable[[ApiClient], Awaitable[None]],
     path: Path | str = ":memory:",
     converters: Mapping[str, Converter] = NO_CONVERTERS,
 ) -> None:
@@ -61,33 +61,33 @@ def told(
         async with api_server(path, converters=converters) as server:
             headers = {"Authorization": f"Bearer {server.token}"}
             async with aiohttp.ClientSession(headers=headers) as session:
-                await story(Talk(server.url, session))
+                await scenario(ApiClient(server.url, session))
 
     asyncio.run(run())
 
 
 def test_an_established_definition_is_served() -> None:
-    async def story(talk: Talk) -> None:
-        await define(talk)
-        code, made = await talk.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+    async def scenario(client: ApiClient) -> None:
+        await define(client)
+        code, made = await client.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
         assert (code, made["spec"]) == (201, {"size": 1, "color": "red"})
-        code, refusal = await talk.send("POST", WIDGETS, {"metadata": {"name": "b"}, "spec": {"size": 10}})
+        code, refusal = await client.send("POST", WIDGETS, {"metadata": {"name": "b"}, "spec": {"size": 10}})
         assert (code, refusal["details"]["causes"][0]["field"]) == (422, "spec.size")
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_an_object_is_read_in_every_version() -> None:
-    async def story(talk: Talk) -> None:
-        await define(talk)
+    async def scenario(client: ApiClient) -> None:
+        await define(client)
         beta = WIDGETS.replace("v1", "v1beta1")
-        await talk.send("POST", beta, {"metadata": {"name": "a"}, "spec": {"size": 1, "color": "blue"}})
-        _, old = await talk.send("GET", f"{beta}/a")
+        await client.send("POST", beta, {"metadata": {"name": "a"}, "spec": {"size": 1, "color": "blue"}})
+        _, old = await client.send("GET", f"{beta}/a")
         assert (old["apiVersion"], old["spec"]) == ("example.com/v1beta1", {"size": 1})
-        _, new = await talk.send("GET", f"{WIDGETS}/a")
+        _, new = await client.send("GET", f"{WIDGETS}/a")
         assert (new["apiVersion"], new["spec"]) == ("example.com/v1", {"size": 1, "color": "red"})
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_a_group_may_bring_its_own_conversion() -> None:
@@ -97,43 +97,43 @@ def test_a_group_may_bring_its_own_conversion() -> None:
         spec = {names[1] if name == names[0] else name: part for name, part in obj["spec"].items()}
         return {**obj, "apiVersion": api_version, "spec": spec}
 
-    async def story(talk: Talk) -> None:
-        await define(talk, a_definition(paint={"type": "string"}))
+    async def scenario(client: ApiClient) -> None:
+        await define(client, a_definition(paint={"type": "string"}))
         beta = WIDGETS.replace("v1", "v1beta1")
-        await talk.send("POST", beta, {"metadata": {"name": "a"}, "spec": {"paint": "blue"}})
-        _, new = await talk.send("GET", f"{WIDGETS}/a")
+        await client.send("POST", beta, {"metadata": {"name": "a"}, "spec": {"paint": "blue"}})
+        _, new = await client.send("GET", f"{WIDGETS}/a")
         assert new["spec"] == {"color": "blue"}
-        _, old = await talk.send("GET", f"{beta}/a")
+        _, old = await client.send("GET", f"{beta}/a")
         assert old["spec"] == {"paint": "blue"}
-        _, listed = await talk.send("GET", beta)
+        _, listed = await client.send("GET", beta)
         assert [item["spec"] for item in listed["items"]] == [{"paint": "blue"}]
 
-    told(story, converters={"example.com": renamed})
+    run_with_server(scenario, converters={"example.com": renamed})
 
 
 def test_a_restarted_server_serves_what_was_defined_before(tmp_path: Path) -> None:
-    async def before(talk: Talk) -> None:
-        await define(talk)
-        await talk.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+    async def before(client: ApiClient) -> None:
+        await define(client)
+        await client.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
 
-    async def after(talk: Talk) -> None:
-        code, found = await talk.send("GET", f"{WIDGETS}/a")
+    async def after(client: ApiClient) -> None:
+        code, found = await client.send("GET", f"{WIDGETS}/a")
         assert (code, found["spec"]["size"]) == (200, 1)
 
-    told(before, tmp_path / "store")
-    told(after, tmp_path / "store")
+    run_with_server(before, tmp_path / "store")
+    run_with_server(after, tmp_path / "store")
 
 
 def test_with_a_definition_go_all_objects_of_its_kind() -> None:
-    async def story(talk: Talk) -> None:
-        await define(talk)
-        await talk.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {}})
-        await talk.send("DELETE", f"{DEFINITIONS}/widgets.example.com")
-        await talk.until(WIDGETS, lambda code, _: code == 404)
-        await define(talk)
-        assert (await talk.until(WIDGETS, lambda code, _: code == 200))["items"] == []
+    async def scenario(client: ApiClient) -> None:
+        await define(client)
+        await client.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {}})
+        await client.send("DELETE", f"{DEFINITIONS}/widgets.example.com")
+        await client.until(WIDGETS, lambda code, _: code == 404)
+        await define(client)
+        assert (await client.until(WIDGETS, lambda code, _: code == 200))["items"] == []
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_objects_stay_readable_when_another_version_is_marked_for_storage() -> None:
@@ -144,33 +144,33 @@ def test_objects_stay_readable_when_another_version_is_marked_for_storage() -> N
             spec[new] = spec.pop(old)
         return obj | {"apiVersion": api_version, "spec": spec}
 
-    async def story(talk: Talk) -> None:
-        await define(talk, a_definition(paint={"type": "string"}))
-        await talk.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {"color": "blue"}})
+    async def scenario(client: ApiClient) -> None:
+        await define(client, a_definition(paint={"type": "string"}))
+        await client.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {"color": "blue"}})
         path = f"{DEFINITIONS}/widgets.example.com"
-        _, definition = await talk.send("GET", path)
+        _, definition = await client.send("GET", path)
         for version in definition["spec"]["versions"]:
             version["storage"] = not version["storage"]
-        assert (await talk.send("PUT", path, definition))[0] == 200
-        await talk.until(path, lambda _, body: body["status"]["storedVersions"] == ["v1", "v1beta1"])
-        await talk.create(WIDGETS, {"metadata": {"name": "b"}, "spec": {"color": "green"}})
-        _, new = await talk.send("GET", WIDGETS)
+        assert (await client.send("PUT", path, definition))[0] == 200
+        await client.until(path, lambda _, body: body["status"]["storedVersions"] == ["v1", "v1beta1"])
+        await client.create(WIDGETS, {"metadata": {"name": "b"}, "spec": {"color": "green"}})
+        _, new = await client.send("GET", WIDGETS)
         assert [item["spec"]["color"] for item in new["items"]] == ["blue", "green"]
-        _, old = await talk.send("GET", WIDGETS.replace("v1", "v1beta1"))
+        _, old = await client.send("GET", WIDGETS.replace("v1", "v1beta1"))
         assert [item["spec"]["paint"] for item in old["items"]] == ["blue", "green"]
 
-    told(story, converters={"example.com": convert})
+    run_with_server(scenario, converters={"example.com": convert})
 
 
 def test_a_watch_ends_when_its_kind_is_defined_anew() -> None:
-    async def story(talk: Talk) -> None:
-        await define(talk)
+    async def scenario(client: ApiClient) -> None:
+        await define(client)
         path = f"{DEFINITIONS}/widgets.example.com"
-        async with talk.stream(f"{WIDGETS}?watch=1") as frames:
+        async with client.stream(f"{WIDGETS}?watch=1") as frames:
             names = {"spec": {"names": {"shortNames": ["w"]}}}
-            assert (await talk.send("PATCH", path, names))[0] == 200
-            await talk.until("/apis/example.com/v1", lambda _, body: "shortNames" in body["resources"][0])
-            await talk.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {}})
+            assert (await client.send("PATCH", path, names))[0] == 200
+            await client.until("/apis/example.com/v1", lambda _, body: "shortNames" in body["resources"][0])
+            await client.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {}})
             assert await frames.readline() == b""
 
-    told(story)
+    run_with_server(scenario)

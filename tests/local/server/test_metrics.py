@@ -12,7 +12,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 @pytest.mark.slow
 def test_requests_are_counted_as_a_kube_apiserver_counts_them() -> None:
-    async def story() -> list[str]:
+    async def scenario() -> list[str]:
         async with api_server() as server:
             headers = {"Authorization": f"Bearer {server.token}"}
             async with aiohttp.ClientSession(server.url, headers=headers) as session:
@@ -34,7 +34,7 @@ def test_requests_are_counted_as_a_kube_apiserver_counts_them() -> None:
         )
         return f"apiserver_request_total{{{labels}}} 1"
 
-    assert asyncio.run(story()) == [
+    assert asyncio.run(scenario()) == [
         line("200", "", "configmaps", "PATCH"),
         line("200", "batch", "jobs", "LIST"),
         line("201", "", "configmaps", "APPLY"),

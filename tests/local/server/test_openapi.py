@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.local.api_client import Talk, told
+from tests.local.api_client import ApiClient, run_with_server
 from tests.local.server.test_custom_resources import define
 
 pytestmark = pytest.mark.slow
@@ -13,9 +13,9 @@ Json = dict[str, Any]
 
 
 def test_a_custom_resource_is_described_by_its_definition_and_what_every_object_has() -> None:
-    async def story(talk: Talk) -> None:
-        await define(talk)
-        _, document = await talk.send("GET", "/openapi/v3/apis/example.com/v1beta1")
+    async def scenario(client: ApiClient) -> None:
+        await define(client)
+        _, document = await client.send("GET", "/openapi/v3/apis/example.com/v1beta1")
         schema = document["components"]["schemas"]["com.example.v1beta1.Widget"]
         assert schema["x-kubernetes-group-version-kind"] == [
             {"group": "example.com", "version": "v1beta1", "kind": "Widget"}
@@ -23,18 +23,18 @@ def test_a_custom_resource_is_described_by_its_definition_and_what_every_object_
         assert list(schema["properties"]) == ["spec", "apiVersion", "kind", "metadata"]
         assert schema["properties"]["spec"]["properties"]["size"] == {"type": "integer", "maximum": 9}
 
-    told(story)
+    run_with_server(scenario)
 
 
 @pytest.mark.parametrize("path", ["api/v1", "apis/batch/v1", "apis/rbac.authorization.k8s.io/v1"])
 def test_every_reference_leads_somewhere(path: str) -> None:
-    async def story(talk: Talk) -> None:
-        _, document = await talk.send("GET", f"/openapi/v3/{path}")
+    async def scenario(client: ApiClient) -> None:
+        _, document = await client.send("GET", f"/openapi/v3/{path}")
         known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}
         assert references(document) <= known
         assert references(document)
 
-    told(story)
+    run_with_server(scenario)
 
 
 def references(part: Any) -> set[str]:

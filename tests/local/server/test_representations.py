@@ -17,7 +17,7 @@ METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 PATH = "/api/v1/namespaces/default/configmaps"
 
 
-class Talk:
+class ApiClient:
     """One client of one server."""
 
     def __init__(self, server: RunningServer, session: aiohttp.ClientSession) -> None:
@@ -43,45 +43,45 @@ def names(table: Any) -> list[str]:
     return [row["cells"][0] for row in table["rows"]]
 
 
-def told(story: Callable[[Talk], Awaitable[None]]) -> None:
+def run_with_server(scenario: Callable[[ApiClient], Awaitable[None]]) -> None:
     """Run a story with a client of a server of its own."""
 
     async def run() -> None:
         async with api_server() as server, aiohttp.ClientSession() as session:
-            await story(Talk(server, session))
+            await scenario(ApiClient(server, session))
 
     asyncio.run(run())
 
 
 def test_lists_objects_and_watches_can_be_tables() -> None:
-    async def story(talk: Talk) -> None:
-        await talk.create("a")
-        await talk.create("b")
-        _, listed = await talk.get(PATH, TABLE)
+    async def scenario(client: ApiClient) -> None:
+        await client.create("a")
+        await client.create("b")
+        _, listed = await client.get(PATH, TABLE)
         assert [column["name"] for column in listed["columnDefinitions"]] == ["Name", "Data", "Age"]
         assert {"a", "b"} <= set(names(listed))
-        _, single = await talk.get(f"{PATH}/a", TABLE)
+        _, single = await client.get(f"{PATH}/a", TABLE)
         assert names(single) == ["a"]
-        first, second = await talk.watch(2, TABLE)
+        first, second = await client.watch(2, TABLE)
         assert first["object"]["columnDefinitions"] is not None
         assert second["object"]["columnDefinitions"] is None
         assert len(names(first["object"])) == len(names(second["object"])) == 1
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_metadata_alone_can_be_asked_for() -> None:
-    async def story(talk: Talk) -> None:
-        await talk.create("a")
-        _, single = await talk.get(f"{PATH}/a", METADATA)
+    async def scenario(client: ApiClient) -> None:
+        await client.create("a")
+        _, single = await client.get(f"{PATH}/a", METADATA)
         assert (single["kind"], single["metadata"]["name"]) == ("PartialObjectMetadata", "a")
         assert "data" not in single
-        _, listed = await talk.get(PATH, METADATA.replace("Metadata;", "MetadataList;"))
+        _, listed = await client.get(PATH, METADATA.replace("Metadata;", "MetadataList;"))
         assert {item["kind"] for item in listed["items"]} == {"PartialObjectMetadata"}
-        (frame,) = await talk.watch(1, METADATA)
+        (frame,) = await client.watch(1, METADATA)
         assert frame["object"]["kind"] == "PartialObjectMetadata"
 
-    told(story)
+    run_with_server(scenario)
 
 
 @pytest.mark.parametrize(
@@ -93,8 +93,8 @@ def test_metadata_alone_can_be_asked_for() -> None:
     ],
 )
 def test_what_cannot_be_shown_so_is_refused(path: str, accept: str, code: int) -> None:
-    async def story(talk: Talk) -> None:
-        status, body = await talk.get(path, accept)
+    async def scenario(client: ApiClient) -> None:
+        status, body = await client.get(path, accept)
         assert (status, body["kind"]) == (code, "Status")
 
-    told(story)
+    run_with_server(scenario)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from tests.local.api_client import Talk, told
+from tests.local.api_client import ApiClient, run_with_server
 from tests.local.server.test_custom_resources import WIDGETS, a_definition, define
-from tests.local.webhook_server import Hook, hook, json_patch
+from tests.local.webhook_server import WebhookServer, json_patch, webhook_server
 
 pytestmark = pytest.mark.slow
 
@@ -29,10 +29,10 @@ def a_webhook(client: Json, name: str = "one.example.com", resource: str = "conf
     } | more
 
 
-async def register(talk: Talk, sort: str, *webhooks: Json) -> None:
+async def register(client: ApiClient, sort: str, *webhooks: Json) -> None:
     """``sort``: mutating or validating."""
     body = {"metadata": {"name": "hooks"}, "webhooks": list(webhooks)}
-    await talk.create(f"{CONFIGURATIONS}/{sort}webhookconfigurations", body)
+    await client.create(f"{CONFIGURATIONS}/{sort}webhookconfigurations", body)
 
 
 def allowed(_: Json) -> Json:
@@ -44,9 +44,9 @@ def a_service(**spec: Any) -> Json:
     return {"metadata": {"name": "hooks"}, "spec": {"ports": ports} | spec}
 
 
-def behind(end: Hook) -> dict[str, Json]:
+def behind(hook_server: WebhookServer) -> dict[str, Json]:
     """By path, the two kinds of object that can say what is behind the service."""
-    ports = [{"name": "metrics", "port": 1}, {"name": "https", "port": end.port}]
+    ports = [{"name": "metrics", "port": 1}, {"name": "https", "port": hook_server.port}]
     return {
         SLICES: {
             "metadata": {"name": "hooks-1", "labels": {"kubernetes.io/service-name": "hooks"}},
@@ -63,100 +63,112 @@ def behind(end: Hook) -> dict[str, Json]:
 
 @pytest.mark.parametrize("path", [SLICES, ENDPOINTS])
 def test_a_service_is_followed_to_what_is_behind_it(path: str) -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(allowed, "hooks.default.svc") as end:
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(allowed, "hooks.default.svc") as hook_server:
             service = {"namespace": "default", "name": "hooks", "path": "/hook"}
-            await register(talk, "validating", a_webhook({"service": service, "caBundle": end.ca_bundle}))
-            code, refusal = await talk.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
+            await register(
+                client, "validating", a_webhook({"service": service, "caBundle": hook_server.ca_bundle})
+            )
+            code, refusal = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
             assert (code, refusal["message"]) == (
                 500,
                 'Internal error occurred: failed calling webhook "one.example.com": failed to call webhook:'
                 ' service "hooks" not found',
             )
-            await talk.create("/api/v1/namespaces/default/services", a_service())
-            _, refusal = await talk.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
+            await client.create("/api/v1/namespaces/default/services", a_service())
+            _, refusal = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
             assert refusal["message"].endswith('no endpoints available for service "hooks"')
-            await talk.create(path, behind(end)[path])
-            await talk.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
-            assert [asked["name"] for asked in end.asked] == ["a"]
+            await client.create(path, behind(hook_server)[path])
+            await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+            assert [received_request["name"] for received_request in hook_server.received] == ["a"]
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_only_what_is_ready_is_asked_and_where_nobody_listens_the_next() -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(allowed, "hooks.default.svc") as end:
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(allowed, "hooks.default.svc") as hook_server:
             service = {"namespace": "default", "name": "hooks"}
-            await register(talk, "validating", a_webhook({"service": service, "caBundle": end.ca_bundle}))
-            await talk.create("/api/v1/namespaces/default/services", a_service())
-            slice_ = behind(end)[SLICES]
+            await register(
+                client, "validating", a_webhook({"service": service, "caBundle": hook_server.ca_bundle})
+            )
+            await client.create("/api/v1/namespaces/default/services", a_service())
+            slice_ = behind(hook_server)[SLICES]
             slice_["endpoints"] = [{"addresses": ["127.0.0.9"]}, {"addresses": ["127.0.0.1"]}]
-            await talk.create(SLICES, slice_)
-            await talk.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+            await client.create(SLICES, slice_)
+            await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
             for endpoint in slice_["endpoints"]:
                 endpoint["conditions"] = {"ready": False}
-            await talk.send("PATCH", f"{SLICES}/hooks-1", {"endpoints": slice_["endpoints"]})
-            code, refusal = await talk.send("POST", CONFIG_MAPS, {"metadata": {"name": "b"}})
+            await client.send("PATCH", f"{SLICES}/hooks-1", {"endpoints": slice_["endpoints"]})
+            code, refusal = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "b"}})
             assert (code, "no endpoints available" in refusal["message"]) == (500, True)
 
-    told(story)
+    run_with_server(scenario)
 
 
-@pytest.mark.parametrize(("hangs_up", "code"), [(1, 201), (2, 500)])
-def test_a_webhook_that_hangs_up_is_asked_once_more(hangs_up: int, code: int) -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(allowed) as end:
-            await register(talk, "validating", a_webhook(end.url()))
-            end.hangs_up = hangs_up
-            assert (await talk.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}}))[0] == code
+@pytest.mark.parametrize(("connections_to_drop", "code"), [(1, 201), (2, 500)])
+def test_a_webhook_that_hangs_up_is_asked_once_more(connections_to_drop: int, code: int) -> None:
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(allowed) as hook_server:
+            await register(client, "validating", a_webhook(hook_server.url()))
+            hook_server.connections_to_drop = connections_to_drop
+            assert (await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}}))[0] == code
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_a_certificate_of_another_service_is_not_trusted() -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(allowed, "others.default.svc") as end:
-            await talk.create("/api/v1/namespaces/default/services", a_service())
-            await talk.create(ENDPOINTS, behind(end)[ENDPOINTS])
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(allowed, "others.default.svc") as hook_server:
+            await client.create("/api/v1/namespaces/default/services", a_service())
+            await client.create(ENDPOINTS, behind(hook_server)[ENDPOINTS])
             service = {"namespace": "default", "name": "hooks"}
-            await register(talk, "validating", a_webhook({"service": service, "caBundle": end.ca_bundle}))
-            code, refusal = await talk.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
-            assert (code, end.asked) == (500, [])
+            await register(
+                client, "validating", a_webhook({"service": service, "caBundle": hook_server.ca_bundle})
+            )
+            code, refusal = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
+            assert (code, hook_server.received) == (500, [])
             assert "Hostname mismatch" in refusal["message"]
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_a_webhook_for_one_version_sees_all_of_them_in_that_version() -> None:
-    async def story(talk: Talk) -> None:
+    async def scenario(client: ApiClient) -> None:
         def paint(request: Json) -> Json:
             return json_patch({"op": "add", "path": "/spec/color", "value": request["kind"]["version"]})
 
-        async with hook(paint) as end:
-            await define(talk, a_definition(color={"type": "string"}))
-            await register(talk, "mutating", a_webhook(end.url(), resource="widgets"))
+        async with webhook_server(paint) as hook_server:
+            await define(client, a_definition(color={"type": "string"}))
+            await register(client, "mutating", a_webhook(hook_server.url(), resource="widgets"))
             beta = WIDGETS.replace("v1", "v1beta1")
-            made = await talk.create(beta, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+            made = await client.create(beta, {"metadata": {"name": "a"}, "spec": {"size": 1}})
             assert (made["apiVersion"], made["spec"]) == ("example.com/v1beta1", {"size": 1, "color": "v1"})
-            (asked,) = end.asked
-            assert asked["object"]["apiVersion"] == "example.com/v1"
-            assert asked["kind"]["version"] == asked["resource"]["version"] == "v1"
-            assert asked["requestKind"]["version"] == asked["requestResource"]["version"] == "v1beta1"
+            (received_request,) = hook_server.received
+            assert received_request["object"]["apiVersion"] == "example.com/v1"
+            assert received_request["kind"]["version"] == received_request["resource"]["version"] == "v1"
+            assert (
+                received_request["requestKind"]["version"]
+                == received_request["requestResource"]["version"]
+                == "v1beta1"
+            )
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_an_exact_webhook_leaves_other_versions_alone() -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(allowed) as end:
-            await define(talk)
-            await register(talk, "validating", a_webhook(end.url(), resource="widgets", matchPolicy="Exact"))
-            await talk.create(WIDGETS.replace("v1", "v1beta1"), {"metadata": {"name": "a"}, "spec": {}})
-            assert end.asked == []
-            await talk.create(WIDGETS, {"metadata": {"name": "b"}, "spec": {}})
-            assert [asked["name"] for asked in end.asked] == ["b"]
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(allowed) as hook_server:
+            await define(client)
+            await register(
+                client, "validating", a_webhook(hook_server.url(), resource="widgets", matchPolicy="Exact")
+            )
+            await client.create(WIDGETS.replace("v1", "v1beta1"), {"metadata": {"name": "a"}, "spec": {}})
+            assert hook_server.received == []
+            await client.create(WIDGETS, {"metadata": {"name": "b"}, "spec": {}})
+            assert [received_request["name"] for received_request in hook_server.received] == ["b"]
 
-    told(story)
+    run_with_server(scenario)
 
 
 @pytest.mark.parametrize(
@@ -167,12 +179,12 @@ def test_an_exact_webhook_leaves_other_versions_alone() -> None:
     ],
 )
 def test_a_webhook_is_asked_again_only_if_it_wants_to_be(policy: str, calls: list[str]) -> None:
-    async def story(talk: Talk) -> None:
-        asked: list[str] = []
+    async def scenario(client: ApiClient) -> None:
+        received_request: list[str] = []
 
         def add(name: str) -> Any:
             def answer(request: Json) -> Json:
-                asked.append(name)
+                received_request.append(name)
                 if name in request["object"]["metadata"].get("labels", {}):
                     return {"allowed": True}
                 if "labels" not in request["object"]["metadata"]:
@@ -181,80 +193,86 @@ def test_a_webhook_is_asked_again_only_if_it_wants_to_be(policy: str, calls: lis
 
             return answer
 
-        async with hook(add("first")) as first, hook(add("second")) as second:
+        async with webhook_server(add("first")) as first, webhook_server(add("second")) as second:
             await register(
-                talk,
+                client,
                 "mutating",
                 a_webhook(first.url(), "first.example.com", reinvocationPolicy=policy),
                 a_webhook(second.url(), "second.example.com"),
             )
-            made = await talk.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+            made = await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
             assert made["metadata"]["labels"] == {"first": "", "second": ""}
-            assert asked == calls
+            assert received_request == calls
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_webhooks_hear_of_the_deletions_of_a_collection_one_by_one() -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(lambda request: {"allowed": request["name"] != "kept"}) as end:
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(lambda request: {"allowed": request["name"] != "kept"}) as hook_server:
             for name in ("a", "kept"):
-                await talk.create(CONFIG_MAPS, {"metadata": {"name": name}})
-            await register(talk, "validating", a_webhook(end.url()))
-            code, refusal = await talk.send("DELETE", CONFIG_MAPS)
+                await client.create(CONFIG_MAPS, {"metadata": {"name": name}})
+            await register(client, "validating", a_webhook(hook_server.url()))
+            code, refusal = await client.send("DELETE", CONFIG_MAPS)
             assert (code, refusal["message"]) == (
                 400, 'admission webhook "one.example.com" denied the request without explanation',
             )  # fmt: skip
-            assert [(asked["operation"], asked["oldObject"]["metadata"]["name"]) for asked in end.asked] == [
+            assert [
+                (received_request["operation"], received_request["oldObject"]["metadata"]["name"])
+                for received_request in hook_server.received
+            ] == [
                 ("DELETE", "a"),
                 ("DELETE", "kept"),
             ]
-            _, left = await talk.send("GET", CONFIG_MAPS)
+            _, left = await client.send("GET", CONFIG_MAPS)
             assert [item["metadata"]["name"] for item in left["items"]] == ["kept"]
 
-    told(story)
+    run_with_server(scenario)
 
 
 @pytest.mark.parametrize(("options", "dry_run"), [({"dryRun": []}, False), ({"dryRun": ["All"]}, True)])
 def test_webhooks_hear_whether_a_deletion_is_meant(options: Json, dry_run: bool) -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(allowed) as end:
-            await talk.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
-            await register(talk, "validating", a_webhook(end.url()))
-            assert (await talk.send("DELETE", f"{CONFIG_MAPS}/a", options))[0] == 200
-            (asked,) = end.asked
-            assert (asked["dryRun"], asked["options"]["dryRun"]) == (dry_run, options["dryRun"])
-            assert ((await talk.send("GET", f"{CONFIG_MAPS}/a"))[0] == 200) is dry_run
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(allowed) as hook_server:
+            await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+            await register(client, "validating", a_webhook(hook_server.url()))
+            assert (await client.send("DELETE", f"{CONFIG_MAPS}/a", options))[0] == 200
+            (received_request,) = hook_server.received
+            assert (received_request["dryRun"], received_request["options"]["dryRun"]) == (
+                dry_run,
+                options["dryRun"],
+            )
+            assert ((await client.send("GET", f"{CONFIG_MAPS}/a"))[0] == 200) is dry_run
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_webhooks_are_not_asked_about_webhooks() -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(lambda _: {"allowed": False}) as end:
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(lambda _: {"allowed": False}) as hook_server:
             everything = {
                 "apiGroups": ["*"], "apiVersions": ["*"], "operations": ["*"], "resources": ["*/*"],
             }  # fmt: skip
-            await register(talk, "validating", a_webhook(end.url(), rules=[everything]))
-            code, _ = await talk.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
+            await register(client, "validating", a_webhook(hook_server.url(), rules=[everything]))
+            code, _ = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
             assert code == 400
-            code, _ = await talk.send("DELETE", f"{CONFIGURATIONS}/validatingwebhookconfigurations/hooks")
+            code, _ = await client.send("DELETE", f"{CONFIGURATIONS}/validatingwebhookconfigurations/hooks")
             assert code == 200
 
-    told(story)
+    run_with_server(scenario)
 
 
 def test_a_condition_that_cannot_be_decided_refuses_unless_failures_are_ignored() -> None:
-    async def story(talk: Talk) -> None:
-        async with hook(allowed) as end:
+    async def scenario(client: ApiClient) -> None:
+        async with webhook_server(allowed) as hook_server:
             conditions = [{"name": "odd", "expression": "object.data.missing == 'x'"}]
             path = f"{CONFIGURATIONS}/validatingwebhookconfigurations/hooks"
-            webhook = a_webhook(end.url(), matchConditions=conditions)
-            await register(talk, "validating", webhook)
-            code, _ = await talk.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
+            webhook = a_webhook(hook_server.url(), matchConditions=conditions)
+            await register(client, "validating", webhook)
+            code, _ = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
             assert code == 403
-            await talk.send("PATCH", path, {"webhooks": [webhook | {"failurePolicy": "Ignore"}]})
-            await talk.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
-            assert end.asked == []
+            await client.send("PATCH", path, {"webhooks": [webhook | {"failurePolicy": "Ignore"}]})
+            await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+            assert hook_server.received == []
 
-    told(story)
+    run_with_server(scenario)
