@@ -49,7 +49,7 @@ def run_admission(given: Json, expect: Json) -> list[str]:
     webhooks = VolcanoWebhooks(Given(given), rules, NAMES)
 
     async def asked() -> AdmissionResponse:
-        return await webhooks.answers()[f"/{webhook}"](request)
+        return await webhooks.handlers()[f"/{webhook}"](request)
 
     return list(_differences(document, asyncio.run(asked()), expect))
 

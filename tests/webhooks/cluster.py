@@ -24,7 +24,8 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import run_webhooks, served_routes
-from quorate.webhooks.webhook_configurations import WebhookEndpoint, conversion, webhook_configurations
+from quorate.webhooks.routes import WebhookEndpoint
+from quorate.webhooks.webhook_configurations import conversion, webhook_configurations
 from tests.local.clusters import api_server
 from tests.observe.listening import free_port
 

@@ -62,7 +62,7 @@ def test_numbers_come_out_as_they_went_in() -> None:
         ),
         pytest.param(
             NEWER, [a_queue(OLDER, admissionChecks=7)],
-            "an object is not shaped as its kind is: TypeError(\"'int' object is not iterable\")",
+            "an object does not have the structure of its kind: TypeError(\"'int' object is not iterable\")",
             id="a shape",
         ),
     ],

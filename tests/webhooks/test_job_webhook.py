@@ -167,5 +167,5 @@ def test_the_older_form_of_the_queue_name_is_warned_of() -> None:
     job = a_job(annotations={QUEUE: "q"})
     answer = asyncio.run(JobWebhook(BatchJob(), Place(), DEFAULTS).validate(a_request(job)))
     assert answer.warnings == (
-        f"the queue is named by annotation {QUEUE}, which is the older form (write it as a label)",
+        f"the queue is set by annotation {QUEUE}, which is deprecated (set the label instead)",
     )

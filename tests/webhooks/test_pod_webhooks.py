@@ -7,8 +7,8 @@ import pytest
 
 from quorate.api.configuration import Configuration, load_configuration
 from quorate.api.meta import Uid
+from quorate.webhooks.admission_review import AdmissionWebhook
 from quorate.webhooks.pod_webhooks import pod_resources, pod_webhooks
-from quorate.webhooks.queueing_webhooks import AdmissionWebhook
 from tests.webhooks.admission_requests import Place, a_request, patched, refusals
 
 Json = dict[str, Any]

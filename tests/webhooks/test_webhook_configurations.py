@@ -7,7 +7,8 @@ import pytest
 
 from quorate.api.configuration import Configuration, default_configuration, load_configuration
 from quorate.webhooks.process import served_routes
-from quorate.webhooks.webhook_configurations import WebhookEndpoint, webhook_configurations
+from quorate.webhooks.routes import WebhookEndpoint
+from quorate.webhooks.webhook_configurations import webhook_configurations
 
 Json = dict[str, Any]
 DEFAULTS = default_configuration()
@@ -81,7 +82,7 @@ def test_what_the_controllers_write_themselves_need_not_come_back_to_them(user: 
 
 
 def test_a_server_without_services_is_reached_by_its_url() -> None:
-    endpoint = WebhookEndpoint(url="https://127.0.0.1:9443", authority="Zm9v")
+    endpoint = WebhookEndpoint(url="https://127.0.0.1:9443", ca_bundle="Zm9v")
     mutating, _ = webhook_configurations(DEFAULTS, served_routes(DEFAULTS), endpoint)
     assert {hook["clientConfig"]["caBundle"] for hook in mutating["webhooks"]} == {"Zm9v"}
     assert "https://127.0.0.1:9443/mutate-batch-v1-job" in [

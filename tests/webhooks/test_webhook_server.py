@@ -16,7 +16,7 @@ from quorate.kube.errors import Unreachable
 from quorate.kube.serving.tls import show
 from quorate.webhooks.admission_review import AdmissionRequest, AdmissionResponse
 from quorate.webhooks.process import webhooks_by_route
-from quorate.webhooks.webhook_server import LARGEST_REVIEW_BYTES, webhook_server
+from quorate.webhooks.webhook_server import MAX_REVIEW_BYTES, webhook_server
 from tests.webhooks.admission_requests import Place, a_review
 from tests.webhooks.served_webhooks import Served, a_pair, served
 
@@ -113,18 +113,20 @@ REVIEW = json.loads(a_review(FLAVOR))
 @pytest.mark.parametrize(
     ("body", "status", "said"),
     [
-        pytest.param(b"", 400, "the body is no AdmissionReview", id="nothing"),
-        pytest.param(b"{", 400, "the body is no AdmissionReview", id="half a body"),
-        pytest.param(b"\xff\xfe", 400, "the body is no AdmissionReview", id="no text"),
-        pytest.param(b"[]", 400, "the body is no AdmissionReview", id="a list"),
-        pytest.param(b'{"kind": "AdmissionReview"}', 400, "the body is no AdmissionReview", id="no request"),
+        pytest.param(b"", 400, "the body is not an AdmissionReview", id="nothing"),
+        pytest.param(b"{", 400, "the body is not an AdmissionReview", id="half a body"),
+        pytest.param(b"\xff\xfe", 400, "the body is not an AdmissionReview", id="no text"),
+        pytest.param(b"[]", 400, "the body is not an AdmissionReview", id="a list"),
+        pytest.param(
+            b'{"kind": "AdmissionReview"}', 400, "the body is not an AdmissionReview", id="no request"
+        ),
         pytest.param(
             json.dumps({**REVIEW, "apiVersion": "admission.k8s.io/v1beta1"}).encode(), 400,
             "the body is AdmissionReview of admission.k8s.io/v1beta1, must be AdmissionReview of "
             "admission.k8s.io/v1", id="an old version",
         ),
         pytest.param(
-            b" " * (LARGEST_REVIEW_BYTES + 1), 413, "the body is too large: at most 7340032 bytes are read",
+            b" " * (MAX_REVIEW_BYTES + 1), 413, "the body is too large: at most 7340032 bytes are read",
             id="too large",
         ),
     ],

@@ -11,7 +11,8 @@ from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.configuration.webhooks import CertificateManagement
 from quorate.api.crds import KUEUE_FIELDS, VOLCANO_FIELDS, custom_resource_definitions, to_yaml
 from quorate.api.kueue.conversion import CONVERTED_KINDS
-from quorate.webhooks.webhook_configurations import WebhookEndpoint, conversion
+from quorate.webhooks.routes import WebhookEndpoint
+from quorate.webhooks.webhook_configurations import conversion
 
 Json = dict[str, Any]
 

@@ -9,7 +9,8 @@ from quorate.api.crds import to_yaml
 from quorate.cli.deployment.roles import ACCOUNT
 from quorate.cli.files import read_configuration
 from quorate.webhooks.process import served_routes
-from quorate.webhooks.webhook_configurations import WebhookEndpoint, webhook_configurations
+from quorate.webhooks.routes import WebhookEndpoint
+from quorate.webhooks.webhook_configurations import webhook_configurations
 
 
 def webhooks(

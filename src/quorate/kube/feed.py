@@ -19,6 +19,10 @@ def _always(old: object, new: object) -> bool:
     return True
 
 
+def _ignore() -> None:
+    """Need no notification: the model is only read."""
+
+
 @dataclass(frozen=True, slots=True)
 class Feed(Generic[T]):
     """How one kind feeds a model.
@@ -34,7 +38,7 @@ class Feed(Generic[T]):
     is_relevant: Callable[[T, T], bool] = _always
     is_decisive: Callable[[T, T], bool] = _always
 
-    def subscribe(self, informer: Informer[T], changed: Callable[[], object]) -> None:
+    def subscribe(self, informer: Informer[T], changed: Callable[[], object] = _ignore) -> None:
         """Pass every relevant change to the model and call ``changed`` after the decisive ones."""
 
         def on_change(change: Change[T]) -> None:

@@ -1,12 +1,12 @@
-"""AdmissionReview of ``admission.k8s.io/v1``: the question as a typed value, the answer as JSON.
+"""AdmissionReview of ``admission.k8s.io/v1``: decode the request, encode the response.
 
-Refusals carry the status that Kueue's do: 403 Forbidden, whose causes name each field.  A 422 would make
-``kubectl`` print the causes as if the schema had been broken, and tools tell the two apart.
+A refusal has the same status as one of Kueue: 403 Forbidden, with a cause for each field.  For a 422,
+``kubectl`` would print the causes like violations of the schema, and other tools distinguish the two as well.
 """
 
 import base64
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -31,7 +31,7 @@ class UserInfo(Struct):
 
 
 class AdmissionRequest(Struct):
-    """What is to be stored, and what was stored before; both as JSON, null where there is nothing."""
+    """An operation on an object; ``object`` and ``old_object`` are JSON, null if the operation has none."""
 
     uid: str
     kind: GroupVersionKind
@@ -52,7 +52,7 @@ class AdmissionReview(Struct):
 
 
 class AdmissionResponse(msgspec.Struct, frozen=True):
-    """What becomes of a request: findings refuse it; warnings are shown to whoever made it, either way."""
+    """The response to a request: findings refuse it; the client sees the warnings in either case."""
 
     findings: tuple[Finding, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -64,44 +64,55 @@ Handler = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 ALLOWED: Final = AdmissionResponse()
 
 
-def for_writes(answer: Handler | None) -> Handler:
-    """``answer`` to creations and updates; the rest is let be, and without an answer everything."""
+class AdmissionWebhook(Protocol):
+    """The defaulting and validating webhook of one kind; both may raise the errors of API requests."""
 
-    async def answer_or_allow(request: AdmissionRequest) -> AdmissionResponse:
-        if answer is None or request.operation not in ("CREATE", "UPDATE"):
+    async def mutate(self, request: AdmissionRequest) -> AdmissionResponse: ...
+
+    async def validate(self, request: AdmissionRequest) -> AdmissionResponse: ...
+
+
+def for_writes(handler: Handler | None) -> Handler:
+    """Return a handler that calls ``handler`` for CREATE and UPDATE only, and allows everything else.
+
+    None allows everything.
+    """
+
+    async def handle_or_allow(request: AdmissionRequest) -> AdmissionResponse:
+        if handler is None or request.operation not in ("CREATE", "UPDATE"):
             return ALLOWED
-        return await answer(request)
+        return await handler(request)
 
-    return answer_or_allow
+    return handle_or_allow
 
 
 class InvalidReview(ValueError):
-    """A body that is no AdmissionReview, or no ConversionReview, of a version we speak."""
+    """A body that is not an AdmissionReview or ConversionReview of a supported version."""
 
 
 def read_review(body: bytes) -> AdmissionReview:
-    """Raises ``InvalidReview``."""
+    """Decode an AdmissionReview.  Raises ``InvalidReview``."""
     try:
         review = codec.decode(AdmissionReview, body)
     except msgspec.DecodeError as error:
-        raise InvalidReview(f"the body is no AdmissionReview: {error}") from error
+        raise InvalidReview(f"the body is not an AdmissionReview: {error}") from error
     if (review.api_version, review.kind) != (API_VERSION, "AdmissionReview"):
-        said = f"{review.kind} of {review.api_version}"
-        raise InvalidReview(f"the body is {said}, must be AdmissionReview of {API_VERSION}")
+        found = f"{review.kind} of {review.api_version}"
+        raise InvalidReview(f"the body is {found}, must be AdmissionReview of {API_VERSION}")
     return review
 
 
-def encode_response(request: AdmissionRequest, answer: AdmissionResponse) -> bytes:
-    """The AdmissionReview that answers ``request``."""
-    response: dict[str, Any] = {"uid": request.uid, "allowed": not answer.findings}
-    if answer.findings:
-        response["status"] = _refusal(request, answer.findings)
-    elif answer.patch:
-        response["patchType"] = "JSONPatch"
-        response["patch"] = base64.b64encode(codec.encode(answer.patch)).decode()
-    if answer.warnings:
-        response["warnings"] = list(answer.warnings)
-    return codec.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": response})
+def encode_response(request: AdmissionRequest, response: AdmissionResponse) -> bytes:
+    """Return the AdmissionReview with the response to ``request``."""
+    encoded: dict[str, Any] = {"uid": request.uid, "allowed": not response.findings}
+    if response.findings:
+        encoded["status"] = _refusal(request, response.findings)
+    elif response.patch:
+        encoded["patchType"] = "JSONPatch"
+        encoded["patch"] = base64.b64encode(codec.encode(response.patch)).decode()
+    if response.warnings:
+        encoded["warnings"] = list(response.warnings)
+    return codec.encode({"apiVersion": API_VERSION, "kind": "AdmissionReview", "response": encoded})
 
 
 def _refusal(request: AdmissionRequest, findings: Sequence[Finding]) -> dict[str, Any]:
@@ -113,13 +124,13 @@ def _refusal(request: AdmissionRequest, findings: Sequence[Finding]) -> dict[str
         "status": "Failure",
         "code": FORBIDDEN,
         "reason": "Forbidden",
-        "message": _sentence(findings),
+        "message": _message(findings),
         "details": {"name": request.name, "group": kind.group, "kind": kind.kind, "causes": causes},
     }
 
 
-def _sentence(findings: Sequence[Finding]) -> str:
-    """One finding stands behind the server's words in their line, several below it."""
+def _message(findings: Sequence[Finding]) -> str:
+    """Return one finding on the line that the API server begins, or several on lines of their own."""
     if len(findings) == 1:
         return str(findings[0])
     return "\n".join([f"{len(findings)} fields are wrong", *(f"  {finding}" for finding in findings)])

@@ -1,7 +1,7 @@
-"""Telling the API server whom to trust: the bundle in everything that sends it to our Service.
+"""Injection of the CA bundle into every configuration that names our Service as a webhook.
 
-Whoever installed the configurations, Kueue's or ours, they are recognised by that Service; those that name
-a URL or another Service are somebody else's business.
+A configuration is recognized by that Service, whether Kueue or Quorate installed it.  Webhooks with a URL or
+another Service are not changed.
 """
 
 import base64
@@ -26,10 +26,10 @@ VALIDATING: Final = untyped(
 DEFINITIONS: Final = untyped(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
-INSTALLERS: Final = ("kueue", "quorate")  # what the names of configurations begin with
+INSTALLERS: Final = ("kueue", "quorate")  # prefixes of the names of webhook configurations
 
 
-def _trusting() -> Iterator[tuple[Resource[Json], str]]:
+def _configurations() -> Iterator[tuple[Resource[Json], str]]:
     for installer in INSTALLERS:
         yield MUTATING, f"{installer}-mutating-webhook-configuration"
         yield VALIDATING, f"{installer}-validating-webhook-configuration"
@@ -41,27 +41,27 @@ class CaInjector:
     def __init__(self, client: Client, service: Key) -> None:
         self._client = client
         self._service = service
-        self._said: dict[str, str] = {}  # by object, what was last said to stand in the way
+        self._problems: dict[str, str] = {}  # by configuration: the last problem that was logged
 
     async def inject(self, bundle: bytes) -> None:
-        """Have every configuration that leads to our Service trust ``bundle``.
+        """Set ``bundle`` in every webhook configuration that names our Service.
 
-        What cannot be changed is logged and left: the rest is of use without it.
+        A configuration that cannot be changed is logged and skipped.
         """
         encoded = base64.b64encode(bundle).decode()
-        for resource, name in _trusting():
+        for resource, name in _configurations():
             problem = ""
             try:
-                await self._tell(resource, name, encoded)
+                await self._inject(resource, name, encoded)
             except Conflict:
-                continue  # somebody is at work on it; we come by again
+                continue  # it is being changed; the next call retries
             except (Forbidden, ApiError) as error:
                 problem = str(error)
-            if problem and self._said.get(name) != problem:
-                logger(__name__).warning("cannot be told whom to trust", name=name, problem=problem)
-            self._said[name] = problem
+            if problem and self._problems.get(name) != problem:
+                logger(__name__).warning("CA bundle not injected", name=name, error=problem)
+            self._problems[name] = problem
 
-    async def _tell(self, resource: Resource[Json], name: str, bundle: str) -> None:
+    async def _inject(self, resource: Resource[Json], name: str, bundle: str) -> None:
         try:
             found = await self._client.get(resource, Key("", name))
         except NotFound:
@@ -75,7 +75,7 @@ class CaInjector:
             version = found["metadata"]["resourceVersion"]
             unchanged = {"op": "replace", "path": "/metadata/resourceVersion", "value": version}
             await self._client.patch(resource, Key("", name), [unchanged, *changes], kind=PatchKind.JSON)
-            logger(__name__).info("told whom to trust", name=name, places=len(changes))
+            logger(__name__).info("CA bundle injected", name=name, webhooks=len(changes))
 
     def _is_ours(self, config: Mapping[str, Any]) -> bool:
         service = config.get("service") or {}
@@ -83,7 +83,7 @@ class CaInjector:
 
 
 def _client_configs(found: Json) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Each place where an object says how to reach a webhook, as a JSON pointer, and what it says."""
+    """Yield each clientConfig of a configuration or a CRD, with its path as a JSON pointer."""
     for at, webhook in enumerate(found.get("webhooks") or ()):
         yield f"/webhooks/{at}/clientConfig", webhook.get("clientConfig") or {}
     conversion = (found.get("spec") or {}).get("conversion") or {}

@@ -1,7 +1,8 @@
-"""What a review of a job must know besides the job: its namespace, the queues there, who made the job.
+"""What the webhooks of jobs read from the cluster: namespaces, default queues and classes, and owners.
 
-The few objects that every review looks at are kept in memory, whether the replica leads or not, so that
-admitting a job costs no request.  Owners are rare, and a copy of all jobs would be large: they are asked for.
+The few objects that every review reads are cached, whether the replica is the leader or not, so that a review
+costs no request.  Objects with owners are rare and a cache of all jobs would be large: owners are read from
+the API server.
 """
 
 import asyncio
@@ -20,34 +21,34 @@ from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, Resource
 
-DEFAULT_NAME: Final = "default"  # of the queue, and of the priority class, that jobs get which name none
+DEFAULT_NAME: Final = "default"  # name of the default queue and the default priority class
 _NAMED_DEFAULT: Final = f"metadata.name={DEFAULT_NAME}"
 
 
 class ClusterReader(Protocol):
     async def manages_namespace(self, name: str) -> bool:
-        """Whether jobs in the namespace are ours to manage."""
+        """Return True if jobs in the namespace are managed."""
         ...
 
     async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | None:
-        """The managed job that the object is a part of, if any."""
+        """Return the managed job that owns the object, directly or indirectly."""
         ...
 
     def has_job_owner(self, metadata: ObjectMeta) -> bool:
-        """Whether it has an owner of a kind that is queued, managed or not."""
+        """Return True if the controller of the object is of a queued kind, managed or not."""
         ...
 
     async def has_default_queue(self, namespace: str) -> bool: ...
 
     async def has_parts(self, uid: Uid, namespace: str) -> bool:
-        """Whether there are pods of which the object with ``uid`` is the controller."""
+        """Return True if the object with ``uid`` is the controller of a pod."""
         ...
 
     async def has_default_priority_class(self) -> bool: ...
 
 
 class CachedClusterReader:
-    """As they are in the cluster; ``run`` keeps them true."""
+    """Reads from informers, which ``run`` runs, and owners from the API server."""
 
     def __init__(self, client: Client, configuration: Configuration, kinds: Iterable[Resource[Any]]) -> None:
         self._client = client
@@ -68,7 +69,7 @@ class CachedClusterReader:
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             for informer in (self._namespaces, self._queues, self._classes):
-                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for reviews")
+                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for webhooks")
 
     async def manages_namespace(self, name: str) -> bool:
         namespace = await self.namespace(name)
@@ -79,7 +80,7 @@ class CachedClusterReader:
         return self._namespaces.get(Key("", name)) or await self._read_namespace(name)
 
     async def _read_namespace(self, name: str) -> Namespace | None:
-        """A namespace that was made a moment ago: its first objects may be here before it is."""
+        """Read a namespace that may be too new for the cache from the API server."""
         try:
             return await self._client.get(NAMESPACES, Key("", name))
         except NotFound:
@@ -89,7 +90,7 @@ class CachedClusterReader:
         found = await self._ancestry.managing_ancestor(metadata)
         match found:
             case OwnerNotFound() | BrokenOwnerChain():
-                return None  # gone with all it managed, or never found: who is left stands for itself
+                return None  # without its owner the object is treated as a job of its own
             case _:
                 return found
 

@@ -1,7 +1,7 @@
-"""ConversionReview of ``apiextensions.k8s.io/v1``: objects between v1beta1 and v1beta2.
+"""ConversionReview of ``apiextensions.k8s.io/v1``: convert objects between v1beta1 and v1beta2.
 
-The API server asks with everything a client listed at once, so the objects are decoded and encoded with the
-body that holds them, and changed in place.
+The API server sends all objects of a client's list in one request, so the objects are decoded and encoded
+together with the body that contains them, and changed in place.
 """
 
 from typing import Any, Final
@@ -29,23 +29,26 @@ class ConversionReview(Struct):
 
 
 def convert_review(body: bytes) -> bytes:
-    """The ConversionReview that answers; all objects are converted, or none.  Raises ``InvalidReview``."""
+    """Return the ConversionReview with the response: all objects are converted, or none.
+
+    Raises ``InvalidReview``.
+    """
     try:
         review = codec.decode(ConversionReview, body)
     except msgspec.DecodeError as error:
-        raise InvalidReview(f"the body is no ConversionReview: {error}") from error
+        raise InvalidReview(f"the body is not a ConversionReview: {error}") from error
     if (review.api_version, review.kind) != (API_VERSION, "ConversionReview"):
-        said = f"{review.kind} of {review.api_version}"
-        raise InvalidReview(f"the body is {said}, must be ConversionReview of {API_VERSION}")
+        found = f"{review.kind} of {review.api_version}"
+        raise InvalidReview(f"the body is {found}, must be ConversionReview of {API_VERSION}")
     request = review.request
     response: dict[str, Any] = {"uid": request.uid, "result": {"status": "Success"}}
     try:
-        for body_of_one in request.objects:
-            convert_in_place(body_of_one, request.desired_api_version)
+        for document in request.objects:
+            convert_in_place(document, request.desired_api_version)
         response["convertedObjects"] = request.objects
     except UnknownVersion as error:
         response["result"] = {"status": "Failure", "message": str(error)}
-    except (AttributeError, KeyError, IndexError, TypeError) as error:  # conversion trusts shapes
-        problem = f"an object is not shaped as its kind is: {error!r}"
+    except (AttributeError, KeyError, IndexError, TypeError) as error:  # conversion does not validate
+        problem = f"an object does not have the structure of its kind: {error!r}"
         response["result"] = {"status": "Failure", "message": problem}
     return codec.encode({"apiVersion": API_VERSION, "kind": "ConversionReview", "response": response})

@@ -1,8 +1,8 @@
-"""What is added to jobs at creation, and what they are refused for: one way for all kinds.
+"""The admission webhook of a job kind: default queue and priority class, suspension, validation.
 
-A job that is ours is suspended before it is stored, by the very patch that would suspend it later.  What a
-kind cannot make sense of is let through: the schema of its own project says what is wrong, and without
-webhooks it would be stored just so.
+A managed job is suspended before it is stored, with the same patch that the job reconciler would send.  An
+object that cannot be decoded is allowed: the schema of its CRD reports what is wrong, and without webhooks it
+would be stored as well.
 """
 
 from typing import Any, Final, Generic
@@ -23,12 +23,14 @@ from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
 from quorate.webhooks.cluster_reader import DEFAULT_NAME, ClusterReader
 
-_ANNOTATED: Final = (
-    f"the queue is named by annotation {QUEUE_NAME}, which is the older form (write it as a label)"
+_QUEUE_ANNOTATION_WARNING: Final = (
+    f"the queue is set by annotation {QUEUE_NAME}, which is deprecated (set the label instead)"
 )
 
 
 class JobWebhook(Generic[J]):
+    """The webhook of one job kind; all kinds share it."""
+
     def __init__(self, kind: JobKind[J], reader: ClusterReader, configuration: Configuration) -> None:
         self._kind = kind
         self._reader = reader
@@ -40,21 +42,23 @@ class JobWebhook(Generic[J]):
             document = codec.decode(dict[str, Any], request.object)
             job = self._read(request.object)
         except msgspec.ValidationError:
-            return ALLOWED  # before the schema has been applied anything may come
+            return ALLOWED  # the schema is not applied before mutating webhooks
         if not await self._reader.manages_namespace(request.namespace):
             return ALLOWED
-        labelled = await self._labelled(document, request.namespace, job.metadata)
-        queued = bool(_queue_label(labelled) or queue_name_of(job.metadata))
-        if not (queued or self._manage_all) or await self._is_part(job.metadata, request.namespace):
-            return AdmissionResponse(patch=json_patch(document, labelled))
-        return AdmissionResponse(patch=json_patch(document, self._suspended(job, labelled)))
+        labeled = await self._with_default_labels(document, request.namespace, job.metadata)
+        queued = bool(_queue_label(labeled) or queue_name_of(job.metadata))
+        if not (queued or self._manage_all) or await self._has_managing_ancestor(
+            job.metadata, request.namespace
+        ):
+            return AdmissionResponse(patch=json_patch(document, labeled))
+        return AdmissionResponse(patch=json_patch(document, self._suspend(job, labeled)))
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
             new = self._read(request.object)
             if request.operation == "CREATE":
-                return await self._created(request, new)
-            return await self._updated(request, self._read(request.old_object), new)
+                return await self._validate_create(request, new)
+            return await self._validate_update(request, self._read(request.old_object), new)
         except (msgspec.ValidationError, InvalidTemplate):
             return ALLOWED
 
@@ -62,27 +66,27 @@ class JobWebhook(Generic[J]):
         job: J = codec.decode(self._kind.resource.type, body)
         return job
 
-    async def _labelled(self, document: Json, namespace: str, metadata: ObjectMeta) -> Json:
-        """With the queue and the priority class that are for whoever names none."""
+    async def _with_default_labels(self, document: Json, namespace: str, metadata: ObjectMeta) -> Json:
+        """Add the default queue and the default priority class to a job that names none."""
         labels = {}
         queue = queue_name_of(metadata)
         names_none = not queue and not self._reader.has_job_owner(metadata)
         if names_none and await self._reader.has_default_queue(namespace):
             queue = labels[QUEUE_NAME] = DEFAULT_NAME
-        classless = self._gates.default_priority_class and PRIORITY_CLASS not in metadata.labels
-        if queue and classless and await self._reader.has_default_priority_class():
+        needs_class = self._gates.default_priority_class and PRIORITY_CLASS not in metadata.labels
+        if queue and needs_class and await self._reader.has_default_priority_class():
             labels[PRIORITY_CLASS] = DEFAULT_NAME
         return merged(document, {"metadata": {"labels": labels}}) if labels else document
 
-    async def _is_part(self, metadata: ObjectMeta, namespace: str) -> bool:
+    async def _has_managing_ancestor(self, metadata: ObjectMeta, namespace: str) -> bool:
         if metadata.deletion_timestamp is not None:
             return False
-        # An object that is being created does not always say its namespace.
+        # An object that is being created does not always contain its namespace.
         placed = msgspec.structs.replace(metadata, namespace=namespace)
         return await self._reader.managing_ancestor(placed) is not None
 
-    def _suspended(self, job: J, document: Json) -> Json:
-        """Held back; of an elastic job also each of the pods it will have, as it grows while it runs."""
+    def _suspend(self, job: J, document: Json) -> Json:
+        """Suspend the job; gate the pod templates of an elastic job, which creates pods while it runs."""
         kind = self._kind
         try:
             if kind.is_skipped(job):
@@ -97,20 +101,22 @@ class JobWebhook(Generic[J]):
                 document = merged(document, patch.body)
         return document
 
-    async def _created(self, request: AdmissionRequest, job: J) -> AdmissionResponse:
+    async def _validate_create(self, request: AdmissionRequest, job: J) -> AdmissionResponse:
         scope = await self._scope(job, request)
-        findings = (*job_findings(self._facts(job)), *self._kind.findings(None, job, scope))
-        annotated = queue_name_of(job.metadata) and QUEUE_NAME not in job.metadata.labels
-        return AdmissionResponse(findings, (_ANNOTATED,) if annotated else ())
+        findings = (*job_findings(self._job_info(job)), *self._kind.findings(None, job, scope))
+        named_by_annotation = queue_name_of(job.metadata) and QUEUE_NAME not in job.metadata.labels
+        return AdmissionResponse(findings, (_QUEUE_ANNOTATION_WARNING,) if named_by_annotation else ())
 
-    async def _updated(self, request: AdmissionRequest, old: J, new: J) -> AdmissionResponse:
+    async def _validate_update(self, request: AdmissionRequest, old: J, new: J) -> AdmissionResponse:
         has_default_queue = await self._reader.has_default_queue(request.namespace)
-        general = job_update_findings(self._facts(old), self._facts(new), has_default_queue=has_default_queue)
+        general = job_update_findings(
+            self._job_info(old), self._job_info(new), has_default_queue=has_default_queue
+        )
         scope = await self._scope(new, request)
         findings: list[Finding] = [*general, *self._kind.findings(old, new, scope)]
         return AdmissionResponse(tuple(findings))
 
-    def _facts(self, job: J) -> JobInfo:
+    def _job_info(self, job: J) -> JobInfo:
         kind = self._kind
         return JobInfo(
             kind=kind.resource.kind,
@@ -127,7 +133,7 @@ class JobWebhook(Generic[J]):
         return ValidationScope(queued=managed, elastic=self._is_elastic(job))
 
     def _is_elastic(self, job: J) -> bool:
-        return self._gates.elastic_jobs and self._facts(job).elastic
+        return self._gates.elastic_jobs and self._job_info(job).elastic
 
 
 def _queue_label(document: Json) -> str:

@@ -1,7 +1,7 @@
-"""Pods and the sets that make them: what is added when they are written, and what they are refused for.
+"""The admission webhooks of pods, and of Deployments, StatefulSets and LeaderWorkerSets.
 
-A pod cannot be suspended, so it gets a gate; a set gets the marks by which its pods get theirs.  The rules
-themselves stand beside the kinds, in ``controllers.pods``.
+A pod cannot be suspended, so it gets a scheduling gate.  The pod template of a set gets the labels by which
+its pods are queued.  The rules of the kinds are in ``controllers.pods`` and ``controllers.serving``.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -31,9 +31,8 @@ from quorate.controllers.serving.set_templates import (
 )
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json, Resource, untyped
-from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
+from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, AdmissionWebhook
 from quorate.webhooks.cluster_reader import ClusterReader
-from quorate.webhooks.queueing_webhooks import AdmissionWebhook
 
 DEPLOYMENTS: Final = untyped("apps", "v1", "deployments", "Deployment", True)
 STATEFUL_SETS: Final = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
@@ -48,21 +47,21 @@ _SETS: Final[Mapping[str, Resource[Any]]] = {
 }
 
 
-class _Read(msgspec.Struct, frozen=True):
-    """An object of a request, with what every rule looks at."""
+class _Decoded(msgspec.Struct, frozen=True):
+    """The object of a request, with its decoded metadata."""
 
     document: Json
     metadata: ObjectMeta
 
 
-def _read(body: msgspec.Raw) -> _Read:
-    """Raises ``msgspec.ValidationError``."""
+def _decode(body: msgspec.Raw) -> _Decoded:
+    """Decode the object of a request.  Raises ``msgspec.ValidationError``."""
     document = codec.decode(dict[str, Any], body)
-    return _Read(document, codec.convert(ObjectMeta, document.get("metadata") or {}))
+    return _Decoded(document, codec.convert(ObjectMeta, document.get("metadata") or {}))
 
 
 class _Settings:
-    """Where new objects are to live."""
+    """Reads what the defaults of a new object depend on."""
 
     def __init__(self, reader: ClusterReader, configuration: Configuration) -> None:
         self._reader = reader
@@ -91,23 +90,23 @@ class PodWebhook:
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            pod = _read(request.object)
+            pod = _decode(request.object)
             setting = await self._settings.of(pod.metadata, request.namespace)
             return AdmissionResponse(patch=json_patch(pod.document, default_pod(pod.document, setting)))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
-            return ALLOWED  # the API server says what is wrong with it
+            return ALLOWED  # the API server validates it afterwards
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            pod = _read(request.object)
+            pod = _decode(request.object)
             warnings = tuple(pod_warnings(pod.document, self._reader.has_job_owner(pod.metadata)))
             if request.operation == "CREATE":
                 own = pod_findings(pod.document, None)
-                return AdmissionResponse((*job_findings(_pod_facts(request.object)), *own), warnings)
-            before = _read(request.old_object).document
+                return AdmissionResponse((*job_findings(_pod_info(request.object)), *own), warnings)
+            before = _decode(request.old_object).document
             general = job_update_findings(
-                _pod_facts(request.old_object),
-                _pod_facts(request.object),
+                _pod_info(request.old_object),
+                _pod_info(request.object),
                 has_default_queue=await self._reader.has_default_queue(request.namespace),
             )
             return AdmissionResponse((*general, *pod_findings(pod.document, before)), warnings)
@@ -115,7 +114,7 @@ class PodWebhook:
             return ALLOWED
 
 
-def _pod_facts(body: msgspec.Raw) -> JobInfo:
+def _pod_info(body: msgspec.Raw) -> JobInfo:
     pod = codec.decode(QueuedPod, body)
     return JobInfo(
         kind="Pod",
@@ -142,7 +141,7 @@ class SetWebhook:
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            given = _read(request.object)
+            given = _decode(request.object)
             setting = await self._settings.of(given.metadata, request.namespace)
             return AdmissionResponse(
                 patch=json_patch(given.document, default_set(self._kind, given.document, setting))
@@ -152,22 +151,22 @@ class SetWebhook:
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            new = _read(request.object)
-            old = _read(request.old_object).document if request.operation == "UPDATE" else None
-            remains = await self._remains(new, old, request.namespace)
+            new = _decode(request.object)
+            old = _decode(request.old_object).document if request.operation == "UPDATE" else None
+            remains = await self._remaining_pods(new, old, request.namespace)
             own = self._findings(new.document, old, remains)
-            general = job_findings(self._facts(new.metadata)) if old is None else ()
+            general = job_findings(self._job_info(new.metadata)) if old is None else ()
             return AdmissionResponse((*general, *own))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED
 
-    async def _remains(self, new: _Read, old: Json | None, namespace: str) -> Remains:
-        """Asked for only when a StatefulSet comes back from nothing, which is rare."""
+    async def _remaining_pods(self, new: _Decoded, old: Json | None, namespace: str) -> Remains:
+        """Check for remaining pods only when a StatefulSet is scaled up from zero, which is rare."""
         if self._kind is not STATEFUL_SET or old is None or replicas(old) or not replicas(new.document):
             return Remains()
         return Remains(pods=await self._reader.has_parts(new.metadata.uid, namespace))
 
-    def _facts(self, metadata: ObjectMeta) -> JobInfo:
+    def _job_info(self, metadata: ObjectMeta) -> JobInfo:
         return JobInfo(
             kind=self._name,
             metadata=metadata,
@@ -181,22 +180,22 @@ class SetWebhook:
 def pod_webhooks(
     reader: ClusterReader, configuration: Configuration
 ) -> Mapping[Resource[Any], AdmissionWebhook]:
-    """The reviewers of pods and of the sets that the configuration has queued."""
+    """Return the webhooks of pods and sets, as far as the configuration queues them."""
     settings = _Settings(reader, configuration)
     sets: tuple[tuple[Resource[Any], SetKind, SetFindings], ...] = (
         (DEPLOYMENTS, DEPLOYMENT, lambda new, old, _: set_findings(DEPLOYMENT, new, old)),
         (STATEFUL_SETS, STATEFUL_SET, stateful_set_findings),
         (LEADER_WORKER_SETS, LEADER_WORKER_SET, lambda new, old, _: leader_worker_set_findings(new, old)),
     )
-    webhooks_by_route: dict[Resource[Any], AdmissionWebhook] = {
+    webhooks: dict[Resource[Any], AdmissionWebhook] = {
         resource: SetWebhook(kind, resource.kind, findings, reader, settings)
         for resource, kind, findings in sets
     }
-    webhooks_by_route[PODS] = PodWebhook(reader, configuration)
-    return {each: webhooks_by_route[each] for each in pod_resources(configuration.integrations.frameworks)}
+    webhooks[PODS] = PodWebhook(reader, configuration)
+    return {each: webhooks[each] for each in pod_resources(configuration.integrations.frameworks)}
 
 
 def pod_resources(frameworks: Collection[str]) -> tuple[Resource[Any], ...]:
-    """The kinds among pods and sets that ``frameworks`` has queued; sets are, pod by pod."""
+    """Return the kinds that ``frameworks`` queues; a queued set implies pods, which are queued one by one."""
     sets = tuple(resource for name, resource in _SETS.items() if name in frameworks)
     return (*sets, PODS) if sets or "pod" in frameworks else ()

@@ -1,4 +1,4 @@
-"""The webhook server as a part of a process: certificate first, then serving, then keeping both good."""
+"""The webhook server in a process: read the certificate, serve, renew the certificate."""
 
 import asyncio
 import ssl
@@ -20,74 +20,74 @@ from quorate.kube.resources import JOBS, Resource
 from quorate.kube.serving.certificates import KeyPair, UnusableCertificate
 from quorate.kube.serving.tls import server_context, show
 from quorate.observe.serving import serving
-from quorate.webhooks.admission_review import Handler
-from quorate.webhooks.certificate_source import (
+from quorate.webhooks.admission_review import AdmissionWebhook, Handler
+from quorate.webhooks.cluster_reader import CachedClusterReader, ClusterReader
+from quorate.webhooks.job_webhook import JobWebhook
+from quorate.webhooks.pod_webhooks import pod_resources, pod_webhooks
+from quorate.webhooks.queueing_webhooks import queueing_webhooks
+from quorate.webhooks.routes import ROUTES, Route, route_of
+from quorate.webhooks.serving_certificate import (
     CertificateFiles,
     CertificateSecret,
     CertificateSource,
     NoCertificate,
 )
-from quorate.webhooks.cluster_reader import CachedClusterReader, ClusterReader
-from quorate.webhooks.job_webhook import JobWebhook
-from quorate.webhooks.pod_webhooks import pod_resources, pod_webhooks
-from quorate.webhooks.queueing_webhooks import AdmissionWebhook, queueing_webhooks
-from quorate.webhooks.routes import ROUTES, Route, route_of
 from quorate.webhooks.volcano.volcano_reader import CachedVolcanoReader
 from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks
 from quorate.webhooks.webhook_server import webhook_server
 
 DEFAULT_ADDRESS: Final = Address("127.0.0.1", 9443)
-FILES_EVERY_S: Final = 10.0
-SECRET_EVERY_S: Final = 30.0  # ten small requests; a configuration applied anew is mended by then
-AGAIN_S: Final = 2.0  # while there is no certificate at all
+FILES_INTERVAL_S: Final = 10.0
+SECRET_INTERVAL_S: Final = 30.0  # ten small requests; also until the CA bundle is injected again
+RETRY_S: Final = 2.0  # while there is no certificate at all
 
 
 async def run_webhooks(
     client: Client, clock: Clock, configuration: Configuration, serves: asyncio.Event
 ) -> None:
-    """Serve until cancelled; ``serves`` is set once clients are answered.  Raises ``CannotListen``.
+    """Serve until cancelled; set ``serves`` once requests are accepted.  Raises ``CannotListen``.
 
-    While no certificate can be had this says so and tries again: what it takes may be installed later.
+    While there is no certificate, log the reason and retry: it may be installed later.
     """
-    source, every_s = _certificate_source(client, clock, configuration)
+    source, interval_s = _certificate_source(client, clock, configuration)
     context = server_context(configuration.tls)
-    shown = await _first_shown(source, clock, context)
+    served = await _first_certificate(source, clock, context)
     reader = CachedClusterReader(client, configuration, _queued(configuration))
-    known: list[Callable[[], Coroutine[Any, Any, None]]] = [reader.run]
-    answers: Mapping[str, Handler] = {}
+    readers: list[Callable[[], Coroutine[Any, Any, None]]] = [reader.run]
+    handlers: Mapping[str, Handler] = {}
     rules = configuration.pod_group_webhooks
     if rules is not None:
         names = configuration.gang.scheduler_names
-        facts = CachedVolcanoReader(client, clock, names, reader.namespace)
-        answers = VolcanoWebhooks(facts, rules, names).answers()
-        known.append(facts.run)
-    server = webhook_server(webhooks_by_route(configuration, reader), answers)
+        volcano_reader = CachedVolcanoReader(client, clock, names, reader.namespace)
+        handlers = VolcanoWebhooks(volcano_reader, rules, names).handlers()
+        readers.append(volcano_reader.run)
+    server = webhook_server(webhooks_by_route(configuration, reader), handlers)
     async with (
         serving("webhook", configuration.webhooks.address, server, context),
         asyncio.TaskGroup() as tasks,
     ):
         serves.set()
-        for keep_true in known:
-            tasks.create_task(keep_true(), name="surroundings of reviews")
-        tasks.create_task(_keep_shown(source, clock, context, shown, every_s), name="certificate")
+        for run_reader in readers:
+            tasks.create_task(run_reader(), name="caches of the webhooks")
+        tasks.create_task(_renew(source, clock, context, served, interval_s), name="certificate")
 
 
-def with_webhooks(configuration: Configuration, asked: bool | None) -> Configuration:
-    """``configuration`` with webhooks served or not as ``asked``; ``None`` leaves it as it is.
+def with_webhooks(configuration: Configuration, enabled: bool | None) -> Configuration:
+    """Return ``configuration`` with webhooks enabled or disabled; None does not change it.
 
-    Asked for without an address they are served on loopback: to listen further takes a configuration.
+    Webhooks enabled without an address are served on loopback only; any other address must be configured.
     """
     webhooks = configuration.webhooks
-    if asked is None or asked is (webhooks.address is not None):
+    if enabled is None or enabled is (webhooks.address is not None):
         return configuration
-    changed = msgspec.structs.replace(webhooks, address=DEFAULT_ADDRESS if asked else None)
+    changed = msgspec.structs.replace(webhooks, address=DEFAULT_ADDRESS if enabled else None)
     return msgspec.structs.replace(configuration, webhooks=changed)
 
 
 def webhooks_by_route(
     configuration: Configuration, reader: ClusterReader
 ) -> dict[Route, AdmissionWebhook | None]:
-    """Who reviews what, for every route there is and for the kinds that the configuration declares."""
+    """Return the webhook of each route, and of each kind that the configuration declares."""
     jobs: dict[Route, AdmissionWebhook] = {
         route_of(kind.resource): JobWebhook(kind, reader, configuration)
         for kind in enabled_kinds(configuration.integrations)
@@ -102,7 +102,7 @@ def webhooks_by_route(
 
 
 def served_routes(configuration: Configuration) -> list[Route]:
-    """The routes of the kinds that ``configuration`` queues, and of those that say how."""
+    """Return the routes of the kinds that ``configuration`` queues, and of the queueing kinds themselves."""
     jobs = {route_of(resource) for resource in _queued(configuration)}
     known = [route for route in ROUTES if not route.is_job or route in jobs]
     return [*known, *sorted(jobs.difference(ROUTES), key=lambda route: route.path("mutate"))]
@@ -120,36 +120,36 @@ def _certificate_source(
     client: Client, clock: Clock, configuration: Configuration
 ) -> tuple[CertificateSource, float]:
     if configuration.certificates.enable:
-        return CertificateSecret(client, clock, configuration), SECRET_EVERY_S
-    return CertificateFiles(Path(configuration.webhooks.certificate_directory)), FILES_EVERY_S
+        return CertificateSecret(client, clock, configuration), SECRET_INTERVAL_S
+    return CertificateFiles(Path(configuration.webhooks.certificate_directory)), FILES_INTERVAL_S
 
 
-async def _first_shown(source: CertificateSource, clock: Clock, context: ssl.SSLContext) -> KeyPair:
-    said = ""
+async def _first_certificate(source: CertificateSource, clock: Clock, context: ssl.SSLContext) -> KeyPair:
+    logged = ""
     while True:
         try:
             pair = await source.current()
             show(context, pair)
             return pair
         except (NoCertificate, UnusableCertificate, ApiError, Unreachable, Unreadable) as error:
-            if str(error) != said:
-                logger(__name__).warning("webhooks cannot be served yet", problem=str(error))
-                said = str(error)
-        await clock.sleep_until(clock.now() + AGAIN_S)
+            if str(error) != logged:
+                logger(__name__).warning("webhooks cannot be served yet", error=str(error))
+                logged = str(error)
+        await clock.sleep_until(clock.now() + RETRY_S)
 
 
-async def _keep_shown(
-    source: CertificateSource, clock: Clock, context: ssl.SSLContext, shown: KeyPair, every_s: float
+async def _renew(
+    source: CertificateSource, clock: Clock, context: ssl.SSLContext, served: KeyPair, interval_s: float
 ) -> None:
-    """A certificate that cannot be renewed now is good for a month yet; the old one is shown until then."""
+    """Renew the certificate regularly; after a failure the old one, which is valid for a month, is kept."""
     log = logger(__name__)
     while True:
-        await clock.sleep_until(clock.now() + every_s)
+        await clock.sleep_until(clock.now() + interval_s)
         try:
             current = await source.current()
-            if current != shown:
+            if current != served:
                 show(context, current)
-                shown = current
+                served = current
                 log.info("certificate replaced")
         except (NoCertificate, UnusableCertificate, ApiError, Unreachable, Unreadable) as error:
-            log.warning("certificate not looked after", problem=str(error))
+            log.warning("certificate not renewed", error=str(error))

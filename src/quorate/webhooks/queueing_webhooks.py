@@ -1,7 +1,7 @@
-"""What is added to queueing objects at creation, and what they are refused for."""
+"""The admission webhooks of the queueing kinds: workloads, cluster queues, flavors and cohorts."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -21,36 +21,28 @@ from quorate.api.validation.queues import (
 from quorate.api.validation.workloads import ValidatedWorkload, workload_findings, workload_update_findings
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
-from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
+from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, AdmissionWebhook
 
 T = TypeVar("T", bound=Struct)
 
 
-class AdmissionWebhook(Protocol):
-    """Answers for one kind.  Either may raise what requests to the API server raise."""
-
-    async def mutate(self, request: AdmissionRequest) -> AdmissionResponse: ...
-
-    async def validate(self, request: AdmissionRequest) -> AdmissionResponse: ...
-
-
 class QueueingWebhook(Generic[T]):
-    """A kind whose rules look at nothing but the object, and what it was."""
+    """The webhook of one kind whose rules depend only on the new and the old object."""
 
     def __init__(
         self,
         type_: type[T],
-        created: Callable[[T], Findings],
-        updated: Callable[[T, T], Findings],
+        validate_create: Callable[[T], Findings],
+        validate_update: Callable[[T, T], Findings],
         default: Callable[[Json], Json],
     ) -> None:
         self._type = type_
-        self._created = created
-        self._updated = updated
+        self._validate_create = validate_create
+        self._validate_update = validate_update
         self._default = default
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """The schema has not been applied at this point, so what does not look as expected is left alone."""
+        """Apply defaults; allow an object of another structure, as the schema is not applied before this."""
         try:
             document = codec.decode(dict[str, Any], request.object)
             return AdmissionResponse(patch=json_patch(document, self._default(document)))
@@ -63,23 +55,23 @@ class QueueingWebhook(Generic[T]):
         except msgspec.ValidationError as error:
             return AdmissionResponse((unreadable(request.object, error),))
         if request.operation == "CREATE":
-            return AdmissionResponse(tuple(self._created(new)))
+            return AdmissionResponse(tuple(self._validate_create(new)))
         try:
             old = codec.decode(self._type, request.old_object)
         except msgspec.ValidationError:
             return AdmissionResponse(
-                tuple(self._created(new))
-            )  # what was stored means nothing, so it binds nobody
-        return AdmissionResponse(tuple(self._updated(old, new)))
+                tuple(self._validate_create(new))
+            )  # an undecodable old object forbids no change
+        return AdmissionResponse(tuple(self._validate_update(old, new)))
 
 
 def unreadable(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
-    """A value that may fit the schema and yet means nothing, such as a quantity no integer can hold."""
+    """Return the finding for a value that fits the schema but cannot be decoded, such as a huge quantity."""
     problem, _, place = str(error).partition(" - at `$")
     path = place.strip("`.")
     try:
         value = look_up(codec.decode(Any, body), parse_path(path))
-    except InvalidPath:  # a key that is no word, or the object as a whole
+    except InvalidPath:  # an unusual key, or the object as a whole
         value = None
     return Finding(path, value, f"cannot be read: {problem}")
 
@@ -90,16 +82,19 @@ def queueing_webhooks(configuration: Configuration) -> Mapping[str, AdmissionWeb
         ValidatedWorkload,
         lambda new: workload_findings(new, gates),
         lambda old, new: workload_update_findings(old, new, gates),
-        _unchanged if partial else _without_minimums,
+        _unchanged if partial else _without_min_counts,
     )
     cluster_queues = QueueingWebhook(
         ClusterQueue,
         cluster_queue_findings,
         lambda old, new: cluster_queue_update_findings(old, new, strict_checks=gates.strict_on_flavors),
-        _held,
+        _with_finalizer,
     )
     flavors = QueueingWebhook(
-        ResourceFlavor, resource_flavor_findings, lambda _, new: resource_flavor_findings(new), _held
+        ResourceFlavor,
+        resource_flavor_findings,
+        lambda _, new: resource_flavor_findings(new),
+        _with_finalizer,
     )
     cohorts = QueueingWebhook(Cohort, cohort_findings, lambda _, new: cohort_findings(new), _unchanged)
     return {
@@ -114,8 +109,8 @@ def _unchanged(document: Json) -> Json:
     return document
 
 
-def _held(document: Json) -> Json:
-    """With the finalizer that keeps an object while something uses it."""
+def _with_finalizer(document: Json) -> Json:
+    """Add the finalizer that delays the deletion of an object in use."""
     metadata = document["metadata"]
     finalizers = metadata.get("finalizers") or []
     if RESOURCE_IN_USE in finalizers:
@@ -123,7 +118,7 @@ def _held(document: Json) -> Json:
     return {**document, "metadata": {**metadata, "finalizers": [*finalizers, RESOURCE_IN_USE]}}
 
 
-def _without_minimums(document: Json) -> Json:
+def _without_min_counts(document: Json) -> Json:
     spec = document.get("spec") or {}
     pod_sets = [
         {name: value for name, value in pod_set.items() if name != "minCount"}

@@ -1,13 +1,13 @@
-"""Which objects the API server is to ask about, and where: the one table of routes and configurations.
+"""The table of webhooks by kind, with their paths and the operations that the API server sends.
 
-Names and paths are Kueue's, so that its own manifests lead here as well as ours do.
+Names and paths are Kueue's, so that Kueue's own webhook configurations work as well as ours.
 """
 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from quorate.api.kueue import GROUP, VERSION
-from quorate.kube.resources import Resource
+from quorate.kube.resources import Json, Resource
 from quorate.webhooks.admission_review import Operation
 
 Verb = Literal["mutate", "validate"]
@@ -15,6 +15,22 @@ CONVERT_PATH: Final = "/convert"
 
 _CREATE: Final[tuple[Operation, ...]] = ("CREATE",)
 _WRITE: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE")
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookEndpoint:
+    """How the API server reaches the webhook server: by a Service, or by a URL where there is no Service."""
+
+    namespace: str = ""
+    service: str = ""
+    url: str = ""  # without a path
+    ca_bundle: str = ""  # PEM in base64; empty: it is injected later
+
+    def client_config(self, path: str) -> Json:
+        trust = {"caBundle": self.ca_bundle} if self.ca_bundle else {}
+        if self.url:
+            return {"url": f"{self.url}{path}", **trust}
+        return {"service": {"namespace": self.namespace, "name": self.service, "path": path}, **trust}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +49,12 @@ class Route:
         return f"/{verb}-{self.group.replace('.', '-')}-{self.version}-{self.kind.lower()}"
 
     def name(self, verb: Verb) -> str:
-        """The name of the webhook; the API server says it in front of every refusal."""
+        """The name of the webhook; the API server prefixes every refusal with it."""
         return f"{verb[0]}{self.kind.lower()}.kb.io"
 
     @property
     def is_job(self) -> bool:
-        """Whether it runs pods, as opposed to the kinds that say how they are queued."""
+        """Whether the kind runs pods, as opposed to the kinds that configure queueing."""
         return self.group != GROUP
 
 
@@ -75,6 +91,6 @@ _BY_KIND: Final = {(route.group, route.version, route.kind): route for route in 
 
 
 def route_of(resource: Resource[Any]) -> Route:
-    """The route of a kind; one of its own for a kind that Kueue does not know."""
+    """Return the route of a kind; a kind that Kueue does not know gets a new one."""
     known = _BY_KIND.get((resource.group, resource.version, resource.kind))
     return known or Route(resource.group, resource.version, resource.kind, resource.plural)

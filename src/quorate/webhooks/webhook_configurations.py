@@ -1,13 +1,12 @@
-"""The webhook configurations to install, made from the table of routes.
+"""The webhook configurations to install, generated from the table of routes.
 
-They ask us about as little as will do, since whoever asks waits, and gets a refusal where failurePolicy is
-Fail and nobody answers: our own kinds, and jobs that are ours.  A job that names no queue might be meant for
-the default queue of its namespace, which only we can tell; it is asked about, but never refused for want of
-an answer.
+They select as few requests as possible, since each request waits for the response, and is refused if
+failurePolicy is Fail and there is no response: requests about the queueing kinds and about managed jobs.  A
+job without a queue may belong to the default queue of its namespace, which the API server cannot know: such
+jobs are sent, too, with failurePolicy Ignore.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.api import codec
@@ -15,15 +14,15 @@ from quorate.api.configuration import Configuration
 from quorate.api.kueue import QUEUE_NAME
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import Operation
-from quorate.webhooks.routes import CONVERT_PATH, Route, Verb
-from quorate.webhooks.volcano.volcano_configurations import pod_group_hooks
+from quorate.webhooks.routes import CONVERT_PATH, Route, Verb, WebhookEndpoint
+from quorate.webhooks.volcano.volcano_routes import volcano_webhooks
 
 INSTALLER: Final = "quorate"
 TIMEOUT_S: Final = 10
-PASSING_TIMEOUT_S: Final = 2  # for those who are let through unanswered: they need not wait for long
+IGNORE_TIMEOUT_S: Final = 2  # for webhooks with failurePolicy Ignore
 
-# Pods get these through the template of what makes them.
-_MARKS: Final = (
+# Labels and annotations of managed objects; pods get them from their template.
+_MANAGED_KEYS: Final = (
     ("labels", QUEUE_NAME),
     ("annotations", QUEUE_NAME),
     ("labels", "kueue.x-k8s.io/managed"),
@@ -31,34 +30,20 @@ _MARKS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookEndpoint:
-    """How the API server reaches us: a Service, or a URL where there is nobody to route Services."""
-
-    namespace: str = ""
-    service: str = ""
-    url: str = ""  # without a path
-    authority: str = ""  # PEM in base64; empty where it is to be filled in later
-
-    def client_config(self, path: str) -> Json:
-        trust = {"caBundle": self.authority} if self.authority else {}
-        if self.url:
-            return {"url": f"{self.url}{path}", **trust}
-        return {"service": {"namespace": self.namespace, "name": self.service, "path": path}, **trust}
-
-
 def webhook_configurations(
     configuration: Configuration, routes: Iterable[Route], endpoint: WebhookEndpoint, own_user: str = ""
 ) -> tuple[Json, Json]:
-    """The MutatingWebhookConfiguration and the ValidatingWebhookConfiguration for ``routes``.
+    """Return the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration for ``routes``.
 
-    ``own_user`` is whom the controllers are to the API server: what they write themselves is not asked about.
+    ``own_user``: the user name of the controllers; their own writes are not sent to the webhooks.
     """
     listed = tuple(routes)
-    mutating = [hook for route in listed for hook in _mutating(route, configuration, endpoint, own_user)]
-    validating = [_hook(route, "validate", configuration, endpoint, own_user) for route in listed]
+    mutating = [
+        webhook for route in listed for webhook in _mutating(route, configuration, endpoint, own_user)
+    ]
+    validating = [_webhook(route, "validate", configuration, endpoint, own_user) for route in listed]
     if configuration.pod_group_webhooks is not None:
-        added = pod_group_hooks(configuration.pod_group_webhooks, configuration.namespace, endpoint)
+        added = volcano_webhooks(configuration.pod_group_webhooks, configuration.namespace, endpoint)
         mutating += added[0]
         validating += added[1]
     return (
@@ -68,7 +53,7 @@ def webhook_configurations(
 
 
 def conversion(endpoint: WebhookEndpoint) -> Json:
-    """The ``spec.conversion`` of a definition whose objects we convert."""
+    """Return ``spec.conversion`` of a CRD whose objects are converted by the webhook server."""
     client_config = endpoint.client_config(CONVERT_PATH)
     return {
         "strategy": "Webhook",
@@ -76,12 +61,12 @@ def conversion(endpoint: WebhookEndpoint) -> Json:
     }
 
 
-def _configuration(kind: str, verb: str, hooks: list[Json]) -> Json:
+def _configuration(kind: str, verb: str, webhooks: list[Json]) -> Json:
     return {
         "apiVersion": "admissionregistration.k8s.io/v1",
         "kind": kind,
         "metadata": {"name": f"{INSTALLER}-{verb}-webhook-configuration"},
-        "webhooks": hooks,
+        "webhooks": webhooks,
     }
 
 
@@ -90,24 +75,24 @@ def _mutating(
 ) -> Iterator[Json]:
     if not route.mutates:
         return
-    hook = _hook(route, "mutate", configuration, endpoint, own_user)
-    yield hook
+    webhook = _webhook(route, "mutate", configuration, endpoint, own_user)
+    yield webhook
     if route.is_job and not configuration.manage_jobs_without_queue_name:
         yield {
-            **hook,
+            **webhook,
             "name": f"d{route.kind.lower()}.kb.io",
             "failurePolicy": "Ignore",
-            "timeoutSeconds": PASSING_TIMEOUT_S,
+            "timeoutSeconds": IGNORE_TIMEOUT_S,
             "rules": [_rule(route, ("CREATE",), ())],
             "matchConditions": [_names_no_queue(route)],
         }
 
 
-def _hook(
+def _webhook(
     route: Route, verb: Verb, configuration: Configuration, endpoint: WebhookEndpoint, own_user: str
 ) -> Json:
     operations = route.mutates if verb == "mutate" else route.validates
-    hook: Json = {
+    webhook: Json = {
         "name": route.name(verb),
         "admissionReviewVersions": ["v1"],
         "clientConfig": endpoint.client_config(route.path(verb)),
@@ -120,9 +105,9 @@ def _hook(
         conditions = [_not_by(own_user)] if own_user else []
     else:
         selector: Any = codec.to_builtins(configuration.managed_jobs_namespace_selector)
-        hook["namespaceSelector"] = selector
-        conditions = [] if configuration.manage_jobs_without_queue_name else [_is_ours()]
-    return {**hook, "matchConditions": conditions} if conditions else hook
+        webhook["namespaceSelector"] = selector
+        conditions = [] if configuration.manage_jobs_without_queue_name else [_is_managed()]
+    return {**webhook, "matchConditions": conditions} if conditions else webhook
 
 
 def _rule(route: Route, operations: Iterable[Operation], subresources: Iterable[str]) -> Json:
@@ -134,23 +119,24 @@ def _rule(route: Route, operations: Iterable[Operation], subresources: Iterable[
     }
 
 
-def _marked(variable: str) -> str:
-    """CEL: whether an object carries one of the marks of what is ours."""
+def _has_managed_key(variable: str) -> str:
+    """Return the CEL expression for an object with one of the keys of managed objects."""
     has = (
-        f"has({variable}.metadata.{part}) && '{key}' in {variable}.metadata.{part}" for part, key in _MARKS
+        f"has({variable}.metadata.{field}) && '{key}' in {variable}.metadata.{field}"
+        for field, key in _MANAGED_KEYS
     )
     return " || ".join(f"({each})" for each in has)
 
 
-def _is_ours() -> Json:
-    """It is ours, or was: leaving a queue is a change to judge, too."""
-    expression = f"({_marked('object')}) || (oldObject != null && ({_marked('oldObject')}))"
+def _is_managed() -> Json:
+    """Match objects that are managed, or were before the update, since leaving a queue is validated."""
+    expression = f"({_has_managed_key('object')}) || (oldObject != null && ({_has_managed_key('oldObject')}))"
     return {"name": "ours", "expression": expression}
 
 
 def _names_no_queue(route: Route) -> Json:
-    expression = f"!({_marked('object')})"
-    if route.kind == "Pod":  # what makes it has been asked about, or is nobody's business of ours
+    expression = f"!({_has_managed_key('object')})"
+    if route.kind == "Pod":  # the webhook of its owner decides about it, if its owner is managed
         expression += (
             " && !(has(object.metadata.ownerReferences) && "
             "object.metadata.ownerReferences.exists(owner, has(owner.controller) && owner.controller))"

@@ -1,7 +1,7 @@
-"""The HTTP end of webhooks: bodies in, answers out, nothing that comes in can end the process.
+"""The HTTP server of the webhooks.
 
-What is no review is answered 400, what is too large 413.  When an answer needs the API server and that does
-not answer, 500 is said: the webhook's failurePolicy then decides.
+A body that is not a review gets 400, one that is too large 413.  If a response needs the API server and that
+does not answer, the status is 500, and the webhook's failurePolicy decides.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -13,6 +13,7 @@ from aiohttp import web
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.webhooks.admission_review import (
+    AdmissionWebhook,
     Handler,
     InvalidReview,
     encode_response,
@@ -20,69 +21,69 @@ from quorate.webhooks.admission_review import (
     read_review,
 )
 from quorate.webhooks.conversion_review import convert_review
-from quorate.webhooks.queueing_webhooks import AdmissionWebhook
 from quorate.webhooks.routes import CONVERT_PATH, Route
 
-LARGEST_REVIEW_BYTES: Final = 7 * 1024 * 1024  # an object of etcd's size before and after, as Kueue allows
-LARGEST_CONVERSION_BYTES: Final = 512 * 1024 * 1024  # whatever a client lists at once
+MAX_REVIEW_BYTES: Final = 7 * 1024 * 1024  # two objects of the largest size that etcd stores, as in Kueue
+MAX_CONVERSION_BYTES: Final = 512 * 1024 * 1024  # all objects that a client lists at once
 
 HttpHandler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 def webhook_server(
-    routes: Mapping[Route, AdmissionWebhook | None], answers: Mapping[str, Handler] = MappingProxyType({})
+    routes: Mapping[Route, AdmissionWebhook | None], handlers: Mapping[str, Handler] = MappingProxyType({})
 ) -> web.Application:
-    """All of ``routes``; a kind without a reviewer is not queued here, and let be.
+    """Return a server for ``routes``, and for ``handlers`` by path.
 
-    And all of ``answers``, by path, which are asked whatever the operation is.
+    All requests about a kind without a webhook are allowed: it is not queued here.  The handlers get requests
+    of every operation.
     """
-    app = web.Application(client_max_size=LARGEST_CONVERSION_BYTES)
+    app = web.Application(client_max_size=MAX_CONVERSION_BYTES)
     app.router.add_post(CONVERT_PATH, _convert)
     for route, webhook in routes.items():
         mutate, validate = (None, None) if webhook is None else (webhook.mutate, webhook.validate)
         app.router.add_post(route.path("mutate"), _review(for_writes(mutate)))
         app.router.add_post(route.path("validate"), _review(for_writes(validate)))
-    for path, answer in answers.items():
-        app.router.add_post(path, _review(answer))
+    for path, handler in handlers.items():
+        app.router.add_post(path, _review(handler))
     return app
 
 
-def _review(answer: Handler) -> HttpHandler:
+def _review(handler: Handler) -> HttpHandler:
     log = logger(__name__)
 
     async def handle(http: web.Request) -> web.Response:
-        body = await _body(http)
+        body = await _read_body(http)
         if body is None:
-            return _problem(413, f"the body is too large: at most {LARGEST_REVIEW_BYTES} bytes are read")
+            return _problem(413, f"the body is too large: at most {MAX_REVIEW_BYTES} bytes are read")
         try:
             request = read_review(body).request
         except InvalidReview as error:
             return _problem(400, str(error))
         try:
-            given = await answer(request)
+            response = await handler(request)
         except (ApiError, Unreachable, Unreadable) as error:
-            log.warning("review not answered", kind=request.kind.kind, problem=str(error))
+            log.warning("review failed", kind=request.kind.kind, error=str(error))
             return _problem(500, str(error))
-        if given.findings:
+        if response.findings:
             log.info(
                 "refused",
                 kind=request.kind.kind,
                 namespace=request.namespace,
                 name=request.name,
                 user=request.user_info.username,
-                finding=str(given.findings[0]),
+                finding=str(response.findings[0]),
             )
-        return _json(encode_response(request, given))
+        return _json(encode_response(request, response))
 
     return handle
 
 
-async def _body(http: web.Request) -> bytes | None:
-    """None when it is too large; it is taken off the wire all the same, so that the answer is heard."""
+async def _read_body(http: web.Request) -> bytes | None:
+    """Return the body; None if it is too large.  It is read to the end so that the client gets a response."""
     body = bytearray()
     too_large = False
     async for chunk in http.content.iter_any():
-        too_large = too_large or len(body) + len(chunk) > LARGEST_REVIEW_BYTES
+        too_large = too_large or len(body) + len(chunk) > MAX_REVIEW_BYTES
         if not too_large:
             body += chunk
     return None if too_large else bytes(body)

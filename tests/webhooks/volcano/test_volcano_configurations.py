@@ -4,7 +4,8 @@ from typing import Any
 
 from quorate.api.configuration import Configuration, load_configuration
 from quorate.webhooks.process import served_routes
-from quorate.webhooks.webhook_configurations import WebhookEndpoint, webhook_configurations
+from quorate.webhooks.routes import WebhookEndpoint
+from quorate.webhooks.webhook_configurations import webhook_configurations
 
 Json = dict[str, Any]
 

@@ -20,10 +20,10 @@ from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.webhooks.volcano.volcano_reader import (
-    LOOK_AGAIN_S,
+    DISCOVERY_INTERVAL_S,
     CachedVolcanoReader,
-    agreed,
     group_requirements,
+    with_agreed_usage,
 )
 from tests.kube.virtual_clock import VirtualClock
 from tests.local.clusters import api_server
@@ -48,8 +48,8 @@ def test_used_is_what_both_agree_on(before: int, status: int, ours: int, want: i
     counted = QuotaSums()
     counted.add(Subject(), {"cpu": ours})
     quota = using(status).following(using(before), heard_at=1000.0)
-    assert agreed(quota, counted, 1000.9).used == {"requests.cpu": want}
-    assert agreed(quota, counted, 1001.0).used == {"requests.cpu": status}
+    assert with_agreed_usage(quota, counted, 1000.9).used == {"requests.cpu": want}
+    assert with_agreed_usage(quota, counted, 1001.0).used == {"requests.cpu": status}
 
 
 def a_group(phase: str = "Inqueue", minimum: Any = None, **metadata: Any) -> PodGroup:
@@ -110,7 +110,7 @@ def test_a_cluster_without_the_kinds_is_not_listed_until_it_has_them() -> None:
                     await clock.waited_on.wait()
                     assert reader.quota("team") is None
                     await install_definitions(client, gang_definitions())
-                    await clock.advance_to(clock.now() + LOOK_AGAIN_S)
+                    await clock.advance_to(clock.now() + DISCOVERY_INTERVAL_S)
                     while reader.quota("team") is None:  # noqa: ASYNC110  the deadline is above
                         await asyncio.sleep(0.01)
                 assert reader.queues() == {}

@@ -63,7 +63,7 @@ def answered(
 ) -> AdmissionResponse:
     async def ask() -> AdmissionResponse:
         webhook = VolcanoWebhooks(copies, rules or PodGroupWebhooks(), ("volcano",))
-        return await webhook.answers()[path](a_request(new, old, **request))
+        return await webhook.handlers()[path](a_request(new, old, **request))
 
     return asyncio.run(ask())
 

@@ -23,7 +23,8 @@ from quorate.cli.deployment.roles import (
 )
 from quorate.cli.deployment.visibility import api_services, auth_reader, priority_and_fairness
 from quorate.webhooks.process import served_routes
-from quorate.webhooks.webhook_configurations import WebhookEndpoint, conversion, webhook_configurations
+from quorate.webhooks.routes import WebhookEndpoint
+from quorate.webhooks.webhook_configurations import conversion, webhook_configurations
 
 Json = dict[str, Any]
 

@@ -1,5 +1,5 @@
-"""Webhooks for Volcano's kinds, and those of the note "Delay Pod Creation" that guard reserved quota.
+"""Webhooks for Volcano's kinds, and those of the design note "Delay Pod Creation" that guard reserved quota.
 
-Names and paths are Volcano's where it has them.  Like all our webhooks they add comfort: they answer from
-copies in memory, which may lag, and by default the API server goes on without them when nobody answers.
+Names and paths are Volcano's where it has them.  No controller depends on these webhooks: they read from
+caches, which may lag, and by default a request is allowed if there is no response.
 """

@@ -1,4 +1,4 @@
-"""Pods as quotas see them: as little of each as will do, since there is one for every pod of the cluster."""
+"""Pods as ResourceQuotas count them, reduced to few fields: one is cached for every pod of the cluster."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -18,7 +18,7 @@ from quorate.gang.reading import quota_units
 from quorate.kube.resources import Resource
 
 _DAEMON_SET: Final = "DaemonSet"
-_QUALITY: Final = ("cpu", "memory")  # what makes a pod more than best effort
+_QOS_RESOURCES: Final = ("cpu", "memory")  # a pod without requests or limits for these is best effort
 
 
 class Container(Struct):
@@ -36,10 +36,10 @@ class QuotaPodSpec(Struct):
     active_deadline_seconds: int | None = None
 
 
-_SHARED: Final[dict[str, Any]] = {"spec": QuotaPodSpec}
+_INTERNED: Final[dict[str, Any]] = {"spec": QuotaPodSpec}
 
 
-class Life(Struct):
+class PodPhase(Struct):
     phase: str = "Pending"
 
 
@@ -56,9 +56,9 @@ class IncomingPod(Struct):
 
 
 class QuotaPod(IncomingPod):
-    """A pod that exists, without what quotas do not look at."""
+    """A stored pod, with the fields that quotas count."""
 
-    status: Life = Life()
+    status: PodPhase = PodPhase()
 
     def __post_init__(self) -> None:
         metadata = self.metadata
@@ -71,14 +71,14 @@ class QuotaPod(IncomingPod):
             annotations=intern_strings({GROUP_NAME: group}) if group else {},
         )
         msgspec.structs.force_setattr(self, "metadata", kept)
-        intern_fields(self, _SHARED)
+        intern_fields(self, _INTERNED)
 
 
 QUOTA_PODS: Final = Resource("", "v1", "pods", "Pod", True, QuotaPod)
 
 
 def pod_group_of(pod: IncomingPod, schedulers: Collection[str]) -> str:
-    """The name of its pod group; empty when it is in none, or another scheduler places it."""
+    """Return the name of the pod group; empty if the pod has none or another scheduler places it."""
     return pod.metadata.annotations.get(GROUP_NAME, "") if pod.spec.scheduler_name in schedulers else ""
 
 
@@ -88,23 +88,25 @@ def quota_subject(spec: QuotaPodSpec) -> Subject:
 
 @lru_cache(maxsize=1024)
 def _subject(priority_class: str, best_effort: bool, terminating: bool) -> Subject:
-    """One value for all equal ones."""
+    """Return one shared object for equal subjects."""
     return Subject(priority_class, best_effort, terminating)
 
 
 def _is_best_effort(spec: QuotaPodSpec) -> bool:
     """Source: the quality of service class that Kubernetes gives a pod."""
     parts = [spec.resources, *(each.resources for each in (*spec.containers, *spec.init_containers))]
-    return not any(each.requests.get(name) or each.limits.get(name) for each in parts for name in _QUALITY)
+    return not any(
+        each.requests.get(name) or each.limits.get(name) for each in parts for name in _QOS_RESOURCES
+    )
 
 
 def quota_usage_of(spec: QuotaPodSpec) -> Amounts:
-    """What one such pod uses of quotas, by normalised name; one value for all equal ones."""
-    return _one(tuple(normalised(quota_units(quota_usage(spec))).items()))
+    """Return the quota usage of such a pod by normalized name, as one shared object for equal usages."""
+    return _shared_amounts(tuple(normalised(quota_units(quota_usage(spec))).items()))
 
 
 @lru_cache(maxsize=4096)
-def _one(amounts: tuple[tuple[str, int], ...]) -> Amounts:
+def _shared_amounts(amounts: tuple[tuple[str, int], ...]) -> Amounts:
     return dict(amounts)
 
 

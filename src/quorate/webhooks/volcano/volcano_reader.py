@@ -1,9 +1,9 @@
-"""What reviews must know besides the object: queues, pod groups, quotas and what is left of them.
+"""What the webhooks of Volcano's kinds read from the cluster: queues, pod groups, quotas and their usage.
 
-Copies of these are kept in memory while the cluster serves the kinds, whether the replica leads or not, so
-that creating a pod costs no request.  A copy may lag: what it refuses of queues is judged again by what is
-stored, and of what a quota was charged just now no more counts as used than our own count says, too, as
-either may have heard of a new member first.
+These are cached while the cluster serves the kinds, whether the replica is the leader or not, so that the
+creation of a pod costs no request.  A cache may lag.  A refusal because of a queue is therefore checked
+against the API server.  Recent usage of a quota counts only as far as our own count of pods agrees, since the
+status of the quota and the pod may be delivered in either order.
 """
 
 import asyncio
@@ -22,21 +22,22 @@ from quorate.gang.reading import quota_of, quota_units
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.kube.feed import Feed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import POD_GROUPS, QUEUES, RESOURCE_QUOTAS
 from quorate.kube.rest.discovery import served_resources
-from quorate.webhooks.volcano.quota_pod import QUOTA_PODS, QuotaPod, pod_use
+from quorate.webhooks.volcano.quota_pod import QUOTA_PODS, pod_use
 
-LOOK_AGAIN_S: Final = 30.0  # whether the kinds are served by now
-NAMESPACE: Final = "namespace"  # an index, as the next
-QUEUE: Final = "queue"
+DISCOVERY_INTERVAL_S: Final = 30.0  # until the kinds are served
+_BY_NAMESPACE: Final = "by namespace"  # index of pod groups and quotas
+_BY_QUEUE: Final = "by queue"  # index of pod groups
 
 Queues = Mapping[str, Queue]
 
 
 class QuotaView(Protocol):
-    """The quotas of one namespace, and what is reserved of them."""
+    """The quotas of one namespace, and the reservations in them."""
 
     @property
     def quotas(self) -> Sequence[NamespaceQuota]: ...
@@ -46,15 +47,15 @@ class QuotaView(Protocol):
 
     @property
     def claims(self) -> Mapping[str, tuple[Subject, Amounts]]:
-        """Those of active groups one by one, by the name of the group."""
+        """The reservation of each active pod group, by the group's name."""
         ...
 
 
 class VolcanoReader(Protocol):
-    """All of it.  Whatever is awaited may raise what requests to the API server raise."""
+    """The reads of the webhooks; the coroutines may raise the errors of API requests."""
 
     def queues(self) -> Queues | None:
-        """``None`` while no copy is there."""
+        """Return the cached queues; None before the cache has synced."""
         ...
 
     async def queues_now(self) -> Queues: ...
@@ -62,13 +63,13 @@ class VolcanoReader(Protocol):
     def pod_group(self, key: Key) -> PodGroup | None: ...
 
     def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
-        """As far as a copy is there; so are those of a queue."""
+        """Return the cached pod groups, none before the cache has synced; likewise by queue."""
         ...
 
     def pod_groups_of(self, queue: str) -> Sequence[PodGroup]: ...
 
     def quota(self, namespace: str) -> QuotaView | None:
-        """``None`` while no copy is there."""
+        """Return the quotas of a namespace; None before all caches have synced."""
         ...
 
     async def namespace(self, name: str) -> Namespace | None: ...
@@ -82,7 +83,7 @@ class _View:
 
 
 class CachedVolcanoReader:
-    """As they are in the cluster; ``run`` keeps them true."""
+    """Reads from informers, which ``run`` runs."""
 
     def __init__(
         self,
@@ -96,18 +97,27 @@ class CachedVolcanoReader:
         self._names = frozenset(scheduler_names)
         self._namespace = namespace
         self._ledger = QuotaLedger()
-        self._quota_of: dict[Key, NamespaceQuota] = {}  # of every quota
-        self._told: set[Key] = set()  # quotas that are ignored, and said to be
+        self._quota_of: dict[Key, NamespaceQuota] = {}  # by the key of the ResourceQuota
+        self._ignored: set[Key] = set()  # quotas with unknown scopes, which were logged
         self._queues = Informer(client, QUEUES)
         self._groups = Informer(client, POD_GROUPS)
         self._quotas = Informer(client, RESOURCE_QUOTAS)
         self._pods = Informer(client, QUOTA_PODS)
-        self._groups.add_index(NAMESPACE, lambda group: (group.metadata.namespace,))
-        self._groups.add_index(QUEUE, lambda group: (group.spec.queue or DEFAULT_QUEUE,))
-        self._quotas.add_index(NAMESPACE, lambda quota: (quota.metadata.namespace,))
-        self._groups.subscribe(self._on_group)
-        self._quotas.subscribe(self._on_quota)
-        self._pods.subscribe(self._on_pod)
+        self._groups.add_index(_BY_NAMESPACE, lambda group: (group.metadata.namespace,))
+        self._groups.add_index(_BY_QUEUE, lambda group: (group.spec.queue or DEFAULT_QUEUE,))
+        self._quotas.add_index(_BY_NAMESPACE, lambda quota: (quota.metadata.namespace,))
+        ledger = self._ledger
+        Feed(
+            POD_GROUPS,
+            lambda group: ledger.set_group(group.metadata.key, group_requirements(group)),
+            ledger.remove_group,
+        ).subscribe(self._groups)
+        Feed(
+            QUOTA_PODS,
+            lambda pod: ledger.set_pod(pod.metadata.key, pod_use(pod, self._names)),
+            ledger.remove_pod,
+        ).subscribe(self._pods)
+        self._quotas.subscribe(self._quota_changed)
 
     @property
     def _informers(self) -> tuple[Informer[Any], ...]:
@@ -117,37 +127,25 @@ class CachedVolcanoReader:
         await self._until_served()
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers:
-                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for reviews")
+                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for webhooks")
 
     async def _until_served(self) -> None:
-        """A cluster without the kinds has no use for copies, and lists of them would fail again and again."""
-        log, said = logger(__name__), False
+        """Return once the kinds are served: before that, every list would fail."""
+        log, logged = logger(__name__), False
         while True:
             try:
                 served = {each.name for each in await served_resources(self._client, POD_GROUPS.api_version)}
             except (ApiError, Unreachable, Unreadable) as error:
-                log.warning("cannot tell whether pod groups are served", problem=str(error))
+                log.warning("discovery of pod groups failed", error=str(error))
                 served = set()
             if {POD_GROUPS.plural, QUEUES.plural} <= served:
                 return
-            if not said:
-                log.info("pod groups are not served, their webhooks wait", group=volcano.GROUP)
-                said = True
-            await self._clock.sleep_until(self._clock.now() + LOOK_AGAIN_S)
+            if not logged:
+                log.info("pod groups are not served: their webhooks allow everything", group=volcano.GROUP)
+                logged = True
+            await self._clock.sleep_until(self._clock.now() + DISCOVERY_INTERVAL_S)
 
-    def _on_pod(self, change: Change[QuotaPod]) -> None:
-        if change.new is None:
-            self._ledger.remove_pod(change.key)
-        else:
-            self._ledger.set_pod(change.key, pod_use(change.new, self._names))
-
-    def _on_group(self, change: Change[PodGroup]) -> None:
-        if change.new is None:
-            self._ledger.remove_group(change.key)
-        else:
-            self._ledger.set_group(change.key, group_requirements(change.new))
-
-    def _on_quota(self, change: Change[ResourceQuota]) -> None:
+    def _quota_changed(self, change: Change[ResourceQuota]) -> None:
         before = self._quota_of.pop(change.key, None)
         if change.new is not None:
             new = quota_of(change.new)
@@ -155,12 +153,10 @@ class CachedVolcanoReader:
             self._quota_of[change.key] = new if before is None else new.following(before, now)
         scopes = () if change.new is None else unevaluable_scopes(change.new.spec)
         if not scopes:
-            self._told.discard(change.key)
-        elif change.key not in self._told:
-            self._told.add(change.key)
-            logger(__name__).warning(
-                "quota ignored: its scopes are not known", quota=change.key, scopes=scopes
-            )
+            self._ignored.discard(change.key)
+        elif change.key not in self._ignored:
+            self._ignored.add(change.key)
+            logger(__name__).warning("quota ignored: unknown scopes", quota=change.key, scopes=scopes)
 
     def queues(self) -> Queues | None:
         if not self._queues.synced.is_set():
@@ -174,31 +170,32 @@ class CachedVolcanoReader:
         return self._groups.get(key)
 
     def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
-        return self._groups.by_index(NAMESPACE, namespace)
+        return self._groups.by_index(_BY_NAMESPACE, namespace)
 
     def pod_groups_of(self, queue: str) -> Sequence[PodGroup]:
-        return self._groups.by_index(QUEUE, queue)
+        return self._groups.by_index(_BY_QUEUE, queue)
 
     def quota(self, namespace: str) -> QuotaView | None:
         if not all(informer.synced.is_set() for informer in self._informers):
             return None
-        stored = self._quotas.by_index(NAMESPACE, namespace)
+        stored = self._quotas.by_index(_BY_NAMESPACE, namespace)
         counted, now = self._ledger.used(namespace), self._clock.now()
-        quotas = [agreed(self._quota_of[quota.metadata.key], counted, now) for quota in stored]
+        quotas = [with_agreed_usage(self._quota_of[quota.metadata.key], counted, now) for quota in stored]
         return _View(quotas, self._ledger, namespace)
 
     async def namespace(self, name: str) -> Namespace | None:
         return await self._namespace(name)
 
 
-def agreed(quota: NamespaceQuota, counted: QuotaSums, now: float) -> NamespaceQuota:
-    """``quota`` with what is surely used at ``now``, and more as far as ``counted``, our own count, agrees.
+def with_agreed_usage(quota: NamespaceQuota, counted: QuotaSums, now: float) -> NamespaceQuota:
+    """Return ``quota`` with the usage that is certain at ``now``, and more as far as ``counted`` agrees.
 
-    Either may have heard first of a member that is claimed for as well, which would count it twice.
+    ``counted`` is our own count of pods.  A new member of a group may be in only one of the two, and its
+    group's reservation includes it as well: without the comparison it would count twice.
     """
-    ours, sure = counted.of(quota.spec), quota.surely_used(now)
+    own, certain = counted.of(quota.spec), quota.surely_used(now)
     used = {
-        name: max(sure.get(name, 0), min(amount, ours.get(name.removeprefix("requests."), 0)))
+        name: max(certain.get(name, 0), min(amount, own.get(name.removeprefix("requests."), 0)))
         for name, amount in quota.used.items()
     }
     return replace(quota, used=used)

@@ -1,16 +1,19 @@
-"""Which objects the API server is to ask about, and where: the table of these webhooks."""
+"""The table of webhooks for Volcano's kinds and for pods, and the configurations generated from it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
 from quorate.api import volcano
+from quorate.api.configuration import NAMESPACE_NAME_LABEL
 from quorate.api.configuration.gang import PodGroupWebhooks
 from quorate.api.volcano import job as volcano_job
 from quorate.api.volcano.annotations import GROUP_NAME, QUEUE_ALLOCATION_GATE
+from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import Operation
+from quorate.webhooks.routes import WebhookEndpoint
 
-KUBE_SYSTEM: Final = "kube-system"  # its pods are never asked about
+KUBE_SYSTEM: Final = "kube-system"  # requests about its pods are not sent
 
 MUTATE_POD_GROUPS: Final = "/podgroups/mutate"
 VALIDATE_POD_GROUPS: Final = "/podgroups/validate"
@@ -21,7 +24,8 @@ MUTATE_JOBS: Final = "/jobs/mutate"
 VALIDATE_JOBS: Final = "/jobs/validate"
 PODS_MIN_RESOURCES: Final = "/pods/min-resources"
 MUTATE_PODS: Final = "/pods/mutate"
-UNUSED: Final = "/pods/validate"  # Volcano's manifests ask there, too; nothing of what we do needs it
+UNUSED: Final = "/pods/validate"  # named in Volcano's configurations; all requests are allowed
+TIMEOUT_S: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,20 +33,20 @@ class WebhookRoute:
     """One webhook."""
 
     path: str
-    name: str  # the API server says it in front of every refusal
+    name: str  # the API server prefixes every refusal with it
     group: str
     version: str
     plural: str
     operations: tuple[Operation, ...]
-    condition: str = ""  # CEL: about what to ask; empty: about all
-    fails_open: bool = False  # nobody is ever refused for want of an answer
+    condition: str = ""  # CEL: which requests are sent; empty: all
+    fails_open: bool = False  # failurePolicy is Ignore, whatever is configured
 
     @property
     def mutates(self) -> bool:
         return self.path.endswith("/mutate")
 
     @property
-    def is_about_pods(self) -> bool:
+    def is_for_pods(self) -> bool:
         return self.plural == "pods"
 
 
@@ -51,7 +55,7 @@ def _scheduling(plural: str) -> tuple[str, str, str]:
 
 
 _JOBS: Final = (volcano_job.GROUP, volcano_job.VERSION, "jobs")
-# A pod group has its status in the object itself: its scheduler's writes are not asked about.
+# PodGroup has no status subresource: the scheduler's writes of the status are not sent.
 _NEW_SPEC: Final = (
     "oldObject == null || has(object.spec) != has(oldObject.spec) || "
     "(has(object.spec) && object.spec != oldObject.spec)"
@@ -71,7 +75,7 @@ _MAY_BE_GATED: Final = (
 
 
 def webhook_routes(rules: PodGroupWebhooks) -> Iterator[WebhookRoute]:
-    """Those that ``rules`` have a use for."""
+    """Yield the webhooks that ``rules`` need."""
     yield WebhookRoute(MUTATE_POD_GROUPS, "mutatepodgroup.volcano.sh", *_scheduling("podgroups"), ("CREATE",))
     yield WebhookRoute(
         VALIDATE_POD_GROUPS, "validatepodgroup.volcano.sh", *_scheduling("podgroups"), ("CREATE", "UPDATE"),
@@ -97,3 +101,40 @@ def webhook_routes(rules: PodGroupWebhooks) -> Iterator[WebhookRoute]:
             MUTATE_PODS, "mutatepod.volcano.sh", "", "v1", "pods", ("CREATE",),
             f"({_NO_DAEMON}) && {_MAY_BE_GATED}", fails_open=True,
         )  # fmt: skip
+
+
+def volcano_webhooks(
+    rules: PodGroupWebhooks, namespace: str, endpoint: WebhookEndpoint
+) -> tuple[Iterable[Json], Iterable[Json]]:
+    """Return the mutating and the validating webhooks; ``namespace``: that of the webhook server."""
+    webhooks = [(route, _webhook(route, rules, namespace, endpoint)) for route in webhook_routes(rules)]
+    return (
+        [webhook for route, webhook in webhooks if route.mutates],
+        [webhook for route, webhook in webhooks if not route.mutates],
+    )
+
+
+def _webhook(route: WebhookRoute, rules: PodGroupWebhooks, namespace: str, endpoint: WebhookEndpoint) -> Json:
+    webhook: Json = {
+        "name": route.name,
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": endpoint.client_config(route.path),
+        "failurePolicy": "Ignore" if route.fails_open else rules.failure_policy,
+        "sideEffects": "None",
+        "timeoutSeconds": TIMEOUT_S,
+        "rules": [
+            {
+                "apiGroups": [route.group],
+                "apiVersions": [route.version],
+                "operations": list(route.operations),
+                "resources": [route.plural],
+            }
+        ],
+    }
+    if route.is_for_pods:
+        # Without this, failurePolicy Fail would keep the pods of the webhook server from being created again.
+        exempt = {"key": NAMESPACE_NAME_LABEL, "operator": "NotIn", "values": [KUBE_SYSTEM, namespace]}
+        webhook["namespaceSelector"] = {"matchExpressions": [exempt]}
+    if route.condition:
+        webhook["matchConditions"] = [{"name": "worth-asking", "expression": route.condition}]
+    return webhook

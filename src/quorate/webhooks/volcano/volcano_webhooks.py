@@ -1,6 +1,7 @@
-"""Reviews of Volcano's kinds and of pods: questions carried to the rules, and their answers back.
+"""The admission webhooks of pod groups, Volcano queues, Volcano Jobs and the pods of pod groups.
 
-The rules stand elsewhere: what is wrong with objects in ``api.validation``, what quotas leave in ``gang``.
+The validation rules are in ``api.validation``, the rules about reserved quota in ``gang``.  The defaults are
+Volcano's (1.15); they map documents to documents, so that no field of an object is lost.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -32,8 +33,8 @@ from quorate.api.validation.volcano_queues import (
     queue_findings,
     queue_update_findings,
 )
-from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, PENDING, PodGroup, Queue
-from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, PENDING, ROOT_QUEUE, PodGroup, Queue
+from quorate.api.volcano.annotations import GROUP_NAME, HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAME
 from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.pod_groups.scheduling_gates import gate_for
 from quorate.gang.quota import Subject
@@ -50,20 +51,15 @@ from quorate.webhooks.admission_review import (
 )
 from quorate.webhooks.queueing_webhooks import unreadable
 from quorate.webhooks.volcano import volcano_routes
-from quorate.webhooks.volcano.defaulting import (
-    default_pod_group,
-    default_queue,
-    default_volcano_job,
-    gated_pod,
-)
 from quorate.webhooks.volcano.quota_pod import IncomingPod, pod_group_of, quota_subject, quota_usage_of
 from quorate.webhooks.volcano.volcano_reader import Queues, VolcanoReader
 
 POD_GROUP_PENDING: Final = "PodGroupPending"
+_ROOT_WEIGHT: Final = "1"
 
 
 class VolcanoWebhooks:
-    """``scheduler_names``: of pods that pod groups are made of."""
+    """``scheduler_names``: the schedulers whose pods may belong to pod groups."""
 
     def __init__(
         self, reader: VolcanoReader, rules: PodGroupWebhooks, scheduler_names: Collection[str]
@@ -72,9 +68,9 @@ class VolcanoWebhooks:
         self._rules = rules
         self._names = frozenset(scheduler_names)
 
-    def answers(self) -> Mapping[str, Handler]:
-        """Who answers at which path."""
-        of_writes = {
+    def handlers(self) -> Mapping[str, Handler]:
+        """Return the handlers by path."""
+        for_creates_and_updates = {
             volcano_routes.MUTATE_POD_GROUPS: self.mutate_pod_group,
             volcano_routes.VALIDATE_POD_GROUPS: self.validate_pod_group,
             volcano_routes.POD_GROUPS_MIN_RESOURCES: self.check_min_resources,
@@ -85,8 +81,8 @@ class VolcanoWebhooks:
             volcano_routes.MUTATE_PODS: self.gate_pod,
             volcano_routes.UNUSED: None,
         }
-        answers = {path: for_writes(answer) for path, answer in of_writes.items()}
-        return answers | {volcano_routes.VALIDATE_QUEUES: self.validate_queue}
+        handlers = {path: for_writes(handler) for path, handler in for_creates_and_updates.items()}
+        return handlers | {volcano_routes.VALIDATE_QUEUES: self.validate_queue}
 
     async def mutate_pod_group(self, request: AdmissionRequest) -> AdmissionResponse:
         namespace = await self._reader.namespace(request.namespace)
@@ -111,35 +107,36 @@ class VolcanoWebhooks:
         yield from pod_group_limit_findings(group, self._loads(queue, queues))
 
     def _loads(self, queue: Queue, queues: Queues) -> Iterator[QueueLoad]:
-        """Of ``queue`` and of those above it that have a limit."""
+        """Yield the loads of ``queue`` and of its ancestors with a limit."""
         for each in (queue, *ancestors(queue, queues)):
             limit, name = each.spec.max_pod_groups, each.metadata.name
             if limit is not None:
-                names = [name, *(below.metadata.name for below in descendants(name, queues))]
-                held = [group for below in names for group in self._reader.pod_groups_of(below)]
-                yield QueueLoad(name, limit, sum(group.status.phase != COMPLETED for group in held))
+                names = [name, *(child.metadata.name for child in descendants(name, queues))]
+                groups = [group for child in names for group in self._reader.pod_groups_of(child)]
+                yield QueueLoad(name, limit, sum(group.status.phase != COMPLETED for group in groups))
 
     async def check_min_resources(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Whether the ``minResources`` of a pod group can, and by mode may, be had."""
+        """Refuse ``minResources`` that the quotas can never, or depending on the mode not now, provide."""
         try:
             group = codec.decode(PodGroup, request.object)
             old = codec.decode(PodGroup, request.old_object) if request.operation == "UPDATE" else None
         except msgspec.ValidationError:
-            return ALLOWED  # what is wrong with it is said by ``validate_pod_group``
+            return ALLOWED  # validate_pod_group reports it
         view = self._reader.quota(request.namespace)
         if group.spec.min_resources is None or view is None:
             return ALLOWED
         mode = self._rules.min_resources
-        others = [
+        other_claims = [
             _claimant(other)
             for other in (self._reader.pod_groups(request.namespace) if mode == "strict" else ())
             if other.status.phase != COMPLETED and other.metadata.name != request.name
         ]
-        before = None if old is None else _claimant(old).minimum
-        return AdmissionResponse(tuple(group_findings(mode, _claimant(group), before, view.quotas, others)))
+        old_minimum = None if old is None else _claimant(old).minimum
+        findings = group_findings(mode, _claimant(group), old_minimum, view.quotas, other_claims)
+        return AdmissionResponse(tuple(findings))
 
     async def check_pod_quota(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Whether a pod may exist yet, and whether what it uses of quotas is free for it."""
+        """Refuse a pod of a group that is not admitted, or one that needs quota reserved for other groups."""
         pod = _new_pod(request)
         if pod is None:
             return ALLOWED
@@ -147,7 +144,7 @@ class VolcanoWebhooks:
         if self._rules.reject_pods_of_pending_groups and group:
             known = self._reader.pod_group(Key(request.namespace, group))
             if known is not None and known.status.phase in ("", PENDING):
-                return AdmissionResponse((_too_early(group),))
+                return AdmissionResponse((_pod_group_pending(group),))
         view = self._reader.quota(request.namespace)
         if self._rules.min_resources == "off" or view is None or not view.quotas or not view.claims:
             return ALLOWED
@@ -161,13 +158,13 @@ class VolcanoWebhooks:
         return AdmissionResponse(tuple(findings))
 
     async def gate_pod(self, request: AdmissionRequest) -> AdmissionResponse:
-        """A gate for a pod that comes before its pod group is admitted; our controllers take it off."""
+        """Add a gate to a pod whose pod group is not admitted; the gate controller removes it."""
         pod = _new_pod(request) if self._rules.gate_pods_of_pending_groups else None
         if pod is None or pod.spec.scheduler_name not in self._names:
             return ALLOWED
         group = self._reader.pod_group(Key(request.namespace, pod_group_of(pod, self._names)))
         gate = gate_for(pod.metadata.annotations, group)
-        return _defaulted(request, lambda document: gated_pod(document, gate)) if gate else ALLOWED
+        return _defaulted(request, lambda document: with_gate(document, gate)) if gate else ALLOWED
 
     async def mutate_queue(self, request: AdmissionRequest) -> AdmissionResponse:
         return _defaulted(request, default_queue)
@@ -183,7 +180,7 @@ class VolcanoWebhooks:
         try:
             old = codec.decode(Queue, request.old_object) if request.operation == "UPDATE" else None
         except msgspec.ValidationError:
-            old = None  # what was stored means nothing, so it binds nobody
+            old = None  # an undecodable old object forbids no change
         if old is None:
             return AdmissionResponse(
                 await self._by_queues(lambda queues: queue_findings(new, queues, depth=depth))
@@ -196,7 +193,7 @@ class VolcanoWebhooks:
         try:
             queue = codec.decode(Queue, request.old_object)
         except msgspec.ValidationError:
-            return ALLOWED  # it means nothing, so nothing depends on it
+            return ALLOWED  # no object can depend on it
         in_use = self._rules.refuse_deletion_of_used_queues
         return AdmissionResponse(
             await self._by_queues(lambda queues: queue_delete_findings(queue, queues, refuse_in_use=in_use))
@@ -218,7 +215,7 @@ class VolcanoWebhooks:
         return AdmissionResponse(tuple(volcano_job_update_findings(old, new, job)), warnings)
 
     async def _by_queues(self, check: Callable[[Queues], Findings]) -> tuple[Finding, ...]:
-        """What ``check`` finds; what is found by a copy, which may lag, is found again by what is stored."""
+        """Return the findings of ``check``; findings from the cache are checked against the API server."""
         known = self._reader.queues()
         if known is not None and not tuple(check(known)):
             return ()
@@ -226,13 +223,13 @@ class VolcanoWebhooks:
 
 
 def _new_pod(request: AdmissionRequest) -> IncomingPod | None:
-    """The pod that is to be created, if pods like it are reviewed."""
+    """Return the pod to be created; None if it is exempt."""
     if request.operation != "CREATE" or request.namespace == volcano_routes.KUBE_SYSTEM:
         return None
     try:
         pod = codec.decode(IncomingPod, request.object)
     except msgspec.ValidationError:
-        return None  # the API server says what is wrong with it
+        return None  # the API server validates it afterwards
     return None if pod.is_daemon_pod else pod
 
 
@@ -241,7 +238,7 @@ def _claimant(group: PodGroup) -> Claimant:
 
 
 def _defaulted(request: AdmissionRequest, default: Callable[[Json], Json]) -> AdmissionResponse:
-    """The schema has not been applied at this point, so what does not look as expected is left alone."""
+    """Apply defaults; allow an object of another structure, as the schema is not applied before this."""
     if request.operation != "CREATE":
         return ALLOWED
     try:
@@ -251,6 +248,58 @@ def _defaulted(request: AdmissionRequest, default: Callable[[Json], Json]) -> Ad
         return ALLOWED
 
 
-def _too_early(group: str) -> Finding:
-    rule = "is a pod group that waits to be admitted, and has no pods until then (wait for phase Inqueue)"
+def _pod_group_pending(group: str) -> Finding:
+    rule = "is a pod group that is not admitted, and has no pods until then (wait for phase Inqueue)"
     return Finding(child_path("metadata.annotations", GROUP_NAME), group, rule, reason=POD_GROUP_PENDING)
+
+
+def default_pod_group(document: Json, namespace_annotations: Mapping[str, str]) -> Json:
+    """Set the queue that the namespace names, if the group names none or only the default queue."""
+    spec = document.get("spec") or {}
+    queue = namespace_annotations.get(QUEUE_NAME, "")
+    if not queue or spec.get("queue", "") not in ("", DEFAULT_QUEUE):
+        return document
+    return {**document, "spec": {**spec, "queue": queue}}
+
+
+def default_queue(document: Json) -> Json:
+    """Set weight and reclaimable, and prepend the root to the hierarchy annotations."""
+    spec = document.get("spec") or {}
+    weight, reclaimable = spec.get("weight") or 1, spec.get("reclaimable")
+    reclaimable = True if reclaimable is None else reclaimable
+    result = {**document, "spec": {**spec, "weight": weight, "reclaimable": reclaimable}}
+    metadata = document.get("metadata") or {}
+    annotations = metadata.get("annotations") or {}
+    path, weights = annotations.get(HIERARCHY, ""), annotations.get(HIERARCHY_WEIGHTS, "")
+    if path and weights and path.split("/")[0] != ROOT_QUEUE:
+        rooted = {HIERARCHY: f"{ROOT_QUEUE}/{path}", HIERARCHY_WEIGHTS: f"{_ROOT_WEIGHT}/{weights}"}
+        result["metadata"] = {**metadata, "annotations": {**annotations, **rooted}}
+    return result
+
+
+def with_gate(document: Json, gate: str) -> Json:
+    """Add the gate, unless the pod has it, or names a node, with which the API allows no gates."""
+    spec = document["spec"]
+    gates = spec.get("schedulingGates") or []
+    if spec.get("nodeName") or any(each["name"] == gate for each in gates):
+        return document
+    return {**document, "spec": {**spec, "schedulingGates": [*gates, {"name": gate}]}}
+
+
+def default_volcano_job(document: Json) -> Json:
+    """Fill in all defaults.  Raises ``msgspec.ValidationError`` if the document is not a job."""
+    spec = with_defaults(codec.convert(Job, document)).spec
+    given = document.get("spec") or {}
+    tasks = [
+        {**task, "name": done.name, "minAvailable": done.min_available}
+        for task, done in zip(given.get("tasks") or [], spec.tasks, strict=True)
+    ]
+    filled = {
+        "queue": spec.queue,
+        "schedulerName": spec.scheduler_name,
+        "maxRetry": spec.max_retry,
+        "minAvailable": spec.min_available,
+        "tasks": tasks,
+        "plugins": {name: list(arguments) for name, arguments in spec.plugins.items()},
+    }
+    return {**document, "spec": {**given, **{name: value for name, value in filled.items() if value}}}

@@ -10,7 +10,7 @@ from cryptography.x509.oid import NameOID
 
 from quorate.api.meta import at_epoch
 from quorate.kube.serving.certificates import is_valid_for
-from quorate.webhooks.certificate_rotation import renew
+from quorate.webhooks.serving_certificate import renew
 
 NOW = 1_900_000_000.0
 DAY_S = 86_400.0
@@ -39,7 +39,7 @@ def test_renewal(days: int, same_authority: bool, same_server: bool) -> None:
     stored = renew({}, HOSTS, NOW).as_secret()
     later = NOW + days * DAY_S
     now = renew(stored, HOSTS, later)
-    assert (now.authority_key == stored["ca.key"], now.server.key == stored["tls.key"]) == (
+    assert (now.ca_key == stored["ca.key"], now.server.key == stored["tls.key"]) == (
         same_authority, same_server,
     )  # fmt: skip
     assert is_valid_for(now.bundle, now.server, HOSTS)
@@ -58,7 +58,7 @@ def test_who_shows_a_certificate_of_the_last_authority_is_trusted_on() -> None:
 def test_another_service_needs_another_certificate_of_the_same_authority() -> None:
     stored = renew({}, HOSTS, NOW).as_secret()
     now = renew(stored, ["other.kueue-system.svc"], NOW)
-    assert (now.authority_key, now.bundle) == (stored["ca.key"], stored["ca.crt"])
+    assert (now.ca_key, now.bundle) == (stored["ca.key"], stored["ca.crt"])
     assert is_valid_for(now.bundle, now.server, ["other.kueue-system.svc"])
 
 

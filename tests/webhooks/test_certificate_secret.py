@@ -14,12 +14,12 @@ from quorate.kube.client import PatchKind
 from quorate.kube.clock import WallClock
 from quorate.kube.serving.certificates import KeyPair
 from quorate.webhooks.ca_injection import DEFINITIONS, MUTATING, VALIDATING
-from quorate.webhooks.certificate_rotation import renew
-from quorate.webhooks.certificate_source import (
+from quorate.webhooks.serving_certificate import (
     SECRETS,
     CertificateFiles,
     CertificateSecret,
     NoCertificate,
+    renew,
     service_hosts,
 )
 from tests.webhooks.cluster import OWN, Webhooked, webhooked

@@ -1,0 +1,190 @@
+"""The serving certificate of the webhook server: from a Secret that the replicas share, or from files.
+
+In the Secret the certificates are renewed automatically.  Its keys are those that Kueue writes, so each can
+continue with the Secret of the other.  ``ca.crt`` is what clients trust: the current CA certificate, and the
+previous one as long as a replica may still serve a certificate that it signed.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final, Protocol
+
+from quorate.api.configuration import Configuration
+from quorate.api.meta import Key
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import AlreadyExists, Conflict, NotFound
+from quorate.kube.log import logger
+from quorate.kube.resources import Json, untyped
+from quorate.kube.serving.certificates import (
+    KeyPair,
+    UnusableCertificate,
+    expires_within,
+    is_valid_for,
+    new_authority,
+    new_server_certificate,
+)
+from quorate.webhooks.ca_injection import CaInjector
+
+SECRETS: Final = untyped("", "v1", "secrets", "Secret", True)
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+RENEW_CA: Final = timedelta(days=365)  # a server certificate must not outlive the CA that signed it
+RENEW_SERVER: Final = timedelta(days=30)
+_CA_NAME: Final = "quorate-webhook-ca"
+_SERVER_NAME: Final = "quorate-webhook"
+_END: Final = b"-----END CERTIFICATE-----"
+
+
+@dataclass(frozen=True, slots=True)
+class Certificates:
+    """``bundle`` starts with the certificate of the CA whose key is ``ca_key``."""
+
+    bundle: bytes
+    ca_key: bytes
+    server: KeyPair
+
+    def as_secret(self) -> dict[str, bytes]:
+        return {
+            "ca.crt": self.bundle,
+            "ca.key": self.ca_key,
+            "tls.crt": self.server.certificate,
+            "tls.key": self.server.key,
+        }
+
+
+def renew(stored: Mapping[str, bytes], hosts: Sequence[str], now: float) -> Certificates:
+    """Return the desired content of the Secret; keep what is valid in ``stored``."""
+    try:
+        ca = KeyPair(stored["ca.crt"], stored["ca.key"])
+        if not expires_within(ca.certificate, RENEW_CA, now):
+            return _signed_by(ca, stored, hosts, now)
+        previous = _first_certificate(stored["ca.crt"])
+    except (KeyError, UnusableCertificate):
+        previous = b""
+    ca = new_authority(_CA_NAME, now)
+    server = new_server_certificate(ca, _SERVER_NAME, hosts, now)
+    return Certificates(ca.certificate + previous, ca.key, server)
+
+
+def _signed_by(ca: KeyPair, stored: Mapping[str, bytes], hosts: Sequence[str], now: float) -> Certificates:
+    try:
+        server = KeyPair(stored["tls.crt"], stored["tls.key"])
+        if is_valid_for(ca.certificate, server, hosts) and not expires_within(
+            server.certificate, RENEW_SERVER, now
+        ):
+            return Certificates(ca.certificate, ca.key, server)
+    except (KeyError, UnusableCertificate):
+        pass  # replaced as if it were missing
+    server = new_server_certificate(ca, _SERVER_NAME, hosts, now)
+    return Certificates(ca.certificate, ca.key, server)
+
+
+def _first_certificate(bundle: bytes) -> bytes:
+    """Return the first certificate of a bundle: of several CAs only the latest stays trusted."""
+    certificate, end, _ = bundle.partition(_END)
+    return certificate + end + b"\n"
+
+
+class NoCertificate(Exception):
+    """There is no certificate to serve; the text says how to provide one."""
+
+
+class CertificateSource(Protocol):
+    async def current(self) -> KeyPair:
+        """Return the pair to serve now.  Raises ``NoCertificate``, and the errors of API requests."""
+        ...
+
+
+class CertificateFiles:
+    """``tls.crt`` and ``tls.key`` in a directory that another program fills, such as cert-manager."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    async def current(self) -> KeyPair:
+        try:
+            return KeyPair(*((self._directory / name).read_bytes() for name in ("tls.crt", "tls.key")))
+        except OSError as error:
+            raise NoCertificate(
+                f"{error.filename}: {(error.strerror or '').lower()} (put tls.crt and tls.key into "
+                "webhook.certDir, or set internalCertManagement.enable)"
+            ) from error
+
+
+class CertificateSecret:
+    """A Secret that any replica may fill or renew; of two concurrent writes the first wins."""
+
+    def __init__(self, client: Client, clock: Clock, configuration: Configuration) -> None:
+        rules = configuration.certificates
+        self._client = client
+        self._clock = clock
+        self._key = Key(configuration.namespace, rules.secret)
+        self._hosts = service_hosts(rules.service, configuration.namespace)
+        self._ca_injector = CaInjector(client, Key(configuration.namespace, rules.service))
+
+    async def current(self) -> KeyPair:
+        """Return the pair, after its CA bundle has been written into all webhook configurations."""
+        certificates = await self._read_and_renew()
+        await self._ca_injector.inject(certificates.bundle)
+        return certificates.server
+
+    async def _read_and_renew(self) -> Certificates:
+        while True:
+            try:
+                return await self._renew()
+            except (Conflict, AlreadyExists):
+                logger(__name__).debug("another replica was faster", secret=self._key)
+
+    async def _renew(self) -> Certificates:
+        try:
+            secret = await self._client.get(SECRETS, self._key)
+        except NotFound:
+            return await self._create()
+        stored = _decoded(secret)
+        certificates = renew(stored, self._hosts, self._clock.now())
+        if certificates.as_secret() != stored:
+            metadata = {"resourceVersion": secret["metadata"]["resourceVersion"]}
+            await self._client.patch(
+                SECRETS, self._key, {"metadata": metadata, "data": _encoded(certificates)}
+            )
+            logger(__name__).info("certificates renewed", secret=self._key)
+        return certificates
+
+    async def _create(self) -> Certificates:
+        certificates = renew({}, self._hosts, self._clock.now())
+        metadata = {"name": self._key.name, "namespace": self._key.namespace}
+        try:
+            await self._client.create(
+                SECRETS, {"metadata": metadata, "type": "Opaque", "data": _encoded(certificates)}
+            )
+        except NotFound as error:
+            raise NoCertificate(
+                f"namespace {self._key.namespace} does not exist, so certificates cannot be kept in its "
+                f"Secret {self._key.name} (create it, or set internalCertManagement.enable to false)"
+            ) from error
+        logger(__name__).info("certificates created", secret=self._key)
+        return certificates
+
+
+def service_hosts(service: str, namespace: str) -> Sequence[str]:
+    """Return the names of the webhook server: those of its Service, and those on the same machine."""
+    return (f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local", *LOOPBACK)
+
+
+def _decoded(secret: Json) -> dict[str, bytes]:
+    """Return the Secret's data; a value that is not base64 is empty."""
+    content: dict[str, bytes] = {}
+    for name, value in (secret.get("data") or {}).items():
+        try:
+            content[name] = base64.b64decode(value, validate=True)
+        except binascii.Error:
+            content[name] = b""
+    return content
+
+
+def _encoded(certificates: Certificates) -> dict[str, str]:
+    return {name: base64.b64encode(value).decode() for name, value in certificates.as_secret().items()}
