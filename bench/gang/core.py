@@ -14,9 +14,9 @@ from bench.gang.worlds import NOW_S, configuration, equal_nodes, group, model_of
 from quorate.api.core.scheduling import Pod
 from quorate.api.interning import share_unchanged_metadata
 from quorate.api.meta import Key
-from quorate.gang.model import Model
+from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Outcome
-from quorate.gang.run import run_session
+from quorate.gang.session.run import run_session
 
 NODES: Final = 5_000
 MEMBERS: Final = 10

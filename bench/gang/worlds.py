@@ -8,7 +8,7 @@ from quorate.api import codec
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.volcano import PodGroup, Queue
-from quorate.gang.model import Model
+from quorate.gang.cache.model import Model
 
 NOW_S: Final = 1_800_000_000.0
 

@@ -8,7 +8,7 @@ from quorate.api.meta import ObjectMeta
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus
 from quorate.cli.verbs.podgroup import explain_group
-from quorate.gang.explain import Outlook
+from quorate.gang.reports import WaitingGroup
 
 LACKS = PodGroupCondition(
     type="Unschedulable",
@@ -19,7 +19,7 @@ LACKS = PodGroupCondition(
 )
 EARLIER = {"scheduling.volcano.sh/inqueue-since": "2026-11-21T09:59:00.000000Z"}
 LATER = {"scheduling.volcano.sh/inqueue-since": "2026-11-21T10:01:00.000000Z"}
-ROLLED_BACK = Outlook(position=1, waiting=1, checks={}, blocked=False, not_before=1.0, attempts=1)
+ROLLED_BACK = WaitingGroup(position=1, waiting=1, checks={}, blocked=False, not_before=1.0, attempts=1)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ ROLLED_BACK = Outlook(position=1, waiting=1, checks={}, blocked=False, not_befor
     ],
 )
 def test_where_a_group_stands(
-    phase: str, annotations: Mapping[str, str], members: int, outlook: Outlook | None, state: str
+    phase: str, annotations: Mapping[str, str], members: int, outlook: WaitingGroup | None, state: str
 ) -> None:
     group = PodGroup(
         metadata=ObjectMeta(name="train", namespace="lab", annotations=dict(annotations)),

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import pytest
 
 from quorate.api.scheduler_configuration.actions import EnqueueArguments
-from quorate.gang import verdicts
+from quorate.gang import pending_reasons
 from quorate.observe.gang_catalogue import BY_NAME
 from tests.docs.page import CONCEPTS, Section, section
 from tests.gang.vectors import settings_of
@@ -242,7 +242,7 @@ def test_every_example_is_played() -> None:
 
 def test_every_reason_is_told() -> None:
     told = {row["reason"].strip("`") for row in _reasons().table("reason", "what helps")}
-    assert told == {verdict.reason for verdict in get_args(verdicts.Verdict)}
+    assert told == {each.reason for each in get_args(pending_reasons.PendingReason)}
 
 
 def _reasons() -> Section:

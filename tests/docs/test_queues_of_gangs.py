@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from quorate.gang.cache.from_objects import queue_from_object
 from quorate.gang.deserved import deserved
-from quorate.gang.reading import queue_of
 from tests.docs.page import section
 from tests.gang import objects
 from tests.gang.asking import Asked
@@ -31,7 +31,8 @@ def test_by_weight() -> None:
     asked = {row["queue"]: read({"cpu": row["asks for"]}) for row in rows}
     total = read({"cpu": 12})
     got = deserved(
-        total, claims(total, {name: queue_of(objects.queue(each)) for name, each in queues.items()}, asked)
+        total,
+        claims(total, {name: queue_from_object(objects.queue(each)) for name, each in queues.items()}, asked),
     )
     for row in rows:
         assert row["deserves"] == cpus(got[row["queue"]]["cpu"]), row

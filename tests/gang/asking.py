@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from quorate.gang.gang import Gang
-from quorate.gang.queue import Queue
-from quorate.gang.run import open_session
-from quorate.gang.session import Session
-from quorate.gang.task import Task
-from quorate.gang.tiers import Vote, everyone
-from quorate.gang.trial import evict
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.task import Task
+from quorate.gang.session.callbacks import Vote, all_callbacks
+from quorate.gang.session.run import open_session
+from quorate.gang.session.session import Session
 from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of
 
@@ -36,37 +35,46 @@ class Asked:
 
     def admission(self, gang: str) -> str:
         """What refuses to admit the gang, in words; "" when nothing does."""
-        votes = [voice(self.gang(gang)) for voice in everyone(self.session.policies.admits)]
+        votes = [
+            callback(self.gang(gang)) for callback in all_callbacks(self.session.callbacks.job_enqueueable)
+        ]
         return "; ".join(str(vote) for vote in votes if not isinstance(vote, Vote))
 
     def admit(self, gang: str) -> None:
-        for voice in everyone(self.session.policies.admitted):
-            voice(self.gang(gang))
+        for callback in all_callbacks(self.session.callbacks.job_enqueued):
+            callback(self.gang(gang))
 
     def withdraw(self, gang: str) -> None:
-        for voice in everyone(self.session.policies.withdrawn):
-            voice(self.gang(gang))
+        for callback in all_callbacks(self.session.callbacks.job_dequeued):
+            callback(self.gang(gang))
 
     def queue_order(self) -> list[str]:
-        return sorted(self.session.queues, key=lambda name: self.session.queue_rank(self.queue(name)))
+        return sorted(self.session.queues, key=lambda name: self.session.queue_order_key(self.queue(name)))
 
     def gang_order(self) -> list[str]:
-        return [gang.key.name for gang in sorted(self.session.gangs, key=self.session.gang_rank)]
+        return [gang.key.name for gang in sorted(self.session.gangs, key=self.session.job_order_key)]
 
     def evict(self, task: str) -> None:
-        self.session.apply(evict(self.task(task)))
+        with self.session.statement() as statement:
+            statement.evict(self.task(task))
+            statement.commit()
 
-    def may_allocate(self, task: str) -> bool:
-        return self.session.may_allocate(self._home(task), self.task(task))
+    def pipeline(self, task: str, node: str) -> None:
+        with self.session.statement() as statement:
+            statement.pipeline(self.task(task), node)
+            statement.commit()
 
-    def may_claim(self, task: str) -> bool:
-        return self.session.may_claim(self._home(task), self.task(task))
+    def allocatable(self, task: str) -> bool:
+        return self.session.allocatable(self._home(task), self.task(task))
+
+    def preemptive(self, task: str) -> bool:
+        return self.session.preemptive(self._home(task), self.task(task))
 
     def _home(self, task: str) -> Queue:
         return self.queue(self.session.gang_of(self.task(task)).queue)
 
-    def yields(self, gang: str, claimant: str) -> bool:
-        return self.session.yields(self.gang(gang), self.queue(claimant))
+    def gang_reclaimable(self, gang: str, claimant: str) -> bool:
+        return self.session.gang_reclaimable(self.gang(gang), self.queue(claimant))
 
     def reclaimable(self, claimant: str, candidates: list[str]) -> list[str]:
         return self._victims("reclaim", claimant, candidates)

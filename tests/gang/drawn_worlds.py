@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from quorate.gang.model import Model
+from quorate.gang.cache.model import Model
 
 Json = dict[str, Any]
 
@@ -133,14 +133,18 @@ def picture(model: Model) -> Json:
         "gangs": {
             str(gang.key): {
                 "phase": gang.phase,
-                "tally": counts(gang.tally.of),
-                "roles": {role: counts(tally.of) for role, tally in gang.roles.items() if counts(tally.of)},
-                "held": counts(gang.held),
-                "wanted": counts(gang.wanted),
-                "placeable": sorted(map(str, gang.placeable)),
+                "tally": counts(gang.task_counts.by_status),
+                "roles": {
+                    role: counts(task_counts.by_status)
+                    for role, task_counts in gang.roles.items()
+                    if counts(task_counts.by_status)
+                },
+                "held": counts(gang.allocated),
+                "wanted": counts(gang.pending_request),
+                "placeable": sorted(map(str, gang.schedulable)),
                 "shapes": sum(gang.shapes.values()),
                 "tasks": {
-                    str(task.key): (task.standing.value, task.node, task.nominated)
+                    str(task.key): (task.status.value, task.node, task.nominated_node)
                     for task in sorted(gang.tasks.values(), key=lambda task: task.key)
                 },
             }

@@ -4,9 +4,9 @@ from collections import Counter
 from typing import Any
 
 from quorate.api.meta import Key
-from quorate.gang.gang import Gang
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import EVICTABLE_STATUSES
 from quorate.gang.outcome import Outcome
-from quorate.gang.task import EVICTABLE
 from tests.gang.world import World
 
 Json = dict[str, Any]
@@ -17,8 +17,8 @@ class Before:
 
     def __init__(self, world: World) -> None:
         gangs = world.fresh_model().gangs
-        self.ready = {key: gang.tally.ready for key, gang in gangs.items()}
-        self.standing = {task.key: task.standing for gang in gangs.values() for task in gang.tasks.values()}
+        self.ready = {key: gang.task_counts.ready for key, gang in gangs.items()}
+        self.status = {task.key: task.status for gang in gangs.values() for task in gang.tasks.values()}
         self.pods = dict(world.pods)
 
 
@@ -39,7 +39,7 @@ def _partial_gangs(world: World, before: Before, outcome: Outcome, gangs: dict[K
         gang = gangs[key]
         is_whole = gang.is_ready(with_best_effort=world.settings.profile == "compat")
         if not is_whole:
-            found.append(f"{key} was bound in part: {gang.tally.ready} of {gang.min_member}")
+            found.append(f"{key} was bound in part: {gang.task_counts.ready} of {gang.min_member}")
     return found
 
 
@@ -53,15 +53,15 @@ def _overfull_nodes(world: World) -> list[str]:
 
 
 def _vain_evictions(before: Before, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
-    promised = Counter(before_gang(before, key) for key in outcome.promised)
+    pipelined = Counter(before_gang(before, key) for key in outcome.pipelined)
     found = []
     for eviction in outcome.evictions:
-        if not promised[eviction.beneficiary]:
+        if not pipelined[eviction.beneficiary]:
             found.append(f"{eviction.task} was evicted for {eviction.beneficiary}, which is promised nothing")
         gang = gangs[eviction.beneficiary]
-        if gang.tally.ready + promised[gang.key] + gang.tally.best_effort < gang.min_member:
+        if gang.task_counts.ready + pipelined[gang.key] + gang.task_counts.best_effort < gang.min_member:
             found.append(f"{eviction.task} was evicted for {eviction.beneficiary}, which cannot start")
-        if before.standing[eviction.task] not in EVICTABLE:
+        if before.status[eviction.task] not in EVICTABLE_STATUSES:
             found.append(f"{eviction.task} was evicted, which did not run")
     return found
 
@@ -79,9 +79,9 @@ def _broken_victims(world: World, before: Before, outcome: Outcome, gangs: dict[
     for eviction in outcome.evictions:
         gang = gangs[eviction.gang]
         if eviction.whole:
-            if gang.with_standing(*EVICTABLE):
+            if gang.with_status(*EVICTABLE_STATUSES):
                 found.append(f"{eviction.gang} was to go whole, and some stay")
-        elif gang.tally.ready < min(gang.min_member, before.ready[gang.key]):
+        elif gang.task_counts.ready < min(gang.min_member, before.ready[gang.key]):
             found.append(f"{eviction.gang} is below its minimum since {eviction.task} was evicted")
     return found
 
@@ -92,6 +92,8 @@ def told(outcome: Outcome) -> Json:
         "binds": [(str(bind.task), bind.node) for bind in outcome.binds],
         "evictions": [(str(each.task), str(each.beneficiary), each.whole) for each in outcome.evictions],
         "nominations": [(str(each.task), each.node) for each in outcome.nominations],
-        "promised": {str(key): node for key, node in sorted(outcome.promised.items())},
-        "verdicts": {str(key): str(verdict) for key, verdict in sorted(outcome.verdicts.items())},
+        "promised": {str(key): node for key, node in sorted(outcome.pipelined.items())},
+        "verdicts": {
+            str(key): str(pending_reason) for key, pending_reason in sorted(outcome.pending_reasons.items())
+        },
     }

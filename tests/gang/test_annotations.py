@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroup
-from quorate.gang.annotations import annotations_of, says, status_of
+from quorate.gang.cache.status_annotations import has_status, status_annotations, status_from_object
 from quorate.gang.outcome import Counts, GangStatus
 from tests.gang.objects import pod_group
 
@@ -24,7 +24,7 @@ def status(**fields: Any) -> GangStatus:
 
 
 def test_moments_are_written_as_everybody_reads_them() -> None:
-    assert annotations_of(status(inqueue_since=1_600_000_000.25)) == {
+    assert status_annotations(status(inqueue_since=1_600_000_000.25)) == {
         "scheduling.volcano.sh/inqueue-since": "2020-09-13T12:26:40.250000Z",
         "scheduling.volcano.sh/requeue-attempts": None,
         "scheduling.volcano.sh/requeue-spec": None,
@@ -38,10 +38,10 @@ moments = st.none() | st.floats(0, 4e9)
 @given(since=moments, not_before=moments, attempts=st.integers(0, 10**9 - 1))
 def test_what_is_written_is_read_back(since: float | None, not_before: float | None, attempts: int) -> None:
     told = status(inqueue_since=since, not_before=not_before, attempts=attempts)
-    written = {name: value for name, value in annotations_of(told).items() if value is not None}
+    written = {name: value for name, value in status_annotations(told).items() if value is not None}
     group = annotated(written)
-    assert says(group, told)
-    read = status_of(group)
+    assert has_status(group, told)
+    read = status_from_object(group)
     assert read.attempts == attempts
     for said, meant in ((read.inqueue_since, since), (read.not_before, not_before)):
         assert (said is None) == (meant is None)
@@ -61,15 +61,17 @@ def test_what_is_written_is_read_back(since: float | None, not_before: float | N
     ],
 )
 def test_what_others_wrote_is_read_or_left_aside(since: str, want: float | None) -> None:
-    assert status_of(annotated({"scheduling.volcano.sh/inqueue-since": since})).inqueue_since == want
+    assert status_from_object(annotated({"scheduling.volcano.sh/inqueue-since": since})).inqueue_since == want
 
 
 @pytest.mark.parametrize(
     ("attempts", "want"), [("3", 3), ("", 0), ("-1", 0), ("many", 0), ("٣", 0), ("9" * 5000, 0)]
 )
 def test_attempts_are_a_small_number_or_none(attempts: str, want: int) -> None:
-    assert status_of(annotated({"scheduling.volcano.sh/requeue-attempts": attempts})).attempts == want
+    assert (
+        status_from_object(annotated({"scheduling.volcano.sh/requeue-attempts": attempts})).attempts == want
+    )
 
 
 def test_a_group_made_again_does_not_say_what_was_decided_for_the_old_one() -> None:
-    assert not says(annotated({}), status(uid=Uid("another")))
+    assert not has_status(annotated({}), status(uid=Uid("another")))

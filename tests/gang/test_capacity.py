@@ -63,7 +63,7 @@ def waiting(name: str, **more: Any) -> Json:
 def test_what_a_queue_may_allocate(queue: Json, has: int, asks: Json, want: bool) -> None:
     queues = [{"name": "a", **queue}, {"name": "b", "guarantee": {"cpu": 4}}]
     asked = Asked(a_world(queues, [running("a", has), waiting("a-x", **asks)]), FLAT)
-    assert asked.may_allocate("a-x") is want
+    assert asked.allocatable("a-x") is want
 
 
 def test_a_group_is_admitted_within_what_its_queue_can_have() -> None:
@@ -107,10 +107,10 @@ def test_in_a_tree_what_is_admitted_counts_in_the_departments() -> None:
 def test_in_a_tree_departments_have_to_hold_what_is_allocated() -> None:
     pods = [running("a", 4), running("b", 2), waiting("b-x"), waiting("c-x")]
     asked = Asked(a_world(departments(), pods), TREE)
-    assert not asked.may_allocate("b-x")
-    assert asked.may_allocate("c-x")
+    assert not asked.allocatable("b-x")
+    assert asked.allocatable("c-x")
     asked.evict("a-0")
-    assert asked.may_allocate("b-x")
+    assert asked.allocatable("b-x")
 
 
 def test_the_root_admits_more_than_the_cluster_has() -> None:
@@ -139,8 +139,8 @@ def test_queues_that_are_no_tree_share_nothing(more: dict[str, Json], why: str) 
     pods = [{"name": "a", "count": 1, "group": "c", "cpu": 1}, {"name": "x", "group": "c", "cpu": 1}]
     asked = Asked({"queues": departments(**more), "podGroups": groups, "pods": pods}, TREE)
     assert asked.admission("c") == f"no queue has a share: {why}"
-    assert not asked.may_allocate("x")
-    assert not asked.may_claim("x")
+    assert not asked.allocatable("x")
+    assert not asked.preemptive("x")
     assert asked.reclaimable("x", ["a-0"]) == []
 
 
@@ -238,7 +238,7 @@ def test_victims_come_from_near_queues_first() -> None:
 )
 def test_who_may_claim(queue: Json, has: int, asks: Json, want: bool) -> None:
     asked = Asked(a_world([{"name": "a", **queue}], [running("a", has), waiting("a-x", **asks)]), FLAT)
-    assert asked.may_claim("a-x") is want
+    assert asked.preemptive("a-x") is want
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_what_is_taken_back(queue: Json, pods: list[Json], asks: Json, victims: 
 def test_a_department_may_claim_for_its_queue(level: int, deserved: int, may: bool) -> None:
     queues = departments(dept={"capability": {}, "deserved": {"cpu": deserved}}, a={"deserved": {"cpu": 1}})
     pods = [running("a", 3), running("b", 1), waiting("a-x")]
-    assert Asked(a_world(queues, pods), tree(level)).may_claim("a-x") is may
+    assert Asked(a_world(queues, pods), tree(level)).preemptive("a-x") is may
 
 
 @pytest.mark.parametrize(
@@ -377,11 +377,11 @@ def test_within_a_department_nobody_takes_turns(level: int, deserved: Json, vict
 )
 def test_when_a_whole_gang_can_be_taken(queue: Json, want: bool) -> None:
     asked = Asked(a_world([{"name": "a", **queue}, {"name": "b"}], [running("a", 3)]), FLAT)
-    assert asked.yields("a", "b") is want
+    assert asked.gang_reclaimable("a", "b") is want
 
 
 def test_a_department_that_counts_defends_its_gangs_against_others() -> None:
     queues = departments(dept={"capability": {}, "deserved": {"cpu": 3}}, a={"deserved": {"cpu": 1}})
     asked = Asked(a_world(queues, [running("a", 3)]), tree(1))
-    assert (asked.yields("a", "b"), asked.yields("a", "c")) == (True, False)
-    assert Asked(a_world(queues, [running("a", 3)]), tree(0)).yields("a", "c")
+    assert (asked.gang_reclaimable("a", "b"), asked.gang_reclaimable("a", "c")) == (True, False)
+    assert Asked(a_world(queues, [running("a", 3)]), tree(0)).gang_reclaimable("a", "c")

@@ -8,10 +8,10 @@ import pytest
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroupCondition
-from quorate.gang.closing import statuses_of
+from quorate.gang.job_status import job_statuses
 from quorate.gang.outcome import Counts, GangStatus
-from quorate.gang.run import open_session
-from quorate.gang.verdicts import GangUnschedulable, NotEnoughResources, Shortage, Verdict
+from quorate.gang.pending_reasons import GangUnschedulable, NotEnoughResources, PendingReason, Shortage
+from quorate.gang.session.run import open_session
 from tests.gang import objects
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
@@ -37,14 +37,14 @@ def closed(
     world: World,
     profile: str = "design",
     *,
-    verdict: Verdict | None = None,
+    pending_reason: PendingReason | None = None,
     plugins: tuple[str, ...] = ("gang",),
 ) -> GangStatus | None:
-    """What one session, in which actions found ``verdict``, says of the group a."""
+    """What one session, in which actions found ``pending_reason``, says of the group a."""
     session = open_session(world.model, settings(profile, *plugins), world.now)
-    if verdict is not None:
-        session.verdicts[A] = verdict
-    statuses = statuses_of(session)
+    if pending_reason is not None:
+        session.pending_reasons[A] = pending_reason
+    statuses = job_statuses(session)
     for status in statuses:
         world.model.assume_status(status)
     assert len(statuses) <= 1
@@ -63,7 +63,7 @@ FULL = GangUnschedulable(2, 2, "1 node is full")
 
 
 @pytest.mark.parametrize(
-    ("group", "pods", "profile", "verdict", "want"),
+    ("group", "pods", "profile", "pending_reason", "want"),
     [
         pytest.param(
             {"phase": "Inqueue", "minMember": 2}, [PENDING], "design", FULL,
@@ -116,10 +116,10 @@ def test_the_gang_check(
     group: dict[str, Any],
     pods: list[dict[str, Any]],
     profile: str,
-    verdict: Verdict | None,
+    pending_reason: PendingReason | None,
     want: dict[str, tuple[str, str]],
 ) -> None:
-    assert said(closed(world(group, *pods), profile, verdict=verdict)) == want
+    assert said(closed(world(group, *pods), profile, pending_reason=pending_reason)) == want
 
 
 def test_the_gang_check_is_the_gang_plugins() -> None:
@@ -146,7 +146,7 @@ def test_pending_members_that_ask_for_nothing_count_in_compat_only() -> None:
 def test_who_becomes_ready_is_no_longer_unschedulable_in_design() -> None:
     for profile, left in (("design", {"Scheduled"}), ("compat", {"Scheduled", "Unschedulable"})):
         here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
-        closed(here, profile, verdict=FULL)
+        closed(here, profile, pending_reason=FULL)
         for pod in list(here.pods.values()):
             here.put_pods([objects.with_node(pod, "n1")])
         assert set(said(closed(here, profile))) == left
@@ -162,10 +162,10 @@ def test_what_is_finished_is_not_called_unschedulable() -> None:
 
 def test_the_same_is_told_once() -> None:
     here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
-    first = closed(here, verdict=FULL)
+    first = closed(here, pending_reason=FULL)
     assert first is not None
     here.now += 60
-    assert closed(here, verdict=FULL) is None
+    assert closed(here, pending_reason=FULL) is None
     assert first.conditions[0].transition_id == "1970-01-01T00:16:40.000000Z"
 
 
@@ -176,13 +176,13 @@ def short(need: int, free: int, most: int) -> NotEnoughResources:
 @pytest.mark.parametrize("restarted", [False, True])
 def test_how_much_is_free_just_now_is_no_news(restarted: bool) -> None:
     here = world({"phase": "Pending", "minMember": 2})
-    told = closed(here, verdict=short(4000, 1000, 8000))
+    told = closed(here, pending_reason=short(4000, 1000, 8000))
     assert said(told) == {"Unschedulable": ("NotEnoughResources", "cluster: cpu: need 4, have 1 now")}
     if restarted:
-        here.model.gangs[A].reported = None
-    assert closed(here, verdict=short(4000, 3000, 9000)) is None
-    assert closed(here, verdict=short(5000, 3000, 9000)) is not None  # but what it needs is
-    never = closed(here, verdict=short(5000, 3000, 4000))  # and that it can never have it
+        here.model.gangs[A].reported_conditions = None
+    assert closed(here, pending_reason=short(4000, 3000, 9000)) is None
+    assert closed(here, pending_reason=short(5000, 3000, 9000)) is not None  # but what it needs is
+    never = closed(here, pending_reason=short(5000, 3000, 4000))  # and that it can never have it
     assert said(never)["Unschedulable"][1] == (
         "cluster: cpu: need 5, have 3 now and 4 at most, so it can never fit"
     )
@@ -192,7 +192,7 @@ def test_how_many_nodes_are_full_is_no_news() -> None:
     here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
 
     def told(because: str) -> bool:
-        return closed(here, verdict=GangUnschedulable(2, 2, because)) is not None
+        return closed(here, pending_reason=GangUnschedulable(2, 2, because)) is not None
 
     assert told("0/5 nodes are available: 5 Insufficient cpu (need 2, 1 at most)")
     assert not told("0/6 nodes are available: 6 Insufficient cpu (need 2, 500m at most)")
@@ -202,9 +202,9 @@ def test_how_many_nodes_are_full_is_no_news() -> None:
 
 def test_the_time_of_a_condition_is_when_its_status_changed() -> None:
     here = world({"phase": "Pending", "minMember": 2})
-    first = closed(here, verdict=short(4000, 1000, 8000))
+    first = closed(here, pending_reason=short(4000, 1000, 8000))
     here.now += 60
-    second = closed(here, verdict=short(5000, 1000, 8000))
+    second = closed(here, pending_reason=short(5000, 1000, 8000))
     assert first is not None
     assert second is not None
     (old,), (new,) = first.conditions, second.conditions
@@ -219,7 +219,7 @@ def test_conditions_of_others_stay() -> None:
     here.put_group(
         msgspec.structs.replace(group, status=msgspec.structs.replace(group.status, conditions=(mine,)))
     )
-    status = closed(here, verdict=FULL)
+    status = closed(here, pending_reason=FULL)
     assert status is not None
     assert status.conditions[0] is mine
 

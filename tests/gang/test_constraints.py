@@ -135,7 +135,7 @@ def test_it_begins_where_others_are_about_to_leave() -> None:
         near.put_pods([member(name, group=name, nodeName=node, containers=[container])])
     near.put_pods([objects.leaving(near.pods[Key("default", "leaves")], near.now)])
     near.session()
-    assert (near.binds, set(near.promised.values())) == ({}, {"b1"})
+    assert (near.binds, set(near.pipelined.values())) == ({}, {"b1"})
 
 
 def test_members_follow_whom_they_must_be_near_whatever_they_are_called() -> None:
@@ -228,7 +228,7 @@ def test_a_port_is_freed_by_evicting_who_has_it() -> None:
     world.start_step()
     world.put_pods([member("u0", group="urgent", containers=ports, priority=10)])
     world.session()
-    assert (world.evictions, world.promised, world.binds) == (["m0"], {"u0": "a1"}, {})
+    assert (world.evictions, world.pipelined, world.binds) == (["m0"], {"u0": "a1"}, {})
     world.session()
     assert (world.evictions, world.binds) == (["m0"], {}), "the port is taken until the pod is gone"
     world.do("reap", None)

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.gang.deserved import Claim, deserved, dominant_share, real_capability
+from quorate.gang.deserved import QueueDemand, deserved, dominant_share, real_capability
 from quorate.placement.resources import Amounts
 from tests.gang.vectors_shares import read, run_deserved
 
@@ -143,7 +143,7 @@ RESOURCES = ("cpu", "memory", "pods")
 some = st.integers(0, 40)
 amounts_of_some = st.dictionaries(st.sampled_from(RESOURCES), some, max_size=3)
 queues_claims = st.builds(
-    Claim,
+    QueueDemand,
     weight=st.integers(1, 5),
     request=amounts_of_some,
     real_capability=amounts_of_some,
@@ -153,7 +153,7 @@ worlds = st.dictionaries(st.sampled_from("abcde"), queues_claims, max_size=5)
 Deserved = Mapping[str, Mapping[str, Fraction]]
 
 
-def rounds(total: Amounts, claims: Mapping[str, Claim]) -> dict[str, dict[str, float]]:
+def rounds(total: Amounts, claims: Mapping[str, QueueDemand]) -> dict[str, dict[str, float]]:
     """The rounds as the specification writes them, in floats, until hardly anything changes."""
     names = {*total, *(name for claim in claims.values() for name in claim.guarantee)}
     remaining = {name: float(total.get(name, 0)) for name in names}
@@ -189,7 +189,7 @@ def rounds(total: Amounts, claims: Mapping[str, Claim]) -> dict[str, dict[str, f
 
 
 @given(total=amounts_of_some, claims=worlds)
-def test_it_is_where_the_rounds_lead(total: Amounts, claims: dict[str, Claim]) -> None:
+def test_it_is_where_the_rounds_lead(total: Amounts, claims: dict[str, QueueDemand]) -> None:
     got, slow = deserved(total, claims), rounds(total, claims)
     for queue in claims:
         for name in RESOURCES:
@@ -198,7 +198,7 @@ def test_it_is_where_the_rounds_lead(total: Amounts, claims: dict[str, Claim]) -
 
 @given(total=amounts_of_some, claims=worlds)
 def test_nothing_is_granted_beyond_the_cluster_but_guarantees(
-    total: Amounts, claims: dict[str, Claim]
+    total: Amounts, claims: dict[str, QueueDemand]
 ) -> None:
     got = deserved(total, claims)
     for name in RESOURCES:
@@ -210,7 +210,7 @@ def test_nothing_is_granted_beyond_the_cluster_but_guarantees(
 
 @given(total=amounts_of_some, claims=worlds)
 def test_nobody_deserves_more_than_it_wants_or_may_have_beyond_its_guarantee(
-    total: Amounts, claims: dict[str, Claim]
+    total: Amounts, claims: dict[str, QueueDemand]
 ) -> None:
     for queue, granted in deserved(total, claims).items():
         claim = claims[queue]
@@ -220,7 +220,7 @@ def test_nobody_deserves_more_than_it_wants_or_may_have_beyond_its_guarantee(
 
 
 @given(total=amounts_of_some, claims=worlds)
-def test_nothing_is_left_while_somebody_wants_it(total: Amounts, claims: dict[str, Claim]) -> None:
+def test_nothing_is_left_while_somebody_wants_it(total: Amounts, claims: dict[str, QueueDemand]) -> None:
     got = deserved(total, claims)
     for name in RESOURCES:
         if sum(got[queue].get(name, 0) for queue in claims) < total.get(name, 0):
@@ -230,23 +230,25 @@ def test_nothing_is_left_while_somebody_wants_it(total: Amounts, claims: dict[st
 
 
 @given(total=amounts_of_some, claims=worlds, order=st.randoms(use_true_random=False))
-def test_the_order_of_queues_does_not_matter(total: Amounts, claims: dict[str, Claim], order: Any) -> None:
+def test_the_order_of_queues_does_not_matter(
+    total: Amounts, claims: dict[str, QueueDemand], order: Any
+) -> None:
     names = list(claims)
     order.shuffle(names)
     assert deserved(total, {name: claims[name] for name in names}) == deserved(total, claims)
 
 
 @given(total=amounts_of_some, claims=worlds.filter(bool), more=st.integers(1, 5))
-def test_more_weight_never_means_less(total: Amounts, claims: dict[str, Claim], more: int) -> None:
+def test_more_weight_never_means_less(total: Amounts, claims: dict[str, QueueDemand], more: int) -> None:
     queue = min(claims)
     claim = claims[queue]
-    heavier = Claim(claim.weight + more, claim.request, claim.real_capability, claim.guarantee)
+    heavier = QueueDemand(claim.weight + more, claim.request, claim.real_capability, claim.guarantee)
     before, after = deserved(total, claims)[queue], deserved(total, {**claims, queue: heavier})[queue]
     assert all(after.get(name, 0) >= amount for name, amount in before.items())
 
 
 @given(total=amounts_of_some, claims=worlds)
-def test_resources_are_shared_independently(total: Amounts, claims: dict[str, Claim]) -> None:
+def test_resources_are_shared_independently(total: Amounts, claims: dict[str, QueueDemand]) -> None:
     got = deserved(total, claims)
     for name in RESOURCES:
         alone = deserved(
@@ -257,8 +259,8 @@ def test_resources_are_shared_independently(total: Amounts, claims: dict[str, Cl
         }
 
 
-def only(claim: Claim, name: str) -> Claim:
+def only(claim: QueueDemand, name: str) -> QueueDemand:
     def of(amounts: Amounts) -> Amounts:
         return {name: amounts[name]} if name in amounts else {}
 
-    return Claim(claim.weight, of(claim.request), of(claim.real_capability), of(claim.guarantee))
+    return QueueDemand(claim.weight, of(claim.request), of(claim.real_capability), of(claim.guarantee))

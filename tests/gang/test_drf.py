@@ -2,7 +2,6 @@
 
 import pytest
 
-from quorate.gang.trial import promise
 from tests.gang.asking import Asked, Json
 
 GPU = "nvidia.com/gpu"
@@ -51,7 +50,7 @@ def test_places_for_pods_are_a_resource_too() -> None:
 
 def test_the_order_follows_what_is_promised_and_given_back() -> None:
     asked = Asked(world(running("a", 2, cpu=1), {"name": "b", "group": "b", "cpu": 3}), ["drf"])
-    asked.session.apply(promise(asked.task("b"), "n1"))
+    asked.pipeline("b", "n1")
     assert asked.gang_order() == ["c", "a", "b"]
     asked.evict("a-0")
     asked.evict("a-1")

@@ -34,7 +34,7 @@ def test_who_is_refused_is_told_in_the_words_that_tools_look_for(
     conf = {"actions": "enqueue", "tiers": [["gang", *plugins]]}
     objects = {"nodes": [{"name": "n1", "cpu": 4}], "podGroups": [group("a", "5")], **given}
     here = World(objects, settings_of(conf, "compat"), restarting=False)
-    (notice,) = here.session().notices
+    (notice,) = here.session().events
     assert (notice.type, notice.reason, notice.message) == ("Normal", "Unschedulable", want)
     assert here.groups[key_of("a")].status.conditions == ()
-    assert here.session().notices == ()
+    assert here.session().events == ()

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from quorate.gang.explain import waiting_groups
+from quorate.gang.reports import waiting_groups
 from tests.gang.waiting import group, rq, world
 
 Json = dict[str, Any]
@@ -13,7 +13,11 @@ def told(given: Json, **arguments: Any) -> dict[str, str]:
     here = world(given, **arguments)
     found = {}
     for key, outlook in waiting_groups(here.model, here.settings, here.now).items():
-        against = [f"{name}: {verdict}" for name, verdict in outlook.checks.items() if verdict is not None]
+        against = [
+            f"{name}: {pending_reason}"
+            for name, pending_reason in outlook.checks.items()
+            if pending_reason is not None
+        ]
         against += ["blocked"] if outlook.blocked else []
         against += [f"not before {outlook.not_before:.0f}"] if outlook.not_before is not None else []
         assert outlook.admitted == (not against)

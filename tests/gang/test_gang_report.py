@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.gang.gang_report import GangReport, gang_reports
+from quorate.gang.reports import GangReport, gang_reports
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 
@@ -24,17 +24,19 @@ def report(
 
 
 def test_how_many_members_it_lacks() -> None:
-    assert report(HALF).short_by == 1
-    assert report(HALF, minMember=1).short_by == 0
+    assert report(HALF).missing_members == 1
+    assert report(HALF, minMember=1).missing_members == 0
 
 
-@pytest.mark.parametrize(("profile", "short_by"), [("design", 1), ("compat", 0)])
-def test_a_pod_that_asks_for_nothing_counts_where_it_counts_as_placed(profile: str, short_by: int) -> None:
-    assert report(HALF, {"name": "b", "group": "a"}, profile=profile).short_by == short_by
+@pytest.mark.parametrize(("profile", "missing_members"), [("design", 1), ("compat", 0)])
+def test_a_pod_that_asks_for_nothing_counts_where_it_counts_as_placed(
+    profile: str, missing_members: int
+) -> None:
+    assert report(HALF, {"name": "b", "group": "a"}, profile=profile).missing_members == missing_members
 
 
 def test_a_group_that_is_over_lacks_nobody() -> None:
-    assert report(phase="Completed").short_by is None
+    assert report(phase="Completed").missing_members is None
 
 
 def test_its_share_is_told_where_groups_go_by_it() -> None:

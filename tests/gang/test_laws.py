@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.gang.gang import Gang
-from quorate.gang.session import Session
-from quorate.gang.task import EVICTABLE, Standing
-from quorate.gang.trial import evict, place, promise, withdraw
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import EVICTABLE_STATUSES, TaskStatus
+from quorate.gang.session.session import Session
+from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice
 from tests.gang.drawn_worlds import confs, picture, worlds
 from tests.gang.laws import Before, told, violations
@@ -83,28 +83,28 @@ def test_a_trial_that_is_not_kept_changes_nothing(
     given_: Json, conf: Json, profile: str, kinds: Sequence[int], random: Random
 ) -> None:
     session = world_of(given_, conf, profile).open_session()
-    before = picture(session.model), ranks(session)
-    with session.trial() as trial:
+    before = picture(session.model), order_keys(session)
+    with session.statement() as statement:
         for kind in kinds:
             tasks = [task for gang in session.gangs for task in gang.tasks.values() if not task.gated]
             if not tasks:
                 break
             task = random.choice(tasks)
             choice = session.node_finder.best(task.shape)
-            if kind == 0 and task.standing in EVICTABLE:
-                trial.do(evict(task))
-            elif kind == 1 and task.standing in (Standing.ALLOCATED, Standing.PIPELINED):
-                trial.do(withdraw(task))
-            elif task.standing is Standing.PENDING and isinstance(choice, Choice):
-                trial.do((place if kind == 2 else promise)(task, choice.node))
-    assert (picture(session.model), ranks(session)) == before
+            if kind == 0 and task.status in EVICTABLE_STATUSES:
+                statement.evict(task)
+            elif kind == 1 and task.status in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
+                statement.unpipeline(task)
+            elif task.status is TaskStatus.PENDING and isinstance(choice, Choice):
+                (statement.allocate if kind == 2 else statement.pipeline)(task, choice.node)
+    assert (picture(session.model), order_keys(session)) == before
 
 
-def ranks(session: Session) -> Json:
+def order_keys(session: Session) -> Json:
     """What plugins keep sums for."""
     return {
-        "queues": {name: session.queue_rank(queue) for name, queue in sorted(session.queues.items())},
-        "gangs": {str(gang.key): session.gang_rank(gang) for gang in session.gangs},
+        "queues": {name: session.queue_order_key(queue) for name, queue in sorted(session.queues.items())},
+        "gangs": {str(gang.key): session.job_order_key(gang) for gang in session.gangs},
     }
 
 
@@ -112,14 +112,14 @@ def ranks(session: Session) -> Json:
 @given(worlds(), confs, profiles)
 def test_who_has_nothing_to_give_is_never_chosen(given_: Json, conf: Json, profile: str) -> None:
     session = world_of(given_, conf, profile).open_session()
-    running = [task for gang in session.gangs for task in gang.with_standing(*EVICTABLE)]
+    running = [task for gang in session.gangs for task in gang.with_status(*EVICTABLE_STATUSES)]
     for claimant in session.gangs:
         candidates = session.in_victim_order(running, session.queue_of(claimant))
-        for task in claimant.placeable.values():
+        for task in claimant.schedulable.values():
             for victim in session.victims("preempt", task, candidates):
-                assert session.may_give("preempt", claimant, session.gang_of(victim))
+                assert session.has_possible_victims("preempt", claimant, session.gang_of(victim))
             for victim in session.victims("reclaim", task, candidates):
-                assert session.may_give("reclaim", claimant, session.gang_of(victim))
+                assert session.has_possible_victims("reclaim", claimant, session.gang_of(victim))
 
 
 @few
@@ -131,26 +131,25 @@ def test_nobody_waits_for_what_is_free(given_: Json, profile: str) -> None:
         "tiers": [["priority", "gang", "conformance"], ["predicates", "nodeorder"]],
     }
     world = world_of(given_, conf, profile)
-    if world.session().promised:
+    if world.session().pipelined:
         return  # what is held for them is free again when the session has ended
     for gang in world.fresh_model().gangs.values():
-        if gang.is_waiting or gang.tally.best_effort or len(gang.shapes) != 1 or gang.role_minima:
+        if gang.is_pending or gang.task_counts.best_effort or len(gang.shapes) != 1 or gang.role_minima:
             continue
-        if gang.tally.valid < gang.min_member:
+        if gang.task_counts.valid < gang.min_member:
             continue
-        missing = max(1, gang.min_member - gang.tally.ready)
+        missing = max(1, gang.min_member - gang.task_counts.ready)
         assert free_places(world, gang) < missing, f"{gang.key} waits for {missing}"
 
 
 def free_places(world: World, gang: Gang) -> int:
     """For how many more members there is room: ``session`` places them one by one, and nobody else."""
     session = world.open_session()
-    members = list(session.model.gangs[gang.key].placeable.values())
-    with session.trial() as trial:
+    members = list(session.model.gangs[gang.key].schedulable.values())
+    with session.statement() as statement:
         for task in members:
             choice = session.node_finder.best(task.shape)
             if isinstance(choice, Choice):
-                trial.do(
-                    place(task, choice.node) if choice.capacity.name == "NOW" else promise(task, choice.node)
-                )
-        return len(trial.moves)
+                is_idle = choice.capacity is Capacity.IDLE
+                (statement.allocate if is_idle else statement.pipeline)(task, choice.node)
+        return len(statement.moves)

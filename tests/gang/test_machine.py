@@ -16,12 +16,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
-from quorate.gang.claims import claim_of, quota_claim_of
-from quorate.gang.gang import Gang
+from quorate.gang.cache.gang import Gang
+from quorate.gang.namespace_quota.evaluation import normalised
 from quorate.gang.outcome import Outcome
-from quorate.gang.quota import normalised
-from quorate.gang.run import open_session
-from quorate.gang.surplus import Surplus
+from quorate.gang.reservations import node_claim_of, quota_claim_of
+from quorate.gang.session.run import open_session
+from quorate.gang.surplus import PreemptableSurplus
 from quorate.placement.resources import in_base_units, pod_amounts
 from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of, name_of
@@ -90,11 +90,11 @@ class Before:
         self.started = {
             key for key, group in world.groups.items() if _has_started(group, _members(world, key.name))
         }
-        self.claims = {key: dict(claim_of(gang)) for key, gang in model.gangs.items() if gang.exists}
+        self.claims = {key: dict(node_claim_of(gang)) for key, gang in model.gangs.items() if gang.exists}
         self.quota_claims = {
             key: dict(quota_claim_of(gang)) for key, gang in model.gangs.items() if gang.exists
         }
-        surplus = Surplus(session)
+        surplus = PreemptableSurplus(session)
         self.credit = {key: surplus.for_gang(gang) for key, gang in model.gangs.items() if gang.exists}
         self.room = _room(world)
         self.used = _used(world)
@@ -313,10 +313,10 @@ class Machine(RuleBasedStateMachine):
         for world in self.worlds:
             world.start_step()
         outcome, anew = (world.session() for world in self.worlds)
-        assert (outcome.binds, outcome.evictions, outcome.promised) == (
+        assert (outcome.binds, outcome.evictions, outcome.pipelined) == (
             anew.binds,
             anew.evictions,
-            anew.promised,
+            anew.pipelined,
         )
         _binds_gangs_whole(before, outcome)
         _fills_no_node_beyond_its_room(before, self.world, outcome)
@@ -341,11 +341,11 @@ class Machine(RuleBasedStateMachine):
         assert kept.model.cluster.total_releasing == fresh.cluster.total_releasing
         assert set(kept.model.gangs) == set(fresh.gangs)
         for key, gang in kept.model.gangs.items():
-            assert +gang.held == +fresh.gangs[key].held
-            assert +gang.wanted == +fresh.gangs[key].wanted
-            assert +gang.consumed == +fresh.gangs[key].consumed
+            assert +gang.allocated == +fresh.gangs[key].allocated
+            assert +gang.pending_request == +fresh.gangs[key].pending_request
+            assert +gang.finished_request == +fresh.gangs[key].finished_request
             assert +gang.quota_used == +fresh.gangs[key].quota_used
-            assert +gang.tally.of == +fresh.gangs[key].tally.of
+            assert +gang.task_counts.by_status == +fresh.gangs[key].task_counts.by_status
 
 
 # The laws.
@@ -368,9 +368,9 @@ def _fills_no_node_beyond_its_room(before: Before, world: World, outcome: Outcom
 
 
 def _evicts_for_somebody(outcome: Outcome) -> None:
-    promised = {key.name.rstrip("0123456789-").rstrip("0123456789") for key in outcome.promised}
+    pipelined = {key.name.rstrip("0123456789-").rstrip("0123456789") for key in outcome.pipelined}
     for eviction in outcome.evictions:
-        assert eviction.beneficiary.name in promised, f"{eviction} helps nobody"
+        assert eviction.beneficiary.name in pipelined, f"{eviction} helps nobody"
 
 
 def _leaves_victims_whole(before: Before, world: World, outcome: Outcome) -> None:

@@ -30,7 +30,7 @@ def test_a_node_is_noted_only_where_others_leave_it() -> None:
     """One member has room without anybody's going; for the other somebody goes."""
     outcome = World(GIVEN, settings_of(CONF, "design"), restarting=False).session()
     assert [eviction.task.name for eviction in outcome.evictions] == ["lo-1"]
-    assert {key.name: node for key, node in outcome.promised.items()} == {"hi-0": "n1", "hi-1": "n2"}
+    assert {key.name: node for key, node in outcome.pipelined.items()} == {"hi-0": "n1", "hi-1": "n2"}
     assert [(each.task.name, each.node) for each in outcome.nominations] == [("hi-1", "n2")]
 
 

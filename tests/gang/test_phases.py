@@ -4,15 +4,15 @@ from collections import Counter
 
 import pytest
 
-from quorate.gang.gang import Tally
-from quorate.gang.phases import phase_after
-from quorate.gang.task import Standing
+from quorate.gang.cache.gang import TaskCounts
+from quorate.gang.cache.task import TaskStatus
+from quorate.gang.job_status import phase_after
 
 
-def tally(members: str) -> Tally:
+def task_counts(members: str) -> TaskCounts:
     """Of "Running=2 Pending=1"."""
     pairs = (member.split("=") for member in members.split())
-    return Tally(Counter({Standing(standing): int(count) for standing, count in pairs}))
+    return TaskCounts(Counter({TaskStatus(status): int(count) for status, count in pairs}))
 
 
 @pytest.mark.parametrize(
@@ -50,5 +50,7 @@ def test_phase_after(
     phase: str, least: int, members: str, unschedulable: bool, compat: str, design: str
 ) -> None:
     for keeps, want in ((False, compat), (True, design)):
-        got = phase_after(phase, least, tally(members), unschedulable=unschedulable, keeps_live_groups=keeps)
+        got = phase_after(
+            phase, least, task_counts(members), unschedulable=unschedulable, keeps_live_groups=keeps
+        )
         assert got == want, f"keeps_live_groups={keeps}"

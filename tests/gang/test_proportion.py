@@ -188,18 +188,18 @@ def shared_world(**more: Any) -> Json:
 
 def test_no_queue_gets_more_than_it_deserves() -> None:
     asked = Asked(shared_world(), ["proportion"])
-    assert not asked.may_allocate("more-a")
-    assert asked.may_allocate("more-b-0")
-    assert asked.may_claim("more-b-0")
-    assert not asked.may_allocate("large-b"), "1 of 5 is there, and so 4 fit"
-    assert not asked.may_allocate("gpu-b"), "nobody deserves what no node has"
+    assert not asked.allocatable("more-a")
+    assert asked.allocatable("more-b-0")
+    assert asked.preemptive("more-b-0")
+    assert not asked.allocatable("large-b"), "1 of 5 is there, and so 4 fit"
+    assert not asked.allocatable("gpu-b"), "nobody deserves what no node has"
 
 
 def test_a_closed_queue_gets_nothing() -> None:
     queues = [{"name": "qa"}, {"name": "qb", "state": "Closed"}]
     asked = Asked(shared_world(queues=queues), ["proportion"])
-    assert not asked.may_allocate("more-b-0")
-    assert not asked.may_claim("more-b-0")
+    assert not asked.allocatable("more-b-0")
+    assert not asked.preemptive("more-b-0")
 
 
 def test_the_less_served_queue_goes_first_unless_another_is_more_important() -> None:
@@ -212,7 +212,7 @@ def test_shares_follow_what_tasks_take_and_give_back() -> None:
     asked = Asked(shared_world(), ["proportion"])
     for index in range(6):
         asked.evict(f"a-{index}")
-    assert asked.may_allocate("more-a")
+    assert asked.allocatable("more-a")
     assert asked.queue_order() == ["qa", "qb"]
 
 
@@ -286,7 +286,7 @@ def test_when_a_whole_gang_can_be_taken(queue: Json, has: int, want: bool) -> No
         {"name": "more", "group": "a", "cpu": 9},
         {"name": "b", "group": "b", "cpu": 9},
     ]
-    assert Asked(shared_world(queues=queues, pods=pods), ["proportion"]).yields("a", "qb") is want
+    assert Asked(shared_world(queues=queues, pods=pods), ["proportion"]).gang_reclaimable("a", "qb") is want
 
 
 def test_a_switch_silences_a_point() -> None:
@@ -294,6 +294,6 @@ def test_a_switch_silences_a_point() -> None:
         {"name": "proportion", "enabledAllocatable": False, "enableQueueOrder": False}
     ]
     asked = Asked(shared_world(), silenced)
-    assert asked.may_allocate("more-a")
+    assert asked.allocatable("more-a")
     assert asked.queue_order() == ["qa", "qb"]
-    assert not asked.may_claim("more-a")
+    assert not asked.preemptive("more-a")

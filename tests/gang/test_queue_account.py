@@ -5,8 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.gang.queue_account import Ceiling, Ledger
-from quorate.gang.trial import evict, place, promise
+from quorate.gang.queue_accounts import Ledger, ResourceLimits
 from quorate.quota.amount import UNLIMITED
 from tests.gang.asking import Asked, Json
 from tests.gang.objects import pod_group, pods
@@ -59,7 +58,7 @@ def test_the_ledger_is_what_it_would_be_if_begun_anew(made: list[tuple[str, Any]
                 asked.world.do("deletePodGroups", [change])
             case "try":
                 make_and_undo_moves(asked)
-        gangs = list(model.taking_part())
+        gangs = list(model.participating_gangs())
         assert model.ledger.accounts(gangs) == Ledger().accounts(gangs)
 
 
@@ -77,13 +76,13 @@ def test_a_group_that_was_made_again_is_not_taken_for_the_one_before() -> None:
 
 
 def make_and_undo_moves(asked: Asked) -> None:
-    with asked.session.trial() as trial:
+    with asked.session.statement() as statement:
         for gang in asked.world.model.gangs.values():
             for task in list(gang.tasks.values()):
-                if task.node and task.standing.value == "Running":
-                    trial.do(evict(task))
-                elif task.standing.value == "Pending":
-                    trial.do(place(task, "n1") if task.gated else promise(task, "n1"))
+                if task.node and task.status.value == "Running":
+                    statement.evict(task)
+                elif task.status.value == "Pending":
+                    (statement.allocate if task.gated else statement.pipeline)(task, "n1")
 
 
 def test_a_path_counts_in_each_of_its_queues() -> None:
@@ -100,23 +99,23 @@ def test_a_path_counts_in_each_of_its_queues() -> None:
         ],
     }
     asked = Asked(world, ["gang"])
-    books = asked.session.books(lambda queue: ("both", queue))
-    both = books.accounts["both"]
+    accounts = asked.session.open_accounts(lambda queue: ("both", queue))
+    both = accounts.by_queue["both"]
     assert (both.gangs, both.allocated["cpu"], both.reserved["cpu"], both.elastic["cpu"]) == (
         2,
         3000,
         2000,
         1000,
     )
-    books.reserve(asked.gang("b"))
-    assert (both.reserved["cpu"], books.accounts["q1"].reserved["cpu"]) == (3000, 2000)
-    books.discharge(asked.task("a"))
-    assert (both.allocated, books.allocated("q1")) == ({"cpu": 2000, "pods": 2}, {})
+    accounts.reserve(asked.gang("b"))
+    assert (both.reserved["cpu"], accounts.by_queue["q1"].reserved["cpu"]) == (3000, 2000)
+    accounts.on_deallocate(asked.task("a"))
+    assert (both.allocated, accounts.allocated("q1")) == ({"cpu": 2000, "pods": 2}, {})
 
 
-def test_a_ceiling_looks_at_what_is_asked_for() -> None:
-    ceiling = Ceiling({"cpu": 4, "memory": 2})
-    assert ceiling.holds({"cpu": 3, "memory": 9}, {"cpu": 1, "memory": 0, "pods": 5})
-    assert not ceiling.holds({"cpu": 3}, {"cpu": 2})
-    assert not ceiling.holds({}, {"gpu": 1})
-    assert Ceiling({"cpu": 4}, UNLIMITED).holds({}, {"gpu": 1})
+def test_limits_apply_to_requested_resources() -> None:
+    limits = ResourceLimits({"cpu": 4, "memory": 2})
+    assert limits.allow({"cpu": 3, "memory": 9}, {"cpu": 1, "memory": 0, "pods": 5})
+    assert not limits.allow({"cpu": 3}, {"cpu": 2})
+    assert not limits.allow({}, {"gpu": 1})
+    assert ResourceLimits({"cpu": 4}, UNLIMITED).allow({}, {"gpu": 1})

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from quorate.gang.queue_report import QueueReport, held_in_queues, queue_reports
-from quorate.gang.run import run_session
+from quorate.gang.reports import QueueReport, allocated_by_queue, queue_reports
+from quorate.gang.session.run import run_session
 from quorate.quota.amount import UNLIMITED
 from tests.gang.asking import Json
 from tests.gang.vectors import settings_of
@@ -97,8 +97,8 @@ def test_looking_changes_nothing() -> None:
     assert told(world) == told(other)
 
 
-def held(world: World) -> dict[str, dict[str, int]]:
-    return {queue: dict(amounts) for queue, amounts in held_in_queues(world.model).items() if amounts}
+def allocated(world: World) -> dict[str, dict[str, int]]:
+    return {queue: dict(amounts) for queue, amounts in allocated_by_queue(world.model).items() if amounts}
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_what_a_pod_adds_to_what_its_queue_holds(pod: Json, want: Json) -> None:
     groups = [{"name": "a", "queue": "a", "phase": "Running"}]
     pods = [{"name": "p", "group": "a", "cpu": 1, **pod}]
     world = a_world([], nodes=[NODE], queues=[{"name": "a"}], podGroups=groups, pods=pods)
-    assert held(world).get("a", {}) == want
+    assert allocated(world).get("a", {}) == want
 
 
 @pytest.mark.parametrize(
@@ -152,15 +152,15 @@ def test_what_queues_hold_of_which_some_are_below_others(
         {"name": "b", "group": "b", "cpu": 4, **running},
     ]
     world = a_world(plugins, nodes=[NODE], queues=queues, podGroups=groups, pods=pods)
-    assert {queue: amounts["cpu"] // 1000 for queue, amounts in held(world).items()} == want
+    assert {queue: amounts["cpu"] // 1000 for queue, amounts in allocated(world).items()} == want
 
 
 def test_what_queues_hold_follows_what_sessions_decide_and_what_ends() -> None:
     groups = [{"name": "a", "queue": "a", "phase": "Inqueue"}]
     pods = [{"name": "p", "group": "a", "cpu": 1, "count": 2}]
     world = a_world([], nodes=[NODE], queues=[{"name": "a"}], podGroups=groups, pods=pods)
-    assert held(world) == {}
+    assert allocated(world) == {}
     run_session(world.model, world.settings, world.now)
-    assert held(world) == {"a": {"cpu": 2000, "pods": 2}}, "binds that the API is being told of"
+    assert allocated(world) == {"a": {"cpu": 2000, "pods": 2}}, "binds that the API is being told of"
     world.do("deletePods", ["p-0"])
-    assert held(world) == {"a": {"cpu": 1000, "pods": 1}}
+    assert allocated(world) == {"a": {"cpu": 1000, "pods": 1}}

@@ -4,9 +4,14 @@ from typing import Any
 
 import pytest
 
-from quorate.gang.queue import Queue
-from quorate.gang.queue_tree import BrokenTree, Entitlement, side_by_side, tree
-from quorate.gang.reading import queue_of
+from quorate.gang.cache.from_objects import queue_from_object
+from quorate.gang.cache.queue import Queue
+from quorate.gang.plugins.queue_hierarchy import (
+    Entitlement,
+    InvalidHierarchy,
+    flat_entitlements,
+    hierarchical_entitlements,
+)
 from quorate.quota.amount import UNLIMITED
 from tests.gang import objects
 from tests.gang.asking import Json
@@ -16,12 +21,12 @@ TOTAL = {"cpu": 10_000, GPU: 4}
 
 
 def read(queues: list[Json]) -> dict[str, Queue]:
-    return {queue["name"]: queue_of(objects.queue(queue)) for queue in queues}
+    return {queue["name"]: queue_from_object(objects.queue(queue)) for queue in queues}
 
 
 def entitled(queues: list[Json]) -> dict[str, Entitlement]:
-    found = tree(read(queues))
-    assert not isinstance(found, BrokenTree), found
+    found = hierarchical_entitlements(read(queues))
+    assert not isinstance(found, InvalidHierarchy), found
     return found
 
 
@@ -63,19 +68,19 @@ def entitled(queues: list[Json]) -> dict[str, Entitlement]:
     ],
 )
 def test_side_by_side(queue: Json, others: list[Json], ceiling: Any, deserved: Any) -> None:
-    got = side_by_side(TOTAL, read([{"name": "q", **queue}, *others]))["q"]
-    assert (got.path, got.ceiling.named, got.ceiling.others, got.deserved) == (("q",), ceiling, 0, deserved)
+    got = flat_entitlements(TOTAL, read([{"name": "q", **queue}, *others]))["q"]
+    assert (got.path, got.limits.named, got.limits.default, got.deserved) == (("q",), ceiling, 0, deserved)
 
 
 def test_the_root_limits_nothing_unless_told_to() -> None:
     got = entitled([{"name": "q", "deserved": {"cpu": 1}, "guarantee": {"cpu": 2, GPU: 1}}, {"name": "r"}])
-    assert got["root"].ceiling.of("cpu") == UNLIMITED
-    assert got["q"].ceiling.of("cpu") == UNLIMITED
+    assert got["root"].limits.of("cpu") == UNLIMITED
+    assert got["q"].limits.of("cpu") == UNLIMITED
     assert (got["root"].deserved, got["root"].guarantee) == ({"cpu": 2_000, GPU: 1}, {"cpu": 2_000, GPU: 1})
     assert (got["q"].path, got["q"].is_leaf, got["root"].is_leaf) == (("root", "q"), True, False)
 
     got = entitled([{"name": "root", "capability": {"cpu": 6}}, {"name": "q"}])
-    assert (got["q"].ceiling.of("cpu"), got["q"].ceiling.of("memory")) == (6_000, UNLIMITED)
+    assert (got["q"].limits.of("cpu"), got["q"].limits.of("memory")) == (6_000, UNLIMITED)
 
 
 def test_capabilities_are_inherited_down_to_where_they_are_said_anew() -> None:
@@ -87,9 +92,9 @@ def test_capabilities_are_inherited_down_to_where_they_are_said_anew() -> None:
         ]
     )
     assert got["me"].path == ("root", "dept", "team", "me")
-    assert [got[name].ceiling.of("cpu") for name in ("dept", "team", "me")] == [8_000, 6_000, 6_000]
-    assert [got[name].ceiling.of(GPU) for name in ("dept", "team", "me")] == [2, 2, 2], "above limits below"
-    assert got["me"].ceiling.of("memory") == UNLIMITED
+    assert [got[name].limits.of("cpu") for name in ("dept", "team", "me")] == [8_000, 6_000, 6_000]
+    assert [got[name].limits.of(GPU) for name in ("dept", "team", "me")] == [2, 2, 2], "above limits below"
+    assert got["me"].limits.of("memory") == UNLIMITED
 
 
 def test_what_is_guaranteed_to_siblings_is_out_of_reach() -> None:
@@ -101,7 +106,7 @@ def test_what_is_guaranteed_to_siblings_is_out_of_reach() -> None:
             {"name": "c", "parent": "dept", "deserved": {"cpu": 5, "memory": "1Gi"}},
         ]
     )
-    assert {name: got[name].ceiling.of("cpu") for name in "abc"} == {"a": 7_000, "b": 2_000, "c": 4_000}
+    assert {name: got[name].limits.of("cpu") for name in "abc"} == {"a": 7_000, "b": 2_000, "c": 4_000}
     assert got["a"].deserved == {"cpu": 7_000}
     assert got["c"].deserved == {"cpu": 4_000, "memory": 1 << 30}
 
@@ -111,20 +116,20 @@ def test_what_is_guaranteed_to_siblings_is_out_of_reach() -> None:
     [
         pytest.param(
             [{"name": "q", "parent": "gone"}],
-            BrokenTree("q", "is below queue gone, which does not exist"),
+            InvalidHierarchy("q", "is below queue gone, which does not exist"),
             id="an unknown parent",
         ),
         pytest.param(
             [{"name": "q"}, {"name": "b", "parent": "a"}, {"name": "a", "parent": "b"}],
-            BrokenTree("a", "is not below the root, but in a circle"),
+            InvalidHierarchy("a", "is not below the root, but in a circle"),
             id="a circle",
         ),
         pytest.param(
             [{"name": "a", "parent": "a"}],
-            BrokenTree("a", "is not below the root, but in a circle"),
+            InvalidHierarchy("a", "is not below the root, but in a circle"),
             id="its own parent",
         ),
     ],
 )
-def test_what_is_no_tree(queues: list[Json], want: BrokenTree) -> None:
-    assert tree(read(queues)) == want
+def test_what_is_no_tree(queues: list[Json], want: InvalidHierarchy) -> None:
+    assert hierarchical_entitlements(read(queues)) == want

@@ -8,17 +8,17 @@ from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.core import ResourceQuotaSpec
-from quorate.gang.quota import (
-    QuotaSums,
-    Subject,
+from quorate.gang.namespace_quota.evaluation import (
+    QuotaTotals,
+    ScopeAttributes,
     is_counted_by,
     normalised,
     quota_claim,
     quota_shortages,
-    unevaluable_scopes,
+    unsupported_scopes,
 )
 
-GROUP = Subject()
+GROUP = ScopeAttributes()
 
 
 @pytest.mark.parametrize(
@@ -89,7 +89,7 @@ def test_quota_shortages(
 def test_a_shortage_says_what_would_have_been_enough() -> None:
     (short,) = quota_shortages({"requests.cpu": 8000}, {"requests.cpu": 3000}, {"cpu": 2000}, {"cpu": 9000})
     assert str(short) == "requests.cpu: need 9, have 3 now (2 reserved by pod groups) and 8 at most"
-    assert short.never
+    assert short.never_fits
 
 
 def spec(**fields: Any) -> ResourceQuotaSpec:
@@ -110,66 +110,78 @@ def selecting(scope: str, operator: str, *values: str) -> ResourceQuotaSpec:
         ),
         pytest.param(spec(scopes=["Terminating"]), GROUP, False, id="no deadline"),
         pytest.param(spec(scopes=["BestEffort"]), GROUP, False, id="not best effort"),
-        pytest.param(spec(scopes=["Terminating"]), Subject(terminating=True), True, id="a deadline"),
+        pytest.param(spec(scopes=["Terminating"]), ScopeAttributes(terminating=True), True, id="a deadline"),
         pytest.param(
-            spec(scopes=["NotTerminating"]), Subject(terminating=True), False, id="a deadline, inverse"
+            spec(scopes=["NotTerminating"]),
+            ScopeAttributes(terminating=True),
+            False,
+            id="a deadline, inverse",
         ),
-        pytest.param(spec(scopes=["BestEffort"]), Subject(best_effort=True), True, id="best effort"),
+        pytest.param(spec(scopes=["BestEffort"]), ScopeAttributes(best_effort=True), True, id="best effort"),
         pytest.param(
-            spec(scopes=["NotBestEffort"]), Subject(best_effort=True), False, id="best effort, inverse"
+            spec(scopes=["NotBestEffort"]),
+            ScopeAttributes(best_effort=True),
+            False,
+            id="best effort, inverse",
         ),
-        pytest.param(selecting("BestEffort", "Exists"), Subject(best_effort=True), True, id="by selector"),
+        pytest.param(
+            selecting("BestEffort", "Exists"), ScopeAttributes(best_effort=True), True, id="by selector"
+        ),
         pytest.param(spec(scopes=["PriorityClass"]), GROUP, False, id="any class, and it has none"),
-        pytest.param(spec(scopes=["PriorityClass"]), Subject("high"), True, id="any class"),
-        pytest.param(selecting("PriorityClass", "In", "high"), Subject("high"), True, id="in"),
-        pytest.param(selecting("PriorityClass", "In", "high"), Subject("low"), False, id="not the one"),
-        pytest.param(selecting("PriorityClass", "NotIn", "high"), Subject("low"), True, id="not in"),
+        pytest.param(spec(scopes=["PriorityClass"]), ScopeAttributes("high"), True, id="any class"),
+        pytest.param(selecting("PriorityClass", "In", "high"), ScopeAttributes("high"), True, id="in"),
+        pytest.param(
+            selecting("PriorityClass", "In", "high"), ScopeAttributes("low"), False, id="not the one"
+        ),
+        pytest.param(selecting("PriorityClass", "NotIn", "high"), ScopeAttributes("low"), True, id="not in"),
         pytest.param(selecting("PriorityClass", "NotIn", "high"), GROUP, True, id="no class is not in any"),
         pytest.param(selecting("PriorityClass", "DoesNotExist"), GROUP, True, id="no class"),
         pytest.param(spec(scopes=["CrossNamespacePodAffinity"]), GROUP, False, id="cannot be told"),
         pytest.param(spec(scopes=["NotBestEffort", "PriorityClass"]), GROUP, False, id="all must match"),
     ],
 )
-def test_scopes(quota: ResourceQuotaSpec, subject: Subject, want: bool) -> None:
+def test_scopes(quota: ResourceQuotaSpec, subject: ScopeAttributes, want: bool) -> None:
     assert is_counted_by(quota, subject) is want
 
 
 def test_what_cannot_be_evaluated_is_told() -> None:
-    assert unevaluable_scopes(spec(scopes=["BestEffort", "CrossNamespacePodAffinity"])) == (
+    assert unsupported_scopes(spec(scopes=["BestEffort", "CrossNamespacePodAffinity"])) == (
         "CrossNamespacePodAffinity",
     )
-    assert unevaluable_scopes(selecting("BestEffort", "NotIn", "a")) == ("BestEffort",)
-    assert unevaluable_scopes(spec(scopes=["PriorityClass"])) == ()
+    assert unsupported_scopes(selecting("BestEffort", "NotIn", "a")) == ("BestEffort",)
+    assert unsupported_scopes(spec(scopes=["PriorityClass"])) == ()
 
 
 def test_only_claims_that_a_quota_counts_are_reserved_of_it() -> None:
-    reserved = QuotaSums()
-    reserved.add(Subject("high"), {"cpu": 4})
-    reserved.add(Subject("low"), {"cpu": 2})
+    reserved = QuotaTotals()
+    reserved.add(ScopeAttributes("high"), {"cpu": 4})
+    reserved.add(ScopeAttributes("low"), {"cpu": 2})
     assert reserved.of(spec()) == {"cpu": 6}
     assert reserved.of(selecting("PriorityClass", "In", "high")) == {"cpu": 4}
-    reserved.remove(Subject("high"), {"cpu": 4})
+    reserved.remove(ScopeAttributes("high"), {"cpu": 4})
     assert reserved.of(spec()) == {"cpu": 2}
-    reserved.remove(Subject("low"), {"cpu": 2})
+    reserved.remove(ScopeAttributes("low"), {"cpu": 2})
     assert reserved.of(spec()) == {}
 
 
 amounts = st.dictionaries(
     st.sampled_from(["cpu", "requests.cpu", "memory", "limits.cpu", "pods"]), st.integers(0, 9), max_size=4
 )
-claims = st.lists(st.tuples(st.sampled_from([Subject("high"), Subject("low")]), amounts), max_size=5)
+claims = st.lists(
+    st.tuples(st.sampled_from([ScopeAttributes("high"), ScopeAttributes("low")]), amounts), max_size=5
+)
 
 
 @given(claims=claims, hard=amounts, used=amounts, wanted=amounts, order=st.randoms())
 def test_the_order_of_groups_does_not_matter(
-    claims: list[tuple[Subject, dict[str, int]]],
+    claims: list[tuple[ScopeAttributes, dict[str, int]]],
     hard: dict[str, int],
     used: dict[str, int],
     wanted: dict[str, int],
     order: Any,
 ) -> None:
-    def shortages(claims: list[tuple[Subject, dict[str, int]]]) -> object:
-        reserved = QuotaSums()
+    def shortages(claims: list[tuple[ScopeAttributes, dict[str, int]]]) -> object:
+        reserved = QuotaTotals()
         for subject, claim in claims:
             reserved.add(subject, normalised(claim))
         return quota_shortages(hard, used, reserved.of(spec()), normalised(wanted))

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.meta import Key
-from quorate.gang.quota import Subject
-from quorate.gang.quota_guard import Claimant, group_findings, pod_findings
-from quorate.gang.quota_ledger import GroupWants, PodUse, QuotaLedger
-from quorate.gang.reading import quota_of, quota_units
+from quorate.gang.cache.from_objects import quota_amounts, quota_from_object
+from quorate.gang.namespace_quota.evaluation import ScopeAttributes
+from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum, PodQuotaUsage, QuotaLedger
+from quorate.gang.namespace_quota.webhook_checks import PodGroupRequest, group_findings, pod_findings
 from tests.gang import objects
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
@@ -19,7 +19,7 @@ from tests.gang.world import World
 Json = dict[str, Any]
 
 ENQUEUE = settings_of({"actions": "enqueue", "tiers": [["gang"]]}, "design")
-ANYONE = Subject()
+ANYONE = ScopeAttributes()
 NAMESPACE = "default"
 
 cpus = st.integers(0, 6)
@@ -52,9 +52,9 @@ class Guarded:
         self.ledger = QuotaLedger()
         self.created: Counter[str] = Counter()  # cpus, by the name of the group
         for group in given["podGroups"]:
-            minimum = quota_units(objects.pod_group(group).spec.min_resources or {})
+            minimum = quota_amounts(objects.pod_group(group).spec.min_resources or {})
             active = phases[group["name"]] == "Inqueue"
-            self.ledger.set_group(Key(NAMESPACE, group["name"]), GroupWants(ANYONE, minimum, active))
+            self.ledger.set_group(Key(NAMESPACE, group["name"]), GroupQuotaMinimum(ANYONE, minimum, active))
 
     def quotas(self) -> list[Json]:
         total = sum(self.created.values())
@@ -63,13 +63,15 @@ class Guarded:
     def create(self, group: str, cpu: int) -> bool:
         """Whether the webhook lets in a pod of ``group``; with no name it is a stranger."""
         usage = {"cpu": cpu * 1000}
-        quotas = [quota_of(objects.quota(quota)) for quota in self.quotas()]
+        quotas = [quota_from_object(objects.quota(quota)) for quota in self.quotas()]
         own = self.ledger.claims(NAMESPACE).get(group)
         if list(pod_findings(usage, ANYONE, own, quotas, self.ledger.reserved(NAMESPACE))):
             return False
         self.created[group] += cpu
         members = {"cpu": self.created[group] * 1000}
-        self.ledger.set_pod(Key(NAMESPACE, f"pods of {group}"), PodUse(group, ANYONE, members, ended=False))
+        self.ledger.set_pod(
+            Key(NAMESPACE, f"pods of {group}"), PodQuotaUsage(group, ANYONE, members, terminated=False)
+        )
         return True
 
 
@@ -82,10 +84,10 @@ def admitted(given: Json) -> dict[str, str]:
 @given(world=worlds())
 def test_who_can_be_admitted_is_not_refused(world: Json) -> None:
     phases = admitted(world)
-    quotas = [quota_of(objects.quota(quota)) for quota in world["quotas"]]
+    quotas = [quota_from_object(objects.quota(quota)) for quota in world["quotas"]]
     for group in world["podGroups"]:
         if phases[group["name"]] == "Inqueue":
-            new = Claimant(ANYONE, quota_units(objects.pod_group(group).spec.min_resources or {}))
+            new = PodGroupRequest(ANYONE, quota_amounts(objects.pod_group(group).spec.min_resources or {}))
             assert list(group_findings("default", new, None, quotas, [])) == []
 
 

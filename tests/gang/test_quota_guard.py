@@ -11,11 +11,17 @@ from quorate.api import codec
 from quorate.api.configuration.gang import QuotaMode
 from quorate.api.core import ResourceQuotaSpec
 from quorate.api.meta import Key
-from quorate.gang.queue import NamespaceQuota
-from quorate.gang.quota import QuotaSums, Subject, normalised, quota_claim, quota_shortages
-from quorate.gang.quota_guard import Claimant, group_findings, pod_findings
+from quorate.gang.namespace_quota.evaluation import (
+    QuotaTotals,
+    ScopeAttributes,
+    normalised,
+    quota_claim,
+    quota_shortages,
+)
+from quorate.gang.namespace_quota.quota import NamespaceQuota
+from quorate.gang.namespace_quota.webhook_checks import PodGroupRequest, group_findings, pod_findings
 
-ANYONE = Subject()
+ANYONE = ScopeAttributes()
 
 
 def a_quota(hard: dict[str, int], used: dict[str, int] | None = None, **spec: Any) -> NamespaceQuota:
@@ -28,10 +34,10 @@ def refused(
     *quotas: NamespaceQuota,
     old: dict[str, int] | None = None,
     others: list[dict[str, int]] | None = None,
-    subject: Subject = ANYONE,
+    subject: ScopeAttributes = ANYONE,
 ) -> list[str]:
-    claimants = [Claimant(ANYONE, minimum) for minimum in others or []]
-    found = group_findings(mode, Claimant(subject, new), old, quotas, claimants)
+    claimants = [PodGroupRequest(ANYONE, minimum) for minimum in others or []]
+    found = group_findings(mode, PodGroupRequest(subject, new), old, quotas, claimants)
     return [f"{finding.reason} {finding}" for finding in found]
 
 
@@ -85,14 +91,14 @@ def test_a_name_that_is_new_in_an_update_is_a_raise() -> None:
 def test_only_quotas_that_would_count_the_group_matter() -> None:
     scoped = a_quota({"cpu": 1}, scopes=["PriorityClass"])
     assert refused("default", {"cpu": 2}, scoped) == []
-    assert refused("default", {"cpu": 2}, scoped, subject=Subject("high")) != []
+    assert refused("default", {"cpu": 2}, scoped, subject=ScopeAttributes("high")) != []
     assert refused("default", {"cpu": 2}, a_quota({"cpu": 1}, scopes=["CrossNamespacePodAffinity"])) == []
 
 
 def pod(
     usage: dict[str, int], quota: NamespaceQuota, reserved: list[dict[str, int]], own: int | None = None
 ) -> list[str]:
-    sums = QuotaSums()
+    sums = QuotaTotals()
     for claim in reserved:
         sums.add(ANYONE, claim)
     mine = None if own is None else (ANYONE, reserved[own])

@@ -8,19 +8,23 @@ from hypothesis import strategies as st
 
 from quorate.api.core import ResourceQuotaSpec
 from quorate.api.meta import Key
-from quorate.gang.quota import Subject, quota_claim
-from quorate.gang.quota_ledger import GroupWants, PodUse, QuotaLedger
+from quorate.gang.namespace_quota.evaluation import ScopeAttributes, quota_claim
+from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum, PodQuotaUsage, QuotaLedger
 
 ALL = ResourceQuotaSpec()
-LOW, HIGH = Subject("low"), Subject("high")
+LOW, HIGH = ScopeAttributes("low"), ScopeAttributes("high")
 
 
-def pod(group: str = "", ended: bool = False, subject: Subject = LOW, **usage: int) -> PodUse:
-    return PodUse(group, subject, {"count/pods": 1, **usage}, ended)
+def pod(
+    group: str = "", terminated: bool = False, subject: ScopeAttributes = LOW, **usage: int
+) -> PodQuotaUsage:
+    return PodQuotaUsage(group, subject, {"count/pods": 1, **usage}, terminated)
 
 
-def group(minimum: dict[str, int] | None, active: bool = True, subject: Subject = LOW) -> GroupWants:
-    return GroupWants(subject, minimum, active)
+def group(
+    minimum: dict[str, int] | None, active: bool = True, subject: ScopeAttributes = LOW
+) -> GroupQuotaMinimum:
+    return GroupQuotaMinimum(subject, minimum, active)
 
 
 def test_a_claim_shrinks_as_members_come_and_grows_as_they_go() -> None:
@@ -38,7 +42,7 @@ def test_a_claim_shrinks_as_members_come_and_grows_as_they_go() -> None:
 def test_a_finished_member_has_consumed_its_part_and_uses_nothing_but_its_count() -> None:
     ledger = QuotaLedger()
     ledger.set_group(Key("team", "a"), group({"cpu": 4}))
-    ledger.set_pod(Key("team", "a-0"), pod("a", ended=True, cpu=1))
+    ledger.set_pod(Key("team", "a-0"), pod("a", terminated=True, cpu=1))
     assert ledger.reserved("team").of(ALL) == {"cpu": 3}
     assert ledger.used("team").of(ALL) == {"count/pods": 1}
 
@@ -53,8 +57,8 @@ def test_only_active_groups_that_said_what_they_need_reserve() -> None:
 
 amounts = st.dictionaries(st.sampled_from(["cpu", "memory", "count/pods"]), st.integers(0, 5), max_size=3)
 subjects = st.sampled_from([LOW, HIGH])
-pods = st.builds(PodUse, st.sampled_from(["", "a", "b"]), subjects, amounts, st.booleans())
-groups = st.builds(GroupWants, subjects, st.one_of(st.none(), amounts), st.booleans())
+pods = st.builds(PodQuotaUsage, st.sampled_from(["", "a", "b"]), subjects, amounts, st.booleans())
+groups = st.builds(GroupQuotaMinimum, subjects, st.one_of(st.none(), amounts), st.booleans())
 namespaces = st.sampled_from(["team", "other"])
 changes = st.lists(
     st.one_of(
@@ -68,15 +72,15 @@ changes = st.lists(
 @given(changes=changes)
 def test_nothing_need_be_counted_anew(changes: list[tuple[str, str, Any]]) -> None:
     ledger = QuotaLedger()
-    pods: dict[Key, PodUse] = {}
-    groups: dict[Key, GroupWants] = {}
+    pods: dict[Key, PodQuotaUsage] = {}
+    groups: dict[Key, GroupQuotaMinimum] = {}
     for namespace, name, what in changes:
         key = Key(namespace, name)
         match what:
-            case PodUse():
+            case PodQuotaUsage():
                 pods[key] = what
                 ledger.set_pod(key, what)
-            case GroupWants():
+            case GroupQuotaMinimum():
                 groups[key] = what
                 ledger.set_group(key, what)
             case None:

@@ -7,7 +7,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.core.scheduling import Pod
 from quorate.api.volcano import Queue
-from quorate.gang.reading import differ_in_standing_only, queue_of
+from quorate.gang.cache.from_objects import differ_only_in_status, queue_from_object
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from quorate.gang.reading import differ_in_standing_only, queue_of
 )
 def test_a_queue_is_kept_in_order_only_if_it_says_so(spec: dict[str, str], want: str) -> None:
     queue = codec.convert(Queue, {"metadata": {"name": "a"}, "spec": spec})
-    assert queue_of(queue).dequeue == want
+    assert queue_from_object(queue).dequeue == want
 
 
 def a_pod(**status: Any) -> Pod:
@@ -40,5 +40,5 @@ def a_pod(**status: Any) -> Pod:
 )
 def test_of_containers_it_matters_what_they_hold_beyond_what_is_asked(cpu: str, alike: bool) -> None:
     started = a_pod(phase="Running", containerStatuses=[{"name": "main", "allocatedResources": {"cpu": cpu}}])
-    assert differ_in_standing_only(a_pod(), started) is alike
-    assert differ_in_standing_only(started, a_pod()) is alike
+    assert differ_only_in_status(a_pod(), started) is alike
+    assert differ_only_in_status(started, a_pod()) is alike

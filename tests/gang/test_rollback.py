@@ -185,7 +185,7 @@ def test_a_quota_charged_for_a_member_that_is_not_seen_yet_sends_nobody_back() -
     )
 
     def hear_of(used: int) -> None:
-        here.model.set_quota(quota(rq({"cpu": 2}, {"cpu": used})), heard_at=here.now)
+        here.model.set_quota(quota(rq({"cpu": 2}, {"cpu": used})), observed_at=here.now)
 
     here.session()
     for member in range(2):
@@ -202,7 +202,7 @@ def test_a_quota_charged_for_others_sends_a_group_back_once_its_pods_would_be_se
     here = world({"quotas": [rq({"cpu": 3})], "podGroups": [group("a", "2")]})
     here.session()
     for used in (1, 2):
-        here.model.set_quota(quota(rq({"cpu": 3}, {"cpu": used})), heard_at=here.now)
+        here.model.set_quota(quota(rq({"cpu": 3}, {"cpu": used})), observed_at=here.now)
         outcome = here.session()
         assert stands(here) == {"a": "Inqueue"}
         here.now += 0.5
@@ -253,19 +253,19 @@ def test_what_happens_is_told_once_in_a_while() -> None:
         {"podGroups": [group("a", "4", minMember=2)]}, inqueue_timeout="10s", requeue_backoff_max="10s"
     )
 
-    def notices() -> list[tuple[str, str, str]]:
+    def events() -> list[tuple[str, str, str]]:
         told: list[tuple[str, str, str]] = [
-            (each.type, each.reason, each.message) for each in here.session().notices
+            (each.type, each.reason, each.message) for each in here.session().events
         ]
         here.do("advance", 10)
         return told
 
-    assert notices() == [("Normal", "Inqueue", "admitted")]
-    assert notices() == [
+    assert events() == [("Normal", "Inqueue", "admitted")]
+    assert events() == [
         ("Warning", "RolledBack", "InqueueTimeout; next attempt not before 1970-01-01T00:17:00.000000Z")
     ]
-    assert [notices() for _ in range(28)] == [[]] * 28
-    assert [reason for _, reason, _ in notices()] == ["Inqueue"]
+    assert [events() for _ in range(28)] == [[]] * 28
+    assert [reason for _, reason, _ in events()] == ["Inqueue"]
 
 
 def test_nothing_is_written_for_who_waits_as_before() -> None:
@@ -273,5 +273,5 @@ def test_nothing_is_written_for_who_waits_as_before() -> None:
     assert len(here.session().statuses) == 4
     here.do("advance", 100)
     outcome = here.session()
-    assert (outcome.statuses, outcome.notices) == ((), ())
-    assert {key.name for key in outcome.verdicts} == {"b", "c", "d"}
+    assert (outcome.statuses, outcome.events) == ((), ())
+    assert {key.name for key in outcome.pending_reasons} == {"b", "c", "d"}

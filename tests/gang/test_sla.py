@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.gang.tiers import Vote, everyone
+from quorate.gang.session.callbacks import Vote, all_callbacks
 from tests.gang.asking import Asked, Json
 
 
@@ -16,7 +16,7 @@ def asked(annotations: Json, waiting: str | None = None, profile: str = "compat"
 
 
 def votes(of: Asked, point: str) -> list[Any]:
-    return [voice(of.gang("a")) for voice in everyone(getattr(of.session.policies, point))]
+    return [callback(of.gang("a")) for callback in all_callbacks(getattr(of.session.callbacks, point))]
 
 
 @pytest.mark.parametrize(
@@ -37,21 +37,21 @@ def votes(of: Asked, point: str) -> list[Any]:
 )
 def test_who_has_waited_long_enough(annotations: Json, waiting: str | None, enough: bool) -> None:
     of = asked(annotations, waiting)
-    assert votes(of, "admits") == [Vote.PERMIT if enough else Vote.ABSTAIN]
-    assert votes(of, "promised") == [Vote.PERMIT if enough else Vote.ABSTAIN]
+    assert votes(of, "job_enqueueable") == [Vote.PERMIT if enough else Vote.ABSTAIN]
+    assert votes(of, "job_pipelined") == [Vote.PERMIT if enough else Vote.ABSTAIN]
 
     of = asked(annotations, waiting, "design")
-    assert votes(of, "admits") == [], "queues and quotas have their say"
-    assert votes(of, "overdue") == [enough]
-    assert votes(of, "promised") == [Vote.PERMIT if enough else Vote.ABSTAIN]
+    assert votes(of, "job_enqueueable") == [], "queues and quotas have their say"
+    assert votes(of, "job_overdue") == [enough]
+    assert votes(of, "job_pipelined") == [Vote.PERMIT if enough else Vote.ABSTAIN]
 
 
 def test_a_session_is_due_when_somebody_will_have_waited_enough() -> None:
     of = asked({}, "20s")
-    votes(of, "admits")
+    votes(of, "job_enqueueable")
     assert of.session.wake_at == 110.0
     of = asked({}, "20s", now=110)
-    votes(of, "admits")
+    votes(of, "job_enqueueable")
     assert of.session.wake_at is None
 
 

@@ -1,15 +1,15 @@
 """A session says which part of it begins."""
 
-from quorate.gang.stopwatch import Part, Stopwatch
+from quorate.gang.session.run import SessionPart, Stopwatch
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 
 
 class Noted(Stopwatch):
     def __init__(self) -> None:
-        self.parts: list[tuple[Part, str]] = []
+        self.parts: list[tuple[SessionPart, str]] = []
 
-    def begins(self, part: Part, name: str = "") -> None:
+    def begin(self, part: SessionPart, name: str = "") -> None:
         self.parts.append((part, name))
 
 

@@ -7,7 +7,7 @@ import msgspec
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroup
-from quorate.gang.model import Model
+from quorate.gang.cache.model import Model
 from quorate.gang.outcome import GangStatus
 from tests.gang.objects import pod_group
 
@@ -23,8 +23,8 @@ def group(version: int, phase: str, *, uid: str = "1", **given: Any) -> PodGroup
 def told(model: Model, phase: str) -> GangStatus:
     """A session decided on ``phase``, and the API is being told."""
     gang = model.gangs[A]
-    assert gang.told is not None
-    status = replace(gang.told, phase=phase)
+    assert gang.written_status is not None
+    status = replace(gang.written_status, phase=phase)
     gang.phase = phase
     model.assume_status(status)
     return status

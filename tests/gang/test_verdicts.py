@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.gang.verdicts import NotEnoughResources, Shortage
+from quorate.gang.pending_reasons import NotEnoughResources, Shortage
 
 GI = 1 << 30
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from quorate.gang.weighted_tree import Holding, Path, Served, served
+from quorate.gang.plugins.hierarchical_drf import GangUsage, Path, TreeShare, tree_shares
 from tests.gang.asking import Asked, Json
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
@@ -14,57 +14,57 @@ HDRF: list[str | Json] = [{"name": "drf", "enableHierarchy": True}]
 TOTAL = {"cpu": 10, "memory": 10}
 
 
-def holding(path: str, taken: dict[str, int], **wants: int) -> Holding:
-    return Holding(tuple(path.split("/")), taken, {**taken, **wants})
+def holding(path: str, taken: dict[str, int], **wants: int) -> GangUsage:
+    return GangUsage(tuple(path.split("/")), taken, {**taken, **wants})
 
 
 @pytest.mark.parametrize(
     ("holdings", "path", "want"),
     [
-        pytest.param([holding("a", {}, cpu=9)], ("a",), Served(False, Fraction(0)), id="who has nothing"),
+        pytest.param([holding("a", {}, cpu=9)], ("a",), TreeShare(False, Fraction(0)), id="who has nothing"),
         pytest.param(
             [holding("a", {"cpu": 2, "memory": 3}, cpu=9, memory=9)],
             ("a",),
-            Served(False, Fraction(3, 10)),
+            TreeShare(False, Fraction(3, 10)),
             id="by what it has most of",
         ),
         pytest.param(
-            [holding("a", {"cpu": 2})], ("a",), Served(True, Fraction(1, 5)), id="who has all it wants"
+            [holding("a", {"cpu": 2})], ("a",), TreeShare(True, Fraction(1, 5)), id="who has all it wants"
         ),
         pytest.param(
             [holding("a", {"cpu": 2}, cpu=9), holding("b", {"cpu": 8}, cpu=9)],
             ("a",),
-            Served(True, Fraction(1, 5)),
+            TreeShare(True, Fraction(1, 5)),
             id="or wants what is used up",
         ),
         pytest.param(
             [holding("d/a", {"cpu": 4}, cpu=9), holding("d/b", {"memory": 2}, memory=9)],
             ("d",),
-            Served(False, Fraction(1, 5)),
+            TreeShare(False, Fraction(1, 5)),
             id="children are scaled to the one that has least",
         ),
         pytest.param(
             [holding("d/a", {"cpu": 4}), holding("d/b", {"memory": 2}, memory=9)],
             ("d",),
-            Served(False, Fraction(2, 5)),
+            TreeShare(False, Fraction(2, 5)),
             id="but not those that want no more",
         ),
         pytest.param(
             [holding("d/a", {"cpu": 4}, cpu=9), holding("d/b", {}, memory=9)],
             ("d",),
-            Served(False, Fraction(2, 5)),
+            TreeShare(False, Fraction(2, 5)),
             id="nor to those that have nothing",
         ),
         pytest.param(
             [holding("d/a", {"cpu": 4}), holding("d/b", {"memory": 2})],
             ("d",),
-            Served(True, Fraction(2, 5)),
+            TreeShare(True, Fraction(2, 5)),
             id="a department of whom nobody wants more",
         ),
     ],
 )
-def test_how_well_a_node_is_served(holdings: list[Holding], path: Path, want: Served) -> None:
-    assert served(TOTAL, holdings)[path] == want
+def test_how_well_a_node_is_served(holdings: list[GangUsage], path: Path, want: TreeShare) -> None:
+    assert tree_shares(TOTAL, holdings)[path] == want
 
 
 def annotated(name: str, path: str, weights: str) -> Json:
@@ -141,7 +141,7 @@ def test_without_annotations_the_tree_of_queues_and_their_weights_count() -> Non
 )
 def test_annotations_that_say_nothing_are_passed_over(path: str, weights: str) -> None:
     asked = Asked({"queues": [annotated("a", path, weights)]}, HDRF)
-    assert asked.queue("a").weights == ()
+    assert asked.queue("a").weighted_path == ()
 
 
 def test_what_would_leave_the_other_better_served_goes_to_it() -> None:

@@ -9,10 +9,10 @@ from quorate.api.configuration.gang import GangScheduling, PodGroupWebhooks
 from quorate.api.core import Namespace
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
-from quorate.gang.queue import NamespaceQuota
-from quorate.gang.quota import Amounts, QuotaSums, Subject, normalised
-from quorate.gang.quota_ledger import PodUse, QuotaLedger
-from quorate.gang.reading import quota_of, quota_units
+from quorate.gang.cache.from_objects import quota_amounts, quota_from_object
+from quorate.gang.namespace_quota.evaluation import Amounts, QuotaTotals, ScopeAttributes, normalised
+from quorate.gang.namespace_quota.ledger import PodQuotaUsage, QuotaLedger
+from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.webhooks.admission_review import AdmissionResponse
 from quorate.webhooks.volcano.quota_pod import QuotaPod, pod_use
 from quorate.webhooks.volcano.volcano_reader import QuotaView, group_requirements
@@ -111,7 +111,7 @@ class Given:
         queues = given.get("queues", [{"name": "default"}])
         self._queues = {queue["name"]: objects.queue(queue) for queue in queues}
         self._groups = [objects.pod_group(group) for group in given.get("podGroups", [])]
-        self._quotas = [quota_of(objects.quota(quota)) for quota in given.get("quotas", [])]
+        self._quotas = [quota_from_object(objects.quota(quota)) for quota in given.get("quotas", [])]
         self._annotations = {
             namespace["name"]: namespace.get("annotations", {}) for namespace in given.get("namespaces", [])
         }
@@ -154,17 +154,17 @@ class Given:
         return codec.convert(Namespace, {"metadata": metadata})
 
 
-def _members(group: str, requests: Mapping[str, Any]) -> PodUse:
+def _members(group: str, requests: Mapping[str, Any]) -> PodQuotaUsage:
     """All members of a group as one pod."""
     amounts = codec.convert(
         PodGroup, {"metadata": {}, "spec": {"minResources": objects.quantities(requests)}}
     )
-    usage = normalised(quota_units(amounts.spec.min_resources or {}))
-    return PodUse(group, Subject(), usage, ended=False)
+    usage = normalised(quota_amounts(amounts.spec.min_resources or {}))
+    return PodQuotaUsage(group, ScopeAttributes(), usage, terminated=False)
 
 
 class View:
     def __init__(self, quotas: Sequence[NamespaceQuota], ledger: QuotaLedger, namespace: str) -> None:
         self.quotas = quotas
-        self.reserved: QuotaSums = ledger.reserved(namespace)
-        self.claims: Mapping[str, tuple[Subject, Amounts]] = ledger.claims(namespace)
+        self.reserved: QuotaTotals = ledger.reserved(namespace)
+        self.claims: Mapping[str, tuple[ScopeAttributes, Amounts]] = ledger.claims(namespace)

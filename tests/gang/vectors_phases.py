@@ -3,9 +3,9 @@
 from collections import Counter
 from typing import Any
 
-from quorate.gang.gang import Tally
-from quorate.gang.phases import phase_after
-from quorate.gang.task import Standing
+from quorate.gang.cache.gang import TaskCounts
+from quorate.gang.cache.task import TaskStatus
+from quorate.gang.job_status import phase_after
 
 Json = dict[str, Any]
 
@@ -15,7 +15,7 @@ def run_phase(given: Json, expect: Json, profile: str) -> list[str]:
     got = phase_after(
         given["phase"],
         given["minMember"],
-        Tally(Counter({Standing(status): count for status, count in given.get("tasks", {}).items()})),
+        TaskCounts(Counter({TaskStatus(status): count for status, count in given.get("tasks", {}).items()})),
         unschedulable=given.get("unschedulable", False),
         keeps_live_groups=profile == "design",
     )

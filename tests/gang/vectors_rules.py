@@ -17,7 +17,13 @@ from quorate.api.scheduler_configuration.plugins import (
     NodeOrderArguments,
     PredicateArguments,
 )
-from quorate.gang.tiers import Vote, chosen, everyone, first_tier_agrees, objection
+from quorate.gang.session.callbacks import (
+    Vote,
+    agreed_victims,
+    all_callbacks,
+    first_rejection,
+    first_tier_agrees,
+)
 from quorate.placement import resources
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.filters.engine import ConstraintEngine
@@ -130,8 +136,8 @@ def run_dispatch(given: Json, expect: Json, profile: str) -> list[str]:
 
 
 def _victims(tiers: list[list[Any]], profile: str) -> list[str]:
-    voices = [[partial(_choice, answer) for answer in tier] for tier in tiers]
-    return list(chosen(voices, empty_is_final=profile == "design"))
+    callbacks = [[partial(_choice, answer) for answer in tier] for tier in tiers]
+    return list(agreed_victims(callbacks, empty_is_final=profile == "design"))
 
 
 def _choice(answer: list[str] | str) -> Sequence[str] | None:
@@ -139,12 +145,12 @@ def _choice(answer: list[str] | str) -> Sequence[str] | None:
 
 
 def _vote(tiers: list[list[Any]], profile: str) -> bool:
-    return objection([[partial(Vote, answer) for answer in tier] for tier in tiers]) is None
+    return first_rejection([[partial(Vote, answer) for answer in tier] for tier in tiers]) is None
 
 
 def _order(tiers: list[list[Any]], profile: str) -> int:
     """As ranks, of which the smaller goes first: what a plugin answers is how one ranks beside the other."""
-    one, other = tuple(everyone(tiers)), tuple(0 for _ in everyone(tiers))
+    one, other = tuple(all_callbacks(tiers)), tuple(0 for _ in all_callbacks(tiers))
     return (one > other) - (one < other)
 
 
@@ -155,11 +161,11 @@ POINTS: Mapping[str, Callable[[list[list[Any]], str], Any]] = {
     "starving": lambda tiers, profile: first_tier_agrees(
         [[partial(bool, answer) for answer in tier] for tier in tiers]
     ),
-    "overused": lambda tiers, profile: any(everyone(tiers)),
-    "allocatable": lambda tiers, profile: all(everyone(tiers)),
-    "preemptive": lambda tiers, profile: all(everyone(tiers)),
-    "ready": lambda tiers, profile: all(everyone(tiers)),
-    "nodeOrder": lambda tiers, profile: sum(everyone(tiers)),
+    "overused": lambda tiers, profile: any(all_callbacks(tiers)),
+    "allocatable": lambda tiers, profile: all(all_callbacks(tiers)),
+    "preemptive": lambda tiers, profile: all(all_callbacks(tiers)),
+    "ready": lambda tiers, profile: all(all_callbacks(tiers)),
+    "nodeOrder": lambda tiers, profile: sum(all_callbacks(tiers)),
 }
 
 

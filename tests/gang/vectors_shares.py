@@ -5,9 +5,9 @@ from fractions import Fraction
 from typing import Any
 
 from quorate.api.quantity import NANOS, parse_quantity
-from quorate.gang.deserved import Claim, deserved, dominant_share, real_capability
-from quorate.gang.queue import Queue
-from quorate.gang.reading import queue_of
+from quorate.gang.cache.from_objects import queue_from_object
+from quorate.gang.cache.queue import Queue
+from quorate.gang.deserved import QueueDemand, deserved, dominant_share, real_capability
 from quorate.placement.resources import Amounts, in_base_units, less_equal, plus
 from quorate.quota.amount import CPU
 from tests.gang import objects
@@ -20,7 +20,7 @@ PRECISION = Fraction(1, 10**6)
 def run_deserved(given: Json, expect: Json, profile: str) -> list[str]:
     """Every difference; only the queues that are listed are compared.  The rule is that of both profiles."""
     total = read(given["total"])
-    queues = {queue["name"]: queue_of(objects.queue(queue)) for queue in given["queues"]}
+    queues = {queue["name"]: queue_from_object(objects.queue(queue)) for queue in given["queues"]}
     asked = {queue["name"]: read(queue.get("request", {})) for queue in given["queues"]}
     allocated = {queue["name"]: read(queue.get("allocated", {})) for queue in given["queues"]}
     got = deserved(total, claims(total, queues, asked))
@@ -44,12 +44,14 @@ def read(quantities: Json) -> dict[str, int]:
     return in_base_units({name: parse_quantity(str(amount)) for name, amount in quantities.items()})
 
 
-def claims(total: Amounts, queues: Mapping[str, Queue], asked: Mapping[str, Amounts]) -> dict[str, Claim]:
+def claims(
+    total: Amounts, queues: Mapping[str, Queue], asked: Mapping[str, Amounts]
+) -> dict[str, QueueDemand]:
     guaranteed: Amounts = {}
     for queue in queues.values():
         guaranteed = plus(guaranteed, queue.guarantee)
     return {
-        name: Claim(
+        name: QueueDemand(
             weight=queue.weight,
             request=asked[name],
             real_capability=real_capability(total, guaranteed, queue.guarantee, queue.capability),

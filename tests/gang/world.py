@@ -10,12 +10,11 @@ from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroup, PodGroupStatus, find_condition
-from quorate.gang.annotations import annotations_of
-from quorate.gang.model import Model
+from quorate.gang.cache.model import Model
+from quorate.gang.cache.status_annotations import status_annotations
 from quorate.gang.outcome import Outcome
-from quorate.gang.run import open_session, run_session
-from quorate.gang.session import Session
-from quorate.gang.stopwatch import UNTIMED, Stopwatch
+from quorate.gang.session.run import NO_STOPWATCH, Stopwatch, open_session, run_session
+from quorate.gang.session.session import Session
 from tests.gang import objects
 
 Json = dict[str, Any]
@@ -64,7 +63,7 @@ class World:
 
         self.binds: dict[str, str] = {}
         self.evictions: list[str] = []
-        self.promised: dict[str, str] = {}
+        self.pipelined: dict[str, str] = {}
         self.created: list[str] = []
         self.bound_for: Counter[str] = Counter()
         self.evicted_from: Counter[str] = Counter()
@@ -198,7 +197,7 @@ class World:
     # Sessions.
 
     def start_step(self) -> None:
-        self.binds, self.evictions, self.promised = {}, [], {}
+        self.binds, self.evictions, self.pipelined = {}, [], {}
         self.bound_for.clear()
         self.evicted_from.clear()
 
@@ -206,7 +205,7 @@ class World:
         """A session over what the objects say, before any action."""
         return open_session(self.fresh_model(), self.settings, self.now)
 
-    def session(self, stopwatch: Stopwatch = UNTIMED) -> Outcome:
+    def session(self, stopwatch: Stopwatch = NO_STOPWATCH) -> Outcome:
         if self._restarting:
             self.model = self.fresh_model()
         outcome = run_session(self.model, self.settings, self.now, stopwatch)
@@ -222,7 +221,7 @@ class World:
             self.put_pods([objects.with_nomination(self.pods[nomination.task], nomination.node)])
         for status in outcome.statuses:
             group = self.groups[status.gang]
-            noted = {**group.metadata.annotations, **annotations_of(status)}
+            noted = {**group.metadata.annotations, **status_annotations(status)}
             kept = {name: value for name, value in noted.items() if value is not None}
             metadata = msgspec.structs.replace(group.metadata, annotations=kept)
             written = PodGroupStatus(
@@ -233,7 +232,7 @@ class World:
                 failed=status.counts.failed,
             )
             self.put_group(msgspec.structs.replace(group, metadata=metadata, status=written))
-        self.promised = {name_of(key): node for key, node in outcome.promised.items()}
+        self.pipelined = {name_of(key): node for key, node in outcome.pipelined.items()}
         return outcome
 
     # What came of it, in the words of the vectors.

@@ -2,8 +2,8 @@
 
 from fractions import Fraction
 
-from quorate.gang.policy import QueueShare
-from quorate.gang.queue_report import QueueReport
+from quorate.gang.reports import QueueReport
+from quorate.gang.session.callbacks import QueueShare
 from quorate.observe.queue_gauges import queue_gauges
 from quorate.quota.amount import UNLIMITED
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.gang.model import Model
+from quorate.gang.cache.model import Model
 from quorate.kube.client import Client
 from quorate.placement.filters.volumes.binding import NoMatchingVolume, StaticBinding
 from quorate.scheduler.feeds import gang_feeds, load_model, subscribe_informers

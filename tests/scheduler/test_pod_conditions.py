@@ -2,26 +2,26 @@
 
 import pytest
 
-from quorate.gang.verdicts import (
-    AwaitsRoom,
+from quorate.gang.pending_reasons import (
+    AwaitsEvictions,
     GangUnschedulable,
     NotEnoughResources,
     NotEnoughTasks,
+    PendingReason,
     QueueNotOpen,
-    Verdict,
 )
 from quorate.scheduler.pod_conditions import reason_of
 
 
 @pytest.mark.parametrize(
-    ("verdict", "want"),
+    ("pending_reason", "want"),
     [
         (NotEnoughResources(()), "Unschedulable"),
         (GangUnschedulable(1, 2, "0/1 nodes are available"), "Unschedulable"),
-        (AwaitsRoom(nodes=2, leaving=1), "Schedulable"),
+        (AwaitsEvictions(nodes=2, leaving=1), "Schedulable"),
         (NotEnoughTasks(1, 2), "NotEnoughTasks"),
         (QueueNotOpen("q"), "QueueNotOpen"),
     ],
 )
-def test_only_a_shortage_of_nodes_is_unschedulable(verdict: Verdict, want: str) -> None:
-    assert reason_of(verdict) == want
+def test_only_a_shortage_of_nodes_is_unschedulable(pending_reason: PendingReason, want: str) -> None:
+    assert reason_of(pending_reason) == want

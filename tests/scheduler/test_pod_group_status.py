@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key, Uid
-from quorate.gang.model import Model
+from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Counts, GangStatus
 from quorate.kube.informer import Informer
 from quorate.kube.resources import POD_GROUPS

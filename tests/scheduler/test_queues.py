@@ -10,7 +10,7 @@ import pytest
 from quorate.api import codec
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.volcano import PodGroup, Queue
-from quorate.gang.model import Model
+from quorate.gang.cache.model import Model
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
 from quorate.kube.patches import merged

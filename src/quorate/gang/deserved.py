@@ -1,13 +1,12 @@
-"""Weighted water filling: how much of a cluster each queue deserves of what all of them ask for.
+"""Weighted water filling: what each queue deserves of a cluster.
 
-Think of vessels, one a queue, each as wide as its weight and as high as what the queue may and wants to have.
-In a first pour every vessel gets its part by weight, or what fits, or what it is guaranteed if that is more.
-What is left is then poured so that the level rises by the same height in all that have room, until nothing
-is left or all are full.  Each resource is poured by itself; all are exact fractions.
+Each resource is divided by itself, in exact fractions.  First, every queue gets its part by weight, at most
+what it requests and may have, or its guarantee if that is more.  The rest is then divided among the queues
+that can still take some, in proportion to their weights, until nothing is left or no queue can take more.
 
-Source: the plugin proportion of Volcano, which comes to the same levels, up to rounding, by repeating the
-first pour with what is left until hardly anything changes.  There the rounds of one resource end early when
-only places for pods are left; here pods take part like anything else.
+Source: the plugin proportion of Volcano, which comes to the same amounts, up to rounding, by repeating the
+first step with the rest until hardly anything changes.  There the rounds of one resource end early when only
+places for pods are left; here places for pods are a resource like any other.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,115 +17,124 @@ from quorate.placement.resources import Amounts, FractionalAmounts
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
-    """What one queue wants and may have."""
+class QueueDemand:
+    """What one queue requests and may have."""
 
     weight: int
-    request: Amounts  # a resource that is missing: nothing
-    real_capability: Amounts  # a resource that is missing: any amount
+    request: Amounts  # a resource that is absent: nothing
+    real_capability: Amounts  # a resource that is absent: any amount
     guarantee: Amounts
 
 
-def deserved(total: Amounts, claims: Mapping[str, Claim]) -> dict[str, dict[str, Fraction]]:
-    """What each queue of ``claims`` deserves of ``total``; resources it deserves nothing of are left out.
+def deserved(total: Amounts, demands: Mapping[str, QueueDemand]) -> dict[str, dict[str, Fraction]]:
+    """Return what each queue of ``demands`` deserves of ``total``, without zeros.
 
-    Guarantees are granted even where all together they exceed ``total``.  Without any weight nobody gets
+    Guarantees are granted even if their sum exceeds ``total``.  If all weights are 0, no queue deserves
     anything.
     """
-    if not any(claim.weight for claim in claims.values()):
-        return {name: {} for name in claims}
-    resources = {*total, *(resource for claim in claims.values() for resource in claim.guarantee)}
-    names = sorted(claims)
-    result: dict[str, dict[str, Fraction]] = {name: {} for name in claims}
+    if not any(demand.weight for demand in demands.values()):
+        return {name: {} for name in demands}
+    resources = {*total, *(resource for demand in demands.values() for resource in demand.guarantee)}
+    names = sorted(demands)
+    result: dict[str, dict[str, Fraction]] = {name: {} for name in demands}
     for resource in sorted(resources):
-        vessels = [_vessel(resource, claims[name]) for name in names]
-        for name, level in zip(names, _poured(total.get(resource, 0), vessels), strict=True):
-            if level:
-                result[name][resource] = level
+        scalars = [_scalar_demand(resource, demands[name]) for name in names]
+        for name, amount in zip(names, _divide(total.get(resource, 0), scalars), strict=True):
+            if amount:
+                result[name][resource] = amount
     return result
 
 
 @dataclass(frozen=True, slots=True)
-class _Vessel:
+class _ScalarDemand:
+    """The demand of one queue for one resource."""
+
     weight: int
-    holds: int  # at most, its guarantee aside
+    limit: int  # at most, apart from the guarantee
     guarantee: int
 
 
-def _vessel(resource: str, claim: Claim) -> _Vessel:
-    wanted = claim.request.get(resource, 0)
-    return _Vessel(
-        weight=claim.weight,
-        holds=min(wanted, claim.real_capability.get(resource, wanted)),
-        guarantee=claim.guarantee.get(resource, 0),
+def _scalar_demand(resource: str, demand: QueueDemand) -> _ScalarDemand:
+    request = demand.request.get(resource, 0)
+    return _ScalarDemand(
+        weight=demand.weight,
+        limit=min(request, demand.real_capability.get(resource, request)),
+        guarantee=demand.guarantee.get(resource, 0),
     )
 
 
-def _poured(amount: int, vessels: Sequence[_Vessel]) -> list[Fraction]:
-    """What is in each vessel at the end.
+def _divide(amount: int, demands: Sequence[_ScalarDemand]) -> list[Fraction]:
+    """Return the part of ``amount`` for each of ``demands``.
 
-    Counted in parts of a unit, of which all weights together make one: then whole numbers do, which are ten
-    times as fast as fractions.
+    All numbers are scaled by the sum of the weights: then integers suffice, which are ten times as fast as
+    fractions.
     """
-    parts = sum(vessel.weight for vessel in vessels)
-    first = [
-        max(min(amount * vessel.weight, vessel.holds * parts), vessel.guarantee * parts) for vessel in vessels
+    scale = sum(demand.weight for demand in demands)
+    first = [max(min(amount * each.weight, each.limit * scale), each.guarantee * scale) for each in demands]
+    missing = [demand.limit * scale - got for demand, got in zip(demands, first, strict=True)]
+    unfilled = [
+        (demand.weight, missed)
+        for demand, missed in zip(demands, missing, strict=True)
+        if demand.weight and missed > 0
     ]
-    rooms = [vessel.holds * parts - got for vessel, got in zip(vessels, first, strict=True)]
-    open_ = [
-        (each.weight, room) for each, room in zip(vessels, rooms, strict=True) if each.weight and room > 0
-    ]
-    rise, width = _rise(amount * parts - sum(first), open_)
-    levels = []
-    for vessel, got, room in zip(vessels, first, rooms, strict=True):
-        if room <= 0 or not vessel.weight:
-            levels.append(Fraction(got, parts))
-        elif room * width <= rise * vessel.weight:
-            levels.append(Fraction(vessel.holds))
+    numerator, denominator = _increase_per_weight(amount * scale - sum(first), unfilled)
+    result = []
+    for demand, got, missed in zip(demands, first, missing, strict=True):
+        if missed <= 0 or not demand.weight:
+            result.append(Fraction(got, scale))
+        elif missed * denominator <= numerator * demand.weight:
+            result.append(Fraction(demand.limit))
         else:
-            levels.append(Fraction(got * width + rise * vessel.weight, parts * width))
-    return levels
+            result.append(Fraction(got * denominator + numerator * demand.weight, scale * denominator))
+    return result
 
 
-def _rise(left: int, rooms: Sequence[tuple[int, int]]) -> tuple[int, int]:
-    """By how much, as a fraction, the level rises in vessels (weight, room) when ``left`` is poured into all.
+def _increase_per_weight(rest: int, unfilled: Sequence[tuple[int, int]]) -> tuple[int, int]:
+    """Return as a fraction what each unit of weight gets of ``rest``.
 
-    The denominator is 0 when all are full and something may be left.
+    ``unfilled``: pairs of weight and missing amount.  The denominator is 0 if every demand is filled and
+    something may be left.
     """
-    if left <= 0:
+    if rest <= 0:
         return 0, 1
-    while rooms:
-        width = sum(weight for weight, _ in rooms)
-        # Whoever is full at this level is full in the end: what it cannot take only makes the level rise.
-        full = [room for weight, room in rooms if room * width <= left * weight]
-        if not full:
-            return left, width
-        rooms = [(weight, room) for weight, room in rooms if room * width > left * weight]
-        left -= sum(full)
+    while unfilled:
+        weights = sum(weight for weight, _ in unfilled)
+        # A demand that is filled now stays filled: what it cannot take increases the parts of the others.
+        filled = [missing for weight, missing in unfilled if missing * weights <= rest * weight]
+        if not filled:
+            return rest, weights
+        unfilled = [(weight, missing) for weight, missing in unfilled if missing * weights > rest * weight]
+        rest -= sum(filled)
     return 1, 0
 
 
-def real_capability(total: Amounts, guaranteed: Amounts, own: Amounts, capability: Amounts) -> dict[str, int]:
-    """What one queue can have of ``total`` at most: not what others are guaranteed, nor over its capability.
+def real_capability(
+    total: Amounts, guaranteed: Amounts, guarantee: Amounts, capability: Amounts
+) -> dict[str, int]:
+    """Return what one queue can have of ``total`` at most.
 
-    ``guaranteed``: the sum over all queues, ``own`` included.  ``capability`` is any amount of a resource it
-    does not name.
+    That is what other queues are not guaranteed, and at most its ``capability``, which has no limit for a
+    resource that is absent.  ``guaranteed``: the sum over all queues, ``guarantee`` of this one included.
     """
-    resources = {*total, *own}
+    resources = {*total, *guarantee}
     free = {
-        name: max(0, total.get(name, 0) - guaranteed.get(name, 0)) + own.get(name, 0) for name in resources
+        name: max(0, total.get(name, 0) - guaranteed.get(name, 0)) + guarantee.get(name, 0)
+        for name in resources
     }
     return {name: min(amount, capability.get(name, amount)) for name, amount in free.items()}
 
 
 def dominant_share(part: FractionalAmounts, whole: FractionalAmounts) -> Fraction:
-    """The largest share ``part`` has of a resource there is something of in ``whole``; 0 without any."""
-    over, under = 0, 1  # compared crosswise: one fraction is made, not one for each resource
+    """Return the largest share of ``part`` in any resource above 0 of ``whole``, or 0."""
+    numerator, denominator = (
+        0,
+        1,
+    )  # compared by cross-multiplication: one fraction is made, not one a resource
     for resource, amount in whole.items():
         if amount > 0:
             has = part.get(resource, 0)
-            numerator = has.numerator * amount.denominator
-            denominator = has.denominator * amount.numerator
-            if numerator * under > over * denominator:
-                over, under = numerator, denominator
-    return Fraction(over, under)
+            n = has.numerator * amount.denominator
+            d = has.denominator * amount.numerator
+            if n * denominator > numerator * d:
+                numerator, denominator = n, d
+    return Fraction(numerator, denominator)

@@ -1,4 +1,4 @@
-"""What a session decided: the only thing that leaves the core."""
+"""The decisions of one session: the only output of the core."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,38 +6,38 @@ from typing import Literal
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition
-from quorate.gang.verdicts import Verdict
+from quorate.gang.pending_reasons import PendingReason
 
-# What evicts: one of the actions, for another gang; or the end of the time that a gang may be half bound.
-Evictor = Literal["preempt", "reclaim", "repair"]
+# What evicts: an action for another gang, or the repair of a gang that has been partially bound for too long.
+EvictionAction = Literal["preempt", "reclaim", "repair"]
 
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """Tell the API that ``task`` runs on ``node``; ``gang`` is bound whole or repaired."""
+    """Bind ``task`` to ``node``."""
 
     task: Key
     uid: Uid
     gang: Key
     node: str
-    created: float  # when its pod was, in seconds since the epoch
+    created: float  # when its pod was created, in seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True)
 class Eviction:
-    """Delete ``task`` so that ``beneficiary`` can be placed."""
+    """Delete the pod ``task`` so that the gang ``beneficiary`` can be placed."""
 
     task: Key
     uid: Uid
     gang: Key
-    beneficiary: Key  # a gang; its own, when that was half bound
-    action: Evictor
-    whole: bool  # with all of its gang
+    beneficiary: Key  # the task's own gang if that was partially bound
+    action: EvictionAction
+    whole: bool  # all tasks of its gang are evicted
 
 
 @dataclass(frozen=True, slots=True)
 class Nomination:
-    """Note on the pod that ``node`` is promised to it, because others are evicted there for it."""
+    """Write ``node`` to the pod's ``nominatedNodeName``, because pods are evicted there for it."""
 
     task: Key
     uid: Uid
@@ -53,22 +53,22 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class GangStatus:
-    """What the status of one pod group, and our annotations on it, are to say.  Told only when it changed."""
+    """The status of one pod group, annotations included.  Part of an outcome only if it changed."""
 
     gang: Key
-    uid: Uid  # of the pod group it was decided for: one made again under the name starts afresh
+    uid: Uid  # of the pod group it was computed for: a group created anew under the name starts afresh
     phase: str
     conditions: tuple[PodGroupCondition, ...]
     counts: Counts
     inqueue_since: float | None  # seconds since the epoch; from its admission until it first runs
-    not_before: float | None  # not admitted again earlier
+    not_before: float | None  # seconds since the epoch; not admitted again earlier
     attempts: int  # how often it was rolled back since it last ran
-    attempted: str = ""  # the digest of the spec that these were attempts with
+    attempted_spec: str = ""  # the digest of the spec that was attempted
 
 
 @dataclass(frozen=True, slots=True)
-class Admitted:
-    """A group may have pods from now on."""
+class AdmittedGang:
+    """A pod group that may have pods from now on."""
 
     gang: Key
     queue: str
@@ -76,8 +76,8 @@ class Admitted:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
-    """A group waits, or goes back to wait, for ``reason``."""
+class RefusedGang:
+    """A pod group that starts to wait, or is rolled back to wait, for ``reason``."""
 
     gang: Key
     queue: str
@@ -85,8 +85,8 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
-    """An event to be told of one pod group."""
+class GroupEvent:
+    """An event about a pod group."""
 
     gang: Key
     uid: Uid
@@ -97,16 +97,16 @@ class Notice:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """All of one session, each list in the order it was decided."""
+    """The decisions of one session, each list in the order of the decisions."""
 
     binds: tuple[Bind, ...]
     evictions: tuple[Eviction, ...]
     nominations: tuple[Nomination, ...]
-    promised: Mapping[Key, str]  # the node of each task that waits for room to be given back there
+    pipelined: Mapping[Key, str]  # the node of each task that waits for pods to leave it
     statuses: tuple[GangStatus, ...]
-    notices: tuple[Notice, ...]
-    admitted: tuple[Admitted, ...]
-    refused: tuple[Refused, ...]  # each once for every reason it has in turn
-    sent_back: tuple[Refused, ...]
-    verdicts: Mapping[Key, Verdict]  # of each gang that waits: why
-    wake_at: float | None  # when time alone will change something
+    events: tuple[GroupEvent, ...]
+    admitted: tuple[AdmittedGang, ...]
+    refused: tuple[RefusedGang, ...]  # one for each change of a group's reason
+    rolled_back: tuple[RefusedGang, ...]
+    pending_reasons: Mapping[Key, PendingReason]  # of each gang that waits
+    wake_at: float | None  # when the next session is due even if no object changes

@@ -12,10 +12,9 @@ from prometheus_client.registry import Collector
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import INQUEUE, PENDING
-from quorate.gang.claims import quota_claim_of
-from quorate.gang.gang_report import GangReport, gang_reports
-from quorate.gang.model import Model
-from quorate.gang.queue_report import queue_reports
+from quorate.gang.cache.model import Model
+from quorate.gang.reports import GangReport, gang_reports, queue_reports
+from quorate.gang.reservations import quota_claim_of
 from quorate.kube.clock import Clock
 from quorate.observe.gang_catalogue import BY_NAME, PHASES
 from quorate.observe.queue_gauges import queue_gauges
@@ -80,8 +79,8 @@ def _of_groups(reports: Mapping[Key, GangReport], records: Mapping[Uid, Record])
     for key, report in reports.items():
         labels = key.name, report.queue, key.namespace
         created[labels] = report.created
-        if report.short_by is not None:
-            lacking[(key.name,)] += report.short_by
+        if report.missing_members is not None:
+            lacking[(key.name,)] += report.missing_members
         record = records.get(report.uid)
         if record is not None and record.retries:
             retries[(key.name,)] += record.retries
@@ -94,7 +93,9 @@ def _of_groups(reports: Mapping[Key, GangReport], records: Mapping[Uid, Record])
     yield _family("e2e_job_scheduling_start_time", created)
     yield _family("e2e_job_scheduling_last_time", placed)
     yield _family("unschedule_task_count", lacking)
-    yield _family("unschedule_job_count", {(): sum(bool(report.short_by) for report in reports.values())})
+    yield _family(
+        "unschedule_job_count", {(): sum(bool(report.missing_members) for report in reports.values())}
+    )
     yield _family("job_retry_counts", retries)
     yield _family("job_share", shares)
 

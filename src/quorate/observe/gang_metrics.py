@@ -11,8 +11,8 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge, Histogram
 
 from quorate.api.meta import Key, Uid
-from quorate.gang.gang import Gang
-from quorate.gang.model import Model
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Outcome
 from quorate.kube.clock import Clock
 from quorate.observe.bare_counter import counter_of
@@ -91,8 +91,8 @@ class GangMetrics(SchedulerObserver):
             self._histograms["volcano_inqueue_wait_seconds"].observe(max(0.0, admitted.waited_s))
         for refused in outcome.refused:
             self._count("enqueue_rejected_total", refused.queue, refused.reason)
-        for sent_back in outcome.sent_back:
-            self._count("inqueue_rollback_total", sent_back.queue, sent_back.reason)
+        for rolled_back in outcome.rolled_back:
+            self._count("inqueue_rollback_total", rolled_back.queue, rolled_back.reason)
 
     def _count_placing(self, outcome: Outcome, model: Model) -> None:
         for bind in outcome.binds:
@@ -102,11 +102,11 @@ class GangMetrics(SchedulerObserver):
             self._record(gang).placed_at = self._clock.now()
             self._observe("e2e_job_scheduling_latency_milliseconds", self._since(gang.created))
         without_node = 0
-        for key in outcome.verdicts:
+        for key in outcome.pending_reasons:
             gang = model.gangs[key]
             self._record(gang).retries += 1
-            if not gang.is_waiting:
-                without_node += len(gang.placeable)
+            if not gang.is_pending:
+                without_node += len(gang.schedulable)
         self._count("schedule_attempts_total", "unschedulable", by=without_node)
 
     # Keeping count.

@@ -10,7 +10,7 @@ from typing import Final
 
 from prometheus_client.core import GaugeMetricFamily
 
-from quorate.gang.queue_report import QueueReport
+from quorate.gang.reports import QueueReport
 from quorate.observe.catalogue import Family
 from quorate.placement.resources import MEMORY
 from quorate.quota.amount import CPU, PODS, Amount

@@ -13,8 +13,8 @@ from quorate.api.core.scheduling import Node, Pod
 from quorate.api.core.volumes import CSINode
 from quorate.api.meta import Key, find_condition
 from quorate.api.volcano import Queue
-from quorate.gang.model import Model
-from quorate.gang.reading import differ_in_standing_only
+from quorate.gang.cache.from_objects import differ_only_in_status
+from quorate.gang.cache.model import Model
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.feed import Feed, load
@@ -93,7 +93,7 @@ def _queues_differ(old: Queue, new: Queue) -> bool:
 
 def _pods_differ(old: Pod, new: Pod) -> bool:
     """Return True if a session could decide differently; conditions do not count."""
-    return not differ_in_standing_only(old, new) or _scheduling_status(old) != _scheduling_status(new)
+    return not differ_only_in_status(old, new) or _scheduling_status(old) != _scheduling_status(new)
 
 
 def _scheduling_status(pod: Pod) -> tuple[str, str, str]:

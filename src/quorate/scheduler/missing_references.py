@@ -12,9 +12,9 @@ from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, ObjectMeta
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
 from quorate.api.volcano.annotations import GROUP_NAME
-from quorate.gang.model import Model
-from quorate.gang.reading import group_of
-from quorate.gang.task import Standing
+from quorate.gang.cache.from_objects import pod_group_key
+from quorate.gang.cache.model import Model
+from quorate.gang.cache.task import TaskStatus
 from quorate.kube.clock import Clock
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
@@ -62,7 +62,7 @@ class MissingReferences:
             if _queue_of(change.new) not in self._model.queues:
                 self._group_reports.enqueue_in(change.key, REPORT_DELAY_S)
         elif (orphaned := self._model.gangs.get(change.key)) is not None:
-            for task in orphaned.with_standing(Standing.PENDING):
+            for task in orphaned.with_status(TaskStatus.PENDING):
                 self._pod_reports.enqueue_in(task.key, REPORT_DELAY_S)
 
     def _on_queue(self, change: Change[Queue]) -> None:
@@ -73,7 +73,7 @@ class MissingReferences:
 
     def _missing_group(self, pod: Pod) -> Key | None:
         """Return the pod group that ``pod`` waits for, if it does not exist."""
-        group = group_of(pod, self._schedulers)
+        group = pod_group_key(pod, self._schedulers)
         if group is None or pod.node_name or pod.metadata.deletion_timestamp is not None:
             return None
         return group if self._groups.get(group) is None else None

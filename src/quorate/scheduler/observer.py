@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from quorate.api.meta import Key
 from quorate.gang.outcome import Bind, Outcome
-from quorate.gang.stopwatch import Part, Stopwatch
+from quorate.gang.session.run import SessionPart, Stopwatch
 from quorate.kube.clock import Clock
 
 NamedDurations = tuple[tuple[str, float], ...]
@@ -26,9 +26,9 @@ class SessionTimer(Stopwatch):
     def __init__(self, steady: Clock) -> None:
         self._steady = steady
         self._began = steady.now()
-        self._marks: list[tuple[Part, str, float]] = []
+        self._marks: list[tuple[SessionPart, str, float]] = []
 
-    def begins(self, part: Part, name: str = "") -> None:
+    def begin(self, part: SessionPart, name: str = "") -> None:
         self._marks.append((part, name, self._steady.now()))
 
     def times(self) -> SessionTimes:

@@ -15,9 +15,9 @@ from typing import Final
 
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key, at_epoch
-from quorate.gang.model import Model
-from quorate.gang.task import Standing
-from quorate.gang.verdicts import AwaitsRoom, GangUnschedulable, NotEnoughResources, Verdict
+from quorate.gang.cache.model import Model
+from quorate.gang.cache.task import TaskStatus
+from quorate.gang.pending_reasons import AwaitsEvictions, GangUnschedulable, NotEnoughResources, PendingReason
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Conflict, NotFound
@@ -57,19 +57,19 @@ class PodConditionWriter:
     async def run(self) -> None:
         await self._writer.run()
 
-    def write(self, verdicts: Mapping[Key, Verdict]) -> None:
+    def write(self, pending_reasons: Mapping[Key, PendingReason]) -> None:
         """Write the verdict of each gang to its pending pods; a gang without a verdict no longer waits."""
         now = self._clock.now()
-        for key in self._conditions.keys() - verdicts.keys():
+        for key in self._conditions.keys() - pending_reasons.keys():
             del self._conditions[key]
-        for key, verdict in verdicts.items():
+        for key, pending_reason in pending_reasons.items():
             gang = self._model.gangs.get(key)
-            pending = 0 if gang is None else gang.tally.of[Standing.PENDING]
+            pending = 0 if gang is None else gang.task_counts.by_status[TaskStatus.PENDING]
             if gang is None or not pending:
                 self._conditions.pop(key, None)
                 continue
             old = self._conditions.get(key)
-            new = _GangCondition(reason_of(verdict), str(verdict), pending, now)
+            new = _GangCondition(reason_of(pending_reason), str(pending_reason), pending, now)
             if (
                 old is not None
                 and (old.reason, old.pending) == (new.reason, new.pending)
@@ -77,7 +77,7 @@ class PodConditionWriter:
             ):
                 continue
             self._conditions[key] = new
-            for task in gang.with_standing(Standing.PENDING):
+            for task in gang.with_status(TaskStatus.PENDING):
                 self._writer.put(task.key, key)
 
     async def _write(self, key: Key, gang: Key) -> None:
@@ -109,11 +109,11 @@ class PodConditionWriter:
         self._events.event(regarding, "Warning", "FailedScheduling", wanted.message, action="Scheduling")
 
 
-def reason_of(verdict: Verdict) -> str:
-    match verdict:
+def reason_of(pending_reason: PendingReason) -> str:
+    match pending_reason:
         case NotEnoughResources() | GangUnschedulable():
             return UNSCHEDULABLE
-        case AwaitsRoom():
+        case AwaitsEvictions():
             return SCHEDULABLE
         case _:
-            return verdict.reason
+            return pending_reason.reason

@@ -16,8 +16,8 @@ from quorate.api.core import Resources
 from quorate.api.meta import Key, ObjectMeta
 from quorate.api.quantity import Quantity
 from quorate.api.volcano import DEFAULT_QUEUE, ROOT_QUEUE, Queue, QueueSpec
-from quorate.gang.model import Model
-from quorate.gang.queue_report import held_in_queues
+from quorate.gang.cache.model import Model
+from quorate.gang.reports import allocated_by_queue
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, NotFound
@@ -104,7 +104,7 @@ class QueueStatusWriter:
     async def _compute(self, _: Key) -> None:
         self._allocated = {
             queue: {resource: as_quantity(resource, amount) for resource, amount in held.items()}
-            for queue, held in held_in_queues(self._model).items()
+            for queue, held in allocated_by_queue(self._model).items()
         }
         for queue in self._queues:
             key = queue.metadata.key

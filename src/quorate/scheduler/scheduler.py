@@ -16,10 +16,10 @@ from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroup, Queue
-from quorate.gang.model import Model
+from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Bind, Eviction, Outcome
-from quorate.gang.run import run_session
-from quorate.gang.verdicts import NotEnoughResources
+from quorate.gang.pending_reasons import NotEnoughResources
+from quorate.gang.session.run import run_session
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
 from quorate.kube.events import EventRecorder
@@ -172,10 +172,10 @@ class Scheduler:
         for eviction in outcome.evictions:
             self._evictor.start(tasks, eviction)
         self._nominator.write(outcome.nominations)
-        for notice in outcome.notices:
-            regarding = reference(POD_GROUPS, notice.gang, notice.uid)
-            self._events.event(regarding, notice.type, notice.reason, notice.message)
-        self._pod_conditions.write(outcome.verdicts)
+        for event in outcome.events:
+            regarding = reference(POD_GROUPS, event.gang, event.uid)
+            self._events.event(regarding, event.type, event.reason, event.message)
+        self._pod_conditions.write(outcome.pending_reasons)
         if self._provisioning is not None:
             self._provisioning.publish(self._lacking_nodes(outcome))
 
@@ -183,10 +183,10 @@ class Scheduler:
         """Return the groups that are not admitted because the nodes lack resources."""
         return [
             key
-            for key, verdict in outcome.verdicts.items()
-            if isinstance(verdict, NotEnoughResources)
+            for key, pending_reason in outcome.pending_reasons.items()
+            if isinstance(pending_reason, NotEnoughResources)
             and (gang := self.model.gangs.get(key)) is not None
-            and gang.is_waiting
+            and gang.is_pending
         ]
 
     def _report(self, outcome: Outcome, times: SessionTimes) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from quorate.api.core import ResourceQuota
 from quorate.api.volcano import NetworkTopology, PodGroup, PodGroupSpec
-from quorate.gang.quota import unevaluable_scopes
+from quorate.gang.namespace_quota.evaluation import unsupported_scopes
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
@@ -24,8 +24,8 @@ def report_unsupported_fields(
                 events.event(reference_to(POD_GROUPS, new), "Warning", "NotServed", message, unique=True)
 
     def on_quota(change: Change[ResourceQuota]) -> None:
-        scopes = () if change.new is None else unevaluable_scopes(change.new.spec)
-        known = () if change.old is None else unevaluable_scopes(change.old.spec)
+        scopes = () if change.new is None else unsupported_scopes(change.new.spec)
+        known = () if change.old is None else unsupported_scopes(change.old.spec)
         if scopes and scopes != known:
             log.warning("quota ignored: its scopes are not known", quota=change.key, scopes=scopes)
 

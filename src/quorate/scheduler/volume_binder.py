@@ -9,7 +9,7 @@ from typing import assert_never
 
 from quorate.api.core.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE
 from quorate.api.meta import Key
-from quorate.gang.model import Model
+from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Bind
 from quorate.kube.client import Client
 from quorate.kube.log import logger

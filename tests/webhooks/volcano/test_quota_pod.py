@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.gang.quota import Subject
+from quorate.gang.namespace_quota.evaluation import ScopeAttributes
 from quorate.webhooks.volcano.quota_pod import QuotaPod, pod_use, quota_subject
 
 NAMES = ("quorate", "volcano")
@@ -37,7 +37,7 @@ def test_a_pod_is_kept_without_what_is_its_own() -> None:
 def test_what_a_pod_uses_is_by_normalised_name_in_base_units() -> None:
     use = pod_use(a_pod(), NAMES)
     assert use.usage == {"cpu": 500, "pods": 1, "count/pods": 1}
-    assert (use.group, use.subject, use.ended) == ("a", Subject(best_effort=False), False)
+    assert (use.group, use.attributes, use.terminated) == ("a", ScopeAttributes(best_effort=False), False)
 
 
 def test_a_pod_of_another_scheduler_is_in_no_group() -> None:
@@ -47,21 +47,23 @@ def test_a_pod_of_another_scheduler_is_in_no_group() -> None:
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({}, Subject(), id="plain"),
-        pytest.param({"priorityClassName": "high"}, Subject("high"), id="class"),
-        pytest.param({"activeDeadlineSeconds": 0}, Subject(terminating=True), id="deadline"),
-        pytest.param({"containers": [{"name": "c"}]}, Subject(best_effort=True), id="asks for nothing"),
+        pytest.param({}, ScopeAttributes(), id="plain"),
+        pytest.param({"priorityClassName": "high"}, ScopeAttributes("high"), id="class"),
+        pytest.param({"activeDeadlineSeconds": 0}, ScopeAttributes(terminating=True), id="deadline"),
+        pytest.param(
+            {"containers": [{"name": "c"}]}, ScopeAttributes(best_effort=True), id="asks for nothing"
+        ),
         pytest.param(
             {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1", "cpu": "0"}}}]},
-            Subject(best_effort=True),
+            ScopeAttributes(best_effort=True),
             id="asks for nothing that makes a difference",
         ),
         pytest.param(
             {"containers": [{"name": "c"}], "initContainers": [{"resources": {"limits": {"memory": "1"}}}]},
-            Subject(),
+            ScopeAttributes(),
             id="an init container asks",
         ),
     ],
 )
-def test_what_scopes_look_at(spec: dict[str, Any], want: Subject) -> None:
+def test_what_scopes_look_at(spec: dict[str, Any], want: ScopeAttributes) -> None:
     assert quota_subject(a_pod(**spec).spec) == want

@@ -13,9 +13,9 @@ from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.cli.crds import gang_definitions
 from quorate.cli.run.apply import install_definitions
-from quorate.gang.queue import NamespaceQuota
-from quorate.gang.quota import QuotaSums, Subject
-from quorate.gang.quota_ledger import GroupWants
+from quorate.gang.namespace_quota.evaluation import QuotaTotals, ScopeAttributes
+from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum
+from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
@@ -45,9 +45,9 @@ def test_used_is_what_both_agree_on(before: int, status: int, ours: int, want: i
             Key("team", "rq"), {"requests.cpu": 8}, {"requests.cpu": amount}, ResourceQuotaSpec()
         )
 
-    counted = QuotaSums()
-    counted.add(Subject(), {"cpu": ours})
-    quota = using(status).following(using(before), heard_at=1000.0)
+    counted = QuotaTotals()
+    counted.add(ScopeAttributes(), {"cpu": ours})
+    quota = using(status).following(using(before), observed_at=1000.0)
     assert with_agreed_usage(quota, counted, 1000.9).used == {"requests.cpu": want}
     assert with_agreed_usage(quota, counted, 1001.0).used == {"requests.cpu": status}
 
@@ -63,21 +63,27 @@ def a_group(phase: str = "Inqueue", minimum: Any = None, **metadata: Any) -> Pod
     [
         pytest.param(
             a_group(minimum={"cpu": "1"}),
-            GroupWants(Subject("high"), {"cpu": 1000}, True),
+            GroupQuotaMinimum(ScopeAttributes("high"), {"cpu": 1000}, True),
             id="active",
         ),
-        pytest.param(a_group(), GroupWants(Subject("high"), None, True), id="it does not say"),
-        pytest.param(a_group(minimum={}), GroupWants(Subject("high"), {}, True), id="it says nothing"),
-        pytest.param(a_group("Pending"), GroupWants(Subject("high"), None, False), id="it waits"),
-        pytest.param(a_group("Completed"), GroupWants(Subject("high"), None, False), id="it is done"),
+        pytest.param(a_group(), GroupQuotaMinimum(ScopeAttributes("high"), None, True), id="it does not say"),
+        pytest.param(
+            a_group(minimum={}), GroupQuotaMinimum(ScopeAttributes("high"), {}, True), id="it says nothing"
+        ),
+        pytest.param(
+            a_group("Pending"), GroupQuotaMinimum(ScopeAttributes("high"), None, False), id="it waits"
+        ),
+        pytest.param(
+            a_group("Completed"), GroupQuotaMinimum(ScopeAttributes("high"), None, False), id="it is done"
+        ),
         pytest.param(
             a_group(deletionTimestamp=datetime(2030, 1, 1, tzinfo=UTC)),
-            GroupWants(Subject("high"), None, False),
+            GroupQuotaMinimum(ScopeAttributes("high"), None, False),
             id="it goes",
         ),
     ],
 )
-def test_what_is_reserved_for_a_group(group: PodGroup, want: GroupWants) -> None:
+def test_what_is_reserved_for_a_group(group: PodGroup, want: GroupQuotaMinimum) -> None:
     assert group_requirements(group) == want
 
 

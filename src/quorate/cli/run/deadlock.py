@@ -25,7 +25,7 @@ from quorate.api.meta import find_condition
 from quorate.api.quantity import Quantity
 from quorate.cli.run.amounts import in_words, plural, readable
 from quorate.cli.run.observation import TERMINAL, ObservedCluster, ObservedJob, wanted_pods
-from quorate.gang.annotations import REQUEUE_NOT_BEFORE
+from quorate.gang.cache.status_annotations import REQUEUE_NOT_BEFORE
 from quorate.local.controllers.scheduler_filters import NodeInfo, SelectedNode, pod_amounts, select_node
 
 PROGRESSING = "simulate.quorate.dev/Progressing"

@@ -24,10 +24,10 @@ from quorate.cli.verbs.printing import (
     wants_documents,
     whole,
 )
-from quorate.gang.annotations import INQUEUE_SINCE
-from quorate.gang.explain import Outlook, waiting_groups
-from quorate.gang.model import Model
-from quorate.gang.verdicts import Verdict, can_never_fit
+from quorate.gang.cache.model import Model
+from quorate.gang.cache.status_annotations import INQUEUE_SINCE
+from quorate.gang.pending_reasons import PendingReason, can_never_fit
+from quorate.gang.reports import WaitingGroup, waiting_groups
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import POD_GROUPS
 from quorate.scheduler.feeds import load_model
@@ -175,7 +175,7 @@ def _uids(metadata: ObjectMeta) -> set[Uid]:
     return {metadata.uid, *(owner.uid for owner in metadata.owner_references)}
 
 
-def _outlooks(model: Model, settings: SchedulerConfiguration, now: float) -> dict[Key, Outlook]:
+def _outlooks(model: Model, settings: SchedulerConfiguration, now: float) -> dict[Key, WaitingGroup]:
     """None where nobody is asked: then nobody waits to be admitted, or not by these rules."""
     if settings.profile != "design" or "enqueue" not in settings.actions:
         return {}
@@ -203,7 +203,7 @@ class Described(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 
 def explain_group(
-    group: PodGroup, members: int, outlook: Outlook | None, settings: SchedulerConfiguration
+    group: PodGroup, members: int, outlook: WaitingGroup | None, settings: SchedulerConfiguration
 ) -> Described:
     """``members``: how many pods it has; ``outlook``: ``None`` when it does not wait."""
     told = Described(
@@ -220,18 +220,18 @@ def explain_group(
         waiting=outlook.waiting,
         attempts=outlook.attempts,
         not_before="" if outlook.not_before is None else at_epoch(outlook.not_before).isoformat(),
-        checks=tuple(_check(name, verdict) for name, verdict in outlook.checks.items()),
+        checks=tuple(_check(name, pending_reason) for name, pending_reason in outlook.checks.items()),
     )
 
 
-def _check(name: str, verdict: Verdict | None) -> Check:
-    if verdict is None:
+def _check(name: str, pending_reason: PendingReason | None) -> Check:
+    if pending_reason is None:
         return Check(name, "enough", never=False)
-    return Check(name, str(verdict), never=can_never_fit(verdict))
+    return Check(name, str(pending_reason), never=can_never_fit(pending_reason))
 
 
 def _standing(
-    group: PodGroup, members: int, outlook: Outlook | None, settings: SchedulerConfiguration
+    group: PodGroup, members: int, outlook: WaitingGroup | None, settings: SchedulerConfiguration
 ) -> str:
     if outlook is None:
         waits = group.status.phase in ("", PENDING)

@@ -1,4 +1,4 @@
-"""The actions a session can be configured to run, by their names in the configuration."""
+"""The actions of sessions, by their names in the configuration."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -8,7 +8,7 @@ from quorate.gang.actions.backfill import backfill
 from quorate.gang.actions.enqueue import enqueue
 from quorate.gang.actions.preempt import preempt
 from quorate.gang.actions.reclaim import reclaim
-from quorate.gang.session import Session
+from quorate.gang.session.session import Session
 
 ACTIONS: Final[Mapping[str, Callable[[Session], None]]] = {
     "allocate": allocate,

@@ -1,22 +1,22 @@
-"""Action ``allocate``: find nodes for the members of gangs, for whole gangs or not at all.
+"""Action ``allocate``: find nodes for the members of gangs, for a whole gang or not at all.
 
-Queues take turns, and in each queue its gangs.  In one turn a gang is given nodes until it is ready; what it
-was given is then bound, and members that are left wait for the gang's next turn, which comes after the turns
-of gangs that are not ready yet.  A gang that will be ready when others have left keeps what it was given and
-promised until the session ends, so that nobody takes it meanwhile.  Any other gang gives all of it back.
+Queues are processed in turn, and in each queue its gangs.  In one turn a gang is allocated nodes until it is
+ready; its tasks are then bound, and the remaining members wait for the gang's next turn, after the turns of
+gangs that are not ready yet.  A gang that will be ready when releasing pods are gone keeps its allocated and
+pipelined nodes until the session ends, so that no other gang gets them.  The allocations of any other gang
+are undone.
 """
 
 from collections import Counter, deque
 from collections.abc import Sequence
 
 from quorate.api.volcano import INQUEUE
-from quorate.gang.gang import Gang
-from quorate.gang.members import members_to_place
-from quorate.gang.session import Session
-from quorate.gang.task import Standing, Task
-from quorate.gang.trial import Trial, place, promise
-from quorate.gang.turns import Turns
-from quorate.gang.verdicts import GangUnschedulable, said_by_nodes
+from quorate.gang.actions.ordering import GangQueues, tasks_to_place
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import Task, TaskStatus
+from quorate.gang.pending_reasons import GangUnschedulable, no_fit_message
+from quorate.gang.session.session import Session
+from quorate.gang.session.statement import Statement
 from quorate.placement.change_log import ChangeLog
 from quorate.placement.colocation import choose_anchor_node, requires_affinity
 from quorate.placement.diagnosis import Diagnosis
@@ -28,187 +28,198 @@ from quorate.placement.shapes import Shape
 def allocate(session: Session) -> None:
     if "enqueue" not in session.settings.actions:
         for gang in session.gangs:
-            if gang.is_waiting:
+            if gang.is_pending:
                 gang.phase = INQUEUE
     candidates = [
         gang
         for gang in session.gangs
-        if gang.placeable
-        and not gang.is_waiting
+        if gang.schedulable
+        and not gang.is_pending
         and _shapes(session, gang)
-        and session.invalidity(gang) is None
+        and session.invalid_reason(gang) is None
     ]
-    placements: dict[Gang, Placement] = {}
-    refusals = Refusals(session.cluster.usage_changes)
-    for gangs in _before_others(session, candidates):
-        _take_turns(session, gangs, placements, refusals)
+    placements: dict[Gang, GangPlacement] = {}
+    unschedulable = UnschedulableShapes(session.cluster.usage_changes)
+    for gangs in _nominated_first(session, candidates):
+        _allocate(session, gangs, placements, unschedulable)
 
 
-def _before_others(session: Session, gangs: Sequence[Gang]) -> tuple[Sequence[Gang], Sequence[Gang]]:
-    """Those for which others were evicted, and the rest.
+def _nominated_first(session: Session, gangs: Sequence[Gang]) -> tuple[Sequence[Gang], Sequence[Gang]]:
+    """Divide ``gangs`` into those for which pods were evicted and the rest.
 
-    In profile ``design`` they go first.  Else who was evicted might, and be evicted again, without end.
+    In profile ``compat`` all are the rest.  The first part must come first: else an evicted gang might get
+    its nodes back, and be evicted again, without end.
     """
     if session.settings.profile == "compat":
         return (), gangs
-    awaited: list[Gang] = []
-    others: list[Gang] = []
+    nominated: list[Gang] = []
+    rest: list[Gang] = []
     for gang in gangs:
-        (awaited if any(task.nominated for task in gang.placeable.values()) else others).append(gang)
-    return awaited, others
+        has_nomination = any(task.nominated_node for task in gang.schedulable.values())
+        (nominated if has_nomination else rest).append(gang)
+    return nominated, rest
 
 
-def _take_turns(
-    session: Session, gangs: Sequence[Gang], placements: dict[Gang, "Placement"], refusals: "Refusals"
+def _allocate(
+    session: Session,
+    gangs: Sequence[Gang],
+    placements: dict[Gang, "GangPlacement"],
+    unschedulable: "UnschedulableShapes",
 ) -> None:
-    turns = Turns(session)
+    gang_queues = GangQueues(session)
     for gang in gangs:
-        turns.add(gang)
-    while (queue := turns.next_queue()) is not None:
+        gang_queues.push(gang)
+    while (queue := gang_queues.next_queue()) is not None:
         if session.is_overused(queue):
-            turns.close(queue)
+            gang_queues.discard(queue)
             continue
-        gang = turns.next_gang(queue)
+        gang = gang_queues.pop(queue)
         if gang not in placements:
-            placements[gang] = Placement(session, gang, refusals)
-        if placements[gang].turn():
-            turns.add(gang)
+            placements[gang] = GangPlacement(session, gang, unschedulable)
+        if placements[gang].run_turn():
+            gang_queues.push(gang)
 
 
 def _shapes(session: Session, gang: Gang) -> list[Shape]:
-    """Of the members that are placed here: in profile ``compat`` those that ask for nothing come later."""
-    everybody = session.settings.profile == "design"
-    return [shape for shape in gang.shapes if everybody or not shape.best_effort]
+    """Return the shapes to place; in profile ``compat`` ``backfill`` places best-effort ones."""
+    best_effort = session.settings.profile == "design"
+    return [shape for shape in gang.shapes if best_effort or not shape.best_effort]
 
 
-class Refusals:
-    """For which shapes there is no node, as far as nothing has moved since that was found."""
+class UnschedulableShapes:
+    """The shapes that no node takes, as long as nothing has changed on the nodes since."""
 
     def __init__(self, log: ChangeLog) -> None:
         self._log = log
-        self._found: dict[Shape, tuple[int, Diagnosis]] = {}  # and how far the log went then
+        self._results: dict[Shape, tuple[int, Diagnosis]] = {}  # with the end of the log at that time
 
     def of(self, shape: Shape) -> Diagnosis | None:
-        end, refusal = self._found.get(shape, (None, None))
-        return refusal if end == self._log.end else None
+        end, result = self._results.get(shape, (None, None))
+        return result if end == self._log.end else None
 
-    def note(self, shape: Shape, refusal: Diagnosis) -> None:
-        self._found[shape] = (self._log.end, refusal)
+    def add(self, shape: Shape, result: Diagnosis) -> None:
+        self._results[shape] = (self._log.end, result)
 
 
-class Placement:
-    """One gang in one session, over its turns."""
+class GangPlacement:
+    """The placement of one gang in one session, over several turns."""
 
-    def __init__(self, session: Session, gang: Gang, refusals: "Refusals") -> None:
+    def __init__(self, session: Session, gang: Gang, unschedulable: UnschedulableShapes) -> None:
         self._session = session
-        self._refusals = refusals
+        self._unschedulable = unschedulable
         self._gang = gang
         self._queue = session.queue_of(gang)
-        self._members: deque[Task] = deque()  # whom no turn has come to yet
-        self._misfits: dict[Shape, Diagnosis] = {}  # shapes for which no node was found, in this order
-        self._misfit_roles: set[str] = set()
-        self._followers: dict[Shape, None] = {}  # shapes that must be near others; not in profile compat
-        self._begun: set[Shape] = set()  # shapes that were asked where to begin
+        self._tasks: deque[Task] = deque()  # not processed in any turn yet
+        self._failed_shapes: dict[Shape, Diagnosis] = {}  # shapes without a node, in the order found
+        self._failed_roles: set[str] = set()
+        self._affinity_shapes: dict[Shape, None] = {}  # with required affinity; empty in profile compat
+        self._anchored: set[Shape] = set()  # shapes for which an anchor node was searched
         if session.settings.profile == "design":
-            self._followers = dict.fromkeys(shape for shape in gang.shapes if requires_affinity(shape))
-        if self._has_prospects():
+            self._affinity_shapes = dict.fromkeys(shape for shape in gang.shapes if requires_affinity(shape))
+        if self._any_shape_fits():
             best_effort = session.settings.profile == "design"
-            self._members.extend(members_to_place(session, gang, best_effort=best_effort))
+            self._tasks.extend(tasks_to_place(session, gang, best_effort=best_effort))
 
-    def turn(self) -> bool:
-        """Place what belongs to one turn; whether the gang should have another one."""
+    def run_turn(self) -> bool:
+        """Place the tasks of one turn; return True if the gang needs another turn."""
         session, gang = self._session, self._gang
-        with session.trial() as trial:
-            while self._members:
-                task = self._members.popleft()
-                if self._is_known_misfit(task) or not session.may_allocate(self._queue, task):
+        with session.statement() as statement:
+            while self._tasks:
+                task = self._tasks.popleft()
+                if self._is_known_to_fail(task) or not session.allocatable(self._queue, task):
                     continue
-                if not self._place(task, trial):
-                    if self._can_go_on():
+                if not self._place(task, statement):
+                    if self._can_still_be_ready():
                         continue
                     break
                 if session.is_ready(gang):
                     break
             if session.is_ready(gang):
-                session.commit(trial.keep(), gang)
-                return bool(self._members)
-            if session.is_promised(gang):
-                session.hold(trial.keep())
+                session.dispatch(statement.commit(), gang)
+                return bool(self._tasks)
+            if session.is_pipelined(gang):
+                session.hold(statement.commit())
                 return False
-            placed = len(trial.moves)
-        session.verdicts[gang.key] = self._verdict(placed)
+            placed = len(statement.moves)
+        session.pending_reasons[gang.key] = self._reason(placed)
         return False
 
-    def _has_prospects(self) -> bool:
-        """Whether some member fits somewhere: else it is not worth putting them in order."""
+    def _any_shape_fits(self) -> bool:
+        """Return True if any shape fits a node; if none does, the tasks need not be sorted."""
         for shape in _shapes(self._session, self._gang):
-            choice = self._refusals.of(shape) or self._session.node_finder.best(shape)
+            choice = self._unschedulable.of(shape) or self._session.node_finder.best(shape)
             if isinstance(choice, Choice):
-                self._misfits.clear()
+                self._failed_shapes.clear()
                 return True
-            self._misfits[shape] = choice
-            self._refusals.note(shape, choice)
+            self._failed_shapes[shape] = choice
+            self._unschedulable.add(shape, choice)
         return False
 
-    def _place(self, task: Task, trial: Trial) -> bool:
-        """Give it the best node there is, whether others have to leave it first or not."""
-        choice = self._next_choice(task)
+    def _place(self, task: Task, statement: Statement) -> bool:
+        """Allocate or pipeline ``task`` to the best node; return False if there is none."""
+        choice = self._choose_node(task)
         match choice:
             case Choice(node, Capacity.IDLE):
-                trial.do(place(task, node))
+                statement.allocate(task, node)
             case Choice(node, Capacity.FUTURE_IDLE):
-                trial.do(promise(task, node))
+                statement.pipeline(task, node)
             case Diagnosis():
-                self._misfits.setdefault(task.shape, choice)
-                self._misfit_roles.add(task.role)
-                self._refusals.note(task.shape, choice)
+                self._failed_shapes.setdefault(task.shape, choice)
+                self._failed_roles.add(task.role)
+                self._unschedulable.add(task.shape, choice)
         return isinstance(choice, Choice)
 
-    def _next_choice(self, task: Task) -> Choice | Diagnosis:
-        refusal = None if task.nominated else self._refusals.of(task.shape)
-        return refusal or self._session.node_finder.best(task.shape, task.nominated or self._beginning(task))
+    def _choose_node(self, task: Task) -> Choice | Diagnosis:
+        no_fit = None if task.nominated_node else self._unschedulable.of(task.shape)
+        return no_fit or self._session.node_finder.best(
+            task.shape, task.nominated_node or self._anchor_node(task)
+        )
 
-    def _beginning(self, task: Task) -> str:
-        """In profile ``design``: the node where members begin who must all be near each other."""
-        if not self._followers or task.shape in self._begun:
+    def _anchor_node(self, task: Task) -> str:
+        """Return a node whose topology domains fit all members with required affinity, or "".
+
+        Profile ``design``; only for the first task of each shape.
+        """
+        if not self._affinity_shapes or task.shape in self._anchored:
             return ""
-        self._begun.add(task.shape)
+        self._anchored.add(task.shape)
         node_finder, counts = self._session.node_finder, self._gang.shapes
-        together = {shape: counts[shape] for shape in {task.shape: None} | self._followers if counts[shape]}
+        shapes = {task.shape: None} | self._affinity_shapes
+        together = {shape: counts[shape] for shape in shapes if counts[shape]}
         for_all = choose_anchor_node(node_finder, task.shape, together)
         if for_all or len(together) > 1:
             return for_all
-        missing = self._gang.min_member - self._gang.tally.ready
+        missing = self._gang.min_member - self._gang.task_counts.ready
         return choose_anchor_node(node_finder, task.shape, {task.shape: min(missing, together[task.shape])})
 
-    def _is_known_misfit(self, task: Task) -> bool:
-        """Whether a member of the same role was a misfit; Volcano does not look again then."""
+    def _is_known_to_fail(self, task: Task) -> bool:
+        """Return True if a member of the same role found no node (Volcano's predicate error cache)."""
         cached = self._session.settings.allocate.predicate_error_cache
-        return cached and bool(task.role) and task.role in self._misfit_roles
+        return cached and bool(task.role) and task.role in self._failed_roles
 
-    def _can_go_on(self) -> bool:
-        """Whether the gang may be ready without the misfits found so far."""
+    def _can_still_be_ready(self) -> bool:
+        """Return True if the gang can be ready without the members that failed so far."""
         gang = self._gang
         if gang.min_member >= len(gang.tasks):
             return False
         if gang.min_member < sum(gang.min_task_member.values()):
-            pending = Counter(task.role for task in gang.with_standing(Standing.PENDING))
-            left = sum(count for role, count in pending.items() if role not in self._misfit_roles)
-            return gang.tally.ready + left >= gang.min_member
+            pending = Counter(task.role for task in gang.with_status(TaskStatus.PENDING))
+            left = sum(count for role, count in pending.items() if role not in self._failed_roles)
+            return gang.task_counts.ready + left >= gang.min_member
         return not any(
-            role in self._misfit_roles and gang.role(role).ready < minimum
+            role in self._failed_roles and gang.role(role).ready < minimum
             for role, minimum in gang.role_minima.items()
         )
 
-    def _verdict(self, placed: int) -> GangUnschedulable:
-        """Why it waits, when ``placed`` members had been given nodes before one found none."""
+    def _reason(self, placed: int) -> GangUnschedulable:
+        """Return why the gang waits.  ``placed``: how many members had nodes before one found none."""
         gang = self._gang
-        missing = gang.min_member - gang.tally.ready - gang.tally.promised - placed
-        hopeless = sum(gang.shapes[shape] for shape, refusal in self._misfits.items() if refusal.never_fits)
+        missing = gang.min_member - gang.task_counts.ready - gang.task_counts.pipelined - placed
+        never = sum(gang.shapes[shape] for shape, no_fit in self._failed_shapes.items() if no_fit.never_fits)
         return GangUnschedulable(
             missing,
             gang.min_member,
-            because="; ".join(sorted({said_by_nodes(refusal) for refusal in self._misfits.values()}))
+            cause="; ".join(sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()}))
             or "their queue may not take more now",
-            never=gang.tally.valid - hopeless < gang.min_member,
+            never_fits=gang.task_counts.valid - never < gang.min_member,
         )

@@ -1,63 +1,62 @@
-"""Action ``backfill``: nodes for members that ask for nothing, wherever there is a place for one more pod.
+"""Action ``backfill``: place best-effort members on any node with a place for one more pod.
 
-In profile ``compat`` this is the only way such members are placed, and there is no way back: pending they
-count as ready, so that their gang may have been bound before them.  In profile ``design`` they are placed
-with their gang, and here only those of gangs that are ready already; if so configured, other members of such
-gangs too, also in queues that have their share by now, up to what these may have at most.
+In profile ``compat`` no other action places best-effort members, and nothing is undone: pending ones count as
+ready, so that their gang may have been bound before them.  In profile ``design`` ``allocate`` places them
+with their gang, and this action only places those of gangs that are ready; with ``fill-fragments`` also the
+other members of such gangs, in queues at their share too, up to the limits of these queues.
 """
 
-from quorate.gang.gang import Gang
-from quorate.gang.session import Session
-from quorate.gang.task import Standing, Task
-from quorate.gang.trial import place, withdraw
-from quorate.gang.turns import Turns
+from quorate.gang.actions.ordering import GangQueues
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import Task, TaskStatus
+from quorate.gang.session.session import Session
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice
 
 
 def backfill(session: Session) -> None:
-    turns = Turns(session)
+    gang_queues = GangQueues(session)
     for gang in session.gangs:
-        if _may_be_filled(session, gang):
-            turns.add(gang)
-    while (queue := turns.next_queue()) is not None:
-        _fill(session, turns.next_gang(queue))
+        if _is_candidate(session, gang):
+            gang_queues.push(gang)
+    while (queue := gang_queues.next_queue()) is not None:
+        _backfill(session, gang_queues.pop(queue))
 
 
-def _may_be_filled(session: Session, gang: Gang) -> bool:
-    if not gang.placeable and not gang.tally.promised:
+def _is_candidate(session: Session, gang: Gang) -> bool:
+    if not gang.schedulable and not gang.task_counts.pipelined:
         return False
-    may_have_some = session.settings.backfill.fill_fragments or any(
+    may_have_tasks = session.settings.backfill.fill_fragments or any(
         shape.best_effort for shape in gang.shapes
     )
-    if not may_have_some and not gang.tally.promised:
+    if not may_have_tasks and not gang.task_counts.pipelined:
         return False
-    if gang.is_waiting or not _fillers(session, gang):
+    if gang.is_pending or not _tasks_to_backfill(session, gang):
         return False
     if session.settings.profile == "design" and not session.is_ready(gang):
         return False
-    return session.invalidity(gang) is None
+    return session.invalid_reason(gang) is None
 
 
-def _fill(session: Session, gang: Gang) -> None:
+def _backfill(session: Session, gang: Gang) -> None:
     queue = session.queue_of(gang)
-    with session.trial() as trial:
-        for task in session.in_task_order(_fillers(session, gang)):
-            if task.standing is Standing.PIPELINED:
-                trial.do(withdraw(task))
-            if not task.best_effort and not session.may_fill(queue, task):
+    with session.statement() as statement:
+        for task in session.in_task_order(_tasks_to_backfill(session, gang)):
+            if task.status is TaskStatus.PIPELINED:
+                statement.unpipeline(task)
+            if not task.best_effort and not session.backfillable(queue, task):
                 continue
             match session.node_finder.best(task.shape):
                 case Choice(node, Capacity.IDLE):
-                    trial.do(place(task, node))
-        session.hold(trial.keep())
+                    statement.allocate(task, node)
+        session.hold(statement.commit())
     if session.is_ready(gang):
-        for task in session.in_task_order(gang.with_standing(Standing.ALLOCATED)):
+        for task in session.in_task_order(gang.with_status(TaskStatus.ALLOCATED)):
             session.bind(task)
 
 
-def _fillers(session: Session, gang: Gang) -> list[Task]:
-    """Those without a node, also if they were promised one: there may be a place now."""
-    everybody = session.settings.backfill.fill_fragments
-    waiting = [*gang.placeable.values(), *gang.with_standing(Standing.PIPELINED)]
-    return [task for task in waiting if everybody or task.best_effort]
+def _tasks_to_backfill(session: Session, gang: Gang) -> list[Task]:
+    """Return the tasks without a node, pipelined ones included: they may fit somewhere now."""
+    fill_fragments = session.settings.backfill.fill_fragments
+    waiting = [*gang.schedulable.values(), *gang.with_status(TaskStatus.PIPELINED)]
+    return [task for task in waiting if fill_fragments or task.best_effort]

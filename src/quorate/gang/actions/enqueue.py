@@ -1,24 +1,35 @@
-"""Which pod groups may have pods: the way from Pending to Inqueue, and in profile ``design`` back.
+"""Action ``enqueue``: admit pod groups (Pending to Inqueue), and roll back in profile ``design``.
 
-In profile ``compat`` queues in their order, and in each its groups in theirs, are admitted unless the plugins
-vote against it; who is in stays in.  In profile ``design`` who is in must still be sure of what was reserved
-for it, oldest first, or goes back to wait; then those that wait are asked in the order of their creation, and
-who is refused does not hold up others, unless its queue is first in, first out.
+In profile ``compat`` groups are evaluated in queue order and job order, and admitted unless plugins reject
+them; an admitted group stays admitted.
+
+In profile ``design`` the admitted groups that have not started are rechecked first, oldest first: a group
+whose reservation is no longer covered, or that had its time without starting, is *rolled back* to Pending and
+not tried again during its back-off.  Otherwise a group whose operator died, or whose pods fit nowhere, would
+keep its reservation for ever; and without a back-off it would be admitted again at once, only to fail again.
+Then the waiting groups are evaluated in the order of their creation.  A refused group does not block later
+ones, unless the dequeue strategy of its queue is ``fifo``.  Source: the design note "Delay Pod Creation",
+which has such groups return to Pending to avoid a loop of retries.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import Final
 
 from quorate.api.meta import micro_time
+from quorate.api.scheduler_configuration.actions import EnqueueArguments
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
-from quorate.gang.admission import Admission
-from quorate.gang.annotations import digest_of
-from quorate.gang.gang import Gang
-from quorate.gang.outcome import Admitted, Refused
-from quorate.gang.rollback import backoff_s, expired, expires_at
-from quorate.gang.session import Session
-from quorate.gang.tiers import Vote, everyone
-from quorate.gang.verdicts import Verdict, in_volcanos_words
+from quorate.gang.actions.admission_checks import AdmissionChecks
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.status_annotations import spec_digest
+from quorate.gang.cache.task import Task, TaskStatus
+from quorate.gang.outcome import AdmittedGang, RefusedGang
+from quorate.gang.pending_reasons import InqueueTimeout, PendingReason, volcano_message
+from quorate.gang.pod_group_conditions import is_true
+from quorate.gang.session.callbacks import Vote, all_callbacks
+from quorate.gang.session.session import Session
+
+_MAX_DOUBLINGS: Final = 62  # from any base, so many doublings exceed any maximum
 
 
 def enqueue(session: Session) -> None:
@@ -26,128 +37,173 @@ def enqueue(session: Session) -> None:
         case "compat":
             _admit_by_vote(session)
         case "design":
-            passes = Passes(session)
-            passes.judge_again()
-            for gang in passes.waiting():
-                passes.offer(gang)
+            enqueue = EnqueuePass(session)
+            enqueue.recheck_admitted()
+            for gang in enqueue.waiting():
+                enqueue.evaluate(gang)
 
 
 def _admit_by_vote(session: Session) -> None:
-    for gang in _fair(session):
+    for gang in _waiting_in_plugin_order(session):
         if gang.min_resources is not None:
-            found = session.objection_to(gang)
-            if found is not None and found is not Vote.REJECT:
-                session.verdicts[gang.key] = found
-                session.notice(gang, "Normal", UNSCHEDULABLE, in_volcanos_words(found), about=found.reason)
-            if found is not None:
+            rejection = session.enqueue_rejection(gang)
+            if rejection is not None and rejection is not Vote.REJECT:
+                session.pending_reasons[gang.key] = rejection
+                session.record_event(
+                    gang, "Normal", UNSCHEDULABLE, volcano_message(rejection), about=rejection.reason
+                )
+            if rejection is not None:
                 continue
-        _let_in(session, gang)
+        _admit(session, gang)
 
 
-def _fair(session: Session) -> Iterator[Gang]:
-    """All that wait: queues in their order, in each its gangs in theirs.
+def _waiting_in_plugin_order(session: Session) -> Iterator[Gang]:
+    """Return the waiting groups in queue order, those of one queue in job order.
 
-    Admitting changes no order, so that the best queue is asked until it has nobody left.
+    Admissions change neither order, so that all groups of the first queue are evaluated before the next
+    queue.
     """
     waiting: defaultdict[str, list[Gang]] = defaultdict(list)
     for gang in session.gangs:
-        if gang.is_waiting and not gang.is_leaving:
+        if gang.is_pending and not gang.is_terminating:
             waiting[gang.queue].append(gang)
-    for queue in sorted((session.queues[name] for name in waiting), key=session.queue_rank):
-        yield from sorted(waiting[queue.name], key=session.gang_rank)
+    for queue in sorted((session.queues[name] for name in waiting), key=session.queue_order_key):
+        yield from sorted(waiting[queue.name], key=session.job_order_key)
 
 
-def _let_in(session: Session, gang: Gang) -> None:
-    """``gang`` may have pods from now on."""
+def _admit(session: Session, gang: Gang) -> None:
     gang.phase = INQUEUE
-    session.verdicts.pop(gang.key, None)
-    for voice in everyone(session.policies.admitted):
-        voice(gang)
-    session.admitted.append(Admitted(gang.key, gang.queue, session.now - gang.created))
-    session.notice(gang, "Normal", INQUEUE, "admitted")
+    session.pending_reasons.pop(gang.key, None)
+    for callback in all_callbacks(session.callbacks.job_enqueued):
+        callback(gang)
+    session.admitted.append(AdmittedGang(gang.key, gang.queue, session.now - gang.created))
+    session.record_event(gang, "Normal", INQUEUE, "admitted")
 
 
-class Passes:
-    """Profile ``design``: first ``judge_again``, then ``offer`` the way in to all that are ``waiting``."""
+class EnqueuePass:
+    """The action in profile ``design``.
+
+    Call ``recheck_admitted`` first, then ``evaluate`` for all ``waiting``, in order.
+    """
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._rules = session.settings.enqueue
-        self.admission = Admission(session)
-        self._sent_back: set[Gang] = set()
-        self._blocked: set[str] = set()  # queues, first in, first out, whose head waits
+        self.admission = AdmissionChecks(session)
+        self._rolled_back: set[Gang] = set()
+        self._blocked_queues: set[str] = set()  # fifo queues whose first group is not admitted
 
-    def judge_again(self) -> None:
-        """Charge who has started, and let who is in stay, the oldest first, or send it back."""
+    def recheck_admitted(self) -> None:
+        """Charge the started groups; charge or roll back the other admitted ones, oldest first."""
         unstarted = []
         for gang in self._session.gangs:
             if gang.is_active:
-                if gang.has_started or gang.is_leaving:
+                if gang.has_started or gang.is_terminating:
                     self.admission.charge(gang)
                 else:
                     unstarted.append(gang)
-        for gang in unstarted:  # all first: the older are judged without what the younger were promised
-            for voice in everyone(self._session.policies.withdrawn):
-                voice(gang)
+        # All reservations end first: older groups are checked without the reservations of younger ones.
         for gang in unstarted:
-            self._judge_again(gang)
+            for callback in all_callbacks(self._session.callbacks.job_dequeued):
+                callback(gang)
+        for gang in unstarted:
+            self._recheck(gang)
 
     def waiting(self) -> Iterator[Gang]:
-        """All that wait, in the order in which they are asked."""
+        """Return the waiting groups in the order of evaluation."""
         if self._rules.order == "fair":
-            return _fair(self._session)
-        return (gang for gang in self._session.gangs if gang.is_waiting and not gang.is_leaving)
+            return _waiting_in_plugin_order(self._session)
+        return (gang for gang in self._session.gangs if gang.is_pending and not gang.is_terminating)
 
-    def _judge_again(self, gang: Gang) -> None:
-        if gang.inqueue_since is None:  # admitted before anybody wrote it down
+    def _recheck(self, gang: Gang) -> None:
+        if gang.inqueue_since is None:  # no annotation says when it was admitted
             gang.inqueue_since = self._session.now
-        verdict = self.admission.withdrawal(gang) or expired(self._session, gang)
-        if verdict is not None:
-            self._send_back(gang, verdict)
+        reason = self.admission.withdrawal(gang) or timeout_of(self._session, gang)
+        if reason is not None:
+            self._roll_back(gang, reason)
             return
         self.admission.charge(gang)
-        for voice in everyone(self._session.policies.admitted):
-            voice(gang)
-        self._session.wake(expires_at(gang, self._rules))
+        for callback in all_callbacks(self._session.callbacks.job_enqueued):
+            callback(gang)
+        self._session.wake(times_out_at(gang, self._rules))
 
-    def _send_back(self, gang: Gang, verdict: Verdict) -> None:
+    def _roll_back(self, gang: Gang, reason: PendingReason) -> None:
         session = self._session
         gang.phase, gang.inqueue_since = PENDING, None
-        assert gang.spec is not None, f"{gang.key} takes part without having been seen"
-        gang.attempts, gang.attempted = gang.attempts + 1, digest_of(gang.spec)
+        assert gang.spec is not None, f"{gang.key} is in a session without a pod group"
+        gang.attempts, gang.attempted_spec = gang.attempts + 1, spec_digest(gang.spec)
         gang.not_before = session.now + backoff_s(gang.attempts, self._rules)
-        session.verdicts[gang.key] = verdict
-        session.sent_back.append(Refused(gang.key, gang.queue, verdict.reason))
-        self._sent_back.add(gang)
-        again = f"next attempt not before {micro_time(gang.not_before)}"
-        session.notice(gang, "Warning", "RolledBack", f"{verdict.reason}; {again}", about=verdict.reason)
+        session.pending_reasons[gang.key] = reason
+        session.rolled_back.append(RefusedGang(gang.key, gang.queue, reason.reason))
+        self._rolled_back.add(gang)
+        message = f"{reason.reason}; next attempt not before {micro_time(gang.not_before)}"
+        session.record_event(gang, "Warning", "RolledBack", message, about=reason.reason)
         session.wake(gang.not_before)
 
     def is_blocked(self, gang: Gang) -> bool:
-        """Whether somebody before it in its queue has to go first."""
-        return gang.queue in self._blocked
+        """Return True if an earlier group of its ``fifo`` queue is not admitted."""
+        return gang.queue in self._blocked_queues
 
-    def offer(self, gang: Gang) -> None:
-        """Admit ``gang`` if nothing is against it."""
-        if self.is_blocked(gang) or self._admit(gang):
+    def evaluate(self, gang: Gang) -> None:
+        """Admit ``gang`` if all checks pass."""
+        if self.is_blocked(gang) or self._try_admit(gang):
             return
         if self._session.queue_of(gang).dequeue == "fifo":
-            self._blocked.add(gang.queue)
+            self._blocked_queues.add(gang.queue)
 
-    def _admit(self, gang: Gang) -> bool:
-        """Whether ``gang`` is admitted now.  Who is in back-off is refused in silence."""
+    def _try_admit(self, gang: Gang) -> bool:
+        """Return True if ``gang`` is admitted.  A refusal during the back-off is not reported."""
         session = self._session
-        if gang in self._sent_back:
+        if gang in self._rolled_back:
             return False
         if gang.not_before is not None and session.now < gang.not_before:
             session.wake(gang.not_before)
             return False
-        verdict = self.admission.refusal(gang)
-        if verdict is not None:
-            session.verdicts[gang.key] = verdict
+        reason = self.admission.refusal(gang)
+        if reason is not None:
+            session.pending_reasons[gang.key] = reason
             return False
         gang.inqueue_since, gang.not_before = session.now, None
-        _let_in(session, gang)
+        _admit(session, gang)
         self.admission.charge(gang)
-        session.wake(expires_at(gang, self._rules))
+        session.wake(times_out_at(gang, self._rules))
         return True
+
+
+def backoff_s(attempts: int, rules: EnqueueArguments) -> float:
+    """Return the back-off of a group after ``attempts`` rollbacks, at least one."""
+    return min(rules.backoff_max_s, rules.backoff_base_s * 2.0 ** min(attempts - 1, _MAX_DOUBLINGS))
+
+
+def times_out_at(gang: Gang, rules: EnqueueArguments) -> float | None:
+    """Return when ``gang``, which is Inqueue, times out unless it starts; ``None``: never."""
+    if rules.inqueue_timeout_s is None or gang.inqueue_since is None:
+        return None
+    return gang.inqueue_since + rules.inqueue_timeout_s
+
+
+def timeout_of(session: Session, gang: Gang) -> InqueueTimeout | None:
+    """Return the reason if ``gang``, which is Inqueue and has not started, has timed out.
+
+    Whether its members found nodes is read from its condition, which the session before wrote.  A gang does
+    not time out while pods are being evicted for it.
+    """
+    timeout_at = times_out_at(gang, session.settings.enqueue)
+    if timeout_at is None or gang.inqueue_since is None or session.now < timeout_at:
+        return None
+    members = gang.task_counts.valid
+    if members >= gang.min_member and not is_true(gang.conditions, UNSCHEDULABLE):
+        return None
+    if any(_fits_nominated_node(session, task) for task in gang.with_status(TaskStatus.PENDING)):
+        return None
+    return InqueueTimeout(session.now - gang.inqueue_since, members, gang.min_member)
+
+
+def _fits_nominated_node(session: Session, task: Task) -> bool:
+    cluster = session.cluster
+    index = cluster.index(task.nominated_node) if task.nominated_node else None
+    if index is None:
+        return False
+    idle = cluster.allocatable[:, index] - cluster.used[:, index]
+    future_idle = idle + cluster.releasing[:, index] - cluster.pipelined[:, index]
+    return bool((cluster.request(task.shape) <= future_idle).all())

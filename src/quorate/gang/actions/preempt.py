@@ -1,79 +1,80 @@
-"""Action ``preempt``: evict the less important for gangs of the same queue that starve.
+"""Action ``preempt``: evict tasks of lower priority for starving gangs of the same queue.
 
-For each starving gang in turn so many others are evicted that the whole gang is promised nodes, or nobody.
-Then members that are still without a node may take the place of less important members of their own gang.
+For each starving gang in turn, enough tasks are evicted to pipeline the whole gang, or none.  Then its
+members that are still without a node may preempt less important members of the same gang.
 
-In profile ``design`` a gang for which single pods could not be spared may have whole gangs evicted instead.
+In profile ``design`` whole gangs may be evicted instead, if evicting single tasks does not suffice.
 """
 
-from quorate.gang.gang import Gang
-from quorate.gang.members import members_to_place
-from quorate.gang.room import Room
-from quorate.gang.session import Session
-from quorate.gang.task import Standing
-from quorate.gang.turns import Turns
-from quorate.gang.whole import evict_whole
+from quorate.gang.actions.ordering import GangQueues, tasks_to_place
+from quorate.gang.actions.victim_search import VictimSearch
+from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import TaskStatus
+from quorate.gang.session.session import Session
 
-_STANDINGS = (Standing.BOUND, Standing.RUNNING)
+_VICTIM_STATUSES = (TaskStatus.BOUND, TaskStatus.RUNNING)
 
 
 def preempt(session: Session) -> None:
-    turns = Turns(session)
+    gang_queues = GangQueues(session)
     for gang in session.gangs:
-        if is_claimant(session, gang):
-            turns.add(gang)
-    while (queue := turns.next_queue()) is not None:
-        claimants = []
-        for gang in turns.gangs_of(queue):
-            claimants.append(gang)
-            if not _evict_others(session, gang) and session.settings.preempt.evict_whole_group:
-                _evict_whole(session, gang)
-        for gang in claimants:
-            _evict_own(session, gang)
+        if is_preemptor(session, gang):
+            gang_queues.push(gang)
+    while (queue := gang_queues.next_queue()) is not None:
+        preemptors = []
+        for gang in gang_queues.pop_all(queue):
+            preemptors.append(gang)
+            if not _preempt_other_gangs(session, gang) and session.settings.preempt.evict_whole_group:
+                _preempt_whole_gangs(session, gang)
+        for gang in preemptors:
+            _preempt_within_gang(session, gang)
 
 
-def is_claimant(session: Session, gang: Gang) -> bool:
-    """Whether others may be evicted for ``gang``: it starves, and has members that could be placed."""
+def is_preemptor(session: Session, gang: Gang) -> bool:
+    """Return True if tasks may be evicted for ``gang``: it starves, and some tasks may be placed."""
     return (
-        not gang.is_waiting
-        and bool(gang.placeable)
+        not gang.is_pending
+        and bool(gang.schedulable)
         and session.is_starving(gang)
-        and session.invalidity(gang) is None
+        and session.invalid_reason(gang) is None
     )
 
 
-def _evict_others(session: Session, gang: Gang) -> bool:
-    """Whether that gets ``gang`` all it needs; if not, nobody is evicted."""
-    others = (other for other in session.gangs if other.queue == gang.queue and other is not gang)
-    room = Room(session, "preempt", gang, others, _STANDINGS)
-    with session.trial() as trial:
-        for task in members_to_place(session, gang, best_effort=True):
+def _preempt_other_gangs(session: Session, gang: Gang) -> bool:
+    """Return True if the evictions suffice for ``gang``; if not, there are none."""
+    victims = (other for other in session.gangs if other.queue == gang.queue and other is not gang)
+    search = VictimSearch(session, "preempt", gang, victims, _VICTIM_STATUSES)
+    with session.statement() as statement:
+        for task in tasks_to_place(session, gang, best_effort=True):
             if not session.is_starving(gang):
                 break
-            room.make(task, trial)
-        if session.is_promised(gang):
-            session.commit(trial.keep(), gang)
+            search.pipeline(task, statement)
+        if session.is_pipelined(gang):
+            session.dispatch(statement.commit(), gang)
             return True
     return False
 
 
-def _evict_whole(session: Session, gang: Gang) -> bool:
+def _preempt_whole_gangs(session: Session, gang: Gang) -> bool:
     queue = session.queue_of(gang)
-    less = (other for other in session.gangs if other.queue == gang.queue and other.priority < gang.priority)
-    return evict_whole(
+    victims = (
+        other for other in session.gangs if other.queue == gang.queue and other.priority < gang.priority
+    )
+    return evict_whole_gangs(
         session,
         "preempt",
         gang,
-        less,
-        may_have=lambda task: session.may_allocate(queue, task),
-        may_take=lambda _: True,
+        victims,
+        may_pipeline=lambda task: session.allocatable(queue, task),
+        may_evict=lambda _: True,
     )
 
 
-def _evict_own(session: Session, gang: Gang) -> None:
-    room = Room(session, "preempt", gang, [gang], _STANDINGS)
-    for task in members_to_place(session, gang, best_effort=True):
-        with session.trial() as trial:
-            if not room.make(task, trial):
+def _preempt_within_gang(session: Session, gang: Gang) -> None:
+    search = VictimSearch(session, "preempt", gang, [gang], _VICTIM_STATUSES)
+    for task in tasks_to_place(session, gang, best_effort=True):
+        with session.statement() as statement:
+            if not search.pipeline(task, statement):
                 return
-            session.commit(trial.keep(), gang)
+            session.dispatch(statement.commit(), gang)

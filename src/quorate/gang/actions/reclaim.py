@@ -1,68 +1,68 @@
-"""Action ``reclaim``: evict for starving gangs what other queues have beyond their shares.
+"""Action ``reclaim``: evict tasks for starving gangs where other queues exceed their shares.
 
-For each starving gang in turn so many others are evicted that the whole gang is promised nodes, or nobody.
-In profile ``design`` whole gangs may be evicted where single pods cannot be spared.
+For each starving gang in turn, enough tasks are evicted to pipeline the whole gang, or none.  In profile
+``design`` whole gangs may be evicted if evicting single tasks does not suffice.
 """
 
 from collections.abc import Iterator
 
-from quorate.gang.actions.preempt import is_claimant
-from quorate.gang.gang import Gang
-from quorate.gang.members import members_to_place
-from quorate.gang.room import Room
-from quorate.gang.session import Session
-from quorate.gang.task import Standing, Task
-from quorate.gang.turns import Turns
-from quorate.gang.whole import evict_whole
+from quorate.gang.actions.ordering import GangQueues, tasks_to_place
+from quorate.gang.actions.preempt import is_preemptor
+from quorate.gang.actions.victim_search import VictimSearch
+from quorate.gang.actions.whole_gang_eviction import evict_whole_gangs
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import Task, TaskStatus
+from quorate.gang.session.session import Session
 
 
 def reclaim(session: Session) -> None:
-    turns = Turns(session)
+    gang_queues = GangQueues(session)
     for gang in session.gangs:
-        if is_claimant(session, gang):
-            turns.add(gang)
-    while (queue := turns.next_queue()) is not None:
+        if is_preemptor(session, gang):
+            gang_queues.push(gang)
+    while (queue := gang_queues.next_queue()) is not None:
         if session.is_overused(queue):
-            turns.close(queue)
+            gang_queues.discard(queue)
             continue
-        gang = turns.next_gang(queue)
+        gang = gang_queues.pop(queue)
         if not _reclaim_tasks(session, gang) and session.settings.reclaim.evict_whole_group:
-            _reclaim_whole(session, gang)
+            _reclaim_whole_gangs(session, gang)
 
 
 def _reclaim_tasks(session: Session, gang: Gang) -> bool:
-    """Whether that gets ``gang`` all it needs; if not, nobody is evicted."""
+    """Return True if the evictions suffice for ``gang``; if not, there are none."""
     queue = session.queue_of(gang)
-    room = Room(session, "reclaim", gang, _of_other_queues(session, gang), (Standing.RUNNING,))
-    with session.trial() as trial:
-        for task in members_to_place(session, gang, best_effort=True):
+    victims = _gangs_of_other_queues(session, gang)
+    search = VictimSearch(session, "reclaim", gang, victims, (TaskStatus.RUNNING,))
+    with session.statement() as statement:
+        for task in tasks_to_place(session, gang, best_effort=True):
             if not session.is_starving(gang):
                 break
-            if session.may_claim(queue, task):
-                room.make(task, trial)
-        if session.is_promised(gang):
-            session.commit(trial.keep(), gang, "reclaim")
+            if session.preemptive(queue, task):
+                search.pipeline(task, statement)
+        if session.is_pipelined(gang):
+            session.dispatch(statement.commit(), gang, "reclaim")
             return True
     return False
 
 
-def _reclaim_whole(session: Session, gang: Gang) -> bool:
+def _reclaim_whole_gangs(session: Session, gang: Gang) -> bool:
     queue = session.queue_of(gang)
 
-    def may_have(task: Task) -> bool:
-        return session.may_claim(queue, task) and session.may_allocate(queue, task)
+    def may_pipeline(task: Task) -> bool:
+        return session.preemptive(queue, task) and session.allocatable(queue, task)
 
-    return evict_whole(
+    return evict_whole_gangs(
         session,
         "reclaim",
         gang,
-        _of_other_queues(session, gang),
-        may_have,
-        may_take=lambda other: session.yields(other, queue),
+        _gangs_of_other_queues(session, gang),
+        may_pipeline,
+        may_evict=lambda other: session.gang_reclaimable(other, queue),
     )
 
 
-def _of_other_queues(session: Session, gang: Gang) -> Iterator[Gang]:
+def _gangs_of_other_queues(session: Session, gang: Gang) -> Iterator[Gang]:
     return (
         other for other in session.gangs if other.queue != gang.queue and session.queue_of(other).reclaimable
     )

@@ -1,25 +1,23 @@
-"""The plugins a session can be configured to ask, by their names in the configuration."""
+"""The plugins of sessions, by their names in the configuration."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
 
 from quorate.api.scheduler_configuration import PluginEntry
-from quorate.gang.plugins.binpack import binpack
 from quorate.gang.plugins.capacity import capacity
 from quorate.gang.plugins.conformance import conformance
 from quorate.gang.plugins.drf import drf
 from quorate.gang.plugins.gang import gang
-from quorate.gang.plugins.nodeorder import nodeorder
 from quorate.gang.plugins.overcommit import overcommit
-from quorate.gang.plugins.predicates import predicates
+from quorate.gang.plugins.placement import binpack, nodeorder, predicates
 from quorate.gang.plugins.priority import priority
 from quorate.gang.plugins.proportion import proportion
 from quorate.gang.plugins.resourcequota import resourcequota
 from quorate.gang.plugins.sla import sla
-from quorate.gang.policy import Policy
-from quorate.gang.session import Session
+from quorate.gang.session.callbacks import PluginCallbacks
+from quorate.gang.session.session import Session
 
-PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], Policy]]] = {
+PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], PluginCallbacks]]] = {
     "binpack": binpack,
     "capacity": capacity,
     "conformance": conformance,

@@ -1,8 +1,9 @@
-"""Queues say themselves what they deserve, borrow what others leave, and take back what they lent.
+"""Plugin ``capacity``: queues state what they deserve, lend the rest, and reclaim it.
 
-Unlike with ``proportion`` a queue may exceed what it deserves, up to its capability, while nobody else claims
-the room; then others take it back, but never what is guaranteed.  With a hierarchy, queues form a tree, and
-what holds for a queue holds for all below it together.  Source: the plugin of the same name of Volcano.
+Unlike with ``proportion``, a queue may exceed what it deserves, up to its capability, while no other queue
+claims the resources; then these can be reclaimed, but never what is guaranteed.  With ``enableHierarchy``
+queues form a tree, and the amounts of a queue hold for all queues below it together.  Source: the plugin of
+the same name of Volcano.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,14 +11,23 @@ from fractions import Fraction
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_configuration.plugins import CapacityArguments
-from quorate.gang.gang import Gang
-from quorate.gang.policy import Policy, QueueShare, Rank
-from quorate.gang.queue import ROOT, Queue
-from quorate.gang.queue_tree import BrokenTree, Entitlement, side_by_side, tree
-from quorate.gang.session import Session
-from quorate.gang.task import Task
-from quorate.gang.tiers import Vote
-from quorate.gang.verdicts import NoQueueTree, QueueNotOpen, QueueQuotaExceeded, Verdict
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.queue import ROOT, Queue
+from quorate.gang.cache.task import Task
+from quorate.gang.pending_reasons import (
+    InvalidQueueHierarchy,
+    PendingReason,
+    QueueNotOpen,
+    QueueQuotaExceeded,
+)
+from quorate.gang.plugins.queue_hierarchy import (
+    Entitlement,
+    InvalidHierarchy,
+    flat_entitlements,
+    hierarchical_entitlements,
+)
+from quorate.gang.session.callbacks import PluginCallbacks, QueueShare, SortKey, Vote
+from quorate.gang.session.session import Session
 from quorate.placement.resources import (
     Amounts,
     greater_partly,
@@ -31,208 +41,220 @@ from quorate.placement.resources import (
 from quorate.quota.amount import PODS
 
 
-def capacity(session: Session, entry: PluginEntry) -> Policy:
+def capacity(session: Session, entry: PluginEntry) -> PluginCallbacks:
     assert isinstance(entry.arguments, CapacityArguments), entry
     if not entry.hierarchy:
-        entitlements = side_by_side(session.cluster.total, session.queues)
-        return _policy(_Capacity(session, entitlements, 0), in_a_tree=False)
-    found = tree(session.queues)
-    if isinstance(found, BrokenTree):
-        return _closed(found)
+        entitlements = flat_entitlements(session.cluster.total, session.queues)
+        return _callbacks(_QueueCapacity(session, entitlements, 0), hierarchical=False)
+    found = hierarchical_entitlements(session.queues)
+    if isinstance(found, InvalidHierarchy):
+        return _reject_all(found)
     inner = sorted({gang.queue for gang in session.gangs if not found[gang.queue].is_leaf})
     if inner:
-        return _closed(BrokenTree(inner[0], "has pod groups, and queues below it"))
-    return _policy(_Capacity(session, found, entry.arguments.ancestor_reclaim_level), in_a_tree=True)
+        return _reject_all(InvalidHierarchy(inner[0], "has pod groups, and queues below it"))
+    levels = entry.arguments.ancestor_reclaim_level
+    return _callbacks(_QueueCapacity(session, found, levels), hierarchical=True)
 
 
-def _policy(shares: "_Capacity", *, in_a_tree: bool) -> Policy:
-    return Policy(
-        queue_rank=shares.tree_rank if in_a_tree else shares.flat_rank,
-        victim_queue_rank=shares.victim_queue_rank if in_a_tree else None,
-        allocatable=shares.has_room,
-        fillable=shares.has_room,
-        claims=shares.claims,
-        admits=shares.admits,
-        admitted=shares.books.reserve,
-        withdrawn=shares.books.withdraw,
-        reclaimable=shares.reclaimable,
-        yields=shares.yields,
-        share=shares.share,
-        took=shares.books.charge,
-        gave_back=shares.books.discharge,
+def _callbacks(queues: "_QueueCapacity", *, hierarchical: bool) -> PluginCallbacks:
+    return PluginCallbacks(
+        queue_order=queues.hierarchical_order if hierarchical else queues.flat_order,
+        victim_queue_order=queues.victim_queue_order if hierarchical else None,
+        allocatable=queues.allocatable,
+        backfillable=queues.allocatable,
+        preemptive=queues.preemptive,
+        job_enqueueable=queues.job_enqueueable,
+        job_enqueued=queues.accounts.reserve,
+        job_dequeued=queues.accounts.unreserve,
+        reclaimable=queues.reclaimable,
+        gang_reclaimable=queues.gang_reclaimable,
+        queue_share=queues.queue_share,
+        on_allocate=queues.accounts.on_allocate,
+        on_deallocate=queues.accounts.on_deallocate,
     )
 
 
-def _closed(broken: BrokenTree) -> Policy:
-    """Nothing is shared out by queues that are no tree."""
-    verdict = NoQueueTree(broken.queue, broken.why)
-    return Policy(
+def _reject_all(hierarchy: InvalidHierarchy) -> PluginCallbacks:
+    """Allow no queue anything while the hierarchy is invalid."""
+    reason = InvalidQueueHierarchy(hierarchy.queue, hierarchy.problem)
+    return PluginCallbacks(
         allocatable=lambda queue, task: False,
-        fillable=lambda queue, task: False,
-        claims=lambda queue, task: False,
-        admits=lambda gang: verdict,
-        reclaimable=lambda claimant, candidates: (),
+        backfillable=lambda queue, task: False,
+        preemptive=lambda queue, task: False,
+        job_enqueueable=lambda gang: reason,
+        reclaimable=lambda preemptor, candidates: (),
     )
 
 
-class _Capacity:
-    """What queues are entitled to, and how much of it they have got.
+class _QueueCapacity:
+    """What queues are entitled to, and what they have allocated of it.
 
-    ``levels``: of how many queues above a queue, its parent being the first, what they deserve counts too
-    when others' tasks are taken back for it or its are for others.
+    ``levels``: the number of *reclaim ancestors* of a queue, its parent being the first.  What these deserve
+    counts too when tasks are reclaimed from the queue or for it.
     """
 
     def __init__(self, session: Session, entitlements: Mapping[str, Entitlement], levels: int) -> None:
         self._session = session
-        self._entitled = entitlements
+        self._entitlements = entitlements
         self._levels = levels
-        self.books = session.books(lambda queue: entitlements[queue].path)
-        self._ages = self._oldest_below()
+        self.accounts = session.open_accounts(lambda queue: entitlements[queue].path)
+        self._oldest = self._oldest_in_subtree()
 
-    def _oldest_below(self) -> dict[str, tuple[float, str]]:
-        """Of each queue, the age of the oldest with gangs among those below it and itself."""
-        ages: dict[str, tuple[float, str]] = {}
-        for queue in {gang.queue for gang in self._session.gangs}:
-            age = self._session.queues[queue].age_rank
-            for each in self._entitled[queue].path:
-                ages[each] = min(age, ages.get(each, age))
-        return ages
+    def _oldest_in_subtree(self) -> dict[str, tuple[float, str]]:
+        """Return for each queue the creation order of the oldest queue with gangs in its subtree."""
+        oldest: dict[str, tuple[float, str]] = {}
+        for name in {gang.queue for gang in self._session.gangs}:
+            creation_order = self._session.queues[name].creation_order
+            for each in self._entitlements[name].path:
+                oldest[each] = min(creation_order, oldest.get(each, creation_order))
+        return oldest
 
     # Orders.
 
-    def share(self, queue: Queue) -> QueueShare:
-        entitlement = self._entitled[queue.name]
-        share, _ = self._share_rank(queue.name)
-        return QueueShare(entitlement.deserved, entitlement.ceiling.named, Fraction(share), share > 1)
+    def queue_share(self, queue: Queue) -> QueueShare:
+        entitlement = self._entitlements[queue.name]
+        share, _ = self._share_key(queue.name)
+        return QueueShare(entitlement.deserved, entitlement.limits.named, Fraction(share), share > 1)
 
-    def _share_rank(self, queue: str) -> Rank:
-        """By the part it has of what it deserves.  Who deserves nothing has it all, and goes after others."""
-        deserved = self._entitled[queue].deserved
+    def _share_key(self, queue: str) -> SortKey:
+        """Return a key by share of the deserved amounts; without any the share is 1, the last."""
+        deserved = self._entitlements[queue].deserved
         if is_empty(deserved):
             return (1, 1)
-        return (self.books.share(queue, deserved), 0)
+        return (self.accounts.share(queue, deserved), 0)
 
-    def flat_rank(self, queue: Queue) -> Rank:
-        return (-queue.priority, *self._share_rank(queue.name))
+    def flat_order(self, queue: Queue) -> SortKey:
+        return (-queue.priority, *self._share_key(queue.name))
 
-    def tree_rank(self, queue: Queue) -> Rank:
-        """Leaves compare where their paths part; departments that are equal there, by their oldest leaf."""
-        entitlement = self._entitled[queue.name]
+    def hierarchical_order(self, queue: Queue) -> SortKey:
+        """Return a key that compares leaves where paths part; equal ancestors by oldest leaf."""
+        entitlement = self._entitlements[queue.name]
         steps = tuple(
-            (*self._share_rank(each), self._ages.get(each, queue.age_rank)) for each in entitlement.path[1:]
+            (*self._share_key(each), self._oldest.get(each, queue.creation_order))
+            for each in entitlement.path[1:]
         )
         return (-queue.priority, not entitlement.is_leaf, *steps)
 
-    def victim_queue_rank(self, queue: Queue, claimant: Queue) -> Rank:
-        """Whoever is nearer to the claimant in the tree gives first."""
-        mine, others = self._above(claimant.name), self._above(queue.name)
-        return (-sum(1 for left, right in zip(mine, others, strict=False) if left == right),)
+    def victim_queue_order(self, queue: Queue, preemptor: Queue) -> SortKey:
+        """Return a key by which queues nearer to the preemptor's in the tree lose tasks first."""
+        ancestors, preemptor_ancestors = self._ancestors(queue.name), self._ancestors(preemptor.name)
+        common = sum(1 for one, other in zip(preemptor_ancestors, ancestors, strict=False) if one == other)
+        return (-common,)
 
-    def _above(self, queue: str) -> tuple[str, ...]:
-        return self._entitled[queue].path[:-1]
+    def _ancestors(self, queue: str) -> tuple[str, ...]:
+        return self._entitlements[queue].path[:-1]
 
     # Limits.
 
-    def admits(self, gang: Gang) -> Vote | Verdict:
+    def job_enqueueable(self, gang: Gang) -> Vote | PendingReason:
         if not self._session.queue_of(gang).is_open:
             return QueueNotOpen(gang.queue)
         if gang.min_resources is None:
             return Vote.PERMIT
-        for each in reversed(self._entitled[gang.queue].path):
-            account = self.books.accounts[each]
-            shortages = account.shortages(self.books.asked(gang), self._entitled[each].ceiling)
+        for each in reversed(self._entitlements[gang.queue].path):
+            account = self.accounts.by_queue[each]
+            shortages = account.shortages(self.accounts.request_of(gang), self._entitlements[each].limits)
             if shortages:
                 return QueueQuotaExceeded(each, shortages)
         return Vote.PERMIT
 
-    def has_room(self, queue: Queue, task: Task) -> bool:
+    def allocatable(self, queue: Queue, task: Task) -> bool:
         return queue.is_open and all(
-            self._entitled[each].ceiling.holds(self.books.allocated(each), task.request)
-            for each in self._entitled[queue.name].path
+            self._entitlements[each].limits.allow(self.accounts.allocated(each), task.request)
+            for each in self._entitlements[queue.name].path
         )
 
-    # Taking back.
+    # Reclaim.
 
-    def claims(self, queue: Queue, task: Task) -> bool:
-        """Whether the task would stay within what the queue deserves of anything that it asks for."""
-        ceiling = self._entitled[queue.name].ceiling
-        if not queue.is_open or not ceiling.holds(self.books.allocated(queue.name), task.request):
+    def preemptive(self, queue: Queue, task: Task) -> bool:
+        """Return True if with ``task`` some requested resource stays within the deserved amount."""
+        limits = self._entitlements[queue.name].limits
+        if not queue.is_open or not limits.allow(self.accounts.allocated(queue.name), task.request):
             return False
         return any(
             less_equal_partly(
-                plus(self.books.allocated(each), task.request), self._entitled[each].deserved, task.request
+                plus(self.accounts.allocated(each), task.request),
+                self._entitlements[each].deserved,
+                task.request,
             )
-            for each in (queue.name, *self._departments(queue.name))
+            for each in (queue.name, *self._reclaim_ancestors(queue.name))
         )
 
-    def _nearest(self, queue: str) -> Sequence[str]:
-        """The queues above that count, the nearest first, which may end with the root."""
-        return self._above(queue)[::-1][: self._levels]
+    def _nearest_ancestors(self, queue: str) -> Sequence[str]:
+        """Return the first ``levels`` ancestors, the nearest first; the root may be the last."""
+        return self._ancestors(queue)[::-1][: self._levels]
 
-    def _departments(self, queue: str) -> Sequence[str]:
-        return [each for each in self._nearest(queue) if each != ROOT]
+    def _reclaim_ancestors(self, queue: str) -> Sequence[str]:
+        return [each for each in self._nearest_ancestors(queue) if each != ROOT]
 
-    def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
-        home = self._session.gang_of(claimant).queue
+    def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        preemptor_queue = self._session.gang_of(preemptor).queue
         left: dict[str, Amounts] = {}
         victims = []
         for task in candidates:
             queue = self._session.gang_of(task).queue
-            judged = [queue, *self._apart(queue, home)]
-            allocated = {each: left.get(each, self.books.allocated(each)) for each in judged}
-            if self._may_lose(queue, home, claimant, task, allocated):
+            evaluated = [queue, *self._separate_ancestors(queue, preemptor_queue)]
+            allocated = {each: left.get(each, self.accounts.allocated(each)) for each in evaluated}
+            if self._may_lose(queue, preemptor_queue, preemptor, task, allocated):
                 victims.append(task)
-                left.update((each, minus(allocated[each], task.request)) for each in judged)
+                left.update((each, minus(allocated[each], task.request)) for each in evaluated)
         return victims
 
-    def _apart(self, queue: str, home: str) -> Sequence[str]:
-        """The departments of ``queue`` that are not also, on the same level, one of ``home``."""
-        theirs = self._nearest(home)
+    def _separate_ancestors(self, queue: str, preemptor_queue: str) -> Sequence[str]:
+        """Return the reclaim ancestors of ``queue`` that differ from those on the other's levels."""
+        of_preemptor = self._nearest_ancestors(preemptor_queue)
         return [
             each
-            for level, each in enumerate(self._nearest(queue))
-            if each != ROOT and theirs[level : level + 1] != (each,)
+            for level, each in enumerate(self._nearest_ancestors(queue))
+            if each != ROOT and of_preemptor[level : level + 1] != (each,)
         ]
 
     def _may_lose(
-        self, queue: str, home: str, claimant: Task, task: Task, allocated: Mapping[str, Amounts]
+        self,
+        queue: str,
+        preemptor_queue: str,
+        preemptor: Task,
+        task: Task,
+        allocated: Mapping[str, Amounts],
     ) -> bool:
-        """Whether ``queue`` can lose ``task`` to a queue that wants room of the same kind.
+        """Return True if ``queue`` can lose ``task``, and ``preemptor`` needs a resource of it.
 
-        ``allocated``: what is left to the queue, and to each of its departments that is to agree.
+        ``allocated``: what is left of ``queue``, and of each of its separate ancestors.
         """
-        if not _both(task.request, claimant.request) - {PODS}:
+        if not _common(task.request, preemptor.request) - {PODS}:
             return False
-        if not less_equal(self._entitled[queue].guarantee, minus(allocated[queue], task.request)):
+        if not less_equal(self._entitlements[queue].guarantee, minus(allocated[queue], task.request)):
             return False
-        if not self._deserves(queue, task) and self._would_take_turns(queue, home, claimant):
+        if not self._deserves_any(queue, task) and self._would_alternate(queue, preemptor_queue, preemptor):
             return False
         return all(self._exceeds(each, has, task.request) for each, has in allocated.items())
 
     def _exceeds(self, queue: str, allocated: Amounts, of: Amounts) -> bool:
-        """Whether the queue has more than it deserves of any of that, or deserves none of it."""
-        deserved = self._entitled[queue].deserved
-        return not _both(of, deserved) or greater_partly(allocated, deserved, of)
+        """Return True if the queue exceeds what it deserves of any of ``of``, or deserves none."""
+        deserved = self._entitlements[queue].deserved
+        return not _common(of, deserved) or greater_partly(allocated, deserved, of)
 
-    def yields(self, gang: Gang, claimant: Queue) -> bool:
-        """Whether its queue has more than it deserves, and without ``gang`` still what it is guaranteed."""
-        if not less_equal(
-            self._entitled[gang.queue].guarantee, minus(self.books.allocated(gang.queue), gang.held)
-        ):
+    def gang_reclaimable(self, gang: Gang, preemptor: Queue) -> bool:
+        """Return True if its queue exceeds what it deserves, and keeps its guarantee without ``gang``."""
+        without = minus(self.accounts.allocated(gang.queue), gang.allocated)
+        if not less_equal(self._entitlements[gang.queue].guarantee, without):
             return False
-        judged = (gang.queue, *self._apart(gang.queue, claimant.name))
-        return all(self._exceeds(each, self.books.allocated(each), gang.held) for each in judged)
+        evaluated = (gang.queue, *self._separate_ancestors(gang.queue, preemptor.name))
+        return all(self._exceeds(each, self.accounts.allocated(each), gang.allocated) for each in evaluated)
 
-    def _would_take_turns(self, queue: str, home: str, claimant: Task) -> bool:
-        """Whether ``home`` has no more right to it than ``queue``, which has none, both in one department."""
-        together = set(self._departments(queue)) & set(self._departments(home))
-        return bool(together) and not self._deserves(home, claimant)
+    def _would_alternate(self, queue: str, preemptor_queue: str, preemptor: Task) -> bool:
+        """Return True if two queues that deserve nothing would reclaim from each other in turn.
 
-    def _deserves(self, queue: str, task: Task) -> bool:
-        """Whether the queue deserves anything of what the task has."""
-        return bool(_both(task.request, self._entitled[queue].deserved))
+        That is so if they have a common ancestor and the preemptor's queue does not deserve what it requests.
+        """
+        common = set(self._reclaim_ancestors(queue)) & set(self._reclaim_ancestors(preemptor_queue))
+        return bool(common) and not self._deserves_any(preemptor_queue, preemptor)
+
+    def _deserves_any(self, queue: str, task: Task) -> bool:
+        """Return True if the queue deserves any resource that the task requests."""
+        return bool(_common(task.request, self._entitlements[queue].deserved))
 
 
-def _both(left: Amounts, right: Amounts) -> set[str]:
-    """The resources of which there is something in both."""
-    return set(resource_names(left)) & set(resource_names(right))
+def _common(one: Amounts, other: Amounts) -> set[str]:
+    """Return the resources that are above 0 in both."""
+    return set(resource_names(one)) & set(resource_names(other))

@@ -1,7 +1,7 @@
-"""Gangs go by their dominant share: who holds the smaller part of the scarcest thing it has goes first.
+"""Plugin ``drf``: order gangs by ascending dominant share of the cluster.
 
-With a hierarchy queues go by theirs, in a tree of weights (``gang.weighted_tree``).  Source: the plugin drf
-of Volcano; Ghodsi et al., Dominant Resource Fairness (NSDI 2011).
+With ``enableHierarchy`` queues are ordered by their shares in a weighted tree (``hierarchical_drf``).
+Source: the plugin drf of Volcano; Ghodsi et al., Dominant Resource Fairness (NSDI 2011).
 """
 
 from collections import Counter
@@ -12,111 +12,111 @@ from typing import Final
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import PluginEntry
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.queue import Queue, weighted_path_of
+from quorate.gang.cache.task import Task
 from quorate.gang.deserved import dominant_share
-from quorate.gang.gang import Gang
-from quorate.gang.policy import Policy, Rank
-from quorate.gang.queue import Queue, weights_of
-from quorate.gang.queue_account import add
-from quorate.gang.session import Session
-from quorate.gang.task import Task
-from quorate.gang.weighted_tree import Holding, Path, Served, served
+from quorate.gang.plugins.hierarchical_drf import GangUsage, Path, TreeShare, tree_shares
+from quorate.gang.queue_accounts import add
+from quorate.gang.session.callbacks import PluginCallbacks, SortKey
+from quorate.gang.session.session import Session
 
-# Shares that differ by no more are equal to those who look for victims.
-EQUAL: Final = Fraction(1, 10**6)
+# Shares that differ by no more count as equal in the choice of victims.
+SHARE_TOLERANCE: Final = Fraction(1, 10**6)
 
 
-def drf(session: Session, entry: PluginEntry) -> Policy:
+def drf(session: Session, entry: PluginEntry) -> PluginCallbacks:
     total = session.cluster.total
 
-    def gang_rank(gang: Gang) -> Rank:
-        return (dominant_share(gang.taken, total),)
+    def job_order(gang: Gang) -> SortKey:
+        return (dominant_share(gang.charged, total),)
 
-    def preemptable(claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Those whose gangs are left with no smaller share than the claimant's gang will have."""
-        claimed = Counter(session.gang_of(claimant).taken)
-        add(claimed, claimant.request)
-        share = dominant_share(claimed, total)
+    def preemptable(preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Return candidates whose gang keeps at least the share that the preemptor's gang reaches."""
+        preemptor_total = Counter(session.gang_of(preemptor).charged)
+        add(preemptor_total, preemptor.request)
+        share = dominant_share(preemptor_total, total)
         left: dict[Key, Counter[str]] = {}
         victims = []
         for task in candidates:
             gang = session.gang_of(task)
-            after = Counter(left.get(gang.key, gang.taken))
+            after = Counter(left.get(gang.key, gang.charged))
             add(after, task.request, -1)
-            if share <= dominant_share(after, total) + EQUAL:
+            if share <= dominant_share(after, total) + SHARE_TOLERANCE:
                 left[gang.key] = after
                 victims.append(task)
         return victims
 
     if not entry.hierarchy:
-        return Policy(gang_rank=gang_rank, preemptable=preemptable)
-    tree = _Tree(session)
-    return Policy(
-        gang_rank=gang_rank,
-        queue_rank=tree.queue_rank,
+        return PluginCallbacks(job_order=job_order, preemptable=preemptable)
+    tree = _QueueTree(session)
+    return PluginCallbacks(
+        job_order=job_order,
+        queue_order=tree.queue_order,
         preemptable=preemptable,
         reclaimable=tree.reclaimable,
-        took=tree.forget,
-        gave_back=tree.forget,
+        on_allocate=tree.invalidate,
+        on_deallocate=tree.invalidate,
     )
 
 
-class _Tree:
-    """The queues in their tree of weights, as well served as their gangs are now."""
+class _QueueTree:
+    """The queues in their weighted tree, with the present shares."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
         self._paths: dict[str, Path] = {}
-        self._weights: dict[
-            Path, Fraction
-        ] = {}  # of two that name a node, the first queue by name says its weight
+        # If two queues give a node different weights, that of the first queue by name counts.
+        self._weights: dict[Path, Fraction] = {}
         for name in sorted(session.queues):
-            steps = weights_of(name, session.queues)
+            steps = weighted_path_of(name, session.queues)
             self._paths[name] = tuple(step for step, _ in steps)
             for depth, (_, weight) in enumerate(steps, start=1):
                 self._weights.setdefault(self._paths[name][:depth], weight)
-        self._served: Mapping[Path, Served] | None = None  # as it is now, if somebody asked since it changed
+        self._shares: Mapping[Path, TreeShare] | None = None  # None: to be computed on the next request
 
-    def forget(self, task: Task) -> None:
-        self._served = None
+    def invalidate(self, task: Task) -> None:
+        self._shares = None
 
-    def queue_rank(self, queue: Queue) -> Rank:
-        if self._served is None:
-            self._served = served(self._session.cluster.total, list(self._holdings().values()))
-        return self._rank(queue.name, self._served)
+    def queue_order(self, queue: Queue) -> SortKey:
+        if self._shares is None:
+            self._shares = tree_shares(self._session.cluster.total, list(self._usages().values()))
+        return self._sort_key(queue.name, self._shares)
 
-    def _rank(self, queue: str, served: Mapping[Path, Served]) -> Rank:
-        """Queues compare where their paths part, and further down where they are equal there."""
+    def _sort_key(self, queue: str, shares: Mapping[Path, TreeShare]) -> SortKey:
+        """Return a key that compares queues where their paths part, and below if equal there."""
         path = self._paths[queue]
-        above = (path[:depth] for depth in range(1, len(path) + 1))
-        return tuple(served.get(each, _NOT_SERVED).rank(self._weights[each]) for each in above)
+        prefixes = (path[:depth] for depth in range(1, len(path) + 1))
+        return tuple(shares.get(each, _NO_SHARE).sort_key(self._weights[each]) for each in prefixes)
 
-    def _holdings(self) -> dict[Key, Holding]:
+    def _usages(self) -> dict[Key, GangUsage]:
         return {
-            gang.key: Holding(self._paths[gang.queue], gang.taken, gang.taken + gang.wanted)
+            gang.key: GangUsage(self._paths[gang.queue], gang.charged, gang.charged + gang.pending_request)
             for gang in self._session.gangs
         }
 
-    def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Those without whom their queue still goes after the claimant's, once that has its task."""
-        total, holdings = self._session.cluster.total, self._holdings()
-        holdings[claimant.gang] = _with(holdings[claimant.gang], claimant, 1)
-        home = self._session.gang_of(claimant).queue
+    def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Return candidates whose queue comes after the preemptor's even without them."""
+        total, usages = self._session.cluster.total, self._usages()
+        usages[preemptor.gang] = _with_task(usages[preemptor.gang], preemptor, 1)
+        preemptor_queue = self._session.gang_of(preemptor).queue
         victims = []
         for task in candidates:
-            before = holdings[task.gang]
-            holdings[task.gang] = _with(before, task, -1)
-            after = served(total, list(holdings.values()))
-            if self._rank(home, after) < self._rank(self._session.gang_of(task).queue, after):
+            before = usages[task.gang]
+            usages[task.gang] = _with_task(before, task, -1)
+            after = tree_shares(total, list(usages.values()))
+            victim_queue = self._session.gang_of(task).queue
+            if self._sort_key(preemptor_queue, after) < self._sort_key(victim_queue, after):
                 victims.append(task)
             else:
-                holdings[task.gang] = before
+                usages[task.gang] = before
         return victims
 
 
-_NOT_SERVED: Final = Served(saturated=False, share=Fraction(0))
+_NO_SHARE: Final = TreeShare(saturated=False, share=Fraction(0))
 
 
-def _with(holding: Holding, task: Task, factor: int) -> Holding:
-    taken = Counter(holding.taken)
-    add(taken, task.request, factor)
-    return replace(holding, taken=taken)
+def _with_task(usage: GangUsage, task: Task, factor: int) -> GangUsage:
+    allocated = Counter(usage.allocated)
+    add(allocated, task.request, factor)
+    return replace(usage, allocated=allocated)

@@ -1,68 +1,67 @@
 """Plugin ``gang``: all or nothing.
 
-A gang is placed when its minimum is, starves while it is not, and loses members down to it.
+A gang is ready when its minimum has nodes, starves until then, and loses only tasks beyond its minimum.
 """
 
 from collections.abc import Sequence
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import PluginEntry
-from quorate.gang.gang import Gang
-from quorate.gang.policy import Policy, Rank
-from quorate.gang.session import Session
-from quorate.gang.surplus import Spare
-from quorate.gang.task import Task
-from quorate.gang.tiers import Vote
-from quorate.gang.verdicts import NotEnoughPodsOfTask, NotEnoughTasks, Verdict
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import Task
+from quorate.gang.pending_reasons import NotEnoughPodsOfTask, NotEnoughTasks, PendingReason
+from quorate.gang.session.callbacks import PluginCallbacks, SortKey, Vote
+from quorate.gang.session.session import Session
+from quorate.gang.surplus import MinMemberSurplus
 
 
-def gang(session: Session, entry: PluginEntry) -> Policy:
+def gang(session: Session, entry: PluginEntry) -> PluginCallbacks:
     with_best_effort = session.counts_best_effort
-    # Volcano protects the minimum of the whole only, and breaks gangs that need one of each role.
+    # Volcano protects only minMember, and so breaks gangs that need a minimum of each role.
     by_role = session.settings.profile == "design"
 
-    def is_ready(gang: Gang) -> bool:
+    def job_ready(gang: Gang) -> bool:
         return gang.is_ready(with_best_effort=with_best_effort)
 
-    def rank(gang: Gang) -> Rank:
-        return (not gang.short_by(with_best_effort=with_best_effort),)
+    def job_order(gang: Gang) -> SortKey:
+        return (not gang.missing_members(with_best_effort=with_best_effort),)
 
-    def promised(gang: Gang) -> Vote:
-        return Vote.PERMIT if gang.is_promised(with_best_effort=with_best_effort) else Vote.REJECT
+    def job_pipelined(gang: Gang) -> Vote:
+        return Vote.PERMIT if gang.is_pipelined(with_best_effort=with_best_effort) else Vote.REJECT
 
-    def spare(task: Task, candidates: Sequence[Task]) -> Sequence[Task]:
-        spares: dict[Key, Spare] = {}
+    def beyond_minimum(preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        surpluses: dict[Key, MinMemberSurplus] = {}
         victims = []
         for victim in candidates:
-            if victim.gang not in spares:
-                spares[victim.gang] = Spare(session.gang_of(victim), by_role=by_role)
-            if spares[victim.gang].may_lose(victim):
-                spares[victim.gang].lose(victim)
+            if victim.gang not in surpluses:
+                surpluses[victim.gang] = MinMemberSurplus(session.gang_of(victim), by_role=by_role)
+            if surpluses[victim.gang].allows(victim):
+                surpluses[victim.gang].take(victim)
                 victims.append(victim)
         return victims
 
-    def has_none_to_spare(claimant: Gang, giver: Gang) -> bool:
-        return giver.tally.ready <= giver.min_member
+    def has_no_surplus(preemptor: Gang, victim: Gang) -> bool:
+        return victim.task_counts.ready <= victim.min_member
 
-    return Policy(
-        gang_rank=rank,
-        valid=invalidity,
-        ready=is_ready,
-        promised=promised,
-        starving=lambda gang: gang.is_starving,
-        preemptable=spare,
-        reclaimable=spare,
-        unpreemptable=has_none_to_spare,
-        unreclaimable=has_none_to_spare,
+    return PluginCallbacks(
+        job_order=job_order,
+        job_valid=invalid_reason,
+        job_ready=job_ready,
+        job_pipelined=job_pipelined,
+        job_starving=lambda gang: gang.is_starving,
+        preemptable=beyond_minimum,
+        reclaimable=beyond_minimum,
+        not_preemptable=has_no_surplus,
+        not_reclaimable=has_no_surplus,
     )
 
 
-def invalidity(gang: Gang) -> Verdict | None:
-    """Which members it lacks that it cannot be placed without."""
+def invalid_reason(gang: Gang) -> PendingReason | None:
+    """Return which members are missing without which the gang cannot be placed."""
     for role, minimum in gang.role_minima.items():
         members = gang.role(role).valid
         if members < minimum:
             return NotEnoughPodsOfTask(role, members, minimum)
-    if gang.tally.valid < gang.min_member:
-        return NotEnoughTasks(gang.tally.valid, gang.min_member)
+    if gang.task_counts.valid < gang.min_member:
+        return NotEnoughTasks(gang.task_counts.valid, gang.min_member)
     return None

@@ -1,8 +1,8 @@
-"""Groups are admitted for more than the cluster has, by a factor: some never use what was reserved for them.
+"""Plugin ``overcommit``: admit groups for a multiple of the cluster's resources.
 
-Source: the plugin of the same name of Volcano.  It is pessimistic for one session after pods were bound: they
-are used room by then, and still reserved for.  In profile ``design`` the action ``enqueue`` looks at the
-cluster itself, and counts nothing twice; there the plugin only names the factor, in the configuration.
+Source: the plugin of the same name of Volcano.  It counts pods twice for one session after they were bound,
+as used and as reserved.  In profile ``design`` the action ``enqueue`` checks the resources of the cluster
+itself and counts nothing twice; the plugin only names the factor in the configuration there.
 """
 
 from collections import Counter
@@ -10,32 +10,32 @@ from math import floor
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_configuration.plugins import OvercommitArguments
-from quorate.gang.gang import Gang
-from quorate.gang.policy import Policy
-from quorate.gang.queue_account import Account, Ceiling, add, reserved_on_admission
-from quorate.gang.session import Session
-from quorate.gang.tiers import Vote
-from quorate.gang.verdicts import NotEnoughResources
+from quorate.gang.cache.gang import Gang
+from quorate.gang.pending_reasons import NotEnoughResources
+from quorate.gang.queue_accounts import Account, ResourceLimits, add
+from quorate.gang.reservations import reserved_on_admission
+from quorate.gang.session.callbacks import PluginCallbacks, Vote
+from quorate.gang.session.session import Session
 
 
-def overcommit(session: Session, entry: PluginEntry) -> Policy:
+def overcommit(session: Session, entry: PluginEntry) -> PluginCallbacks:
     assert isinstance(entry.arguments, OvercommitArguments), entry
     if session.settings.profile == "design":
-        return Policy()
+        return PluginCallbacks()
     factor = entry.arguments.factor
-    most = {resource: floor(amount * factor) for resource, amount in session.cluster.total.items()}
-    # Of the cluster as if it were one queue: whoever uses it, with or without a gang.
+    limits = {resource: floor(amount * factor) for resource, amount in session.cluster.total.items()}
+    # One account for the whole cluster; pods without a gang count in what is allocated.
     account = Account(allocated=Counter(session.cluster.total_used))
-    for queue in session.accounts.values():
-        add(account.reserved, queue.granted)
+    for queue in session.queue_accounts.values():
+        add(account.reserved, queue.reserved_in_full)
 
-    def admits(gang: Gang) -> Vote | NotEnoughResources:
+    def job_enqueueable(gang: Gang) -> Vote | NotEnoughResources:
         if gang.min_resources is None:
             return Vote.PERMIT
-        shortages = account.shortages(gang.min_resources, Ceiling(most))
+        shortages = account.shortages(gang.min_resources, ResourceLimits(limits))
         return NotEnoughResources(shortages) if shortages else Vote.PERMIT
 
-    def admitted(gang: Gang) -> None:
+    def job_enqueued(gang: Gang) -> None:
         add(account.reserved, reserved_on_admission(gang))
 
-    return Policy(admits=admits, admitted=admitted)
+    return PluginCallbacks(job_enqueueable=job_enqueueable, job_enqueued=job_enqueued)

@@ -1,55 +1,55 @@
-"""Plugin ``priority``: the more important first, among gangs and among the tasks of one.
+"""Plugin ``priority``: order gangs, and the tasks of a gang, by descending priority.
 
-Others are evicted for the more important only, except, in profile ``design``, for what a gang has beyond its
-``minResources``: that gives way to a gang of equal priority too.
+Tasks are preempted only for a higher priority; in profile ``design`` the tasks of a gang beyond its
+``minResources`` also for a gang of equal priority.
 """
 
 from collections.abc import Sequence
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import PluginEntry
-from quorate.gang.gang import Gang
-from quorate.gang.policy import Policy
-from quorate.gang.session import Session
-from quorate.gang.surplus import Excess
-from quorate.gang.task import Task
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import Task
+from quorate.gang.session.callbacks import PluginCallbacks
+from quorate.gang.session.session import Session
+from quorate.gang.surplus import MinResourcesSurplus
 
 
-def priority(session: Session, entry: PluginEntry) -> Policy:
+def priority(session: Session, entry: PluginEntry) -> PluginCallbacks:
     evicts_overused = session.settings.preempt.evict_overused
 
     def preemptable(task: Task, candidates: Sequence[Task]) -> Sequence[Task]:
-        claimant = session.gang_of(task)
-        excesses: dict[Key, Excess] = {}
+        preemptor = session.gang_of(task)
+        surpluses: dict[Key, MinResourcesSurplus] = {}
         victims = []
         for victim in candidates:
             gang = session.gang_of(victim)
-            if gang is claimant:
+            if gang is preemptor:
                 if victim.priority < task.priority:
                     victims.append(victim)
-            elif gang.priority < claimant.priority:
+            elif gang.priority < preemptor.priority:
                 victims.append(victim)
-            elif evicts_overused and gang.priority == claimant.priority:
-                if gang.key not in excesses:
-                    excesses[gang.key] = Excess(gang)
-                if excesses[gang.key].take(victim):
+            elif evicts_overused and gang.priority == preemptor.priority:
+                if gang.key not in surpluses:
+                    surpluses[gang.key] = MinResourcesSurplus(gang)
+                if surpluses[gang.key].take(victim):
                     victims.append(victim)
         return victims
 
-    def unpreemptable(claimant: Gang, giver: Gang) -> bool:
-        if giver is claimant or giver.priority < claimant.priority:
+    def not_preemptable(preemptor: Gang, victim: Gang) -> bool:
+        if victim is preemptor or victim.priority < preemptor.priority:
             return False
-        return not (evicts_overused and giver.priority == claimant.priority and Excess(giver))
+        return not (evicts_overused and victim.priority == preemptor.priority and MinResourcesSurplus(victim))
 
-    return Policy(
-        gang_rank=lambda gang: (-gang.priority,),
-        task_rank=lambda task: (-task.priority,),
+    return PluginCallbacks(
+        job_order=lambda gang: (-gang.priority,),
+        task_order=lambda task: (-task.priority,),
         preemptable=preemptable,
-        unpreemptable=unpreemptable,
-        starving=lacks_members,
+        not_preemptable=not_preemptable,
+        job_starving=lacks_members,
     )
 
 
 def lacks_members(gang: Gang) -> bool:
-    """Whether some member neither holds a node nor is promised one."""
-    return gang.tally.ready + gang.tally.promised < len(gang.tasks)
+    """Return True if any member neither has a node nor is pipelined."""
+    return gang.task_counts.ready + gang.task_counts.pipelined < len(gang.tasks)

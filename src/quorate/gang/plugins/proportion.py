@@ -1,8 +1,8 @@
-"""Queues share a cluster by weight: who wants more than the others leave gets a part as large as its weight.
+"""Plugin ``proportion``: divide the cluster among queues by weight.
 
-What a queue *deserves* is poured anew in every session (``gang.deserved``) from what all gangs ask for.  No
-queue gets more, and what exceeds it, because others came later, goes back to them on demand.  Source: the
-plugin of the same name of Volcano.
+What a queue *deserves* is computed anew in every session (``gang.deserved``) from the requests of all gangs.
+No queue allocates more, and what exceeds it because other queues request more now can be reclaimed.  Source:
+the plugin of the same name of Volcano.
 """
 
 from collections import Counter
@@ -11,117 +11,120 @@ from fractions import Fraction
 from math import floor
 
 from quorate.api.scheduler_configuration import PluginEntry
-from quorate.gang.deserved import Claim, deserved, real_capability
-from quorate.gang.gang import Gang
-from quorate.gang.policy import Policy, QueueShare, Rank
-from quorate.gang.queue import Queue
-from quorate.gang.queue_account import Ceiling, add
-from quorate.gang.queue_tree import guaranteed_to
-from quorate.gang.session import Session
-from quorate.gang.task import Task
-from quorate.gang.tiers import Vote
-from quorate.gang.verdicts import QueueNotOpen, QueueQuotaExceeded
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.task import Task
+from quorate.gang.deserved import QueueDemand, deserved, real_capability
+from quorate.gang.pending_reasons import QueueNotOpen, QueueQuotaExceeded
+from quorate.gang.plugins.queue_hierarchy import total_guarantee
+from quorate.gang.queue_accounts import ResourceLimits, add
+from quorate.gang.session.callbacks import PluginCallbacks, QueueShare, SortKey, Vote
+from quorate.gang.session.session import Session
 from quorate.placement.resources import Amounts, less_equal, minus
 
 
-def proportion(session: Session, entry: PluginEntry) -> Policy:
-    shares = _Shares(session)
-    return Policy(
-        queue_rank=shares.queue_rank,
+def proportion(session: Session, entry: PluginEntry) -> PluginCallbacks:
+    shares = _QueueShares(session)
+    return PluginCallbacks(
+        queue_order=shares.queue_order,
         overused=shares.is_overused,
-        allocatable=shares.has_room,
-        fillable=shares.is_capable,
-        claims=shares.has_room,
-        admits=shares.admits,
-        admitted=shares.books.reserve,
-        withdrawn=shares.books.withdraw,
+        allocatable=shares.allocatable,
+        backfillable=shares.backfillable,
+        preemptive=shares.allocatable,
+        job_enqueueable=shares.job_enqueueable,
+        job_enqueued=shares.accounts.reserve,
+        job_dequeued=shares.accounts.unreserve,
         reclaimable=shares.reclaimable,
-        yields=shares.yields,
-        share=shares.share,
-        took=shares.books.charge,
-        gave_back=shares.books.discharge,
+        gang_reclaimable=shares.gang_reclaimable,
+        queue_share=shares.queue_share,
+        on_allocate=shares.accounts.on_allocate,
+        on_deallocate=shares.accounts.on_deallocate,
     )
 
 
-class _Shares:
-    """What the queues that have gangs deserve, and how much of it they have got."""
+class _QueueShares:
+    """What the queues that have gangs deserve, and what they have allocated of it."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self.books = session.books(lambda queue: (queue,))
+        self.accounts = session.open_accounts(lambda queue: (queue,))
         self._total = session.cluster.total
-        self._guaranteed = guaranteed_to(session.queues.values())
-        queues = [session.queues[name] for name in sorted(self.books.accounts)]
-        self._real = {queue.name: self._at_most(queue) for queue in queues}
-        self.deserved = deserved(self._total, {queue.name: self._claim(queue) for queue in queues})
-        # Amounts are whole, so that a part of a unit grants nothing.
+        self._guaranteed = total_guarantee(session.queues.values())
+        queues = [session.queues[name] for name in sorted(self.accounts.by_queue)]
+        self._real_capability = {queue.name: self._real_capability_of(queue) for queue in queues}
+        self.deserved = deserved(self._total, {queue.name: self._demand(queue) for queue in queues})
+        # Amounts are integers, so that a fraction of a unit allows nothing.
         self._limits = {
-            name: Ceiling({resource: floor(amount) for resource, amount in amounts.items()})
+            name: ResourceLimits({resource: floor(amount) for resource, amount in amounts.items()})
             for name, amounts in self.deserved.items()
         }
 
-    def _at_most(self, queue: Queue) -> Amounts:
+    def _real_capability_of(self, queue: Queue) -> Amounts:
         return real_capability(self._total, self._guaranteed, queue.guarantee, queue.capability)
 
-    def _claim(self, queue: Queue) -> Claim:
-        account = self.books.accounts[queue.name]
-        return Claim(queue.weight, account.request, self._real[queue.name], queue.guarantee)
+    def _demand(self, queue: Queue) -> QueueDemand:
+        account = self.accounts.by_queue[queue.name]
+        real_capability = self._real_capability[queue.name]
+        return QueueDemand(queue.weight, account.request, real_capability, queue.guarantee)
 
     def _deserved(self, queue: str) -> Mapping[str, Fraction]:
         return self.deserved.get(queue, {})
 
     def _share(self, queue: str) -> Fraction:
-        return self.books.share(queue, self._deserved(queue))
+        return self.accounts.share(queue, self._deserved(queue))
 
-    def queue_rank(self, queue: Queue) -> Rank:
+    def queue_order(self, queue: Queue) -> SortKey:
         return (-queue.priority, self._share(queue.name))
 
-    def share(self, queue: Queue) -> QueueShare:
-        at_most = self._at_most(queue)
+    def queue_share(self, queue: Queue) -> QueueShare:
         return QueueShare(
-            self._deserved(queue.name), at_most, self._share(queue.name), self.is_overused(queue)
+            self._deserved(queue.name),
+            self._real_capability_of(queue),
+            self._share(queue.name),
+            self.is_overused(queue),
         )
 
     def is_overused(self, queue: Queue) -> bool:
-        """Whether it has of everything as much as it deserves.  One that asks for nothing has."""
-        return less_equal(self._deserved(queue.name), self.books.allocated(queue.name))
+        """Return True if the queue has all that it deserves, which may be nothing."""
+        return less_equal(self._deserved(queue.name), self.accounts.allocated(queue.name))
 
-    def has_room(self, queue: Queue, task: Task) -> bool:
-        limit = self._limits.get(queue.name, _NONE)
-        return queue.is_open and limit.holds(self.books.allocated(queue.name), task.request)
+    def allocatable(self, queue: Queue, task: Task) -> bool:
+        limits = self._limits.get(queue.name, _NOTHING_ALLOWED)
+        return queue.is_open and limits.allow(self.accounts.allocated(queue.name), task.request)
 
-    def is_capable(self, queue: Queue, task: Task) -> bool:
-        limit = Ceiling(self._real[queue.name])
-        return queue.is_open and limit.holds(self.books.allocated(queue.name), task.request)
+    def backfillable(self, queue: Queue, task: Task) -> bool:
+        limits = ResourceLimits(self._real_capability[queue.name])
+        return queue.is_open and limits.allow(self.accounts.allocated(queue.name), task.request)
 
-    def admits(self, gang: Gang) -> Vote | QueueNotOpen | QueueQuotaExceeded:
+    def job_enqueueable(self, gang: Gang) -> Vote | QueueNotOpen | QueueQuotaExceeded:
         queue = self._session.queue_of(gang)
         if not queue.is_open:
             return QueueNotOpen(queue.name)
         if gang.min_resources is None:
             return Vote.PERMIT
-        account = self.books.accounts[queue.name]
-        shortages = account.shortages(self.books.asked(gang), Ceiling(self._real[queue.name]))
+        account = self.accounts.by_queue[queue.name]
+        limits = ResourceLimits(self._real_capability[queue.name])
+        shortages = account.shortages(self.accounts.request_of(gang), limits)
         return QueueQuotaExceeded(queue.name, shortages) if shortages else Vote.PERMIT
 
-    def reclaimable(self, claimant: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+    def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
         left: dict[str, Counter[str]] = {}
         victims = []
         for task in candidates:
             queue = self._session.gang_of(task).queue
-            allocated = left.setdefault(queue, Counter(self.books.allocated(queue)))
+            allocated = left.setdefault(queue, Counter(self.accounts.allocated(queue)))
             if not less_equal(allocated, self._deserved(queue)):
                 add(allocated, task.request, -1)
                 victims.append(task)
         return victims
 
-    def yields(self, gang: Gang, claimant: Queue) -> bool:
-        """Whether its queue has more than it deserves, and without ``gang`` still what it is guaranteed."""
+    def gang_reclaimable(self, gang: Gang, preemptor: Queue) -> bool:
+        """Return True if its queue exceeds what it deserves, and keeps its guarantee without ``gang``."""
         queue = self._session.queue_of(gang)
-        allocated = self.books.allocated(queue.name)
+        allocated = self.accounts.allocated(queue.name)
         if less_equal(allocated, self._deserved(queue.name)):
             return False
-        return less_equal(queue.guarantee, minus(allocated, gang.held))
+        return less_equal(queue.guarantee, minus(allocated, gang.allocated))
 
 
-_NONE = Ceiling({})
+_NOTHING_ALLOWED = ResourceLimits({})

@@ -1,31 +1,31 @@
-"""A group that has waited long enough is admitted, and keeps what it gets, whatever others say.
+"""Plugin ``sla``: permit groups after their waiting time.
 
-How long is enough stands on the pod group or holds for all; a group with neither waits as without the plugin.
-Others are overruled only if they sit in later tiers.  In profile ``design`` only the look at the cluster's
-room is waived: queues and quotas stay what they are.  Source: the plugin of the same name of Volcano.
+The waiting time is that of the pod group's annotation, else that of the plugin's arguments; without both the
+plugin changes nothing for the group.  Only plugins in later tiers are overruled.  In profile ``design`` only
+the check of the cluster's resources is skipped; the checks of queues and quotas remain.  Source: the plugin
+of the same name of Volcano.
 """
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_configuration.plugins import SlaArguments
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.api.volcano.annotations import LEGACY_SLA_WAITING_TIME, SLA_WAITING_TIME
-from quorate.gang.gang import Gang
-from quorate.gang.policy import Policy, Rank
-from quorate.gang.session import Session
-from quorate.gang.tiers import Vote
+from quorate.gang.cache.gang import Gang
+from quorate.gang.session.callbacks import PluginCallbacks, SortKey, Vote
+from quorate.gang.session.session import Session
 
 
-def sla(session: Session, entry: PluginEntry) -> Policy:
+def sla(session: Session, entry: PluginEntry) -> PluginCallbacks:
     assert isinstance(entry.arguments, SlaArguments), entry
-    longest = entry.arguments.waiting_s
+    default_s = entry.arguments.waiting_s
 
     def deadline(gang: Gang) -> float | None:
-        waiting_s = waiting_of(gang)
+        waiting_s = waiting_time_s(gang)
         if waiting_s is None:
-            waiting_s = longest
+            waiting_s = default_s
         return None if waiting_s is None else gang.created + waiting_s
 
-    def gang_rank(gang: Gang) -> Rank:
+    def job_order(gang: Gang) -> SortKey:
         at = deadline(gang)
         return (1,) if at is None else (0, at)
 
@@ -36,16 +36,18 @@ def sla(session: Session, entry: PluginEntry) -> Policy:
         session.wake(at)
         return session.now >= at
 
-    def vote(gang: Gang) -> Vote:
+    def permit_if_overdue(gang: Gang) -> Vote:
         return Vote.PERMIT if is_overdue(gang) else Vote.ABSTAIN
 
     if session.settings.profile == "design":
-        return Policy(gang_rank=gang_rank, overdue=is_overdue, promised=vote)
-    return Policy(gang_rank=gang_rank, admits=vote, promised=vote)
+        return PluginCallbacks(job_order=job_order, job_overdue=is_overdue, job_pipelined=permit_if_overdue)
+    return PluginCallbacks(
+        job_order=job_order, job_enqueueable=permit_if_overdue, job_pipelined=permit_if_overdue
+    )
 
 
-def waiting_of(gang: Gang) -> float | None:
-    """How long, in seconds, the group says that it waits at most.  What is no such time says nothing."""
+def waiting_time_s(gang: Gang) -> float | None:
+    """Return the waiting time in the gang's annotations; ``None`` if absent or invalid."""
     text = gang.annotations.get(SLA_WAITING_TIME) or gang.annotations.get(LEGACY_SLA_WAITING_TIME)
     if not text:
         return None

@@ -12,9 +12,9 @@ from quorate.api.core.pod_resources import quota_usage
 from quorate.api.interning import intern_fields, intern_strings
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.api.volcano.annotations import GROUP_NAME
-from quorate.gang.quota import Amounts, Subject, normalised
-from quorate.gang.quota_ledger import PodUse
-from quorate.gang.reading import quota_units
+from quorate.gang.cache.from_objects import quota_amounts
+from quorate.gang.namespace_quota.evaluation import Amounts, ScopeAttributes, normalised
+from quorate.gang.namespace_quota.ledger import PodQuotaUsage
 from quorate.kube.resources import Resource
 
 _DAEMON_SET: Final = "DaemonSet"
@@ -82,14 +82,14 @@ def pod_group_of(pod: IncomingPod, schedulers: Collection[str]) -> str:
     return pod.metadata.annotations.get(GROUP_NAME, "") if pod.spec.scheduler_name in schedulers else ""
 
 
-def quota_subject(spec: QuotaPodSpec) -> Subject:
+def quota_subject(spec: QuotaPodSpec) -> ScopeAttributes:
     return _subject(spec.priority_class_name, _is_best_effort(spec), spec.active_deadline_seconds is not None)
 
 
 @lru_cache(maxsize=1024)
-def _subject(priority_class: str, best_effort: bool, terminating: bool) -> Subject:
+def _subject(priority_class: str, best_effort: bool, terminating: bool) -> ScopeAttributes:
     """Return one shared object for equal subjects."""
-    return Subject(priority_class, best_effort, terminating)
+    return ScopeAttributes(priority_class, best_effort, terminating)
 
 
 def _is_best_effort(spec: QuotaPodSpec) -> bool:
@@ -102,7 +102,7 @@ def _is_best_effort(spec: QuotaPodSpec) -> bool:
 
 def quota_usage_of(spec: QuotaPodSpec) -> Amounts:
     """Return the quota usage of such a pod by normalized name, as one shared object for equal usages."""
-    return _shared_amounts(tuple(normalised(quota_units(quota_usage(spec))).items()))
+    return _shared_amounts(tuple(normalised(quota_amounts(quota_usage(spec))).items()))
 
 
 @lru_cache(maxsize=4096)
@@ -110,10 +110,10 @@ def _shared_amounts(amounts: tuple[tuple[str, int], ...]) -> Amounts:
     return dict(amounts)
 
 
-def pod_use(pod: QuotaPod, schedulers: Collection[str]) -> PodUse:
-    return PodUse(
+def pod_use(pod: QuotaPod, schedulers: Collection[str]) -> PodQuotaUsage:
+    return PodQuotaUsage(
         group=pod_group_of(pod, schedulers),
-        subject=quota_subject(pod.spec),
+        attributes=quota_subject(pod.spec),
         usage=quota_usage_of(pod.spec),
-        ended=pod.status.phase in ("Succeeded", "Failed"),
+        terminated=pod.status.phase in ("Succeeded", "Failed"),
     )

@@ -15,10 +15,16 @@ from quorate.api import volcano
 from quorate.api.core import Namespace, ResourceQuota
 from quorate.api.meta import Key
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
-from quorate.gang.queue import NamespaceQuota
-from quorate.gang.quota import ACTIVE_PHASES, Amounts, QuotaSums, Subject, unevaluable_scopes
-from quorate.gang.quota_ledger import GroupWants, QuotaLedger
-from quorate.gang.reading import quota_of, quota_units
+from quorate.gang.cache.from_objects import quota_amounts, quota_from_object
+from quorate.gang.namespace_quota.evaluation import (
+    ACTIVE_PHASES,
+    Amounts,
+    QuotaTotals,
+    ScopeAttributes,
+    unsupported_scopes,
+)
+from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum, QuotaLedger
+from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
@@ -43,10 +49,10 @@ class QuotaView(Protocol):
     def quotas(self) -> Sequence[NamespaceQuota]: ...
 
     @property
-    def reserved(self) -> QuotaSums: ...
+    def reserved(self) -> QuotaTotals: ...
 
     @property
-    def claims(self) -> Mapping[str, tuple[Subject, Amounts]]:
+    def claims(self) -> Mapping[str, tuple[ScopeAttributes, Amounts]]:
         """The reservation of each active pod group, by the group's name."""
         ...
 
@@ -148,10 +154,10 @@ class CachedVolcanoReader:
     def _quota_changed(self, change: Change[ResourceQuota]) -> None:
         before = self._quota_of.pop(change.key, None)
         if change.new is not None:
-            new = quota_of(change.new)
+            new = quota_from_object(change.new)
             now = self._clock.now()
             self._quota_of[change.key] = new if before is None else new.following(before, now)
-        scopes = () if change.new is None else unevaluable_scopes(change.new.spec)
+        scopes = () if change.new is None else unsupported_scopes(change.new.spec)
         if not scopes:
             self._ignored.discard(change.key)
         elif change.key not in self._ignored:
@@ -187,13 +193,13 @@ class CachedVolcanoReader:
         return await self._namespace(name)
 
 
-def with_agreed_usage(quota: NamespaceQuota, counted: QuotaSums, now: float) -> NamespaceQuota:
+def with_agreed_usage(quota: NamespaceQuota, counted: QuotaTotals, now: float) -> NamespaceQuota:
     """Return ``quota`` with the usage that is certain at ``now``, and more as far as ``counted`` agrees.
 
     ``counted`` is our own count of pods.  A new member of a group may be in only one of the two, and its
     group's reservation includes it as well: without the comparison it would count twice.
     """
-    own, certain = counted.of(quota.spec), quota.surely_used(now)
+    own, certain = counted.of(quota.spec), quota.confirmed_used(now)
     used = {
         name: max(certain.get(name, 0), min(amount, own.get(name.removeprefix("requests."), 0)))
         for name, amount in quota.used.items()
@@ -201,10 +207,10 @@ def with_agreed_usage(quota: NamespaceQuota, counted: QuotaSums, now: float) -> 
     return replace(quota, used=used)
 
 
-def group_requirements(group: PodGroup) -> GroupWants:
+def group_requirements(group: PodGroup) -> GroupQuotaMinimum:
     minimum = group.spec.min_resources
-    return GroupWants(
-        subject=Subject(group.spec.priority_class_name),
-        minimum=None if minimum is None else quota_units(minimum),
+    return GroupQuotaMinimum(
+        attributes=ScopeAttributes(group.spec.priority_class_name),
+        minimum=None if minimum is None else quota_amounts(minimum),
         active=group.status.phase in ACTIVE_PHASES and group.metadata.deletion_timestamp is None,
     )

@@ -37,9 +37,9 @@ from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, PENDING, ROOT_QUEUE, P
 from quorate.api.volcano.annotations import GROUP_NAME, HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAME
 from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.volcano.pod_groups.scheduling_gates import gate_for
-from quorate.gang.quota import Subject
-from quorate.gang.quota_guard import Claimant, group_findings, pod_findings
-from quorate.gang.reading import quota_units
+from quorate.gang.cache.from_objects import quota_amounts
+from quorate.gang.namespace_quota.evaluation import ScopeAttributes
+from quorate.gang.namespace_quota.webhook_checks import PodGroupRequest, group_findings, pod_findings
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import (
@@ -233,8 +233,10 @@ def _new_pod(request: AdmissionRequest) -> IncomingPod | None:
     return None if pod.is_daemon_pod else pod
 
 
-def _claimant(group: PodGroup) -> Claimant:
-    return Claimant(Subject(group.spec.priority_class_name), quota_units(group.spec.min_resources or {}))
+def _claimant(group: PodGroup) -> PodGroupRequest:
+    return PodGroupRequest(
+        ScopeAttributes(group.spec.priority_class_name), quota_amounts(group.spec.min_resources or {})
+    )
 
 
 def _defaulted(request: AdmissionRequest, default: Callable[[Json], Json]) -> AdmissionResponse:

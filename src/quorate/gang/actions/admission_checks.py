@@ -1,0 +1,224 @@
+"""The checks of the action ``enqueue`` in profile ``design``.
+
+The checks run in a fixed order, the cheapest and those that change least often first; the first that fails is
+the reason.  Admitted groups are *charged*, so that a later group is checked against what they leave:
+
+    room     cluster x idle factor - used + releasing - claims of active groups, + what preempt could take
+    share    the votes of the plugins that speak for queues
+    quota    hard - used - quota claims of active groups, for each quota that counts the group
+
+The requests of existing members are in the used amounts and subtracted from the claims.  Source: the design
+note "Delay Pod Creation", which requires idle resources and quota for ``minResources`` of each group.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
+from operator import attrgetter
+
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.queue import Queue, with_ancestors
+from quorate.gang.namespace_quota.evaluation import QuotaTotals, is_counted_by, quota_shortages
+from quorate.gang.namespace_quota.quota import NamespaceQuota
+from quorate.gang.pending_reasons import (
+    NamespaceQuotaExceeded,
+    NotEnoughResources,
+    PendingReason,
+    QueueNotOpen,
+    QueuePodGroupLimit,
+    QueueQuotaExceeded,
+    Shortage,
+)
+from quorate.gang.reservations import NOTHING, node_claim_of, quota_claim_of, scope_attributes_of
+from quorate.gang.session.callbacks import Vote, all_callbacks
+from quorate.gang.session.session import Session
+from quorate.gang.surplus import PreemptableSurplus
+from quorate.placement.cluster import Cluster
+
+
+class AdmissionChecks:
+    """See the module.  No group is charged at first."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._capacity = _times(session.cluster.total, session.settings.enqueue.idle_factor)
+        self._future_idle = _future_idle(session.cluster, self._capacity)
+        self._reserved: Counter[str] = Counter()  # the claims of all charged groups
+        self._active: Counter[str] = Counter()  # charged groups by queue, those of queues below included
+        self._quotas = _QuotaChecks(session)
+        self._paths: dict[str, Sequence[Queue]] = {}
+        self._preemptable = _PreemptableAmounts(session)
+        self._overdue_callbacks = tuple(all_callbacks(session.callbacks.job_overdue))
+
+    def charge(self, gang: Gang) -> None:
+        """Count ``gang``, which is active, with its claims."""
+        claim = node_claim_of(gang)
+        if claim:
+            self._reserved.update(claim)
+        self._quotas.charge(gang)
+        for queue in self._path(gang.queue):
+            self._active[queue.name] += 1
+
+    def refusal(self, gang: Gang) -> PendingReason | None:
+        """Return why ``gang``, which waits, cannot be admitted now: the first check that fails."""
+        return (
+            self._check_queue_open(gang)
+            or self._check_group_limit(gang)
+            or self._check_reservation(gang)
+            or self._quotas.shortage(gang)
+        )
+
+    def checks(self, gang: Gang) -> Mapping[str, PendingReason | None]:
+        """Return the results of all checks by name, in order.
+
+        A group without ``minResources`` has only two checks.
+        """
+        results: dict[str, PendingReason | None] = {
+            "queue": self._check_queue_open(gang),
+            "pod groups": self._check_group_limit(gang),
+        }
+        if gang.min_resources is not None:
+            results["room"] = self._check_nodes(gang)
+            results["share"] = self._check_share(gang)
+            results["quota"] = self._quotas.shortage(gang)
+        return results
+
+    def withdrawal(self, gang: Gang) -> PendingReason | None:
+        """Return why ``gang``, which is admitted and has not started, has to be rolled back."""
+        return (
+            self._check_queue_open(gang)
+            or self._check_reservation(gang)
+            or self._quotas.confirmed_shortage(gang)
+        )
+
+    def _check_reservation(self, gang: Gang) -> PendingReason | None:
+        if gang.min_resources is None:  # nothing is reserved for it
+            return None
+        return self._check_nodes(gang) or self._check_share(gang)
+
+    def _check_queue_open(self, gang: Gang) -> QueueNotOpen | None:
+        return None if self._session.queues[gang.queue].is_open else QueueNotOpen(gang.queue)
+
+    def _check_group_limit(self, gang: Gang) -> QueuePodGroupLimit | None:
+        for queue in self._path(gang.queue):
+            if not self._active[queue.name] < queue.max_pod_groups:
+                assert isinstance(queue.max_pod_groups, int), f"{queue.name} is full without a limit"
+                return QueuePodGroupLimit(queue.name, self._active[queue.name], queue.max_pod_groups)
+        return None
+
+    def _path(self, queue: str) -> Sequence[Queue]:
+        path = self._paths.get(queue)
+        if path is None:
+            path = self._paths[queue] = with_ancestors(queue, self._session.queues)
+        return path
+
+    def _check_nodes(self, gang: Gang) -> NotEnoughResources | None:
+        shortages = self._shortages(node_claim_of(gang), NOTHING)
+        if not shortages or any(callback(gang) for callback in self._overdue_callbacks):
+            return None
+        preemptable = self._preemptable.for_gang(gang)
+        if preemptable:
+            shortages = self._shortages(node_claim_of(gang), preemptable)
+        return NotEnoughResources(tuple(shortages)) if shortages else None
+
+    def _shortages(self, claim: Mapping[str, int], preemptable: Mapping[str, int]) -> list[Shortage]:
+        shortages = []
+        for resource, amount in claim.items():
+            free = (
+                self._future_idle.get(resource, 0) - self._reserved[resource] + preemptable.get(resource, 0)
+            )
+            if amount > free:
+                shortages.append(Shortage(resource, amount, free, self._capacity.get(resource, 0)))
+        return sorted(shortages, key=attrgetter("resource")) if len(shortages) > 1 else shortages
+
+    def _check_share(self, gang: Gang) -> PendingReason | None:
+        rejection = self._session.enqueue_rejection(gang)
+        return QueueQuotaExceeded(gang.queue, ()) if rejection is Vote.REJECT else rejection
+
+
+def _times(amounts: Mapping[str, int], factor: Fraction) -> dict[str, int]:
+    """Return ``factor`` times ``amounts``, rounded down to whole units."""
+    return {resource: amount * factor.numerator // factor.denominator for resource, amount in amounts.items()}
+
+
+def _future_idle(cluster: Cluster, capacity: Mapping[str, int]) -> Mapping[str, int]:
+    """Return what all nodes together have idle of ``capacity`` once the releasing pods are gone."""
+    used, releasing = cluster.total_used, cluster.total_releasing
+    return {
+        resource: amount - used.get(resource, 0) + releasing.get(resource, 0)
+        for resource, amount in capacity.items()
+    }
+
+
+class _PreemptableAmounts:
+    """What preempt could take for waiting gangs: equal for gangs of one queue and priority."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._surplus: PreemptableSurplus | None = None
+        self._amounts: dict[tuple[str, int], Mapping[str, int]] = {}
+
+    def for_gang(self, gang: Gang) -> Mapping[str, int]:
+        """Return the amounts for ``gang``.
+
+        It has no running members, so none of its own is among the victims.
+        """
+        if self._surplus is None:
+            self._surplus = PreemptableSurplus(self._session)
+        key = (gang.queue, gang.priority)
+        if key not in self._amounts:
+            self._amounts[key] = self._surplus.for_gang(gang)
+        return self._amounts[key]
+
+
+class _QuotaChecks:
+    """The quotas by namespace and what is reserved of them; empty if the check is off."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._quotas: dict[str, list[NamespaceQuota]] = {}  # by namespace
+        self._reserved: dict[str, QuotaTotals] = {}
+        quotas = session.model.quotas if session.settings.enqueue.check_quota else {}
+        for key in sorted(quotas):
+            self._quotas.setdefault(key.namespace, []).append(quotas[key])
+            self._reserved.setdefault(key.namespace, QuotaTotals())
+
+    def charge(self, gang: Gang) -> None:
+        reserved = self._reserved.get(gang.key.namespace)
+        if reserved is not None:
+            reserved.add(scope_attributes_of(gang), quota_claim_of(gang))
+
+    def shortage(self, gang: Gang) -> NamespaceQuotaExceeded | None:
+        """Return the shortages of the first quota, by name, that has too little left."""
+        return next(self._exceeded(gang, lambda quota: quota.used), None)
+
+    def confirmed_shortage(self, gang: Gang) -> NamespaceQuotaExceeded | None:
+        """Return the shortage of an admitted gang, by confirmed usage.
+
+        Quotas may be charged already for members that are not known yet.
+        """
+        now = self._session.now
+        exceeded = next(self._exceeded(gang, lambda quota: quota.confirmed_used(now)), None)
+        if exceeded is None:
+            for quota in self._quotas.get(gang.key.namespace, ()):
+                self._session.wake(quota.settles_at(now))
+        return exceeded
+
+    def _exceeded(
+        self, gang: Gang, used_of: Callable[[NamespaceQuota], Mapping[str, int]]
+    ) -> Iterator[NamespaceQuotaExceeded]:
+        namespace = gang.key.namespace
+        quotas = self._quotas.get(namespace)
+        if quotas is None:
+            return
+        claim, attributes = quota_claim_of(gang), scope_attributes_of(gang)
+        for quota in quotas:
+            if not is_counted_by(quota.spec, attributes):
+                continue
+            reserved = self._reserved[namespace].of(quota.spec)
+            shortages = tuple(
+                Shortage(shortage.resource, shortage.requested, shortage.free, shortage.hard)
+                for shortage in quota_shortages(quota.hard, used_of(quota), reserved, claim)
+            )
+            if shortages:
+                yield NamespaceQuotaExceeded(quota.key.name, shortages)

@@ -1,0 +1,61 @@
+"""The repair of partially bound gangs: time to complete them, then eviction.
+
+Binds are not atomic: the API may refuse the bind of one member of a gang that was placed whole (its pod was
+deleted, another scheduler filled its node), and there may be no other node for it.  Sessions go on trying to
+complete the gang.  After the time allowed for that, its bound members hold resources to no effect and are
+evicted; their controller creates new pods, and the gang starts over as a whole.
+
+A pending group can be partially bound too: binds are written before its status, so that a scheduler that
+ended in between left the group Pending.  The action ``enqueue`` evaluates it for the members that it lacks.
+
+Only groups that have not run since they were admitted are repaired: the policies of its job decide what
+happens to a group that loses members later.  Profile ``design`` only.
+"""
+
+from quorate.api.volcano import COMPLETED, INQUEUE, RUNNING, SCHEDULED, UNKNOWN
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import EVICTABLE_STATUSES, TaskStatus
+from quorate.gang.session.session import Session
+
+
+def evict_partial_gangs(session: Session) -> None:
+    """Evict the bound members of each gang that has been partially bound for too long."""
+    repair_timeout_s = session.settings.allocate.repair_timeout_s
+    if session.settings.profile == "compat" or repair_timeout_s is None:
+        return
+    for gang in session.gangs:
+        if not _is_partial(gang):
+            gang.partial_since = None
+            continue
+        if gang.partial_since is None:
+            gang.partial_since = session.now
+        if gang.inqueue_since is None:
+            gang.inqueue_since = session.now  # records that it has not run, for when it becomes Unknown
+        if session.now < gang.partial_since + repair_timeout_s:
+            session.wake(gang.partial_since + repair_timeout_s)
+            continue
+        with session.statement() as statement:
+            for task in session.in_task_order(gang.with_status(*EVICTABLE_STATUSES)):
+                statement.evict(task)
+            session.dispatch(statement.commit(), gang, "repair", whole=True)
+        gang.partial_since = None
+
+
+def _is_partial(gang: Gang) -> bool:
+    """Return True if some members have a node, but too few, those being bound included."""
+    if gang.phase in (RUNNING, COMPLETED):  # most gangs, checked first
+        return False
+    count = gang.task_counts.by_status.get
+    placed = count(TaskStatus.BOUND, 0) + count(TaskStatus.RUNNING, 0)
+    return placed > 0 and gang.task_counts.ready < gang.min_member and not _has_run(gang)
+
+
+def _has_run(gang: Gang) -> bool:
+    """Return True if the gang was complete at some time since it was admitted."""
+    if gang.phase == INQUEUE:
+        return False
+    if gang.phase == UNKNOWN:
+        return gang.inqueue_since is None  # removed when the gang first runs
+    # A pending gang may have lost members in profile compat, or its pods may be those of an earlier group.
+    was_scheduled = any(condition.type == SCHEDULED for condition in gang.conditions)
+    return was_scheduled or any(task.created < gang.created for task in gang.with_status(*EVICTABLE_STATUSES))

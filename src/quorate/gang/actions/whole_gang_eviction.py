@@ -1,0 +1,133 @@
+"""The eviction of whole gangs, where evicting single tasks does not suffice.
+
+Gangs are evicted one by one, the least important first, until the preemptor's members find nodes; then every
+victim is spared without which they still do.  So no gang loses a part of its tasks, and no gang is evicted
+without need.
+
+Source: the design note "Delay Pod Creation", which asks for the eviction of whole jobs.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+
+from quorate.gang.actions.ordering import tasks_to_place
+from quorate.gang.actions.victim_search import awaits_evictions
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import EVICTABLE_STATUSES, Task, TaskStatus
+from quorate.gang.outcome import EvictionAction
+from quorate.gang.session.session import Session
+from quorate.gang.session.statement import Statement
+from quorate.placement.node_finder import Choice
+
+
+def evict_whole_gangs(
+    session: Session,
+    action: EvictionAction,
+    preemptor: Gang,
+    candidates: Iterable[Gang],
+    may_pipeline: Callable[[Task], bool],
+    may_evict: Callable[[Gang], bool],
+) -> bool:
+    """Evict as many ``candidates`` as it takes to pipeline ``preemptor``; return True on success.
+
+    ``may_pipeline``: whether a task may be given a node, and ``may_evict``: whether a gang may be evicted;
+    both as the queues are at the time of the call.  Each preemptor has one such attempt in a session.
+    """
+    tasks = tasks_to_place(session, preemptor, best_effort=True)
+    gangs = _in_order(gang for gang in candidates if _is_evictable(gang))
+    if not gangs or not all(task.may_preempt for task in preemptor.tasks.values()):
+        return False
+    if preemptor.key in session.whole_evictions_tried:
+        return False
+    if any(awaits_evictions(session, task) for task in tasks):
+        return False
+    session.whole_evictions_tried.add(preemptor.key)
+
+    def suffices(statement: Statement, victims: Sequence[Gang]) -> bool:
+        """Evict only ``victims``; return True if the preemptor can be pipelined then."""
+        statement.undo_after(0)
+        for gang in victims:
+            _evict(session, statement, gang)
+        return _pipeline(session, statement, preemptor, tasks, may_pipeline)
+
+    with session.statement() as statement:
+        victims = _evict_until_it_fits(session, statement, preemptor, tasks, gangs, may_pipeline, may_evict)
+        if not victims:
+            return False
+        for gang in reversed(victims):
+            rest = [other for other in victims if other is not gang]
+            if suffices(statement, rest):
+                victims = rest
+        assert suffices(statement, victims), f"{preemptor.key} could be pipelined before"
+        session.dispatch(statement.commit(), preemptor, action, whole=True)
+    return True
+
+
+def _evict_until_it_fits(
+    session: Session,
+    statement: Statement,
+    preemptor: Gang,
+    tasks: Sequence[Task],
+    gangs: Sequence[Gang],
+    may_pipeline: Callable[[Task], bool],
+    may_evict: Callable[[Gang], bool],
+) -> list[Gang]:
+    """Return the first of ``gangs`` whose eviction suffices; empty if that of all does not."""
+    victims: list[Gang] = []
+    for gang in gangs:
+        if not may_evict(gang):
+            continue
+        _evict(session, statement, gang)
+        victims.append(gang)
+        before = len(statement.moves)
+        if _pipeline(session, statement, preemptor, tasks, may_pipeline):
+            return victims
+        statement.undo_after(before)
+    return []
+
+
+def _pipeline(
+    session: Session,
+    statement: Statement,
+    preemptor: Gang,
+    tasks: Sequence[Task],
+    may_pipeline: Callable[[Task], bool],
+) -> bool:
+    """Pipeline ``tasks`` to their best nodes until jobPipelined permits; return whether it does."""
+    for task in tasks:
+        if session.is_pipelined(preemptor):
+            break
+        if not may_pipeline(task):
+            continue
+        match session.node_finder.best(task.shape):
+            case Choice(node, _):
+                statement.pipeline(task, node)
+    return session.is_pipelined(preemptor)
+
+
+def _evict(session: Session, statement: Statement, gang: Gang) -> None:
+    for task in reversed(session.in_task_order(gang.with_status(*EVICTABLE_STATUSES))):
+        statement.evict(task)
+
+
+def _is_evictable(gang: Gang) -> bool:
+    """Return True if all of ``gang`` may be evicted.
+
+    A task that is being bound would be left behind.
+    """
+    tasks = gang.with_status(*EVICTABLE_STATUSES)
+    arriving = gang.with_status(TaskStatus.ALLOCATED, TaskStatus.BINDING)
+    return (
+        bool(tasks)
+        and not arriving
+        and gang.preemptable
+        and all(task.preemptable and not task.critical for task in tasks)
+    )
+
+
+def _in_order(gangs: Iterable[Gang]) -> list[Gang]:
+    """Sort by ascending priority, then newest, then smallest, then last by name first."""
+    last_first = sorted(gangs, key=lambda gang: gang.key, reverse=True)
+    return sorted(
+        last_first,
+        key=lambda gang: (gang.priority, -gang.created, len(gang.with_status(*EVICTABLE_STATUSES))),
+    )

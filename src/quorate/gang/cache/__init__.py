@@ -1,0 +1,1 @@
+"""The state of the gang core between sessions, built from API objects."""

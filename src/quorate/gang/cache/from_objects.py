@@ -1,0 +1,220 @@
+"""The conversion of API objects to the gang core's tasks, queues and quotas."""
+
+import re
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from fractions import Fraction
+from functools import lru_cache
+from typing import Final
+
+from quorate.api.core import ResourceQuota, Resources
+from quorate.api.core.pod_resources import quota_usage
+from quorate.api.core.scheduling import Pod, PodSpec
+from quorate.api.meta import Key, epoch
+from quorate.api.quantity import Quantity
+from quorate.api.volcano import OPEN, ROOT_QUEUE
+from quorate.api.volcano import Queue as QueueObject
+from quorate.api.volcano.annotations import (
+    GROUP_NAME,
+    HIERARCHY,
+    HIERARCHY_WEIGHTS,
+    PREEMPTABLE,
+    TASK_PRIORITY,
+    TASK_SPEC,
+    is_removed_on_admission,
+)
+from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.task import Task, TaskStatus
+from quorate.gang.namespace_quota.evaluation import plain_resource
+from quorate.gang.namespace_quota.quota import NamespaceQuota
+from quorate.placement.resources import MEMORY, in_base_units, placed_pod_amounts
+from quorate.placement.shapes import Shape
+from quorate.quota.amount import CPU, UNLIMITED, base_units
+
+DEFAULT_POD_PRIORITY: Final = 1  # of a pod to which no priority class was applied
+CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
+MAX_CACHED_TEMPLATES: Final = 4096  # more at once only if nearly every pod has its own template
+
+_WEIGHT: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
+
+
+def pod_group_key(pod: Pod, schedulers: Collection[str]) -> Key | None:
+    """Return the key of the pod's group.
+
+    ``None``: it has none, or another scheduler places the pod.
+    """
+    name = pod.metadata.annotations.get(GROUP_NAME)
+    return Key(pod.metadata.namespace, name) if name and pod.spec.scheduler_name in schedulers else None
+
+
+def is_terminated(pod: Pod) -> bool:
+    """Return True if all containers of ``pod`` have ended for good: it holds no resources."""
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def task_status_of(pod: Pod) -> TaskStatus:
+    match pod.status.phase:
+        case "Succeeded":
+            return TaskStatus.SUCCEEDED
+        case "Failed":
+            return TaskStatus.FAILED
+        case _ if pod.metadata.deletion_timestamp is not None:
+            return TaskStatus.RELEASING
+        case "Running":
+            return TaskStatus.RUNNING
+        case "Pending":
+            return TaskStatus.BOUND if pod.node_name else TaskStatus.PENDING
+        case _:
+            return TaskStatus.UNKNOWN
+
+
+def differ_only_in_status(one: Pod, other: Pod) -> bool:
+    """Return True if two versions of a pod differ in nothing but node, phase and conditions.
+
+    The resources in its container statuses count only where they differ from what the pod requests.
+    """
+    before, after = one.metadata, other.metadata
+    return (
+        before.uid == after.uid
+        and before.deletion_timestamp == after.deletion_timestamp
+        and before.labels == after.labels
+        and before.annotations == after.annotations
+        and (one.spec is other.spec or one.spec == other.spec)
+        and (
+            _container_statuses(one) == _container_statuses(other)
+            or placed_pod_amounts(one) == placed_pod_amounts(other)
+        )
+    )
+
+
+def _container_statuses(pod: Pod) -> object:
+    return pod.status.container_statuses, pod.status.init_container_statuses
+
+
+def task_from_pod(pod: Pod, key: Key, gang: Key, shape: Shape, quota_usage: Mapping[str, int]) -> Task:
+    """Return the task of ``pod`` in ``gang``.
+
+    The keys are parameters so that each is in memory once.
+    """
+    metadata, spec = pod.metadata, pod.spec
+    annotations, gates = metadata.annotations, spec.scheduling_gates
+    return Task(
+        pod=pod,
+        key=key,
+        uid=metadata.uid,
+        gang=gang,
+        role=annotations.get(TASK_SPEC) or metadata.labels.get(TASK_SPEC, ""),
+        shape=shape,
+        priority=_priority_of(pod),
+        created=_created(metadata.creation_timestamp),
+        preemptable=annotations.get(PREEMPTABLE, "true").lower() != "false",
+        may_preempt=spec.preemption_policy != "Never",
+        critical=spec.priority_class_name in CRITICAL_CLASSES or metadata.namespace == "kube-system",
+        gated=bool(gates),
+        gated_after_admission=not all(is_removed_on_admission(gate.name, annotations) for gate in gates),
+        nominated_node=pod.status.nominated_node_name,
+        quota_usage=quota_usage,
+        status=task_status_of(pod),
+        node=pod.node_name,
+    )
+
+
+@lru_cache(maxsize=1_024)
+def _created(time: datetime | None) -> float:
+    """Return one shared number for all pods that were created in the same second."""
+    return 0.0 if time is None else epoch(time)
+
+
+def _priority_of(pod: Pod) -> int:
+    override = pod.metadata.annotations.get(TASK_PRIORITY, "")
+    if override.removeprefix("-").isdecimal():
+        return int(override)
+    return DEFAULT_POD_PRIORITY if pod.spec.priority is None else pod.spec.priority
+
+
+class QuotaUsageCache:
+    """The quota usage of pods, computed once for all pods of a template.
+
+    Equal parts of decoded pods are one shared object, so that identity tells templates apart.
+    """
+
+    def __init__(self) -> None:
+        # The parts are stored too: while they exist, no other object gets their identities.
+        self._usages: dict[tuple[int, ...], tuple[object, Mapping[str, int]]] = {}
+
+    def of(self, spec: PodSpec) -> Mapping[str, int]:
+        """Return the usage in base units, under every name by which a quota may limit it."""
+        parts = (spec.containers, spec.init_containers, spec.resources, spec.overhead)
+        key = tuple(map(id, parts))
+        cached = self._usages.get(key)
+        if cached is not None:
+            return cached[1]
+        if len(self._usages) >= MAX_CACHED_TEMPLATES:
+            self._usages.clear()
+        usage = quota_amounts(quota_usage(spec))
+        self._usages[key] = (parts, usage)
+        return usage
+
+
+def queue_from_object(queue: QueueObject) -> Queue:
+    """Return ``queue`` in base units.
+
+    Without a state it is open: its controller has not set one yet.
+    """
+    metadata, spec = queue.metadata, queue.spec
+    is_root = metadata.name == ROOT_QUEUE
+    return Queue(
+        name=metadata.name,
+        weight=spec.weight,
+        priority=spec.priority,
+        parent="" if is_root else spec.parent or ROOT_QUEUE,
+        is_open=queue.status.state in ("", OPEN),
+        reclaimable=spec.reclaimable,
+        capability=capability_limits(spec.capability),
+        deserved=in_base_units(spec.deserved),
+        guarantee=in_base_units(spec.guarantee.resource),
+        max_pod_groups=UNLIMITED if spec.max_pod_groups is None else spec.max_pod_groups,
+        dequeue="fifo" if spec.dequeue_strategy == "fifo" else "traverse",
+        created=epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
+        weighted_path=_weighted_path(metadata.annotations),
+    )
+
+
+def _weighted_path(annotations: Mapping[str, str]) -> tuple[tuple[str, Fraction], ...]:
+    """Return the path in a queue's annotations without the root; weights are at least 1."""
+    path = annotations.get(HIERARCHY, "").split("/")
+    weights = annotations.get(HIERARCHY_WEIGHTS, "").split("/")
+    if len(path) != len(weights) or not all(map(_WEIGHT.fullmatch, weights)):
+        return ()
+    steps = zip(path, weights, strict=True)
+    return tuple((name, max(Fraction(1), Fraction(weight))) for name, weight in steps)[1:]
+
+
+def capability_limits(quantities: Resources) -> dict[str, int]:
+    """Return the limits of a ``capability``.
+
+    For cpu and memory, 0 means no limit (source: Volcano); for other resources it is the limit.
+    """
+    return {
+        resource: amount
+        for resource, amount in in_base_units(quantities).items()
+        if amount > 0 or resource not in (CPU, MEMORY)
+    }
+
+
+def quota_from_object(quota: ResourceQuota) -> NamespaceQuota:
+    """Return ``quota`` in base units, with the usage that its controller reported."""
+    return NamespaceQuota(
+        key=quota.metadata.key,
+        hard=quota_amounts(quota.status.hard or quota.spec.hard),
+        used=quota_amounts(quota.status.used),
+        spec=quota.spec,
+    )
+
+
+def quota_amounts(quantities: Mapping[str, Quantity]) -> Mapping[str, int]:
+    """Return base units under the names that quotas use: ``requests.cpu`` is in milli-cpus too."""
+    return {
+        name: base_units(CPU if plain_resource(name) == CPU else name, quantity)
+        for name, quantity in quantities.items()
+    }

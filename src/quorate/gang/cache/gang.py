@@ -1,0 +1,262 @@
+"""Gangs: pod groups with their tasks, and the counts and sums of these.
+
+Counts and sums are updated when a task is added, removed or changes its status; nothing is recounted.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from quorate.api.meta import Key, Uid
+from quorate.api.volcano import PodGroupCondition, PodGroupSpec
+from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
+from quorate.gang.outcome import GangStatus
+from quorate.gang.pending_reasons import PendingReason
+from quorate.placement.shapes import Shape
+
+UNSEEN: Final = Uid("")
+
+
+# Shared by all sums that are empty: most gangs use few of theirs at a time.  Never changed.
+_EMPTY: Final[Counter[str]] = Counter()
+
+
+def _empty() -> Counter[str]:
+    return _EMPTY
+
+
+def _plus(sums: Counter[str], amounts: Mapping[str, int], factor: int) -> Counter[str]:
+    """Add ``factor`` times ``amounts``, and return ``sums``, or a new counter for the shared one."""
+    if sums is _EMPTY:
+        sums = Counter()
+    for resource, amount in amounts.items():
+        sums[resource] += amount * factor
+    return sums if factor > 0 or any(sums.values()) else _EMPTY
+
+
+@dataclass(slots=True)
+class TaskCounts:
+    """The numbers of tasks by status, of a gang or of one role in it."""
+
+    by_status: Counter[TaskStatus] = field(default_factory=Counter)
+    best_effort: int = 0  # pending best-effort tasks, gated ones included
+
+    def add(self, task: Task, amount: int) -> None:
+        self.by_status[task.status] += amount
+        if task.status is TaskStatus.PENDING and task.best_effort:
+            self.best_effort += amount
+
+    @property
+    def ready(self) -> int:
+        """Members that have a node, or have succeeded and need none any more."""
+        count = self.by_status.get  # without a loop: this is read several times for each task that is placed
+        return (
+            count(TaskStatus.RUNNING, 0)
+            + count(TaskStatus.BOUND, 0)
+            + count(TaskStatus.BINDING, 0)
+            + count(TaskStatus.ALLOCATED, 0)
+            + count(TaskStatus.SUCCEEDED, 0)
+        )
+
+    @property
+    def pipelined(self) -> int:
+        return self.by_status.get(TaskStatus.PIPELINED, 0)
+
+    @property
+    def scheduled(self) -> int:
+        """Members whose node is in the API, finished ones included."""
+        return self.by_status[TaskStatus.RUNNING] + self.by_status[TaskStatus.BOUND] + self.finished
+
+    @property
+    def finished(self) -> int:
+        return sum(self.by_status[status] for status in FINISHED_STATUSES)
+
+    @property
+    def valid(self) -> int:
+        """Members that count or may still count for the minimum: neither failed nor releasing."""
+        return self.ready + self.pipelined + self.by_status[TaskStatus.PENDING]
+
+
+@dataclass(slots=True, eq=False)
+class Gang:
+    """One pod group, and the pods that name it (Volcano: JobInfo).
+
+    The fields down to ``attempted_spec`` are those of the pod group in the API, or decided by a session and
+    being written; the fields from ``tasks`` on follow from the tasks.
+    """
+
+    key: Key
+    uid: Uid = UNSEEN
+    exists: bool = False  # whether the pod group has been seen; without it its pods wait
+    is_terminating: bool = False  # whether it is being deleted: nothing is reserved for it any more
+    spec: PodGroupSpec | None = None  # of the object; the fields that are read from it follow
+    queue: str = "default"
+    min_member: int = 0
+    min_task_member: Mapping[str, int] = field(default_factory=dict)
+    min_resources: Mapping[str, int] | None = None  # in base units; None: no reservation is made
+    quota_minimum: Mapping[str, int] = field(default_factory=dict)  # minResources, by the names of quotas
+    priority_class: str = ""
+    priority: int = 0
+    preemptable: bool = True  # whether it may be evicted as a whole
+    created: float = 0.0
+    annotations: Mapping[str, str] = field(default_factory=dict)
+    phase: str = ""
+    conditions: tuple[PodGroupCondition, ...] = ()
+    inqueue_since: float | None = None  # when it was admitted, until it first runs
+    not_before: float | None = None  # not admitted again earlier, after it was rolled back
+    attempts: int = 0  # how often it was rolled back since it last ran, as in its annotations
+    attempted_spec: str = ""  # the digest of the spec that was attempted_spec; "" if it is not known
+    partial_since: float | None = None  # since when some members, but too few, have nodes; not stored
+    written_status: GangStatus | None = None  # the status that the API has, or that is being written
+    # The last reason why it waits, with the conditions that report it.
+    reported_conditions: tuple[PendingReason, tuple[PodGroupCondition, ...]] | None = None
+    # When the last event was recorded, by its reason and what it was about.
+    last_events: Mapping[tuple[str, str], float] = field(default_factory=dict)
+
+    tasks: dict[Key, Task] = field(default_factory=dict)
+    status_is_current: bool = False  # the status was computed in a final phase, and nothing changed since
+    current_reason: PendingReason | None = None  # why it waited then
+    schedulable: dict[Key, Task] = field(default_factory=dict)  # the pending tasks without gates
+    shapes: Counter[Shape] = field(default_factory=Counter)  # of the schedulable tasks, no zeros
+    task_counts: TaskCounts = field(default_factory=TaskCounts)
+    roles: dict[str, TaskCounts] = field(default_factory=dict)
+    # The sums of the requests of tasks:
+    allocated: Counter[str] = field(default_factory=_empty)  # with a node
+    pending_request: Counter[str] = field(default_factory=_empty)  # pending
+    gated_request: Counter[str] = field(default_factory=_empty)  # pending, with gates that admission leaves
+    pipelined: Counter[str] = field(default_factory=_empty)
+    finished_request: Counter[str] = field(default_factory=_empty)
+    quota_used: Counter[str] = field(default_factory=_empty)  # what all tasks use of quotas, by every name
+    generation: int = 0  # incremented when a task is added, removed or changes its status
+
+    def set_status(self, status: GangStatus) -> None:
+        """Set the status that the API has."""
+        self.status_is_current = False
+        self.written_status = status
+        self.phase, self.conditions = status.phase, status.conditions
+        self.inqueue_since, self.not_before = status.inqueue_since, status.not_before
+        self.attempts, self.attempted_spec = status.attempts, status.attempted_spec
+
+    def add(self, task: Task) -> None:
+        assert task.key not in self.tasks, f"{task.key} is in {self.key} already"
+        self.tasks[task.key] = task
+        self._count(task, 1)
+        self.quota_used = _plus(self.quota_used, task.quota_usage, 1)
+
+    def remove(self, task: Task) -> None:
+        del self.tasks[task.key]
+        self._count(task, -1)
+        self.quota_used = _plus(self.quota_used, task.quota_usage, -1)
+
+    def set_task_status(self, task: Task, status: TaskStatus, node: str) -> None:
+        self._count(task, -1)
+        task.status, task.node = status, node
+        self._count(task, 1)
+
+    def _count(self, task: Task, amount: int) -> None:
+        self.status_is_current = False
+        self.generation += 1
+        self.task_counts.add(task, amount)
+        if task.role not in self.roles:
+            self.roles[task.role] = TaskCounts()
+        self.roles[task.role].add(task, amount)
+        if task.status in ALLOCATED_STATUSES:
+            self.allocated = _plus(self.allocated, task.request, amount)
+        elif task.status is TaskStatus.PENDING:
+            self.pending_request = _plus(self.pending_request, task.request, amount)
+            if task.gated_after_admission:
+                self.gated_request = _plus(self.gated_request, task.request, amount)
+            if not task.gated:
+                self._count_schedulable(task, amount)
+        elif task.status is TaskStatus.PIPELINED:
+            self.pipelined = _plus(self.pipelined, task.request, amount)
+        elif task.status in FINISHED_STATUSES:
+            self.finished_request = _plus(self.finished_request, task.request, amount)
+
+    def _count_schedulable(self, task: Task, amount: int) -> None:
+        self.shapes[task.shape] += amount
+        if not self.shapes[task.shape]:
+            del self.shapes[task.shape]
+        if amount > 0:
+            self.schedulable[task.key] = task
+        else:
+            del self.schedulable[task.key]
+            if not self.schedulable:
+                self.schedulable = {}  # an emptied dict keeps the memory of its largest size
+
+    @property
+    def charged(self) -> Counter[str]:
+        """The requests of its allocated and pipelined tasks: the sum that plugins keep by events."""
+        return self.allocated + self.pipelined
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether it is not admitted: its pods should not exist, and none is placed."""
+        return self.phase in ("", "Pending")
+
+    @property
+    def is_active(self) -> bool:
+        return self.phase in ("Inqueue", "Running", "Unknown")
+
+    @property
+    def has_started(self) -> bool:
+        """Whether a member has a node or has finished: the group is not rolled back any more."""
+        if self.phase in ("Running", "Unknown"):
+            return True
+        counts = self.task_counts
+        return (
+            counts.scheduled + counts.by_status[TaskStatus.BINDING] > 0
+            or counts.by_status[TaskStatus.UNKNOWN] > 0
+            or any(task.node for task in self.with_status(TaskStatus.RELEASING))
+        )
+
+    def role(self, name: str) -> TaskCounts:
+        return self.roles.get(name, _NO_TASKS)
+
+    def with_status(self, *statuses: TaskStatus) -> Sequence[Task]:
+        """Return the tasks that have one of ``statuses``, in arbitrary order."""
+        if not any(self.task_counts.by_status[status] for status in statuses):
+            return ()
+        return [task for task in self.tasks.values() if task.status in statuses]
+
+    @property
+    def role_minima(self) -> Mapping[str, int]:
+        """The minimum of each role; empty if their sum exceeds ``min_member``.
+
+        Source: Volcano, whose gang plugin checks only ``minMember`` in that case.
+        """
+        return self.min_task_member if self.min_member >= sum(self.min_task_member.values()) else {}
+
+    def is_ready(self, *, with_best_effort: bool) -> bool:
+        """Return True if enough members, and enough of each role, have a node.
+
+        ``with_best_effort`` counts pending best-effort members too (profile ``compat``).
+        """
+        return self._meets_minima(
+            lambda counts: counts.ready + (counts.best_effort if with_best_effort else 0)
+        )
+
+    def is_pipelined(self, *, with_best_effort: bool) -> bool:
+        """Return True if enough members have a node or are pipelined; see ``is_ready``."""
+        return self._meets_minima(
+            lambda counts: counts.ready + counts.pipelined + (counts.best_effort if with_best_effort else 0)
+        )
+
+    def missing_members(self, *, with_best_effort: bool) -> int:
+        """Return how many more members need a node for ``min_member``, whatever their roles."""
+        counted = self.task_counts.ready + (self.task_counts.best_effort if with_best_effort else 0)
+        return max(0, self.min_member - counted)
+
+    @property
+    def is_starving(self) -> bool:
+        """Whether fewer than ``min_member`` members of any role have a node or are pipelined."""
+        return self.task_counts.ready + self.task_counts.pipelined < self.min_member
+
+    def _meets_minima(self, count: Callable[[TaskCounts], int]) -> bool:
+        return count(self.task_counts) >= self.min_member and all(
+            count(self.role(role)) >= minimum for role, minimum in self.role_minima.items()
+        )
+
+
+_NO_TASKS = TaskCounts()

@@ -1,0 +1,405 @@
+"""The mutable model of the gang core: the newest objects, and decisions being written.
+
+Objects may be set in any order and any number of times.  All durable state is in the objects; only the model
+knows the decisions of sessions that no watch has reported yet ("assumed"): binds, evictions and statuses.  An
+assumption holds until the object shows the same or a later state, or until the write fails.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.api.core import PriorityClass, ResourceQuota
+from quorate.api.core.scheduling import Node, Pod
+from quorate.api.meta import Key, ObjectMeta, Uid, epoch, is_older
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
+from quorate.api.volcano import PodGroup
+from quorate.api.volcano import Queue as QueueObject
+from quorate.api.volcano.annotations import PREEMPTABLE
+from quorate.gang.cache.from_objects import (
+    QuotaUsageCache,
+    differ_only_in_status,
+    is_terminated,
+    pod_group_key,
+    queue_from_object,
+    quota_amounts,
+    quota_from_object,
+    task_from_pod,
+    task_status_of,
+)
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.status_annotations import has_status, spec_digest, status_from_object
+from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
+from quorate.gang.namespace_quota.quota import NamespaceQuota
+from quorate.gang.outcome import Bind, Eviction, GangStatus
+from quorate.gang.queue_accounts import Ledger
+from quorate.placement.cluster import AllocationState, Cluster
+from quorate.placement.filters.engine import ConstraintEngine
+from quorate.placement.filters.volumes.binding import VolumeBinding, volume_bindings
+from quorate.placement.filters.volumes.requirements import VolumeRequirements, volume_requirements
+from quorate.placement.filters.volumes.storage import StorageIndex
+from quorate.placement.node_finder import NodeFinder
+from quorate.placement.resources import in_base_units
+from quorate.placement.scoring import Scoring
+from quorate.placement.shapes import Shape, Shapes
+
+
+@dataclass(slots=True)
+class PendingStatus:
+    """A status that is being written to the API."""
+
+    status: GangStatus
+    metadata: ObjectMeta | None = None  # of the group as written; None: the write is not known to be done
+
+
+class Model:
+    """See the module.  ``schedulers``: the scheduler names of the pods to place."""
+
+    def __init__(self, schedulers: Collection[str]) -> None:
+        self.cluster = Cluster()
+        self.gangs: dict[Key, Gang] = {}  # of every pod group, and of every group that a task names
+        self.queues: dict[str, Queue] = {}
+        self.quotas: dict[Key, NamespaceQuota] = {}
+        self.ledger = Ledger()
+        self.storage = StorageIndex()
+        # The watches of namespaces and of the drivers of nodes update it too.
+        self.constraints = ConstraintEngine(self.cluster, PredicateArguments())
+        self._schedulers = frozenset(schedulers)
+        self._node_finder: NodeFinder | None = None  # of the last session
+        self._node_finder_scoring: Scoring | None = None
+        self._shapes = Shapes()
+        self._quota_usages = QuotaUsageCache()
+        self._shapes_generation = self._shapes.generation  # of the shapes of all pods
+        self._tasks: dict[Key, Task] = {}  # each is in the gang that it names
+        self._foreign_pods: dict[Key, Pod] = {}  # all other pods
+        self._volumes: dict[Key, VolumeRequirements] = {}  # of pods with claims, as in their shapes
+        self._volumes_version = self.storage.version  # of the storage that ``_volumes`` follows from
+        self._tasks_by_node: dict[str, dict[Uid, Task]] = {}  # no empty values
+        self._priority_classes: dict[str, PriorityClass] = {}
+        self._pending_statuses: dict[Key, PendingStatus] = {}  # by group
+        self._assumed_binds: dict[Key, tuple[Uid, str]] = {}  # with the node
+        self._assumed_evictions: dict[Key, tuple[Uid, TaskStatus]] = {}  # with the status before
+
+    # Nodes and pods.
+
+    def set_node(self, node: Node) -> None:
+        self.cluster.set_node(node)
+
+    def remove_node(self, name: str) -> None:
+        self.cluster.remove_node(name)
+
+    def node_finder(self, predicates: PredicateArguments, scoring: Scoring) -> NodeFinder:
+        """Return the filtered and scored nodes, which are kept up to date from session to session."""
+        self.constraints.set_enabled_predicates(predicates)
+        if self._node_finder is None or self._node_finder_scoring != scoring:
+            self._node_finder_scoring = scoring
+            self._node_finder = NodeFinder(self.cluster, self.constraints, scoring)
+        return self._node_finder
+
+    def set_pod(self, pod: Pod) -> None:
+        key = pod.metadata.key
+        task = self._tasks.get(key)
+        if task is not None and differ_only_in_status(task.pod, pod):
+            self._update_task(task, pod)
+        else:
+            self._replace_pod(key, pod)
+
+    def _replace_pod(self, key: Key, pod: Pod) -> None:
+        self._remove_pod(key)
+        shape = self._shape(key, pod)
+        group = pod_group_key(pod, self._schedulers)
+        if group is None:
+            self._foreign_pods[key] = pod
+            self._put_foreign_pod(pod, shape)
+            return
+        gang = self._gang(group)
+        task = task_from_pod(pod, key, gang.key, shape, self._quota_usages.of(pod.spec))
+        task.status, task.node = self._assumed_status(task, task.status, task.node)
+        self._tasks[key] = task
+        gang.add(task)
+        self._add_to_node(task)
+
+    def remove_pod(self, key: Key) -> None:
+        self._remove_pod(key)
+        self._assumed_binds.pop(key, None)
+        self._assumed_evictions.pop(key, None)
+
+    def volume_bindings(self, key: Key, node: str) -> tuple[VolumeBinding, ...]:
+        """Return the writes to claims and volumes that must precede the bind of a pod to ``node``."""
+        pod, index = self._pod(key), self.cluster.index(node)
+        node_object = None if index is None else self.cluster.nodes[index]
+        # Nothing for a pod or node that is gone by now: the bind itself will fail.
+        if pod is None or node_object is None:
+            return ()
+        return volume_bindings(pod, node_object, self.storage)
+
+    def tasks_on(self, node: str) -> Collection[Task]:
+        """Return the tasks on ``node``, whatever their status."""
+        return self._tasks_by_node.get(node, _NO_TASKS).values()
+
+    def refresh_shapes(self) -> None:
+        """Recompute the shapes of all pods if a new selector distinguishes pods that had one shape.
+
+        Pods with claims are also recomputed when the storage objects change what follows from the claims.
+        """
+        if self._volumes_version != self.storage.version:
+            self._volumes_version = self.storage.version
+            for key, volumes in list(self._volumes.items()):
+                pod = self._pod(key)
+                assert pod is not None, f"{key} has volumes and is not known"
+                if volume_requirements(pod, self.storage) != volumes:
+                    self._replace_pod(key, pod)
+        while self._shapes_generation != self._shapes.generation:
+            self._shapes_generation = self._shapes.generation
+            for key, task in list(self._tasks.items()):
+                self._replace_pod(key, task.pod)
+            for key, pod in list(self._foreign_pods.items()):
+                self._replace_pod(key, pod)
+
+    def _pod(self, key: Key) -> Pod | None:
+        task = self._tasks.get(key)
+        return self._foreign_pods.get(key) if task is None else task.pod
+
+    def _shape(self, key: Key, pod: Pod) -> Shape:
+        volumes = volume_requirements(pod, self.storage)
+        if pod.spec.volumes:
+            self._volumes[key] = volumes
+        return self._shapes.of(pod, volumes)
+
+    def _put_foreign_pod(self, pod: Pod, shape: Shape) -> None:
+        """Count a pod of another scheduler, also on a node that is only nominated."""
+        node = pod.node_name or pod.status.nominated_node_name
+        if node and not is_terminated(pod):
+            terminating = pod.metadata.deletion_timestamp is not None
+            self.cluster.add_pod(
+                pod.metadata.uid,
+                shape,
+                node,
+                AllocationState.RELEASING if terminating else AllocationState.USED,
+            )
+
+    def _remove_pod(self, key: Key) -> None:
+        pod = self._pod(key)
+        if pod is None:
+            return
+        self._volumes.pop(key, None)
+        if self.cluster.allocation(pod.metadata.uid) is not None:
+            self.cluster.remove_pod(pod.metadata.uid)
+        self._foreign_pods.pop(key, None)
+        task = self._tasks.pop(key, None)
+        if task is not None:
+            self._remove_from_node(task)
+            gang = self.gangs[task.gang]
+            gang.remove(task)
+            self._drop_if_empty(gang)
+
+    def _update_task(self, task: Task, pod: Pod) -> None:
+        """Update ``task`` for a version of its pod that differs only in its status: most changes do."""
+        task.pod = pod
+        task.nominated_node = pod.status.nominated_node_name
+        status, node = self._assumed_status(task, task_status_of(pod), pod.node_name)
+        if (status, node) != (task.status, task.node):
+            self.set_task_status(task, status, node)
+
+    def _assumed_status(self, task: Task, status: TaskStatus, node: str) -> tuple[TaskStatus, str]:
+        """Return the pod's ``status`` and ``node``, overridden by decisions it does not show yet."""
+        uid, assumed_node = self._assumed_binds.get(task.key, (Uid(""), ""))
+        if uid == task.uid and status is TaskStatus.PENDING:
+            status, node = TaskStatus.BINDING, assumed_node
+        else:
+            self._assumed_binds.pop(task.key, None)
+        uid, _ = self._assumed_evictions.get(task.key, (Uid(""), status))
+        if uid == task.uid and status in ALLOCATED_STATUSES:
+            status = TaskStatus.RELEASING
+        elif uid:
+            del self._assumed_evictions[task.key]
+        return status, node
+
+    def bind_failed(self, bind: Bind) -> None:
+        """Make the task of a bind that failed pending again, unless its pod shows otherwise.
+
+        A pod that was created anew under its name is not affected.
+        """
+        task = self._tasks.get(bind.task)
+        uid, _ = self._assumed_binds.get(bind.task, (Uid(""), ""))
+        if uid != bind.uid:
+            return
+        del self._assumed_binds[bind.task]
+        if task is not None and task.status is TaskStatus.BINDING:
+            self.set_task_status(task, TaskStatus.PENDING, "")
+
+    def eviction_failed(self, eviction: Eviction) -> None:
+        """Return the task of an eviction that failed to its status before."""
+        task = self._tasks.get(eviction.task)
+        uid, previous = self._assumed_evictions.get(eviction.task, (Uid(""), TaskStatus.UNKNOWN))
+        if uid != eviction.uid:
+            return
+        del self._assumed_evictions[eviction.task]
+        if previous is not TaskStatus.UNKNOWN and task is not None and task.status is TaskStatus.RELEASING:
+            self.set_task_status(task, previous, task.node)
+
+    def set_task_status(self, task: Task, status: TaskStatus, node: str) -> None:
+        """Change the status and node of ``task``, in the counts of its gang and on the nodes."""
+        before = hold_for_status(task.status)
+        after = hold_for_status(status)
+        if node == task.node and before is not None and after is not None:
+            self.gangs[task.gang].set_task_status(task, status, node)
+            if before is not after:
+                self.cluster.update_pod(task.uid, after)
+            return
+        if before is not None and task.node:
+            self.cluster.remove_pod(task.uid)
+        self._remove_from_node(task)
+        self.gangs[task.gang].set_task_status(task, status, node)
+        self._add_to_node(task)
+
+    def _add_to_node(self, task: Task) -> None:
+        if not task.node:
+            return
+        self._tasks_by_node.setdefault(task.node, {})[task.uid] = task
+        hold = hold_for_status(task.status)
+        if hold is not None:
+            self.cluster.add_pod(task.uid, task.shape, task.node, hold)
+
+    def _remove_from_node(self, task: Task) -> None:
+        if task.node:
+            tasks = self._tasks_by_node[task.node]
+            del tasks[task.uid]
+            if not tasks:
+                del self._tasks_by_node[task.node]
+
+    def assume_bound(self, task: Task) -> None:
+        """Assume the bind of ``task`` to its node, which is being written."""
+        self._assumed_binds[task.key] = (task.uid, task.node)
+        self.set_task_status(task, TaskStatus.BINDING, task.node)
+
+    def assume_evicted(self, task: Task, previous: TaskStatus) -> None:
+        """Assume the eviction of ``task``, whose status was ``previous``; it is being written."""
+        self._assumed_evictions[task.key] = (task.uid, previous)
+
+    # Pod groups, queues, quotas and priority classes.
+
+    def set_group(self, group: PodGroup) -> None:
+        gang = self._gang(group.metadata.key)
+        metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
+        recreated = gang.exists and gang.uid != metadata.uid
+        spec_changed = gang.exists and not recreated and gang.spec != spec
+        gang.exists, gang.uid, gang.spec = True, metadata.uid, spec
+        gang.is_terminating = metadata.deletion_timestamp is not None
+        gang.status_is_current = False
+        gang.queue = spec.queue or "default"
+        gang.min_member = spec.min_member
+        gang.min_task_member = spec.min_task_member
+        gang.min_resources = None if spec.min_resources is None else in_base_units(spec.min_resources)
+        gang.quota_minimum = quota_amounts(spec.min_resources or {})
+        gang.priority_class = spec.priority_class_name
+        gang.priority = self._priority(spec.priority_class_name)
+        gang.preemptable = annotations.get(PREEMPTABLE, "true").lower() != "false"
+        gang.created = epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
+        gang.annotations = annotations
+        if recreated:
+            self._pending_statuses.pop(gang.key, None)
+            gang.reported_conditions, gang.last_events = None, {}
+        if not self._status_is_stale(group):
+            self._pending_statuses.pop(gang.key, None)
+            gang.set_status(status_from_object(group))
+        if spec_changed or (gang.attempts and gang.attempted_spec not in ("", spec_digest(spec))):
+            gang.attempts = 0  # the attempts were made with another request
+
+    def _status_is_stale(self, group: PodGroup) -> bool:
+        """Return True if ``group`` does not have the last decided status yet."""
+        pending = self._pending_statuses.get(group.metadata.key)
+        if pending is None:
+            return False
+        if pending.metadata:
+            return is_older(group.metadata, pending.metadata)
+        return not has_status(group, pending.status)
+
+    def assume_status(self, status: GangStatus) -> None:
+        """Assume ``status``, which is being written."""
+        self._pending_statuses[status.gang] = PendingStatus(status)
+        self.gangs[status.gang].written_status = status
+
+    def status_written(self, status: GangStatus, group: ObjectMeta) -> None:
+        """Note that ``status`` was written, with the metadata of the group after the write.
+
+        Only the last status that was decided for a group is looked at.
+        """
+        pending = self._pending_statuses.get(status.gang)
+        if pending is not None and pending.status is status:
+            pending.metadata = group
+
+    def remove_group(self, key: Key) -> None:
+        """Remove a pod group.  Its tasks stay, in a gang without a group; a new group starts afresh."""
+        self._pending_statuses.pop(key, None)
+        gang = self.gangs.pop(key, None)
+        if gang is not None and gang.tasks:
+            orphaned = self._gang(key)
+            for task in gang.tasks.values():
+                orphaned.add(task)
+
+    def _gang(self, key: Key) -> Gang:
+        if key not in self.gangs:
+            self.gangs[key] = Gang(key)
+        return self.gangs[key]
+
+    def _drop_if_empty(self, gang: Gang) -> None:
+        if not gang.exists and not gang.tasks:
+            del self.gangs[gang.key]
+
+    def participating_gangs(self) -> Iterator[Gang]:
+        """Return the gangs of sessions: those whose pod group exists, and the queue that it names."""
+        return (gang for gang in self.gangs.values() if gang.exists and gang.queue in self.queues)
+
+    def set_queue(self, queue: QueueObject) -> None:
+        self.queues[queue.metadata.name] = queue_from_object(queue)
+
+    def remove_queue(self, name: str) -> None:
+        self.queues.pop(name, None)
+
+    def set_quota(self, quota: ResourceQuota, observed_at: float | None = None) -> None:
+        """Set a quota.
+
+        ``observed_at``: the time, in seconds since the epoch, if the quota may be charged already for pods
+        that no watch has reported yet.
+        """
+        key, new = quota.metadata.key, quota_from_object(quota)
+        before = self.quotas.get(key)
+        self.quotas[key] = (
+            new if before is None or observed_at is None else new.following(before, observed_at)
+        )
+
+    def remove_quota(self, key: Key) -> None:
+        self.quotas.pop(key, None)
+
+    def set_priority_class(self, cls: PriorityClass) -> None:
+        self._priority_classes[cls.metadata.name] = cls
+        self._update_priorities()
+
+    def remove_priority_class(self, name: str) -> None:
+        self._priority_classes.pop(name, None)
+        self._update_priorities()
+
+    def _update_priorities(self) -> None:
+        for gang in self.gangs.values():
+            gang.priority = self._priority(gang.priority_class)
+
+    def _priority(self, name: str) -> int:
+        """Return the value of the class ``name``, else of the cluster's default class, else 0."""
+        if name in self._priority_classes:
+            return self._priority_classes[name].value
+        defaults = (cls for cls in self._priority_classes.values() if cls.global_default)
+        return max((cls.value for cls in defaults), default=0)
+
+
+_NO_TASKS: Final[Mapping[Uid, Task]] = {}
+
+
+def hold_for_status(status: TaskStatus) -> AllocationState | None:
+    """Return how a task with ``status`` counts on its node; ``None``: not at all."""
+    if status in FINISHED_STATUSES or status is TaskStatus.PENDING:
+        return None
+    if status is TaskStatus.PIPELINED:
+        return AllocationState.PIPELINED
+    return AllocationState.RELEASING if status is TaskStatus.RELEASING else AllocationState.USED

@@ -1,0 +1,250 @@
+"""The status of pod groups at the end of a session: phase, conditions and counts.
+
+Only the plugin gang has the readiness of groups with members reported.  In profile ``design`` it reports on
+admitted groups only, and with the actual reason; waiting groups report why the action ``enqueue`` did not
+admit them; and Unschedulable is removed as soon as the group is ready.
+
+Source of the phases: Volcano's job updater.  In profile ``design`` a group whose members still have nodes
+never returns to Pending, and a group without members is not Completed.
+"""
+
+from collections import Counter
+
+from quorate.api.volcano import (
+    COMPLETED,
+    INQUEUE,
+    NOT_ENOUGH_RESOURCES,
+    PENDING,
+    RUNNING,
+    SCHEDULED,
+    UNKNOWN,
+    UNSCHEDULABLE,
+)
+from quorate.gang.cache.gang import Gang, TaskCounts
+from quorate.gang.cache.task import ALLOCATED_STATUSES, TaskStatus
+from quorate.gang.outcome import Counts, GangStatus, RefusedGang
+from quorate.gang.pending_reasons import (
+    AwaitsEvictions,
+    GangUnschedulable,
+    NotEnoughPodsOfTask,
+    NotEnoughTasks,
+    PendingReason,
+    equivalence_key,
+)
+from quorate.gang.pod_group_conditions import transition_stamp, with_scheduled, with_unschedulable
+from quorate.gang.session.session import Session
+from quorate.placement.cluster import AllocationState
+
+
+def report_pipelined(session: Session) -> None:
+    """Set the pending reason of gangs with pipelined tasks, also if placing failed before."""
+    for gang in session.pipelined_gangs:
+        nodes = {task.node for task in gang.with_status(TaskStatus.PIPELINED, TaskStatus.ALLOCATED)}
+        leaving = sum(_leaving_pods(session, node) for node in nodes)
+        session.pending_reasons[gang.key] = AwaitsEvictions(len(nodes), leaving)
+
+
+def _leaving_pods(session: Session, node: str) -> int:
+    index = session.cluster.index(node)
+    assert index is not None, f"tasks are pipelined to {node}, which does not exist"
+    pod_counts = session.cluster.pod_counts(index)
+    return sum(count for (_, hold), count in pod_counts.items() if hold is AllocationState.RELEASING)
+
+
+def job_statuses(session: Session) -> tuple[GangStatus, ...]:
+    """Return the statuses that changed, those of the oldest groups first."""
+    updater = _StatusUpdater(session)
+    statuses = []
+    for gang in session.gangs:
+        reason = session.pending_reasons.get(gang.key)
+        if gang.status_is_current and gang.current_reason == reason:
+            continue
+        status = updater.update(gang)
+        if status is not None:
+            statuses.append(status)
+        gang.status_is_current = gang.phase in (RUNNING, COMPLETED) or (
+            gang.phase == INQUEUE and reason is not None
+        )
+        gang.current_reason = reason
+    return tuple(statuses)
+
+
+def phase_after(
+    phase: str, min_member: int, counts: TaskCounts, *, unschedulable: bool, keeps_live_groups: bool
+) -> str:
+    """Return the phase of a group that was in ``phase``, at the end of a session.
+
+    ``unschedulable``: this session found that the group cannot be scheduled.  ``keeps_live_groups``: the
+    rules of profile ``design``.  Tasks that are being bound do not count yet, so that a group that was just
+    placed is Running one session later.
+    """
+    if unschedulable and counts.by_status[TaskStatus.RUNNING]:
+        return UNKNOWN
+    scheduled = counts.scheduled
+    if scheduled >= min_member and (scheduled or not keeps_live_groups):
+        return COMPLETED if scheduled == counts.finished else RUNNING
+    if (
+        keeps_live_groups
+        and phase in (RUNNING, UNKNOWN)
+        and any(counts.by_status[each] for each in ALLOCATED_STATUSES)
+    ):
+        return UNKNOWN
+    return INQUEUE if phase == INQUEUE else PENDING
+
+
+class _StatusUpdater:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._design = session.settings.profile == "design"
+        self._has_gang_plugin = any(entry.name == "gang" for tier in session.settings.tiers for entry in tier)
+        self._stamp = transition_stamp(session.now)
+
+    def update(self, gang: Gang) -> GangStatus | None:
+        """Update phase and conditions of ``gang``; return its status if it has to be written."""
+        reason = self._session.pending_reasons.get(gang.key)
+        if not gang.tasks and gang.min_member > 0 and gang.phase in (PENDING, INQUEUE):
+            # Most groups of a busy cluster: only the reason for waiting can have changed.
+            if self._design and reason is not None and gang.phase == PENDING:
+                self._report_not_admitted(gang, reason)
+        else:
+            self._update_with_members(gang, reason)
+        return _changed_status(gang)
+
+    def _update_with_members(self, gang: Gang, reason: PendingReason | None) -> None:
+        reports_readiness = (
+            self._has_gang_plugin and bool(gang.tasks) and not (self._design and gang.is_pending)
+        )
+        # Whatever the roles of members: the minima of roles only decide what is placed.
+        is_ready = not gang.missing_members(with_best_effort=self._session.counts_best_effort)
+        not_admitted = self._design and gang.is_pending and reason is not None
+        gang.phase = phase_after(
+            gang.phase,
+            gang.min_member,
+            gang.task_counts,
+            unschedulable=not_admitted or (reports_readiness and not is_ready),
+            keeps_live_groups=self._design,
+        )
+        if gang.phase not in (INQUEUE, UNKNOWN):
+            gang.inqueue_since = None
+        if gang.phase == RUNNING:
+            gang.attempts, gang.not_before = 0, None
+        if not_admitted and reason is not None:
+            self._report_not_admitted(gang, reason)
+        elif reports_readiness and is_ready:
+            self._report_ready(gang)
+        elif reports_readiness and not (self._design and gang.phase == COMPLETED):
+            self._report_not_ready(gang, reason)
+
+    def _report_not_admitted(self, gang: Gang, reason: PendingReason) -> None:
+        """Report why the action ``enqueue`` does not admit ``gang``, or rolled it back."""
+        if (
+            gang.reported_conditions is not None
+        ):  # reasons are compared faster than the messages made from them
+            reported, conditions = gang.reported_conditions
+            if conditions is gang.conditions and (
+                reported == reason or equivalence_key(reported) == equivalence_key(reason)
+            ):
+                gang.reported_conditions = reason, conditions
+                return
+        was_pending = gang.written_status is not None and gang.written_status.phase in ("", PENDING)
+        if self._set_unschedulable(gang, reason.reason, str(reason)) and was_pending:
+            self._session.refused.append(RefusedGang(gang.key, gang.queue, reason.reason))
+            self._session.record_event(gang, "Normal", UNSCHEDULABLE, str(reason), about=reason.reason)
+        gang.reported_conditions = reason, gang.conditions
+
+    def _report_not_ready(self, gang: Gang, reason: PendingReason | None) -> None:
+        """Report that too few members of ``gang``, which is admitted, have a node."""
+        if self._design:
+            reason = self._session.invalid_reason(gang) or reason or _not_tried(gang)
+            condition_reason, message = _condition_reason(reason), str(reason)
+        else:
+            condition_reason, message = NOT_ENOUGH_RESOURCES, _volcano_message(gang, reason)
+        changed = self._set_unschedulable(gang, condition_reason, message)
+        if changed and gang.phase in (PENDING, INQUEUE, UNKNOWN):
+            self._session.record_event(gang, "Warning", UNSCHEDULABLE, message, about=condition_reason)
+
+    def _report_ready(self, gang: Gang) -> None:
+        before = gang.conditions
+        gang.conditions = with_scheduled(before, self._stamp, clears=self._design)
+        if gang.conditions is not before:
+            self._session.record_event(gang, "Normal", SCHEDULED, "pod group is ready")
+
+    def _set_unschedulable(self, gang: Gang, reason: str, message: str) -> bool:
+        """Return True if the conditions changed."""
+        before = gang.conditions
+        gang.conditions = with_unschedulable(before, reason, message, self._stamp)
+        return gang.conditions is not before
+
+
+def _condition_reason(reason: PendingReason) -> str:
+    """Return the condition reason of Volcano's gang plugin, which ignores queue limits."""
+    match reason:
+        case NotEnoughTasks() | NotEnoughPodsOfTask():
+            return reason.reason
+        case _:
+            return NOT_ENOUGH_RESOURCES
+
+
+def _not_tried(gang: Gang) -> PendingReason:
+    gated = sum(task.gated for task in gang.with_status(TaskStatus.PENDING))
+    cause = f"{gated} have scheduling gates" if gated else "their queue may not take more now"
+    return GangUnschedulable(gang.missing_members(with_best_effort=False), gang.min_member, cause)
+
+
+def _volcano_message(gang: Gang, reason: PendingReason | None) -> str:
+    """Return the message that Volcano writes, which users' tools search for."""
+    missing = gang.missing_members(with_best_effort=False)
+    histogram = ", ".join(
+        sorted(f"{count} {status.value}" for status, count in gang.task_counts.by_status.items() if count)
+    )
+    origin = ""
+    if isinstance(reason, GangUnschedulable):
+        missing = reason.missing
+        pending = Counter(
+            {
+                "Unschedulable": missing,
+                "Schedulable": max(0, gang.task_counts.by_status[TaskStatus.PENDING] - missing),
+            }
+        )
+        pending_text = ", ".join(f"{count} {what}" for what, count in pending.items() if count)
+        origin = f"; Pending: {pending_text}. Origin reason is {reason.cause}"
+    return (
+        f"{missing}/{len(gang.tasks)} tasks in gang unschedulable: pod group is not ready, "
+        f"{histogram}, {gang.min_member} minAvailable{origin}"
+    )
+
+
+def _changed_status(gang: Gang) -> GangStatus | None:
+    task_counts, written = gang.task_counts, gang.written_status
+    counts = (
+        Counts(
+            task_counts.by_status[TaskStatus.RUNNING],
+            task_counts.by_status[TaskStatus.SUCCEEDED],
+            task_counts.by_status[TaskStatus.FAILED],
+        )
+        if gang.tasks
+        else _NO_MEMBERS
+    )
+    assert written is not None, f"{gang.key} is in a session without a pod group"
+    if (
+        written.phase == gang.phase
+        and written.conditions is gang.conditions
+        and written.counts == counts
+        and (written.inqueue_since, written.not_before, written.attempts)
+        == (gang.inqueue_since, gang.not_before, gang.attempts)
+    ):
+        return None
+    return GangStatus(
+        gang=gang.key,
+        uid=gang.uid,
+        phase=gang.phase,
+        conditions=gang.conditions,
+        counts=counts,
+        inqueue_since=gang.inqueue_since,
+        not_before=gang.not_before,
+        attempts=gang.attempts,
+        attempted_spec=gang.attempted_spec,
+    )
+
+
+_NO_MEMBERS = Counts(0, 0, 0)

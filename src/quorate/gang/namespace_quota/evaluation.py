@@ -1,0 +1,189 @@
+"""The evaluation of ResourceQuotas for pods and pod groups.
+
+A group *claims* what its ``minResources`` name and its members do not use yet: existing members are in the
+used amounts of a quota already, so that nothing counts twice.  The claims of active groups are *reserved*.
+The action ``enqueue`` admits by these rules, and the webhooks refuse by them.
+
+Amounts are in base units.  Quotas and ``minResources`` may name a request in two ways, ``cpu`` and
+``requests.cpu``; sums here are by *normalised* name, without ``requests.``.  If a quota limits both names,
+each limit holds.
+
+Source: the design note "Delay Pod Creation"; scopes as in Kubernetes' quota evaluator for pods.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from quorate.api.core import ResourceQuotaSpec, ScopeRequirement
+from quorate.api.meta import SelectorRequirement, matches_requirement
+from quorate.quota.amount import as_quantity
+
+Amounts = Mapping[str, int]
+
+ACTIVE_PHASES: Final = frozenset({"Inqueue", "Running", "Unknown"})  # of groups whose claims are reserved
+
+_REQUESTS: Final = "requests."
+_LIMITS: Final = "limits."
+_PRIORITY_CLASS: Final = "PriorityClass"
+
+
+def normalised(amounts: Amounts) -> dict[str, int]:
+    """Return ``amounts`` by normalised name; the larger amount where both names are given."""
+    result: dict[str, int] = {}
+    for name, amount in amounts.items():
+        key = name.removeprefix(_REQUESTS)
+        result[key] = max(amount, result.get(key, amount))
+    return result
+
+
+def quota_claim(minimum: Amounts, used_by_members: Amounts) -> dict[str, int]:
+    """Return what a group claims of ``minimum``, its ``minResources``, by normalised name.
+
+    ``used_by_members``: the quota usage of its members in any phase.  A resource that is used up stays, with
+    0. The caller has to know that a group without ``minResources``, a completed one, and one that is being
+    deleted claim nothing.
+    """
+    used = normalised(used_by_members)
+    return {name: max(0, amount - used.get(name, 0)) for name, amount in normalised(minimum).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeAttributes:
+    """The attributes of a pod that scopes select by.
+
+    Of pods that do not exist yet only the priority class is known.
+    """
+
+    priority_class: str = ""
+    best_effort: bool = False
+    terminating: bool = False  # it has a deadline
+
+
+def unsupported_scopes(quota: ResourceQuotaSpec) -> tuple[str, ...]:
+    """Return the scopes of ``quota`` that are not supported.  A quota that has any is ignored."""
+    return tuple(scope.scope_name for scope in _scopes(quota) if not _is_supported(scope))
+
+
+def is_counted_by(quota: ResourceQuotaSpec, attributes: ScopeAttributes) -> bool:
+    """Return True if ``quota`` counts such a pod; False for a quota that is ignored."""
+    return all(_is_supported(scope) and _matches(scope, attributes) for scope in _scopes(quota))
+
+
+def _scopes(quota: ResourceQuotaSpec) -> Iterator[ScopeRequirement]:
+    for name in quota.scopes:
+        yield ScopeRequirement(scope_name=name, operator="Exists")
+    if quota.scope_selector is not None:
+        yield from quota.scope_selector.match_expressions
+
+
+def _is_supported(scope: ScopeRequirement) -> bool:
+    match scope.scope_name:
+        case "Terminating" | "NotTerminating" | "BestEffort" | "NotBestEffort":
+            return scope.operator == "Exists"
+        case "PriorityClass":
+            return scope.operator in ("In", "NotIn", "Exists", "DoesNotExist")
+        case _:
+            return False
+
+
+def _matches(scope: ScopeRequirement, attributes: ScopeAttributes) -> bool:
+    match scope.scope_name:
+        case "Terminating":
+            return attributes.terminating
+        case "NotTerminating":
+            return not attributes.terminating
+        case "BestEffort":
+            return attributes.best_effort
+        case "NotBestEffort":
+            return not attributes.best_effort
+        case _:  # a label selector over one label: the priority class, if there is one
+            labels = {_PRIORITY_CLASS: attributes.priority_class} if attributes.priority_class else {}
+            return matches_requirement(
+                SelectorRequirement(key=_PRIORITY_CLASS, operator=scope.operator, values=scope.values), labels
+            )
+
+
+@dataclass(slots=True)
+class QuotaTotals:
+    """The sums of claims or of usage in one namespace, by scope attributes."""
+
+    _by_attributes: dict[ScopeAttributes, Counter[str]] = field(default_factory=dict)  # by normalised name
+
+    def add(self, attributes: ScopeAttributes, amounts: Amounts) -> None:
+        self._by_attributes.setdefault(attributes, Counter()).update(amounts)
+
+    def remove(self, attributes: ScopeAttributes, amounts: Amounts) -> None:
+        """Subtract amounts that were added before."""
+        left = self._by_attributes.setdefault(attributes, Counter())  # counters of zeros are not kept
+        left.subtract(amounts)
+        if not any(left.values()):
+            del self._by_attributes[attributes]
+
+    def of(self, quota: ResourceQuotaSpec) -> dict[str, int]:
+        """Return the sum over the pods or groups that ``quota`` counts."""
+        total: Counter[str] = Counter()
+        for attributes, amounts in self._by_attributes.items():
+            if is_counted_by(quota, attributes):
+                total.update(amounts)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaShortage:
+    """One limit of a quota that would be exceeded, in base units."""
+
+    resource: str  # as the quota names it
+    requested: int
+    used: int
+    reserved: int  # for (other) active groups
+    hard: int
+
+    @property
+    def free(self) -> int:
+        return self.hard - self.used - self.reserved
+
+    @property
+    def never_fits(self) -> bool:
+        """Whether more is requested than would be free with everything else gone."""
+        return self.requested > self.hard
+
+    def __str__(self) -> str:
+        name = self.resource
+        requested, free = format_amount(name, self.requested), format_amount(name, max(0, self.free))
+        text = f"{name}: need {requested}, have {free} now"
+        if self.reserved:
+            text += f" ({format_amount(name, self.reserved)} reserved by pod groups)"
+        return f"{text} and {format_amount(name, self.hard)} at most"
+
+
+def quota_shortages(
+    hard: Amounts, used: Amounts, reserved: Amounts, requested: Amounts
+) -> tuple[QuotaShortage, ...]:
+    """Return the limits of a quota, by name, that ``requested`` would exceed.
+
+    ``hard`` and ``used`` are by the names of the quota, ``reserved`` and ``requested`` by normalised names.
+    Only resources in ``requested`` are checked, those with amount 0 too.
+    """
+    normalised_used = normalised(used)
+    found: list[QuotaShortage] = []
+    for resource, limit in sorted(hard.items()):
+        key = resource.removeprefix(_REQUESTS)
+        if key in requested:
+            shortage = QuotaShortage(
+                resource, requested[key], normalised_used.get(key, 0), reserved.get(key, 0), limit
+            )
+            if shortage.requested > shortage.free:
+                found.append(shortage)
+    return tuple(found)
+
+
+def plain_resource(name: str) -> str:
+    """Return the resource of a quota's name: ``cpu`` for ``requests.cpu`` and ``limits.cpu``."""
+    return name.removeprefix(_REQUESTS).removeprefix(_LIMITS)
+
+
+def format_amount(name: str, amount: int) -> str:
+    """Return ``amount`` of the quota's ``name`` as a quantity."""
+    return str(as_quantity(plain_resource(name), amount))

@@ -1,0 +1,313 @@
+"""Why a gang waits: typed reasons with amounts, and their messages.
+
+Conditions, events, metrics and ``explain`` show the same value.  ``reason`` is the reason of the condition
+(those of Volcano's PodGroup, and those that the design note adds, marked *design*), ``str`` its message.
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Final
+
+from quorate.gang.namespace_quota.evaluation import format_amount, plain_resource
+from quorate.placement.diagnosis import Diagnosis
+from quorate.quota.amount import Amount, counts_bytes
+
+MAX_RESOURCES_IN_MESSAGE: Final = 16  # messages are stored, and a group may name any number of resources
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """One resource of which too little is free."""
+
+    resource: str
+    needed: int
+    free: int
+    at_most: Amount  # available with everything else gone
+
+    @property
+    def never_fits(self) -> bool:
+        """Whether more is needed than would be available with everything else gone."""
+        return self.needed > self.at_most
+
+    @property
+    def equivalence_key(self) -> tuple[object, ...]:
+        """The fields that do not change with every pod that starts or ends."""
+        return (self.resource, self.needed, self.at_most if self.never_fits else None)
+
+    def __str__(self) -> str:
+        name = self.resource
+        free = _rounded_down(name, max(0, self.free))
+        text = f"{name}: need {_rounded_up(name, self.needed)}, have {free} now"
+        if isinstance(self.at_most, int) and self.never_fits:
+            return f"{text} and {_rounded_down(name, self.at_most)} at most, so it can never fit"
+        return text
+
+
+def _rounded_up(name: str, amount: int) -> str:
+    return format_amount(name, amount + -amount % _precision(name, amount))
+
+
+def _rounded_down(name: str, amount: int) -> str:
+    return format_amount(name, amount - amount % _precision(name, amount))
+
+
+def _precision(name: str, amount: int) -> int:
+    """Return the unit to which messages round: mebibytes from a gibibyte on."""
+    return 1 << 20 if counts_bytes(plain_resource(name)) and amount >= 1 << 30 else 1
+
+
+class _ShortageReason:
+    """A reason that lists shortages of one ``source`` of resources."""
+
+    __slots__ = ()
+    reason: ClassVar[str]
+    shortages: tuple[Shortage, ...]
+
+    @property
+    def source(self) -> str:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        text = "; ".join(map(str, self.shortages[:MAX_RESOURCES_IN_MESSAGE]))
+        omitted = len(self.shortages) - MAX_RESOURCES_IN_MESSAGE
+        if omitted > 0:
+            text += f"; and {_count(omitted, 'resource')} more"
+        # Only plugins reject a gang without naming a resource, and they speak for its queue.
+        return f"{self.source}: {text or 'its share is used up'}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnoughResources(_ShortageReason):
+    """The nodes have too little left for the group's ``minResources``."""
+
+    reason: ClassVar[str] = "NotEnoughResources"
+    shortages: tuple[Shortage, ...]
+
+    @property
+    def source(self) -> str:
+        return "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueQuotaExceeded(_ShortageReason):
+    """A limit of the queue, or of a queue above it, would be exceeded (design)."""
+
+    reason: ClassVar[str] = "QueueQuotaExceeded"
+    queue: str
+    shortages: tuple[Shortage, ...]
+
+    @property
+    def source(self) -> str:
+        return f"queue {self.queue}"
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceQuotaExceeded(_ShortageReason):
+    """A ResourceQuota of the namespace leaves too little (design)."""
+
+    reason: ClassVar[str] = "NamespaceQuotaExceeded"
+    quota: str
+    shortages: tuple[Shortage, ...]
+
+    @property
+    def source(self) -> str:
+        return f"quota {self.quota}"
+
+
+@dataclass(frozen=True, slots=True)
+class InvalidQueueHierarchy:
+    """The configured hierarchy of queues is not a tree, so that no queue has a share."""
+
+    reason: ClassVar[str] = "QueueQuotaExceeded"
+    queue: str
+    problem: str
+
+    def __str__(self) -> str:
+        return f"no queue has a share: queue {self.queue} {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueNotOpen:
+    reason: ClassVar[str] = "QueueNotOpen"
+    queue: str
+
+    def __str__(self) -> str:
+        return f"queue {self.queue} is not open"
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePodGroupLimit:
+    """The queue, or one above it, has as many active groups as it may (design)."""
+
+    reason: ClassVar[str] = "QueuePodGroupLimit"
+    queue: str
+    active: int
+    limit: int
+
+    def __str__(self) -> str:
+        return f"queue {self.queue} holds {self.active} active pod groups, {self.limit} at most"
+
+
+@dataclass(frozen=True, slots=True)
+class InqueueTimeout:
+    """The pods of an admitted group were not created or found no nodes in time (design)."""
+
+    reason: ClassVar[str] = "InqueueTimeout"
+    waited_s: float
+    members: int
+    needed: int
+
+    def __str__(self) -> str:
+        members = _members_exist(self.members, self.needed)
+        return f"admitted {self.waited_s:.0f} s ago, {members} and no node was found for all"
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnoughTasks:
+    """Fewer pods exist than the gang needs."""
+
+    reason: ClassVar[str] = "NotEnoughTasks"
+    members: int
+    needed: int
+
+    def __str__(self) -> str:
+        return _members_exist(self.members, self.needed)
+
+
+@dataclass(frozen=True, slots=True)
+class NotEnoughPodsOfTask:
+    """Fewer pods of one role exist than the gang needs of it."""
+
+    reason: ClassVar[str] = "NotEnoughPodsOfTask"
+    role: str
+    members: int
+    needed: int
+
+    def __str__(self) -> str:
+        return f"role {self.role}: {_members_exist(self.members, self.needed)}"
+
+
+@dataclass(frozen=True, slots=True)
+class GangUnschedulable:
+    """The pods exist, but no placement was found for enough of them at once."""
+
+    reason: ClassVar[str] = "NotEnoughResources"
+    missing: int  # members for which no node was found, of those needed
+    needed: int
+    cause: str  # why the nodes were refused, with counts
+    never_fits: bool = False  # whether only other nodes can help, and neither time nor evictions
+
+    def __str__(self) -> str:
+        text = f"{self.missing} of {self.needed} members found no node: {self.cause}"
+        return f"{text}, so it can never fit" if self.never_fits else text
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitsEvictions:
+    """Members are pipelined to nodes that other pods have yet to leave."""
+
+    reason: ClassVar[str] = "NotEnoughResources"
+    nodes: int
+    leaving: int  # pods that are leaving these nodes
+
+    def __str__(self) -> str:
+        text = f"promised {_count(self.nodes, 'node')}"
+        return f"{text}, waits for {_count(self.leaving, 'pod')} to leave" if self.leaving else text
+
+
+def _members_exist(members: int, needed: int) -> str:
+    return f"{members} of {needed} members exist"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+@lru_cache(maxsize=1_024)
+def no_fit_message(no_fit: Diagnosis) -> str:
+    """Return kube-scheduler's message for a pod that fits no node, frequent reasons first."""
+    if not no_fit.nodes:
+        return "no nodes available to schedule pods"
+    insufficient = (
+        f"{each.nodes} Insufficient {each.resource} (need {format_amount(each.resource, each.need)}, "
+        f"{format_amount(each.resource, each.at_most)} at most)"
+        for each in no_fit.insufficient
+    )
+    constraints = (f"{each.nodes} {each.reason}" for each in no_fit.filtered)
+    overcommitted = (
+        [f"{no_fit.overcommitted} node(s) gave away more than they have"] if no_fit.overcommitted else []
+    )
+    reasons = ", ".join((*insufficient, *constraints, *overcommitted))
+    return f"0/{no_fit.nodes} nodes are available: {reasons}"
+
+
+PendingReason = (
+    NotEnoughResources
+    | QueueQuotaExceeded
+    | InvalidQueueHierarchy
+    | NamespaceQuotaExceeded
+    | QueueNotOpen
+    | QueuePodGroupLimit
+    | InqueueTimeout
+    | NotEnoughTasks
+    | NotEnoughPodsOfTask
+    | GangUnschedulable
+    | AwaitsEvictions
+)
+
+
+def can_never_fit(reason: PendingReason) -> bool:
+    """Return True if the group requests more than would be available with everything else gone."""
+    match reason:
+        case NotEnoughResources() | QueueQuotaExceeded() | NamespaceQuotaExceeded():
+            return any(shortage.never_fits for shortage in reason.shortages)
+        case QueuePodGroupLimit():
+            return reason.limit == 0
+        case GangUnschedulable():
+            return reason.never_fits
+        case _:
+            return False
+
+
+def equivalence_key(reason: PendingReason) -> object:
+    """Return the parts of ``reason`` that do not change with every pod that starts or ends.
+
+    Reasons with equal keys need no new condition.
+    """
+    match reason:
+        case NotEnoughResources() | QueueQuotaExceeded() | NamespaceQuotaExceeded():
+            shortages = tuple(shortage.equivalence_key for shortage in reason.shortages)
+            return (reason.reason, reason.source, shortages)
+        case AwaitsEvictions():
+            return (AwaitsEvictions, reason.nodes)
+        case _:
+            return reason
+
+
+def volcano_message(reason: PendingReason) -> str:
+    """Return the message of Volcano's plugins for a rejection; users' tools search for it."""
+    match reason:
+        case QueueQuotaExceeded():
+            return f"queue resource quota insufficient: insufficient {_resources(reason.shortages)}"
+        case NotEnoughResources():
+            return f"resource in cluster is overused: overused {_resources(reason.shortages)}"
+        case NamespaceQuotaExceeded():
+            return f"resource quota insufficient, {'; '.join(map(_quota_message, reason.shortages))}"
+        case _:
+            return str(reason)
+
+
+def _resources(shortages: tuple[Shortage, ...]) -> str:
+    return ", ".join(shortage.resource for shortage in shortages)
+
+
+def _quota_message(shortage: Shortage) -> str:
+    name, hard = shortage.resource, shortage.at_most
+    assert isinstance(hard, int), f"{name} is short without a limit"
+
+    def assign(amount: int) -> str:
+        return f"{name}={format_amount(name, amount)}"
+
+    return (
+        f"requested: {assign(shortage.needed)}, used: {assign(hard - shortage.free)}, limited: {assign(hard)}"
+    )

@@ -1,0 +1,31 @@
+"""Plugins ``predicates``, ``nodeorder`` and ``binpack``: arguments for ``placement``."""
+
+from quorate.api.scheduler_configuration import PluginEntry
+from quorate.api.scheduler_configuration.plugins import (
+    BinpackArguments,
+    NodeOrderArguments,
+    PredicateArguments,
+)
+from quorate.gang.session.callbacks import PluginCallbacks
+from quorate.gang.session.session import Session
+
+
+def predicates(session: Session, entry: PluginEntry) -> PluginCallbacks:
+    """Filter nodes by constraints.
+
+    Without the plugin, a node only has to be ready and to have the resources.
+    """
+    assert isinstance(entry.arguments, PredicateArguments), f"{entry.arguments} are not for predicates"
+    return PluginCallbacks(predicates=entry.arguments)
+
+
+def nodeorder(session: Session, entry: PluginEntry) -> PluginCallbacks:
+    """Score nodes by kube-scheduler's criteria, each with its weight."""
+    assert isinstance(entry.arguments, NodeOrderArguments), f"{entry.arguments} are not for nodeorder"
+    return PluginCallbacks(node_order=entry.arguments)
+
+
+def binpack(session: Session, entry: PluginEntry) -> PluginCallbacks:
+    """Prefer the nodes that the pod fills most."""
+    assert isinstance(entry.arguments, BinpackArguments), f"{entry.arguments} are not for binpack"
+    return PluginCallbacks(node_order=entry.arguments)

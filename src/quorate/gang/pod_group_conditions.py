@@ -1,0 +1,91 @@
+"""The conditions of a pod group, and when a new condition is equivalent to the old one.
+
+A group has at most one condition of each type.  Conditions that differ only in session, time or in the
+amounts that are free at the moment are equivalent: with ten thousand waiting groups, every pod that starts or
+ends would otherwise cause a write for each of them.  The amounts in a condition are those when its reason
+began.
+"""
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from quorate.api.meta import ConditionStatus, at_epoch, micro_time
+from quorate.api.volcano import READY_TO_BE_SCHEDULED, SCHEDULED, UNSCHEDULABLE, PodGroupCondition
+
+Conditions = tuple[PodGroupCondition, ...]
+
+_CURRENT_AMOUNTS: Final = re.compile(r"have \S+ now|waits for [0-9]+ pods? to leave")
+_NODES_AVAILABLE: Final = " nodes are available: "  # between the numbers of nodes and the reasons of nodes
+_NUMBER: Final = re.compile(r"[0-9]\S*")
+
+
+@dataclass(frozen=True, slots=True)
+class TransitionStamp:
+    """The session that writes a condition, and its time."""
+
+    session: str  # its time to the microsecond: no leader has two sessions at once
+    time: datetime
+
+
+def transition_stamp(now: float) -> TransitionStamp:
+    return TransitionStamp(micro_time(now), at_epoch(now))
+
+
+def with_unschedulable(
+    conditions: Conditions, reason: str, message: str, stamp: TransitionStamp
+) -> Conditions:
+    """Return ``conditions`` with Unschedulable; the same object if that is equivalent."""
+    return _with(conditions, UNSCHEDULABLE, "True", reason, message, stamp)
+
+
+def with_scheduled(conditions: Conditions, stamp: TransitionStamp, *, clears: bool) -> Conditions:
+    """Return ``conditions`` with Scheduled; ``clears`` removes Unschedulable."""
+    if clears and any(condition.type == UNSCHEDULABLE for condition in conditions):
+        conditions = tuple(condition for condition in conditions if condition.type != UNSCHEDULABLE)
+    return _with(conditions, SCHEDULED, "True", READY_TO_BE_SCHEDULED, "", stamp)
+
+
+def is_true(conditions: Conditions, type_: str, reason: str = "") -> bool:
+    """Return True if the condition is true, for ``reason`` if one is given."""
+    return any(
+        condition.type == type_ and condition.status == "True" and reason in ("", condition.reason)
+        for condition in conditions
+    )
+
+
+def stable_part(message: str) -> str:
+    """Return ``message`` without the parts that change with every pod that starts or ends."""
+    numbers, separator, reasons = message.partition(_NODES_AVAILABLE)
+    if separator:
+        numbers, reasons = numbers.rstrip("0123456789/"), _NUMBER.sub("", reasons)
+    return _CURRENT_AMOUNTS.sub("", numbers) + reasons
+
+
+def _with(
+    conditions: Conditions,
+    type_: str,
+    status: ConditionStatus,
+    reason: str,
+    message: str,
+    stamp: TransitionStamp,
+) -> Conditions:
+    new = PodGroupCondition(
+        type=type_,
+        status=status,
+        transition_id=stamp.session,
+        last_transition_time=stamp.time,
+        reason=reason,
+        message=message,
+    )
+    for index, old in enumerate(conditions):
+        if old.type == type_:
+            if (old.status, old.reason, stable_part(old.message)) == (status, reason, stable_part(message)):
+                return conditions
+            if old.status == status and old.last_transition_time is not None:
+                new = msgspec.structs.replace(new, last_transition_time=old.last_transition_time)
+            return (*conditions[:index], new, *conditions[index + 1 :])
+    return (*conditions, new)

@@ -1,0 +1,229 @@
+"""The sums over the gangs of each queue, from which plugins compute the shares of queues.
+
+The *ledger* keeps the sums from session to session, together with the part of each gang, so that opening a
+session compares every gang and adds up only those that changed.  The *accounts of a session* start as a copy
+of the ledger and follow the moves of the session.
+
+Source: the queue attributes of Volcano's plugins proportion and capacity.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from quorate.api.meta import Key
+from quorate.api.volcano import INQUEUE
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import Task
+from quorate.gang.deserved import dominant_share
+from quorate.gang.pending_reasons import Shortage
+from quorate.gang.reservations import elastic_of, reserved_for, reserved_on_admission, without_gated
+from quorate.placement.resources import EMPTY_AMOUNTS, Amounts, FractionalAmounts
+from quorate.quota.amount import PODS, Amount
+
+
+@dataclass(slots=True)
+class Account:
+    """The sums of one queue over the gangs that take part in sessions."""
+
+    gangs: int = 0
+    allocated: Counter[str] = field(default_factory=Counter)  # requests of tasks with a node
+    request: Counter[str] = field(
+        default_factory=Counter
+    )  # requests of tasks with a node and of pending ones
+    reserved: Counter[str] = field(default_factory=Counter)  # what admitted gangs may still allocate
+    reserved_in_full: Counter[str] = field(default_factory=Counter)  # the same, but of Inqueue gangs all
+    elastic: Counter[str] = field(default_factory=Counter)  # what gangs have beyond their minResources
+
+    def add(self, other: "Account", factor: int = 1) -> None:
+        self.gangs += other.gangs * factor
+        add(self.allocated, other.allocated, factor)
+        add(self.request, other.request, factor)
+        add(self.reserved, other.reserved, factor)
+        add(self.reserved_in_full, other.reserved_in_full, factor)
+        add(self.elastic, other.elastic, factor)
+
+    def shortages(self, request: Amounts, limits: "ResourceLimits") -> tuple[Shortage, ...]:
+        """Return what is missing within ``limits`` to reserve ``request`` for one more gang.
+
+        Elastic amounts do not count: they can be taken back.
+        """
+        return tuple(
+            Shortage(resource, amount, free, at_most)
+            for resource, amount in sorted(request.items())
+            if amount > 0 and resource != PODS
+            for at_most in (limits.of(resource),)
+            if isinstance(at_most, int) and amount > (free := at_most - self._committed(resource))
+        )
+
+    def _committed(self, resource: str) -> int:
+        return self.allocated[resource] + self.reserved[resource] - self.elastic[resource]
+
+
+def add(sums: Counter[str], amounts: Mapping[str, int], factor: int = 1) -> None:
+    """Add ``factor`` times ``amounts`` to ``sums``, which keeps no zeros."""
+    for resource, amount in amounts.items():
+        total = sums[resource] + amount * factor
+        if total:
+            sums[resource] = total
+        else:
+            del sums[resource]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLimits:
+    """A limit for each resource: in ``named``, or else ``default``."""
+
+    named: Mapping[str, Amount]
+    default: Amount = 0
+
+    def of(self, resource: str) -> Amount:
+        return self.named.get(resource, self.default)
+
+    def allow(self, allocated: Amounts, request: Amounts) -> bool:
+        """Return True if ``request`` fits beside ``allocated``; places for pods are not limited."""
+        return all(
+            allocated.get(resource, 0) + amount <= self.of(resource)
+            for resource, amount in request.items()
+            if amount > 0 and resource != PODS
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """The part of one gang in its queue's account, and the fields it was computed from."""
+
+    gang: Gang  # compared by identity: a gang that was created anew is another one
+    queue: str
+    phase: str
+    min_member: int
+    min_resources: Mapping[str, int] | None
+    is_terminating: bool
+    generation: int
+    part: Account
+
+    def is_current(self, gang: Gang) -> bool:
+        return (
+            self.gang is gang
+            and self.generation == gang.generation
+            and self.phase == gang.phase
+            and self.min_resources is gang.min_resources
+            and self.queue == gang.queue
+            and self.min_member == gang.min_member
+            and self.is_terminating == gang.is_terminating
+        )
+
+
+class Ledger:
+    """The accounts of all queues, kept from session to session."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Key, _Entry] = {}
+        self._accounts: dict[str, Account] = {}  # of queues with gangs; the sums of their entries
+
+    def accounts(self, gangs: Collection[Gang]) -> Mapping[str, Account]:
+        """Return the accounts of the queues of ``gangs``, which are all gangs of a session."""
+        entries = self._entries
+        for gang in gangs:
+            entry = entries.get(gang.key)
+            if entry is None or not entry.is_current(gang):
+                self._update(gang)
+        if len(gangs) < len(entries):
+            present = {gang.key for gang in gangs}
+            for key in [key for key in entries if key not in present]:
+                self._subtract(entries.pop(key))
+        return self._accounts
+
+    def _update(self, gang: Gang) -> None:
+        old = self._entries.get(gang.key)
+        reserved = Counter(reserved_for(gang))
+        part = Account(
+            gangs=1,
+            allocated=gang.allocated.copy(),
+            request=gang.allocated + gang.pending_request,
+            reserved=reserved,
+            reserved_in_full=Counter(reserved_on_admission(gang)) if gang.phase == INQUEUE else reserved,
+            elastic=Counter(elastic_of(gang)),
+        )
+        self._entries[gang.key] = _Entry(
+            gang,
+            gang.queue,
+            gang.phase,
+            gang.min_member,
+            gang.min_resources,
+            gang.is_terminating,
+            gang.generation,
+            part,
+        )
+        self._accounts.setdefault(gang.queue, Account()).add(part)
+        if old is not None:
+            self._subtract(old)
+
+    def _subtract(self, entry: _Entry) -> None:
+        account = self._accounts[entry.queue]
+        account.add(entry.part, -1)
+        if not account.gangs:
+            del self._accounts[entry.queue]
+
+
+Path = Callable[[str], Sequence[str]]
+
+
+class SessionAccounts:
+    """The accounts of one plugin in a session.
+
+    A gang counts in all queues on the path of its queue.  ``path``: from a queue's name to the names of the
+    queues above it and itself, the root first. ``request_of``: from a gang that is to be admitted to the
+    amounts that it requests.
+    """
+
+    def __init__(
+        self,
+        accounts: Mapping[str, Account],
+        gangs: Mapping[Key, Gang],
+        path: Path,
+        request_of: Callable[[Gang], Amounts],
+    ) -> None:
+        self._gangs = gangs
+        self._path = path
+        self.request_of = request_of
+        self.by_queue: dict[str, Account] = {}  # of queues with gangs, in them or in queues below
+        for queue, account in accounts.items():
+            for each in path(queue):
+                self.by_queue.setdefault(each, Account()).add(account)
+        self._shares: dict[str, Fraction] = {}  # the results of ``share`` that are still valid
+
+    def allocated(self, queue: str) -> Mapping[str, int]:
+        account = self.by_queue.get(queue)
+        return EMPTY_AMOUNTS if account is None else account.allocated
+
+    def share(self, queue: str, deserved: FractionalAmounts) -> Fraction:
+        """Return the dominant share of ``queue`` in ``deserved``, which is fixed in a session."""
+        share = self._shares.get(queue)
+        if share is None:
+            share = self._shares[queue] = dominant_share(self.allocated(queue), deserved)
+        return share
+
+    def on_allocate(self, task: Task) -> None:
+        self._count(task, 1)
+
+    def on_deallocate(self, task: Task) -> None:
+        self._count(task, -1)
+
+    def _count(self, task: Task, factor: int) -> None:
+        for queue in self._path(self._gangs[task.gang].queue):
+            add(self.by_queue[queue].allocated, task.request, factor)
+            self._shares.pop(queue, None)
+
+    def reserve(self, gang: Gang) -> None:
+        """Reserve what ``gang``, which is being admitted, requests."""
+        self._reserve(gang, {} if gang.is_terminating else without_gated(gang, self.request_of(gang)), 1)
+
+    def unreserve(self, gang: Gang) -> None:
+        """End the reservation of ``gang``; to be called while it still has its phase."""
+        self._reserve(gang, reserved_for(gang), -1)
+
+    def _reserve(self, gang: Gang, amounts: Mapping[str, int], factor: int) -> None:
+        for queue in self._path(gang.queue):
+            add(self.by_queue[queue].reserved, amounts, factor)

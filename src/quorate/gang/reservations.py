@@ -1,0 +1,108 @@
+"""What is reserved for a pod group: of nodes, of its queue, and of its namespace's quotas.
+
+An admitted group has its ``minResources`` reserved until its members use them.  The requests of existing
+members are in the used amounts of nodes and quotas already, so they are subtracted from the reservation, and
+nothing counts twice.  Source of the reservations on nodes and quotas: the design note "Delay Pod Creation",
+made precise; of those in queues: Volcano's plugins proportion and capacity.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from quorate.api.volcano import INQUEUE, RUNNING
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import ALLOCATED_STATUSES
+from quorate.gang.namespace_quota.evaluation import ScopeAttributes, quota_claim
+from quorate.quota.amount import PODS
+
+NOTHING: Final[Mapping[str, int]] = {}
+
+# Nodes.
+
+
+def node_claim_of(gang: Gang) -> Mapping[str, int]:
+    """Return what is still reserved on nodes for ``gang`` once it is active, without zeros.
+
+    Finished members have used up their part: a driver that has finished does not get resources again.  A
+    releasing member has not, so that its replacement has resources.  Places for pods are not reserved.
+    """
+    minimum = gang.min_resources
+    if not minimum or gang.is_terminating:
+        return NOTHING
+    if not gang.tasks:
+        return {name: amount for name, amount in minimum.items() if amount > 0 and name != PODS}
+    claim = {}
+    for name, amount in minimum.items():
+        left = amount - gang.allocated.get(name, 0) - gang.finished_request.get(name, 0)
+        if left > 0 and name != PODS:
+            claim[name] = left
+    return claim
+
+
+# Quotas of the namespace.
+
+
+def quota_claim_of(gang: Gang) -> Mapping[str, int]:
+    """Return what ``gang`` may still take of the quotas of its namespace, by normalised name.
+
+    All members are subtracted, in any phase: the quota controller counted each when it was created.
+    """
+    if gang.min_resources is None or gang.is_terminating:
+        return NOTHING
+    return quota_claim(gang.quota_minimum, gang.quota_used)
+
+
+def scope_attributes_of(gang: Gang) -> ScopeAttributes:
+    """Return what the scopes of quotas can evaluate for pods that may not exist yet."""
+    return ScopeAttributes(gang.priority_class)
+
+
+# Queues.
+
+
+def reserved_for(gang: Gang) -> Mapping[str, int]:
+    """Return what is still reserved in its queue for an admitted gang.
+
+    That is the part of ``minResources`` that it has not allocated.  A gang that runs with fewer members than
+    its minimum has nothing reserved: finished members have used up their part.  Members with scheduling gates
+    need nothing until the gates are removed, except for the gates that admission removes: the amounts that a
+    gang was admitted for stay reserved for it.
+    """
+    minimum = gang.min_resources
+    if minimum is None or gang.phase not in (INQUEUE, RUNNING) or gang.is_terminating:
+        return {}
+    if (
+        gang.phase == RUNNING
+        and sum(gang.task_counts.by_status[each] for each in ALLOCATED_STATUSES) < gang.min_member
+    ):
+        return {}
+    return without_gated(gang, _minus(minimum, gang.allocated))
+
+
+def reserved_on_admission(gang: Gang) -> Mapping[str, int]:
+    """Return what the session that admits a gang reserves for it: all of ``minResources``."""
+    return {} if gang.is_terminating else without_gated(gang, gang.min_resources or {})
+
+
+def requested(gang: Gang) -> Mapping[str, int]:
+    """Return what a gang requests of its queue in profile ``compat``: all of ``minResources``."""
+    return gang.min_resources or {}
+
+
+def requested_beside_members(gang: Gang) -> Mapping[str, int]:
+    """Return what a gang requests of its queue, without what members have already."""
+    return _minus(gang.min_resources or {}, gang.allocated)
+
+
+def without_gated(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
+    """Return ``amounts`` without the requests of members whose gates stay after admission."""
+    return _minus(amounts, gang.gated_request) if gang.gated_request else amounts
+
+
+def elastic_of(gang: Gang) -> Mapping[str, int]:
+    """Return what the gang has beyond its ``minResources``: all of it without ``minResources``."""
+    return _minus(gang.allocated, gang.min_resources or {})
+
+
+def _minus(amounts: Mapping[str, int], subtracted: Mapping[str, int]) -> dict[str, int]:
+    return {name: left for name, amount in amounts.items() if (left := amount - subtracted.get(name, 0)) > 0}

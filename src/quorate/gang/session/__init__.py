@@ -1,0 +1,1 @@
+"""Sessions: runs of the configured actions, with statements and plugin callbacks."""

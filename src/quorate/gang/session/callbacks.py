@@ -1,0 +1,195 @@
+"""The callbacks of plugins, and how a session combines their answers, tier by tier.
+
+A plugin is a function that reads an open session and returns its ``PluginCallbacks``, one for each extension
+point that it implements.  ``SessionCallbacks`` holds the callbacks of all plugins by extension point and
+tier, so that a plugin without a callback for a point costs nothing there.  The points have Volcano's names,
+where a gang is called a job.
+
+Orders are sort keys (smaller goes first, compared like tuples) instead of comparison functions: the first
+plugin whose keys differ decides, exactly as with one comparison function after another.
+
+Source for the combination rules: Volcano's session, except for profile ``design``, where an empty choice of
+victims is final: it means that all candidates are protected, and no later tier may overrule that.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from enum import Enum
+from fractions import Fraction
+from typing import Any, Literal, TypeVar
+
+from quorate.api.scheduler_configuration.plugins import (
+    BinpackArguments,
+    NodeOrderArguments,
+    PredicateArguments,
+)
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.task import Task
+from quorate.gang.pending_reasons import PendingReason
+from quorate.placement.resources import FractionalAmounts
+from quorate.quota.amount import Amount
+
+C = TypeVar("C")
+T = TypeVar("T")
+
+Tiers = Sequence[Sequence[C]]  # callbacks in the order of the plugins in the configuration
+SortKey = tuple[Any, ...]  # of numbers, texts and such tuples
+ChooseVictims = Callable[[Task, Sequence[Task]], Sequence[Task] | None]  # of the candidates, in their order
+
+
+class Vote(Enum):
+    PERMIT = "permit"
+    ABSTAIN = "abstain"
+    REJECT = "reject"
+
+
+@dataclass(frozen=True, slots=True)
+class QueueShare:
+    """The part of the cluster that a plugin assigns to a queue."""
+
+    deserved: FractionalAmounts
+    at_most: Mapping[str, Amount]  # a resource that is absent has no limit
+    share: Fraction  # allocated / deserved of the resource where this is largest
+    overused: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PluginCallbacks:
+    """The callbacks of one plugin; ``None`` where it does not implement the extension point."""
+
+    job_order: Callable[[Gang], SortKey] | None = None
+    queue_order: Callable[[Queue], SortKey] | None = None
+    task_order: Callable[[Task], SortKey] | None = None
+    victim_queue_order: Callable[[Queue, Queue], SortKey] | None = (
+        None  # of a victim's queue, for a preemptor's
+    )
+
+    job_valid: Callable[[Gang], PendingReason | None] | None = None  # why the gang cannot be placed as it is
+    job_ready: Callable[[Gang], bool] | None = None  # whether the gang's allocated tasks may be bound
+    job_pipelined: Callable[[Gang], Vote] | None = None  # whether the gang may keep the nodes it waits for
+    job_starving: Callable[[Gang], bool] | None = None  # whether tasks may be evicted for the gang
+
+    # Whether a pending gang may be admitted; a reason rejects it.
+    job_enqueueable: Callable[[Gang], Vote | PendingReason] | None = None
+    job_enqueued: Callable[[Gang], None] | None = None  # the gang was admitted: charge its reservation
+    job_dequeued: Callable[[Gang], None] | None = None  # the gang's reservation ends
+    # Whether the gang has waited so long that it is admitted without free resources for it.
+    job_overdue: Callable[[Gang], bool] | None = None
+
+    overused: Callable[[Queue], bool] | None = None
+    allocatable: Callable[[Queue, Task], bool] | None = None
+    backfillable: Callable[[Queue, Task], bool] | None = (
+        None  # allocatable beyond the queue's deserved amounts
+    )
+    preemptive: Callable[[Queue, Task], bool] | None = None  # whether the queue may reclaim for the task
+
+    preemptable: ChooseVictims | None = None
+    reclaimable: ChooseVictims | None = None
+    # Whether ``preemptable`` (``reclaimable``) chooses no task of the second gang for any task of the first.
+    not_preemptable: Callable[[Gang, Gang], bool] | None = None
+    not_reclaimable: Callable[[Gang, Gang], bool] | None = None
+    gang_reclaimable: Callable[[Gang, Queue], bool] | None = (
+        None  # whether another queue may reclaim all of it
+    )
+
+    queue_share: Callable[[Queue], QueueShare] | None = None  # for reports
+
+    predicates: PredicateArguments | None = None  # the constraints that filter nodes
+    node_order: NodeOrderArguments | BinpackArguments | None = None  # how nodes are scored
+
+    on_allocate: Callable[[Task], None] | None = None  # the task was allocated or pipelined
+    on_deallocate: Callable[[Task], None] | None = None  # the task is neither any more
+
+    def without(self, points: Sequence[str]) -> "PluginCallbacks":
+        """Return a copy without callbacks for ``points``, which the configuration turns off."""
+        return replace(self, **dict.fromkeys(points))
+
+
+class SessionCallbacks:
+    """The callbacks of all plugins by extension point: ``callbacks.job_order``, and so on."""
+
+    job_order: Tiers[Callable[[Gang], SortKey]]
+    queue_order: Tiers[Callable[[Queue], SortKey]]
+    task_order: Tiers[Callable[[Task], SortKey]]
+    victim_queue_order: Tiers[Callable[[Queue, Queue], SortKey]]
+    job_valid: Tiers[Callable[[Gang], PendingReason | None]]
+    job_ready: Tiers[Callable[[Gang], bool]]
+    job_pipelined: Tiers[Callable[[Gang], Vote]]
+    job_starving: Tiers[Callable[[Gang], bool]]
+    job_enqueueable: Tiers[Callable[[Gang], Vote | PendingReason]]
+    job_enqueued: Tiers[Callable[[Gang], None]]
+    job_dequeued: Tiers[Callable[[Gang], None]]
+    job_overdue: Tiers[Callable[[Gang], bool]]
+    overused: Tiers[Callable[[Queue], bool]]
+    allocatable: Tiers[Callable[[Queue, Task], bool]]
+    backfillable: Tiers[Callable[[Queue, Task], bool]]
+    preemptive: Tiers[Callable[[Queue, Task], bool]]
+    preemptable: Tiers[ChooseVictims]
+    reclaimable: Tiers[ChooseVictims]
+    not_preemptable: Tiers[Callable[[Gang, Gang], bool]]
+    not_reclaimable: Tiers[Callable[[Gang, Gang], bool]]
+    gang_reclaimable: Tiers[Callable[[Gang, Queue], bool]]
+    queue_share: Tiers[Callable[[Queue], QueueShare]]
+    predicates: Tiers[PredicateArguments]
+    node_order: Tiers[NodeOrderArguments | BinpackArguments]
+    on_allocate: Tiers[Callable[[Task], None]]
+    on_deallocate: Tiers[Callable[[Task], None]]
+
+    def __init__(self, tiers: Sequence[Sequence[PluginCallbacks]]) -> None:
+        for point in fields(PluginCallbacks):
+            callbacks = tuple(
+                tuple(callback for plugin in tier if (callback := getattr(plugin, point.name)) is not None)
+                for tier in tiers
+            )
+            setattr(self, point.name, callbacks)
+
+
+def all_callbacks(tiers: Tiers[C]) -> Iterable[C]:
+    """Return the callbacks of all tiers in order, for points where tiers make no difference."""
+    return (callback for tier in tiers for callback in tier)
+
+
+def first_rejection(tiers: Tiers[Callable[[], Vote | T]]) -> T | Literal[Vote.REJECT] | None:
+    """Return the rejection, or its reason, of the first tier that decides; ``None``: permitted.
+
+    A tier decides by any rejection, or else by any permit.  If no tier decides, the answer is a permit.
+    """
+    for tier in tiers:
+        votes = [callback() for callback in tier]
+        for vote in votes:
+            if vote is Vote.REJECT or not isinstance(vote, Vote):
+                return vote
+        if Vote.PERMIT in votes:
+            return None
+    return None
+
+
+def agreed_victims(tiers: Tiers[Callable[[], Sequence[T] | None]], *, empty_is_final: bool) -> Sequence[T]:
+    """Return the victims that all callbacks of the first tier that decides have chosen.
+
+    Their order is that of the tier's first callback.  ``None`` is an abstention.  An empty choice or
+    intersection ends its tier: with ``empty_is_final`` there are no victims then, else the next tier decides.
+    """
+    for tier in tiers:
+        agreed: Sequence[T] | None = None
+        for callback in tier:
+            choice = callback()
+            if choice is None:
+                continue
+            agreed = choice if agreed is None else [each for each in agreed if each in choice]
+            if not agreed:
+                break
+        if agreed:
+            return agreed
+        if agreed is not None and empty_is_final:
+            return ()
+    return ()
+
+
+def first_tier_agrees(tiers: Tiers[Callable[[], bool]]) -> bool:
+    """Return True if all callbacks of the first tier with callbacks do; False without any."""
+    for tier in tiers:
+        if tier:
+            return all(callback() for callback in tier)
+    return False

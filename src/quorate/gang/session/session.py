@@ -1,0 +1,325 @@
+"""A session: one run of the configured actions over the model.
+
+Actions change the model only by the moves of statements.  The moves that an action dispatches are written to
+the API: binds and evictions, which the model goes on assuming.  The tasks that it holds (allocated or
+pipelined for a gang that is not ready, and waits for leaving pods) keep their resources until the session
+ends; then they are pending again, and the next session decides anew.  So between two sessions the model holds
+only what the objects say and the decisions that are being written.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from heapq import merge
+from typing import Final, Literal
+
+from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.model import Model
+from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
+from quorate.gang.outcome import (
+    AdmittedGang,
+    Bind,
+    Eviction,
+    EvictionAction,
+    GroupEvent,
+    Nomination,
+    RefusedGang,
+)
+from quorate.gang.pending_reasons import PendingReason
+from quorate.gang.queue_accounts import Account, Path, SessionAccounts
+from quorate.gang.reservations import requested, requested_beside_members
+from quorate.gang.session.callbacks import (
+    SessionCallbacks,
+    SortKey,
+    Tiers,
+    Vote,
+    agreed_victims,
+    all_callbacks,
+    first_rejection,
+    first_tier_agrees,
+)
+from quorate.gang.session.statement import Move, Statement
+from quorate.placement.node_finder import NodeFinder
+
+EVENT_INTERVAL_S: Final = 300.0  # between two events of one reason about one gang
+
+_CHARGED_STATUSES = ALLOCATED_STATUSES | {TaskStatus.PIPELINED}  # between on_allocate and on_deallocate
+
+
+class Session:
+    """The state and the decisions of one session.
+
+    Opening sets ``callbacks`` and then ``node_finder``: plugins read the session first.
+    """
+
+    node_finder: NodeFinder  # the nodes, filtered and scored as the plugins configure it
+
+    def __init__(self, model: Model, settings: SchedulerConfiguration, now: float) -> None:
+        self.model = model
+        self.cluster = model.cluster
+        self.settings = settings
+        self.now = now  # seconds since the epoch, the same throughout
+        self.queues = model.queues
+        # The gangs that have a pod group and a queue, oldest first.
+        self.gangs: Sequence[Gang] = sorted(
+            model.participating_gangs(), key=lambda gang: (gang.created, gang.key)
+        )
+        self.callbacks = SessionCallbacks(())
+        self.pending_reasons: dict[Key, PendingReason] = {}  # as far as this session found out
+        self.binds: list[Bind] = []
+        self.evictions: list[Eviction] = []
+        self.nominations: list[Nomination] = []
+        self.events: list[GroupEvent] = []
+        self.admitted: list[AdmittedGang] = []
+        self.refused: list[RefusedGang] = []
+        self.rolled_back: list[RefusedGang] = []
+        self.wake_at: float | None = None  # when the next session is due even if no object changes
+        self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
+        self._moved: set[Key] = set()  # gangs whose tasks moved since the last ``pop_moved_gangs``
+        self._held: dict[Key, Task] = {}  # allocated or pipelined until the session ends
+
+    # Extension points.
+
+    def open_accounts(self, path: Path) -> SessionAccounts:
+        """Return accounts for one plugin to update.  ``path``: see ``SessionAccounts``."""
+        request_of = requested if self.settings.profile == "compat" else requested_beside_members
+        return SessionAccounts(self.queue_accounts, self.model.gangs, path, request_of)
+
+    @cached_property
+    def queue_accounts(self) -> Mapping[str, Account]:
+        """The account of each queue that has gangs, as of the opening of the session."""
+        return self.model.ledger.accounts(self.gangs)
+
+    @property
+    def counts_best_effort(self) -> bool:
+        """Whether pending best-effort members count as ready (profile ``compat``)."""
+        return self.settings.profile == "compat"
+
+    def queue_of(self, gang: Gang) -> Queue:
+        return self.queues[gang.queue]
+
+    def gang_of(self, task: Task) -> Gang:
+        return self.model.gangs[task.gang]
+
+    def job_order_key(self, gang: Gang) -> SortKey:
+        return (*self._plugin_job_order(gang), gang.created, gang.key)
+
+    def _plugin_job_order(self, gang: Gang) -> SortKey:
+        return tuple(callback(gang) for callback in all_callbacks(self.callbacks.job_order))
+
+    def queue_order_key(self, queue: Queue) -> SortKey:
+        keys = tuple(callback(queue) for callback in all_callbacks(self.callbacks.queue_order))
+        return (*keys, queue.creation_order)
+
+    def in_task_order(self, tasks: Iterable[Task]) -> list[Task]:
+        """Sort tasks by the plugins' keys, then by index, or by creation if one of two has no index."""
+        callbacks = tuple(all_callbacks(self.callbacks.task_order))
+
+        def plugin_keys(task: Task) -> SortKey:
+            return tuple(callback(task) for callback in callbacks)
+
+        indexed: list[Task] = []
+        unindexed: list[Task] = []
+        for task in tasks:
+            (unindexed if task.index is None else indexed).append(task)
+        indexed.sort(key=lambda task: (plugin_keys(task), task.index, task.creation_order))
+        unindexed.sort(key=lambda task: (plugin_keys(task), task.creation_order))
+        if not unindexed:
+            return indexed
+        return list(merge(indexed, unindexed, key=lambda task: (plugin_keys(task), task.creation_order)))
+
+    def is_ready(self, gang: Gang) -> bool:
+        """Return True if the allocated tasks of ``gang`` may be bound (Volcano: jobReady)."""
+        return all(callback(gang) for callback in all_callbacks(self.callbacks.job_ready))
+
+    def enqueue_rejection(self, gang: Gang) -> PendingReason | Literal[Vote.REJECT] | None:
+        """Return why plugins reject ``gang`` (jobEnqueueable); ``None``: they permit it."""
+        votes: Tiers[Callable[[], Vote | PendingReason]] = [
+            [partial(callback, gang) for callback in tier] for tier in self.callbacks.job_enqueueable
+        ]
+        return first_rejection(votes)
+
+    def is_pipelined(self, gang: Gang) -> bool:
+        """Return True if ``gang`` may keep its nodes until it is ready (Volcano: jobPipelined)."""
+        votes = [[partial(callback, gang) for callback in tier] for tier in self.callbacks.job_pipelined]
+        return first_rejection(votes) is None
+
+    def is_starving(self, gang: Gang) -> bool:
+        """Return True if tasks of other gangs may be evicted for ``gang`` (jobStarving)."""
+        return first_tier_agrees(
+            [[partial(callback, gang) for callback in tier] for tier in self.callbacks.job_starving]
+        )
+
+    def invalid_reason(self, gang: Gang) -> PendingReason | None:
+        """Return why ``gang`` cannot be placed as it is (jobValid), such as missing members."""
+        for callback in all_callbacks(self.callbacks.job_valid):
+            reason = callback(gang)
+            if reason is not None:
+                return reason
+        return None
+
+    def is_overused(self, queue: Queue) -> bool:
+        return any(callback(queue) for callback in all_callbacks(self.callbacks.overused))
+
+    def allocatable(self, queue: Queue, task: Task) -> bool:
+        return all(callback(queue, task) for callback in all_callbacks(self.callbacks.allocatable))
+
+    def backfillable(self, queue: Queue, task: Task) -> bool:
+        """Return True if ``queue`` may allocate ``task`` beyond its share, while others are unused."""
+        return all(callback(queue, task) for callback in all_callbacks(self.callbacks.backfillable))
+
+    def preemptive(self, queue: Queue, task: Task) -> bool:
+        """Return True if tasks of other queues may be reclaimed for ``task`` of ``queue``."""
+        return all(callback(queue, task) for callback in all_callbacks(self.callbacks.preemptive))
+
+    def victims(self, action: EvictionAction, task: Task, candidates: Sequence[Task]) -> Sequence[Task]:
+        """Return the ``candidates`` that may be evicted for ``task``; both are in victim order."""
+        callbacks = self.callbacks.preemptable if action == "preempt" else self.callbacks.reclaimable
+        choices = [[partial(callback, task, candidates) for callback in tier] for tier in callbacks]
+        return agreed_victims(choices, empty_is_final=self.settings.profile == "design")
+
+    def has_possible_victims(self, action: EvictionAction, preemptor: Gang, victim: Gang) -> bool:
+        """Return False if ``victims`` returns no task of ``victim`` for any task of ``preemptor``.
+
+        All callbacks of one tier have to choose a victim, so one that never would excludes its tier.
+        """
+        callbacks = self.callbacks
+        choosers, exclusions = (
+            (callbacks.preemptable, callbacks.not_preemptable)
+            if action == "preempt"
+            else (callbacks.reclaimable, callbacks.not_reclaimable)
+        )
+        return any(
+            choosing and not any(exclude(preemptor, victim) for exclude in excluding)
+            for choosing, excluding in zip(choosers, exclusions, strict=True)
+        )
+
+    def in_victim_order(self, candidates: Iterable[Task], preemptor_queue: Queue) -> list[Task]:
+        """Sort victims: by queue, furthest above its share first, then last gang, last task first.
+
+        Gangs of one queue with equal plugin keys are not ordered by age: the task order decides among their
+        tasks.
+        """
+        tasks = self.in_task_order(candidates)[::-1]
+        gangs = {task.gang: self.model.gangs[task.gang] for task in tasks}
+        gang_keys = {key: self._plugin_job_order(gang) for key, gang in gangs.items()}
+        tasks.sort(key=lambda task: gang_keys[task.gang], reverse=True)
+        queues = {gang.queue: self.queues[gang.queue] for gang in gangs.values()}
+        if len(queues) == 1:
+            return tasks
+        queue_keys = {name: self.queue_order_key(queue) for name, queue in queues.items()}
+        tasks.sort(key=lambda task: queue_keys[gangs[task.gang].queue], reverse=True)
+        callbacks = tuple(all_callbacks(self.callbacks.victim_queue_order))
+        victim_queue_keys = {
+            name: tuple(callback(queue, preemptor_queue) for callback in callbacks)
+            for name, queue in queues.items()
+        }
+        tasks.sort(key=lambda task: victim_queue_keys[gangs[task.gang].queue])
+        return tasks
+
+    def gang_reclaimable(self, gang: Gang, queue: Queue) -> bool:
+        """Return True if ``queue``, which is not the gang's, may have all of ``gang`` evicted."""
+        callbacks = tuple(all_callbacks(self.callbacks.gang_reclaimable))
+        return bool(callbacks) and all(callback(gang, queue) for callback in callbacks)
+
+    # Results.
+
+    def wake(self, at: float | None) -> None:
+        """Have the next session run at ``at`` or earlier (seconds since the epoch; ``None``: any time)."""
+        if at is not None and at > self.now and (self.wake_at is None or at < self.wake_at):
+            self.wake_at = at
+
+    def record_event(
+        self, gang: Gang, type_: Literal["Normal", "Warning"], reason: str, message: str, about: str = ""
+    ) -> None:
+        """Record an event of ``gang``, unless one of this reason and ``about`` was recorded lately."""
+        last = gang.last_events.get((reason, about))
+        if last is None or self.now - last >= EVENT_INTERVAL_S:
+            gang.last_events = {**gang.last_events, (reason, about): self.now}
+            self.events.append(GroupEvent(gang.key, gang.uid, type_, reason, message))
+
+    # Moves.
+
+    def statement(self) -> Statement:
+        return Statement(self)
+
+    def apply(self, move: Move) -> None:
+        assert (move.task.status, move.task.node) == (move.from_status, move.from_node), f"{move} is stale"
+        self.model.set_task_status(move.task, move.to_status, move.to_node)
+        self._moved.add(move.task.gang)
+        if (move.from_status in _CHARGED_STATUSES) == (move.to_status in _CHARGED_STATUSES):
+            return
+        is_charged = move.to_status in _CHARGED_STATUSES
+        for callback in all_callbacks(
+            self.callbacks.on_allocate if is_charged else self.callbacks.on_deallocate
+        ):
+            callback(move.task)
+
+    def pop_moved_gangs(self) -> set[Key]:
+        """Return the gangs whose tasks moved since the last call."""
+        moved, self._moved = self._moved, set()
+        return moved
+
+    def hold(self, moves: Iterable[Move]) -> None:
+        """Keep ``moves`` of a gang that cannot be bound yet until the session ends."""
+        for move in moves:
+            self._held[move.task.key] = move.task
+
+    def dispatch(
+        self,
+        moves: Sequence[Move],
+        gang: Gang,
+        action: EvictionAction = "preempt",
+        *,
+        whole: bool = False,
+    ) -> None:
+        """Have ``moves``, made for ``gang``, written to the API: its evictions and binds.
+
+        Pipelined tasks keep their nodes until the session ends.  A task for which others were evicted is
+        nominated to its node.
+        """
+        freed_nodes: set[str] = set()  # for the next pipelined task, or with ``whole`` for all of them
+        for move in moves:
+            task = move.task
+            match move.to_status:
+                case TaskStatus.RELEASING:
+                    freed_nodes.add(move.to_node)
+                    self.model.assume_evicted(task, move.from_status)
+                    self.evictions.append(Eviction(task.key, task.uid, task.gang, gang.key, action, whole))
+                case TaskStatus.ALLOCATED:
+                    self.bind(task)
+                case TaskStatus.PIPELINED:
+                    self._held[task.key] = task
+                    if task.node in freed_nodes and task.nominated_node != task.node:
+                        task.nominated_node = task.node
+                        self.nominations.append(Nomination(task.key, task.uid, task.node))
+                    if not whole:
+                        freed_nodes.clear()
+                case _:
+                    raise AssertionError(f"{move} cannot be written to the API")
+
+    def bind(self, task: Task) -> None:
+        assert task.status is TaskStatus.ALLOCATED, f"{task.key} is {task.status}"
+        self._held.pop(task.key, None)
+        self.model.assume_bound(task)
+        self.binds.append(Bind(task.key, task.uid, task.gang, task.node, task.created))
+
+    @property
+    def pipelined(self) -> dict[Key, str]:
+        """The node of each pipelined task."""
+        return {key: task.node for key, task in self._held.items() if task.status is TaskStatus.PIPELINED}
+
+    @property
+    def pipelined_gangs(self) -> Sequence[Gang]:
+        """The gangs that have pipelined tasks, each once."""
+        keys = dict.fromkeys(task.gang for task in self._held.values() if task.status is TaskStatus.PIPELINED)
+        return [self.model.gangs[key] for key in keys]
+
+    def release_held(self) -> None:
+        """End the session: make tasks pending again that were held and not bound."""
+        for task in self._held.values():
+            if task.status in (TaskStatus.ALLOCATED, TaskStatus.PIPELINED):
+                self.model.set_task_status(task, TaskStatus.PENDING, "")
+        self._held.clear()
