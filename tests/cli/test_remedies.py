@@ -44,7 +44,7 @@ def state() -> State:
     return state
 
 
-SHORT = c.QuotaShort("main", "spot", "cpu", needed=8000, free=2000, at_most=9000)
+SHORT = c.QuotaShort("main", "spot", "cpu", needed=8000, available=2000, maximum=9000)
 TAINT = c.TaintUntolerated("main", "dear", "gpu", "yes", "NoSchedule")
 CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (SHORT, "6 more cpu of flavor spot must become free"),
@@ -87,7 +87,7 @@ def test_no_cause_is_left_out() -> None:
 
 
 def test_the_flavors_of_one_pod_set_are_alternatives(state: State) -> None:
-    memory = c.QuotaShort("main", "spot", "memory", needed=3 << 30, free=1 << 30, at_most=9 << 30)
+    memory = c.QuotaShort("main", "spot", "memory", needed=3 << 30, available=1 << 30, maximum=9 << 30)
     causes = (SHORT, memory, TAINT)
     assert remedies(state, KEY, causes, explained(*causes)) == (
         "either 6 more cpu of flavor spot must become free "

@@ -25,8 +25,8 @@ from quorate.queueing.inadmissible_reasons import (
     inadmissible_message,
 )
 
-SHORT = QuotaShort("main", "spot", "cpu", needed=12_000, free=9_500, at_most=20_000)
-NEVER = QuotaExceeded("main", "dear", "memory", earlier=2**30, requested=2**31, free=0, at_most=2**30)
+SHORT = QuotaShort("main", "spot", "cpu", needed=12_000, available=9_500, maximum=20_000)
+NEVER = QuotaExceeded("main", "dear", "memory", previous=2**30, requested=2**31, available=0, maximum=2**30)
 PREFIX = "couldn't assign flavors to pod set main: "
 
 

@@ -58,12 +58,16 @@ DRIVER_AND_WORKERS = [
     [
         pytest.param(
             {"clusterQueues": PAIR, "workloads": [BUSY, {"name": "w", "queue": "a", "requests": {"cpu": 4}}]},
-            (QuotaShort("main", "default", "cpu", needed=4000, free=3000, at_most=8000),),
+            (QuotaShort("main", "default", "cpu", needed=4000, available=3000, maximum=8000),),
             id="short for now",
         ),
         pytest.param(
             {"clusterQueues": PAIR, "workloads": [BUSY, {"name": "w", "queue": "a", "requests": {"cpu": 9}}]},
-            (QuotaExceeded("main", "default", "cpu", earlier=0, requested=9000, free=3000, at_most=8000),),
+            (
+                QuotaExceeded(
+                    "main", "default", "cpu", previous=0, requested=9000, available=3000, maximum=8000
+                ),
+            ),
             id="never",
         ),
         pytest.param(
@@ -71,7 +75,7 @@ DRIVER_AND_WORKERS = [
                 "clusterQueues": PAIR,
                 "workloads": [BUSY, {"name": "w", "queue": "a", "podSets": DRIVER_AND_WORKERS}],
             },
-            (QuotaShort("workers", "default", "cpu", needed=7000, free=3000, at_most=8000),),
+            (QuotaShort("workers", "default", "cpu", needed=7000, available=3000, maximum=8000),),
             id="with what the pod set before it takes",
         ),
         pytest.param(
@@ -81,7 +85,7 @@ DRIVER_AND_WORKERS = [
             },
             (
                 QuotaExceeded(
-                    "workers", "default", "cpu", earlier=1000, requested=6000, free=6000, at_most=6000
+                    "workers", "default", "cpu", previous=1000, requested=6000, available=6000, maximum=6000
                 ),
             ),
             id="never, with what the pod set before it takes",
@@ -130,7 +134,7 @@ DRIVER_AND_WORKERS = [
             },
             (
                 NoLongerFits(
-                    key("first"), (Shortage("default", "cpu", needed=5000, free=4000, at_most=8000),)
+                    key("first"), (Shortage("default", "cpu", needed=5000, available=4000, maximum=8000),)
                 ),
             ),
             id="somebody before it in the round",
@@ -157,7 +161,7 @@ DRIVER_AND_WORKERS = [
                 ],
             },
             (
-                QuotaShort("main", "default", "cpu", needed=3000, free=0, at_most=4000),
+                QuotaShort("main", "default", "cpu", needed=3000, available=0, maximum=4000),
                 AwaitingPreemption((key("x"), key("y"))),
             ),
             id="those that make room",
@@ -201,9 +205,9 @@ def test_causes(given: Json, causes: tuple[InadmissibleReason, ...]) -> None:
 @pytest.mark.parametrize(
     ("cause", "needed", "short_by"),
     [
-        (QuotaShort("main", "f", "cpu", needed=7, free=3, at_most=8), 7, 4),
-        (QuotaExceeded("main", "f", "cpu", earlier=2, requested=7, free=3, at_most=8), 9, 6),
-        (Shortage("f", "cpu", needed=5, free=4, at_most=8), 5, 1),
+        (QuotaShort("main", "f", "cpu", needed=7, available=3, maximum=8), 7, 4),
+        (QuotaExceeded("main", "f", "cpu", previous=2, requested=7, available=3, maximum=8), 9, 6),
+        (Shortage("f", "cpu", needed=5, available=4, maximum=8), 5, 1),
     ],
 )
 def test_the_numbers_of_what_is_lacking(

@@ -1,4 +1,9 @@
-"""The conditions of a Workload: their types, the reasons other rules look at, and what they say together."""
+"""The conditions of a Workload: their types and reasons, how to read them, and how to build them.
+
+The reasons of QuotaReserved=False exist in two vocabularies.  All rules use the granular one, which is shown
+with the gate UnadmittedWorkloadsObservability; without the gate each reason is shown as the coarser one that
+older tools know.  Specified in Kueue's KEP-10852.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
@@ -14,7 +19,7 @@ from quorate.api.meta import (
     is_true,
     with_condition,
 )
-from quorate.queueing import inadmissible_reasons as why
+from quorate.queueing import inadmissible_reasons as r
 
 QUOTA_RESERVED: Final = "QuotaReserved"
 ADMITTED: Final = "Admitted"
@@ -26,9 +31,45 @@ FINISHED: Final = "Finished"
 DEACTIVATION_TARGET: Final = "DeactivationTarget"
 BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
 
-# Reasons of QuotaReserved=False
+# Reasons of QuotaReserved=False, equal in both vocabularies
 ON_HOLD: Final = "OnHold"
 ADMISSION_GATED: Final = "AdmissionGated"
+
+# Granular reasons of QuotaReserved=False
+WAITING_FOR_QUOTA: Final = "WaitingForQuota"
+NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
+EXCEEDS_MAX_QUOTA: Final = "ExceedsMaxQuota"
+WAITING_FOR_PREEMPTED: Final = "WaitingForPreemptedWorkloads"
+PENDING_EVALUATION: Final = "PendingEvaluation"
+WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
+MISCONFIGURED: Final = "Misconfigured"
+SUSPENDED: Final = "Suspended"
+
+_COARSE_REASONS: Final = {
+    WAITING_FOR_QUOTA: "Pending",
+    NO_MATCHING_FLAVOR: "Pending",
+    EXCEEDS_MAX_QUOTA: "Pending",
+    WAITING_FOR_PREEMPTED: "Pending",
+    PENDING_EVALUATION: "Pending",
+    WAITING_FOR_PODS_READY: "Waiting",
+    MISCONFIGURED: "Inadmissible",
+    SUSPENDED: "Inadmissible",
+}
+# Reasons that a cycle wrote, and that stay until a later cycle writes another one.
+CYCLE_REASONS: Final = frozenset(
+    {
+        WAITING_FOR_QUOTA,
+        NO_MATCHING_FLAVOR,
+        EXCEEDS_MAX_QUOTA,
+        WAITING_FOR_PREEMPTED,
+        WAITING_FOR_PODS_READY,
+    }
+)
+# From the reason that takes the largest change to resolve to the one that takes the smallest.
+_SEVERITY: Final = (NO_MATCHING_FLAVOR, EXCEEDS_MAX_QUOTA, WAITING_FOR_QUOTA)
+
+# Reasons of Admitted=False
+NO_RESERVATION: Final = "NoReservation"
 
 # Reasons of Evicted
 PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
@@ -42,7 +83,7 @@ DEACTIVATED: Final = "Deactivated"  # alone (by the user) or as a prefix of Deac
 REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
 MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
 
-_MESSAGE_BYTES: Final = 32 * 1024  # the API refuses longer ones
+_MAX_MESSAGE_BYTES: Final = 32 * 1024  # of the API
 
 
 def new_condition(
@@ -64,13 +105,15 @@ def new_condition(
 
 
 def truncate_message(message: str) -> str:
-    """The message, or as much of the beginning of it as the API takes."""
+    """Cut the message to the length that the API accepts."""
     encoded = message.encode()
-    return message if len(encoded) <= _MESSAGE_BYTES else encoded[:_MESSAGE_BYTES].decode(errors="ignore")
+    if len(encoded) <= _MAX_MESSAGE_BYTES:
+        return message
+    return encoded[:_MAX_MESSAGE_BYTES].decode(errors="ignore")
 
 
 def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[Condition, ...]:
-    """``conditions`` with each of ``new`` in the place of the one of its type, or appended."""
+    """Return ``conditions`` with each of ``new`` replacing the one of its type, or appended."""
     result = tuple(conditions)
     for one in new:
         result = with_condition(result, one)
@@ -82,14 +125,19 @@ def without_condition(conditions: Iterable[Condition], type_: str) -> tuple[Cond
 
 
 def is_unchanged(old: Condition | None, new: Condition) -> bool:
-    """Whether writing ``new`` over ``old`` would tell nobody anything."""
+    """Return True if status, reason and message are the same."""
     return old is not None and (old.status, old.reason, old.message) == (new.status, new.reason, new.message)
 
 
-def transition_time(found: Condition) -> float:
-    """When the condition took its present status, epoch seconds; 0.0 where it does not say.
+def has_condition(workload: Workload, new: Condition) -> bool:
+    """Return True if the workload has the condition with the same status, reason and message."""
+    return is_unchanged(find_condition(workload.status.conditions, new.type), new)
 
-    The API demands that it says, but not where it has no schema: then it has been so for ever.
+
+def transition_time(found: Condition) -> float:
+    """Return the last transition time, epoch seconds; 0.0 if it is not set.
+
+    The API requires it, except where the CRD has no schema.
     """
     return 0.0 if found.last_transition_time is None else epoch(found.last_transition_time)
 
@@ -117,13 +165,13 @@ def is_evicted(workload: Workload) -> bool:
 
 
 def is_preempted(workload: Workload) -> bool:
-    """Whether it is being evicted for another workload."""
+    """Return True if it is being evicted for another workload."""
     evicted = find_condition(workload.status.conditions, EVICTED)
     return evicted is not None and (evicted.status, evicted.reason) == ("True", "Preempted")
 
 
 def queued_since(workload: Workload) -> float:
-    """When the present wait began: creation, or the last time the workload was requeued."""
+    """Return when the workload was last requeued, or created if it never was (epoch seconds)."""
     requeued = find_condition(workload.status.conditions, REQUEUED)
     if requeued is not None and requeued.status == "True" and requeued.last_transition_time is not None:
         return transition_time(requeued)
@@ -131,13 +179,13 @@ def queued_since(workload: Workload) -> float:
 
 
 def requeue_at(workload: Workload) -> float | None:
-    """The end of the backoff, epoch seconds; None when there is none."""
+    """Return the end of the backoff, epoch seconds; None if there is none."""
     state = workload.status.requeue_state
     return epoch(state.requeue_at) if state is not None and state.requeue_at is not None else None
 
 
 def is_backing_off(workload: Workload, now: float) -> bool:
-    """Whether a backoff or a stop keeps the workload from being tried, whatever happens in its queue."""
+    """Return True if a backoff or Requeued=False keeps the workload from being tried by any event."""
     requeued = find_condition(workload.status.conditions, REQUEUED)
     if requeued is not None and requeued.status == "False":
         return True
@@ -145,107 +193,15 @@ def is_backing_off(workload: Workload, now: float) -> bool:
     return until is not None and until > now
 
 
-WAITING_FOR_QUOTA: Final = "WaitingForQuota"
-NO_MATCHING_FLAVOR: Final = "NoMatchingFlavor"
-EXCEEDS_MAX_QUOTA: Final = "ExceedsMaxQuota"
-WAITING_FOR_PREEMPTED: Final = "WaitingForPreemptedWorkloads"
-PENDING_EVALUATION: Final = "PendingEvaluation"
-WAITING_FOR_PODS_READY: Final = "WaitingForPodsReady"
-MISCONFIGURED: Final = "Misconfigured"
-SUSPENDED: Final = "Suspended"
-NO_RESERVATION: Final = "NoReservation"
-
-_COARSE: Final = {
-    WAITING_FOR_QUOTA: "Pending",
-    NO_MATCHING_FLAVOR: "Pending",
-    EXCEEDS_MAX_QUOTA: "Pending",
-    WAITING_FOR_PREEMPTED: "Pending",
-    PENDING_EVALUATION: "Pending",
-    WAITING_FOR_PODS_READY: "Waiting",
-    MISCONFIGURED: "Inadmissible",
-    SUSPENDED: "Inadmissible",
-}
-CYCLE_REASONS: Final = frozenset(
-    {
-        WAITING_FOR_QUOTA,
-        NO_MATCHING_FLAVOR,
-        EXCEEDS_MAX_QUOTA,
-        WAITING_FOR_PREEMPTED,
-        WAITING_FOR_PODS_READY,
-    }
-)  # reasons that stand until the next cycle says something else
-# How much it would take to help, most first.
-_SEVERITY: Final = (NO_MATCHING_FLAVOR, EXCEEDS_MAX_QUOTA, WAITING_FOR_QUOTA)
-
-
-def shown_reason(reason: str, gates: Gates) -> str:
-    """The granular ``reason`` in the vocabulary that is switched on; others are the same in both."""
-    return reason if gates.unadmitted_workloads_observability else _COARSE.get(reason, reason)
-
-
-def granular_reason(reasons: Sequence[why.InadmissibleReason]) -> str:
-    """The one granular reason for all of ``reasons``.
-
-    What concerns the whole workload goes first.  Else each pod set is as far from fitting as the best of its
-    flavors leaves it, and the worst pod set speaks.  A resource that no flavor covers is beyond any of them.
-    """
-    for cause in reasons:
-        if not isinstance(cause, why.PodSetReason):
-            return _of_workload(cause)
-    by_pod_set: dict[str, list[str]] = {}
-    for cause in reasons:
-        assert isinstance(cause, why.PodSetReason), f"{cause} concerns no pod set"
-        if isinstance(cause, why.ResourceUncovered):
-            return NO_MATCHING_FLAVOR
-        by_pod_set.setdefault(cause.pod_set, []).append(_of_flavor(cause))
-    best = [max(reasons, key=_SEVERITY.index) for reasons in by_pod_set.values()]
-    return min(best, key=_SEVERITY.index, default=PENDING_EVALUATION)
-
-
-def _of_flavor(cause: why.PodSetReason) -> str:
-    match cause:
-        case why.QuotaShort():
-            return WAITING_FOR_QUOTA
-        case why.QuotaExceeded():
-            return EXCEEDS_MAX_QUOTA
-        case why.ResourceUncovered() | why.FlavorMissing():
-            return NO_MATCHING_FLAVOR
-        case why.TaintUntolerated() | why.AffinityMismatched():
-            return NO_MATCHING_FLAVOR
-    assert_never(cause)
-
-
-def _of_workload(cause: why.WorkloadReason) -> str:
-    match cause:
-        case why.QueueInactive():
-            return SUSPENDED
-        case (
-            why.QueueMissing()
-            | why.NamespaceMismatched()
-            | why.RequestsAboveLimits()
-            | why.LimitRangeViolated()
-        ):
-            return MISCONFIGURED
-        case why.NoLongerFits() | why.TargetsOverlap():
-            return WAITING_FOR_QUOTA
-        case why.AwaitingPreemption():
-            return WAITING_FOR_PREEMPTED
-        case why.AwaitingPodsReady():
-            return WAITING_FOR_PODS_READY
-        case why.ChecksFailed() | why.BackingOff():
-            return PENDING_EVALUATION
-    assert_never(cause)
-
-
 def not_reserved(workload: Workload, reason: str, message: str, now: float, gates: Gates) -> Condition:
-    """No quota, for the granular ``reason``."""
+    """Return QuotaReserved=False with the granular ``reason``."""
     return new_condition(
         QUOTA_RESERVED, "False", shown_reason(reason, gates), message, now, workload.metadata.generation
     )
 
 
 def not_admitted(workload: Workload, now: float, gates: Gates, *, reserving: bool) -> Condition:
-    """Not admitted, for want of a reservation or of checks that are ready."""
+    """Return Admitted=False, for lack of a reservation or of admission checks in state Ready."""
     all_ready = all(check.state == "Ready" for check in workload.status.admission_checks)
     granular = gates.unadmitted_workloads_observability
     if reserving:
@@ -259,6 +215,56 @@ def not_admitted(workload: Workload, now: float, gates: Gates, *, reserving: boo
     return new_condition(ADMITTED, "False", reason, text, now, workload.metadata.generation)
 
 
-def has_condition(workload: Workload, new: Condition) -> bool:
-    """Whether the workload's status says already what ``new`` does."""
-    return is_unchanged(find_condition(workload.status.conditions, new.type), new)
+def shown_reason(reason: str, gates: Gates) -> str:
+    """Return the granular ``reason`` in the vocabulary that the gates select."""
+    return reason if gates.unadmitted_workloads_observability else _COARSE_REASONS.get(reason, reason)
+
+
+def granular_reason(reasons: Sequence[r.InadmissibleReason]) -> str:
+    """Return the one granular reason for all ``reasons``.
+
+    A reason that concerns the whole workload comes first.  Otherwise each pod set has the least severe reason
+    of its flavors, and the pod set with the most severe one decides.  A resource that no flavor covers is the
+    most severe.
+    """
+    for reason in reasons:
+        if not isinstance(reason, r.PodSetReason):
+            return _of_workload(reason)
+    by_pod_set: dict[str, list[str]] = {}
+    for reason in reasons:
+        assert isinstance(reason, r.PodSetReason), f"{reason} concerns no pod set"
+        if isinstance(reason, r.ResourceUncovered):
+            return NO_MATCHING_FLAVOR
+        by_pod_set.setdefault(reason.pod_set, []).append(_of_flavor(reason))
+    best = [max(granular, key=_SEVERITY.index) for granular in by_pod_set.values()]
+    return min(best, key=_SEVERITY.index, default=PENDING_EVALUATION)
+
+
+def _of_flavor(reason: r.PodSetReason) -> str:
+    match reason:
+        case r.QuotaShort():
+            return WAITING_FOR_QUOTA
+        case r.QuotaExceeded():
+            return EXCEEDS_MAX_QUOTA
+        case r.ResourceUncovered() | r.FlavorMissing():
+            return NO_MATCHING_FLAVOR
+        case r.TaintUntolerated() | r.AffinityMismatched():
+            return NO_MATCHING_FLAVOR
+    assert_never(reason)
+
+
+def _of_workload(reason: r.WorkloadReason) -> str:
+    match reason:
+        case r.QueueInactive():
+            return SUSPENDED
+        case r.QueueMissing() | r.NamespaceMismatched() | r.RequestsAboveLimits() | r.LimitRangeViolated():
+            return MISCONFIGURED
+        case r.NoLongerFits() | r.TargetsOverlap():
+            return WAITING_FOR_QUOTA
+        case r.AwaitingPreemption():
+            return WAITING_FOR_PREEMPTED
+        case r.AwaitingPodsReady():
+            return WAITING_FOR_PODS_READY
+        case r.ChecksFailed() | r.BackingOff():
+            return PENDING_EVALUATION
+    assert_never(reason)

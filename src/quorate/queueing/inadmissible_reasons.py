@@ -1,8 +1,8 @@
-"""Why a workload waits: typed causes with their numbers, and the exact texts they are shown with.
+"""Why a workload is not admitted: typed reasons with their amounts, and their texts.
 
-Status messages, events, metrics and ``explain`` all render these values; no text is composed elsewhere.
-The wording is Kueue's (v0.19): other tools match on it.  Amounts are in base units (see ``quota.amount``)
-until they are printed.
+Status messages, events, metrics and ``explain`` all render these values; no other module composes a text.
+The wording is Kueue's (v0.19), because other tools match it.  Amounts are in base units (see
+``quota.amount``).
 """
 
 from collections.abc import Sequence
@@ -35,45 +35,45 @@ class TaintUntolerated(msgspec.Struct, frozen=True):
 
 
 class AffinityMismatched(msgspec.Struct, frozen=True):
-    """Node selector or required node affinity contradicts the labels of the flavor."""
+    """Node selector or required node affinity contradicts the node labels of the flavor."""
 
     pod_set: str
     flavor: str
 
 
 class QuotaExceeded(msgspec.Struct, frozen=True):
-    """Can never fit: more than the queue could get if everybody else were gone."""
+    """The request exceeds the maximum capacity: it would not fit even in an empty tree."""
 
     pod_set: str
     flavor: str
     resource: str
-    earlier: int  # what earlier pod sets of the workload take of the same flavor and resource
+    previous: int  # requested by earlier pod sets of the workload
     requested: int
-    free: int
-    at_most: int
+    available: int
+    maximum: int
 
     @property
     def needed(self) -> int:
-        return self.earlier + self.requested
+        return self.previous + self.requested
 
     @property
     def short_by(self) -> int:
-        return self.needed - self.free
+        return self.needed - self.available
 
 
 class QuotaShort(msgspec.Struct, frozen=True):
-    """Could fit, but not now: ``short_by`` more would have to be free."""
+    """The request does not fit into the available quota: ``short_by`` is missing."""
 
     pod_set: str
     flavor: str
     resource: str
-    needed: int  # with what earlier pod sets of the workload take
-    free: int
-    at_most: int
+    needed: int  # the requests of earlier pod sets of the workload included
+    available: int
+    maximum: int
 
     @property
     def short_by(self) -> int:
-        return self.needed - self.free
+        return self.needed - self.available
 
 
 PodSetReason = (
@@ -87,7 +87,7 @@ class QueueMissing(msgspec.Struct, frozen=True):
 
 
 class QueueInactive(msgspec.Struct, frozen=True):
-    """The queue is stopped, being deleted, or refers to something that is missing or not ready."""
+    """The queue is stopped or terminating, or refers to an object that is missing or not ready."""
 
     kind: Literal["LocalQueue", "ClusterQueue"]
     name: str
@@ -99,7 +99,7 @@ class NamespaceMismatched(msgspec.Struct, frozen=True):
 
 
 class RequestsAboveLimits(msgspec.Struct, frozen=True):
-    """Containers ask for more than they limit themselves to; ``findings`` names each."""
+    """Requests exceed limits or are invalid; ``findings`` has one text for each."""
 
     findings: tuple[str, ...]
 
@@ -109,50 +109,50 @@ class LimitRangeViolated(msgspec.Struct, frozen=True):
 
 
 class ChecksFailed(msgspec.Struct, frozen=True):
-    """An admission check wants a retry or has rejected the workload."""
+    """An admission check is in state Retry or Rejected."""
 
 
 class Shortage(msgspec.Struct, frozen=True):
-    """What all pod sets together lack of one flavor and resource."""
+    """The quota of one flavor and resource that all pod sets together are short of."""
 
     flavor: str
     resource: str
     needed: int
-    free: int
-    at_most: int
+    available: int
+    maximum: int
 
     @property
     def short_by(self) -> int:
-        return self.needed - self.free
+        return self.needed - self.available
 
 
 class NoLongerFits(msgspec.Struct, frozen=True):
-    """It would have fit, but those ahead of it in the same cycle, lastly ``by``, took the room.
+    """Earlier heads of the round, ``preceded_by`` being the last of them, took the quota it would have got.
 
-    ``by`` is None when the room went while a cycle was suspended.
+    ``preceded_by`` is None if the quota was taken while the round was suspended.
     """
 
-    by: Key | None
-    lacks: tuple[Shortage, ...]
+    preceded_by: Key | None
+    shortages: tuple[Shortage, ...]
 
 
 class TargetsOverlap(msgspec.Struct, frozen=True):
-    """It would preempt ``victim``, as ``preemptor``, which was ahead of it in the same cycle, does."""
+    """It would preempt ``victim``, which ``preemptor``, an earlier head of the round, preempts."""
 
     victim: Key
     preemptor: Key
 
 
 class AwaitingPreemption(msgspec.Struct, frozen=True):
-    """``victims`` are being evicted to make room."""
+    """``victims`` are being evicted to release their quota."""
 
     victims: tuple[Key, ...]
 
 
 class AwaitingPodsReady(msgspec.Struct, frozen=True):
-    """Admission is held until every admitted workload is ready; ``blocking`` is one that is not.
+    """Admission is blocked until all admitted workloads are ready; ``blocking`` is one that is not.
 
-    With a ``flavor``, only those that hold some of it count.
+    With a ``flavor``, only workloads that use some of it count.
     """
 
     blocking: Key
@@ -160,7 +160,7 @@ class AwaitingPodsReady(msgspec.Struct, frozen=True):
 
 
 class BackingOff(msgspec.Struct, frozen=True):
-    """It was evicted and is tried again no earlier than ``until`` (epoch seconds; None: not known)."""
+    """It was evicted and is requeued no earlier than ``until`` (epoch seconds; None: unknown)."""
 
     until: float | None
     evicted_for: str
@@ -183,29 +183,29 @@ InadmissibleReason = PodSetReason | WorkloadReason
 
 
 def inadmissible_message(reasons: Sequence[InadmissibleReason]) -> str:
-    """All of ``reasons`` as the text of one condition.
+    """Return all ``reasons`` as the message of one condition.
 
-    Causes of one pod set are sorted as texts, as Kueue does; pod sets keep the order of the causes.
-    What concerns the whole workload follows.
+    The texts of one pod set are sorted, as in Kueue; pod sets keep their order in ``reasons``.  Reasons that
+    concern the whole workload follow.
     """
     by_pod_set: dict[str, list[str]] = {}
-    whole: list[WorkloadReason] = []
-    for cause in reasons:
-        if isinstance(cause, PodSetReason):
-            by_pod_set.setdefault(cause.pod_set, []).append(pod_set_reason_text(cause))
+    of_workload: list[WorkloadReason] = []
+    for reason in reasons:
+        if isinstance(reason, PodSetReason):
+            by_pod_set.setdefault(reason.pod_set, []).append(pod_set_reason_text(reason))
         else:
-            whole.append(cause)
+            of_workload.append(reason)
     text = "; ".join(
         f"couldn't assign flavors to pod set {pod_set}: {', '.join(sorted(texts))}"
         for pod_set, texts in by_pod_set.items()
     )
-    for cause in whole:
-        text = f"{text}{'. ' if text else ''}{workload_reason_text(cause)}"
+    for reason in of_workload:
+        text = f"{text}{'. ' if text else ''}{workload_reason_text(reason)}"
     return text
 
 
-def pod_set_reason_text(cause: PodSetReason) -> str:
-    match cause:
+def pod_set_reason_text(reason: PodSetReason) -> str:
+    match reason:
         case ResourceUncovered(_, resource):
             return f"resource {resource} unavailable in ClusterQueue"
         case FlavorMissing(_, flavor):
@@ -214,21 +214,21 @@ def pod_set_reason_text(cause: PodSetReason) -> str:
             return f"untolerated taint {{{key} {value} {effect}}} in flavor {flavor}"
         case AffinityMismatched(_, flavor):
             return f"flavor {flavor} doesn't match node affinity"
-        case QuotaExceeded(_, flavor, resource, earlier, requested):
-            amounts = (earlier, requested, cause.at_most)
-            before, now, most = (as_quantity(resource, amount) for amount in amounts)
+        case QuotaExceeded(_, flavor, resource, previous, requested):
+            amounts = (previous, requested, reason.maximum)
+            before, current, maximum = (as_quantity(resource, amount) for amount in amounts)
             return (
                 f"insufficient quota for {resource} in flavor {flavor}, previously considered podsets "
-                f"requests ({before}) + current podset request ({now}) > maximum capacity ({most})"
+                f"requests ({before}) + current podset request ({current}) > maximum capacity ({maximum})"
             )
         case QuotaShort(_, flavor, resource):
-            short_by = as_quantity(resource, cause.short_by)
+            short_by = as_quantity(resource, reason.short_by)
             return f"insufficient unused quota for {resource} in flavor {flavor}, {short_by} more needed"
-    assert_never(cause)
+    assert_never(reason)
 
 
-def workload_reason_text(cause: WorkloadReason) -> str:
-    match cause:
+def workload_reason_text(reason: WorkloadReason) -> str:
+    match reason:
         case QueueMissing(kind, name):
             return f"{kind} {name} doesn't exist"
         case QueueInactive(kind, name):
@@ -253,4 +253,4 @@ def workload_reason_text(cause: WorkloadReason) -> str:
             return f"waiting for {blocking}, admitted to flavor {flavor}, to be in PodsReady condition"
         case BackingOff(_, evicted_for):
             return f"backing off after an eviction for {evicted_for}"
-    assert_never(cause)
+    assert_never(reason)

@@ -57,7 +57,7 @@ def reason_of(cause: InadmissibleReason) -> Reason:
         case QuotaShort(pod_set, flavor, resource) | QuotaExceeded(pod_set, flavor, resource):
             needed, free, short_by, at_most = (
                 str(as_quantity(resource, amount))
-                for amount in (cause.needed, cause.free, cause.short_by, cause.at_most)
+                for amount in (cause.needed, cause.available, cause.short_by, cause.maximum)
             )
             return Reason(
                 cause=name, text=text, pod_set=pod_set, flavor=flavor, resource=resource,
@@ -102,7 +102,7 @@ def _remedy(state: State, key: Key, cause: InadmissibleReason) -> str:
             short_by = as_quantity(resource, cause.short_by)
             return f"{short_by} more {resource} of flavor {flavor} must become free"
         case QuotaExceeded(_, flavor, resource):
-            over = as_quantity(resource, cause.needed - cause.at_most)
+            over = as_quantity(resource, cause.needed - cause.maximum)
             return (
                 f"ask for {over} less {resource} of flavor {flavor}, or raise what the queue can get "
                 "(its nominalQuota, its borrowingLimit, or what its cohort lends)"

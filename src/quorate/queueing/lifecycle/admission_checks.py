@@ -1,7 +1,7 @@
-"""Two-phase admission: the rows about admission checks.
+"""Two-phase admission: the lifecycle rules about admission checks.
 
-Quota is reserved first; then every check that applies must be ready.  One that wants a retry evicts, one
-that rejects deactivates, also after admission.
+Quota is reserved first; then every admission check that applies must become Ready.  A check in state Retry
+evicts the workload and a check in state Rejected deactivates it, also after admission.
 """
 
 from collections.abc import Iterable
@@ -16,36 +16,36 @@ from quorate.queueing.lifecycle.statuses import admitted_condition, reset_admiss
 from quorate.queueing.lifecycle.transition import Event, Transition, WorkloadContext, evict
 
 
-def extend_backoff(case: WorkloadContext) -> Transition | None:
-    """A check that wants a retry later moves the end of the backoff, forward only."""
-    status = case.workload.status
-    moments = [
+def extend_backoff(context: WorkloadContext) -> Transition | None:
+    """Move the end of the backoff to the latest ``requeueAfterSeconds`` of the checks; never back."""
+    status = context.workload.status
+    requeue_times = [
         epoch(check.last_transition_time) + check.requeue_after_seconds
         for check in status.admission_checks
         if check.state == "Retry" and check.requeue_after_seconds and check.last_transition_time
     ]
-    latest = max(moments, default=0.0)
-    if latest <= case.now or latest <= (c.requeue_at(case.workload) or 0.0):
+    latest = max(requeue_times, default=0.0)
+    if latest <= context.now or latest <= (c.requeue_at(context.workload) or 0.0):
         return None
     state = replace(status.requeue_state or RequeueState(), requeue_at=at_epoch(latest))
     return Transition(replace(status, requeue_state=state))
 
 
-def sync_admission_checks(case: WorkloadContext) -> Transition | None:
-    """Keep the list of checks what the cluster queue asks for."""
-    status, cluster = case.workload.status, case.queues.cluster_queue
-    if not case.workload.spec.active or cluster is None or not cluster.found:
+def sync_admission_checks(context: WorkloadContext) -> Transition | None:
+    """Keep the list of admission checks equal to those that the cluster queue requires."""
+    status, cluster = context.workload.status, context.queues.cluster_queue
+    if not context.workload.spec.active or cluster is None or not cluster.found:
         return None
-    checks = _listed(status.admission_checks, cluster.checks, case.now)
+    checks = _synced(status.admission_checks, cluster.checks, context.now)
     return None if checks == status.admission_checks else Transition(replace(status, admission_checks=checks))
 
 
-def _listed(
-    listed: tuple[AdmissionCheckState, ...], required: tuple[str, ...], now: float
+def _synced(
+    stored: tuple[AdmissionCheckState, ...], required: tuple[str, ...], now: float
 ) -> tuple[AdmissionCheckState, ...]:
-    if {check.name for check in listed} == set(required):
-        return listed
-    by_name = {check.name: check for check in listed}
+    if {check.name for check in stored} == set(required):
+        return stored
+    by_name = {check.name: check for check in stored}
     return tuple(
         by_name.get(name)
         or AdmissionCheckState(name=name, state="Pending", last_transition_time=at_epoch(now))
@@ -53,54 +53,54 @@ def _listed(
     )
 
 
-def sync_admitted(case: WorkloadContext) -> Transition | None:
-    """Admission once all checks are ready, and what a check that refuses brings."""
-    workload = case.workload
+def sync_admitted(context: WorkloadContext) -> Transition | None:
+    """Admit once all checks are Ready; deactivate on Rejected, evict on Retry."""
+    workload = context.workload
     if not c.has_quota_reservation(workload):
-        return _ask_again(case)
+        return _reset_late_checks(context)
     if c.is_evicted(workload):
         return None
     checks = workload.status.admission_checks
     if not c.is_admitted(workload) and all(check.state == "Ready" for check in checks):
-        return _admit(case)
+        return _admit(context)
     if rejected := [check for check in checks if check.state == "Rejected"]:
-        return _reject(case, rejected)
-    if retried := [check for check in checks if check.state == "Retry"]:
-        return evict(workload, c.ADMISSION_CHECK, f"Evicted due to {_text('Retry', retried)}", case.now)
+        return _reject(context, rejected)
+    if retry := [check for check in checks if check.state == "Retry"]:
+        message = f"Evicted due to {_text('Retry', retry)}"
+        return evict(workload, c.ADMISSION_CHECK, message, context.now)
     return None
 
 
-def _ask_again(case: WorkloadContext) -> Transition | None:
-    """Let go of a refusal that came when the reservation it was meant for was being taken back.
+def _reset_late_checks(context: WorkloadContext) -> Transition | None:
+    """Reset checks that became Retry or Rejected while their reservation was being released.
 
-    It has nothing left to evict, and who has a refusal is not tried again.
+    There is nothing left to evict, and a workload with such a check is never nominated.
     """
-    workload, status = case.workload, case.workload.status
+    workload, status = context.workload, context.workload.status
     late = [check for check in status.admission_checks if check.state in ("Retry", "Rejected")]
     if not late or not c.is_evicted(workload) or not workload.spec.active:
         return None
-    return Transition(replace(status, admission_checks=reset_admission_checks(workload, case.now)))
+    return Transition(replace(status, admission_checks=reset_admission_checks(workload, context.now)))
 
 
-def _admit(case: WorkloadContext) -> Transition:
-    workload, status = case.workload, case.workload.status
+def _admit(context: WorkloadContext) -> Transition:
+    workload, status = context.workload, context.workload.status
     reserved = find_condition(status.conditions, c.QUOTA_RESERVED)
-    waited_s = int(case.now - c.transition_time(reserved)) if reserved is not None else 0
+    waited_s = int(context.now - c.transition_time(reserved)) if reserved is not None else 0
     cluster_queue = status.admission.cluster_queue if status.admission is not None else ""
     text = f"Admitted by ClusterQueue {cluster_queue}, wait time since reservation was {waited_s}s"
-    new = replace(
-        status, conditions=with_conditions(status.conditions, admitted_condition(workload, case.now))
-    )
+    admitted = admitted_condition(workload, context.now)
+    new = replace(status, conditions=with_conditions(status.conditions, admitted))
     return Transition(new, events=(Event("Normal", "Admitted", text),))
 
 
-def _reject(case: WorkloadContext, rejected: Iterable[AdmissionCheckState]) -> Transition | None:
-    workload, status = case.workload, case.workload.status
+def _reject(context: WorkloadContext, rejected: Iterable[AdmissionCheckState]) -> Transition | None:
+    workload, status = context.workload, context.workload.status
     if is_true(status.conditions, c.DEACTIVATION_TARGET):
         return None
     text = _text("Rejected", rejected)
     generation = workload.metadata.generation
-    target = new_condition(c.DEACTIVATION_TARGET, "True", c.ADMISSION_CHECK, text, case.now, generation)
+    target = new_condition(c.DEACTIVATION_TARGET, "True", c.ADMISSION_CHECK, text, context.now, generation)
     return Transition(
         replace(status, conditions=with_conditions(status.conditions, target)),
         events=(Event("Warning", "AdmissionCheckRejected", f"Deactivated due to {text}"),),

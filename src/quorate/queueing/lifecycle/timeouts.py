@@ -1,6 +1,6 @@
-"""What runs out for a workload: readiness, the maximum execution time, and how long it is kept.
+"""Lifecycle rules about time: pods-ready timeouts, the maximum execution time, and retention.
 
-Each starts at the transition time of a condition, so a restarted controller computes the same moments.
+Each period starts at the transition time of a condition, so a restarted controller computes the same times.
 """
 
 import math
@@ -28,71 +28,72 @@ _DEACTIVATION_TEXT: Final = {
 }
 
 
-def apply_retention(case: WorkloadContext) -> Transition:
-    """What is left to do for a finished workload: to delete it once it was kept long enough."""
-    finished = find_condition(case.workload.status.conditions, c.FINISHED)
-    assert finished is not None, f"{case.workload.metadata.key} is not finished"
-    keep_s = case.configuration.retention.finished_s
-    if keep_s is None or case.workload.metadata.deletion_timestamp is not None:
+def apply_retention(context: WorkloadContext) -> Transition:
+    """Delete a finished workload once its retention period has passed."""
+    finished = find_condition(context.workload.status.conditions, c.FINISHED)
+    assert finished is not None, f"{context.workload.metadata.key} is not finished"
+    retention_s = context.configuration.retention.finished_s
+    if retention_s is None or context.workload.metadata.deletion_timestamp is not None:
         return Transition()
-    until = c.transition_time(finished) + keep_s
-    if case.now < until:
+    until = c.transition_time(finished) + retention_s
+    if context.now < until:
         return Transition(wake_at=until)
     event = Event("Normal", "Deleted", "Deleted finished workload due to elapsed retention")
     return Transition(release=True, delete=True, events=(event,))
 
 
-def job_deletion_time(workload: Workload, keep_s: float | None) -> float | None:
-    """When the job of a workload is deleted that the system deactivated (epoch seconds).
+def job_deletion_time(workload: Workload, retention_s: float | None) -> float | None:
+    """Return when to delete the job of a workload that the system deactivated (epoch seconds).
 
-    ``None``: it stays, for ``keep_s`` does not say for how long, or its user deactivated it, who may think
-    again.
+    None without a retention period, and if a user deactivated the workload, who may reactivate it.
     """
     evicted = find_condition(workload.status.conditions, c.EVICTED)
-    if keep_s is None or workload.spec.active or evicted is None or evicted.status != "True":
+    if retention_s is None or workload.spec.active or evicted is None or evicted.status != "True":
         return None
-    by_us = evicted.reason.startswith(f"{c.DEACTIVATED}DueTo")
-    return c.transition_time(evicted) + keep_s if by_us else None
+    by_system = evicted.reason.startswith(f"{c.DEACTIVATED}DueTo")
+    return c.transition_time(evicted) + retention_s if by_system else None
 
 
-def check_timeouts(case: WorkloadContext) -> Transition:
-    """The readiness clocks and the maximum execution time of a workload that runs."""
-    clock = _readiness_clock(case)
-    if clock is not None and clock.expires_at <= case.now:
-        return _not_ready_in_time(case, clock)
-    run_s = _execution_remaining_s(case)
-    if run_s is not None and run_s <= 0:
-        return _run_out(case)
-    moments = [] if clock is None or clock.expires_at == math.inf else [clock.expires_at]
-    if run_s is not None:
-        moments.append(case.now + run_s)
-    return Transition(wake_at=min(moments, default=None))
+def check_timeouts(context: WorkloadContext) -> Transition:
+    """Apply the pods-ready timeouts and the maximum execution time of an admitted workload."""
+    timeout = _pods_ready_timeout(context)
+    if timeout is not None and timeout.expires_at <= context.now:
+        return _on_pods_ready_timeout(context, timeout)
+    remaining_s = _remaining_execution_time_s(context)
+    if remaining_s is not None and remaining_s <= 0:
+        return _on_execution_time_exceeded(context)
+    times = [] if timeout is None or timeout.expires_at == math.inf else [timeout.expires_at]
+    if remaining_s is not None:
+        times.append(context.now + remaining_s)
+    return Transition(wake_at=min(times, default=None))
 
 
-def _readiness_clock(case: WorkloadContext) -> RunningTimeout | None:
-    rules, cluster_queue = case.configuration.wait_for_pods_ready, case.queues.cluster_queue
+def _pods_ready_timeout(context: WorkloadContext) -> RunningTimeout | None:
+    rules, cluster_queue = context.configuration.wait_for_pods_ready, context.queues.cluster_queue
     if rules is None:
         return None
     overrides = cluster_queue.overrides if cluster_queue is not None else TimeoutOverrides()
-    clocks = effective_timeouts(case.workload.metadata.annotations, overrides, rules)
-    return running_timeout(case.workload, clocks, case.unplaced_since)
+    timeouts = effective_timeouts(context.workload.metadata.annotations, overrides, rules)
+    return running_timeout(context.workload, timeouts, context.unplaced_since)
 
 
-def _not_ready_in_time(case: WorkloadContext, clock: RunningTimeout) -> Transition:
-    rules = case.configuration.wait_for_pods_ready
-    assert rules is not None, "a readiness clock runs although none is configured"
-    verdict = on_timeout(case.workload, clock.phase, rules.requeuing_strategy, case.now, case.jitter)
-    if isinstance(verdict, Deactivate):
-        return _target(case, c.REQUEUING_LIMIT_EXCEEDED)
-    which = "scheduling" if clock.phase == "WaitForScheduling" else "PodsReady"
-    message = f"Exceeded the {which} timeout {case.workload.metadata.key}"
-    eviction = evict(case.workload, c.PODS_READY_TIMEOUT, message, case.now, cause=clock.phase)
-    assert eviction.status is not None, f"{case.workload.metadata.key} is evicted without a status"
-    return replace(eviction, status=replace(eviction.status, requeue_state=verdict.state))
+def _on_pods_ready_timeout(context: WorkloadContext, timeout: RunningTimeout) -> Transition:
+    rules = context.configuration.wait_for_pods_ready
+    assert rules is not None, "a pods-ready timeout expired although none is configured"
+    action = on_timeout(
+        context.workload, timeout.phase, rules.requeuing_strategy, context.now, context.jitter
+    )
+    if isinstance(action, Deactivate):
+        return _deactivation_target(context, c.REQUEUING_LIMIT_EXCEEDED)
+    name = "scheduling" if timeout.phase == "WaitForScheduling" else "PodsReady"
+    message = f"Exceeded the {name} timeout {context.workload.metadata.key}"
+    eviction = evict(context.workload, c.PODS_READY_TIMEOUT, message, context.now, cause=timeout.phase)
+    assert eviction.status is not None, f"{context.workload.metadata.key} is evicted without a status"
+    return replace(eviction, status=replace(eviction.status, requeue_state=action.state))
 
 
-def _execution_remaining_s(case: WorkloadContext) -> float | None:
-    workload = case.workload
+def _remaining_execution_time_s(context: WorkloadContext) -> float | None:
+    workload = context.workload
     limit_s = workload.spec.maximum_execution_time_seconds
     admitted = find_condition(workload.status.conditions, c.ADMITTED)
     if (
@@ -104,15 +105,15 @@ def _execution_remaining_s(case: WorkloadContext) -> float | None:
     ):
         return None
     past_s = workload.status.accumulated_past_execution_time_seconds or 0
-    return limit_s - past_s - (case.now - c.transition_time(admitted))
+    return limit_s - past_s - (context.now - c.transition_time(admitted))
 
 
-def _run_out(case: WorkloadContext) -> Transition:
-    if is_true(case.workload.status.conditions, c.DEACTIVATION_TARGET):
+def _on_execution_time_exceeded(context: WorkloadContext) -> Transition:
+    if is_true(context.workload.status.conditions, c.DEACTIVATION_TARGET):
         return Transition()
-    limit_s = case.workload.spec.maximum_execution_time_seconds
-    target = _target(case, c.MAXIMUM_EXECUTION_TIME_EXCEEDED)
-    assert target.status is not None, "a target is a status"
+    limit_s = context.workload.spec.maximum_execution_time_seconds
+    target = _deactivation_target(context, c.MAXIMUM_EXECUTION_TIME_EXCEEDED)
+    assert target.status is not None, "a deactivation target is written to the status"
     text = f"The maximum execution time ({limit_s}s) exceeded"
     return Transition(
         replace(target.status, accumulated_past_execution_time_seconds=None),
@@ -120,8 +121,8 @@ def _run_out(case: WorkloadContext) -> Transition:
     )
 
 
-def _target(case: WorkloadContext, cause: str) -> Transition:
-    workload = case.workload
+def _deactivation_target(context: WorkloadContext, cause: str) -> Transition:
+    workload = context.workload
     text, generation = _DEACTIVATION_TEXT[cause], workload.metadata.generation
-    new = new_condition(c.DEACTIVATION_TARGET, "True", cause, text, case.now, generation)
+    new = new_condition(c.DEACTIVATION_TARGET, "True", cause, text, context.now, generation)
     return Transition(replace(workload.status, conditions=with_conditions(workload.status.conditions, new)))

@@ -1,4 +1,4 @@
-"""What the life of a workload is decided from, and what is decided."""
+"""Input and output of the workload lifecycle: what a step is decided from, and what it writes."""
 
 from collections.abc import Callable
 from typing import Literal
@@ -24,14 +24,14 @@ class ClusterQueueView(msgspec.Struct, frozen=True):
     active: bool = False
     stop_policy: StopPolicy = "None"
     checks: tuple[str, ...] = ()  # that apply to the workload as it is, sorted
-    overrides: TimeoutOverrides = TimeoutOverrides()  # of the readiness clocks
+    overrides: TimeoutOverrides = TimeoutOverrides()
 
 
 class QueueView(msgspec.Struct, frozen=True):
-    """What one workload needs to know of its queues.
+    """The queues of one workload.
 
-    ``cluster_queue`` is the one it holds quota in, else the one its local queue points to; None when it
-    has neither.
+    ``cluster_queue`` is the one in which it holds quota, otherwise the one its local queue refers to; None if
+    there is neither.
     """
 
     local_queue: LocalQueueView
@@ -39,14 +39,14 @@ class QueueView(msgspec.Struct, frozen=True):
 
 
 class WorkloadContext(msgspec.Struct, frozen=True):
-    """One workload as every row of the table sees it."""
+    """The input of every lifecycle rule."""
 
     workload: Workload
     queues: QueueView
     configuration: Configuration
     now: float  # epoch seconds
-    jitter: float  # in [0, 1): spreads the backoffs of many
-    unplaced_since: float | None  # when the oldest of its pods without a node was created, epoch seconds
+    jitter: float  # in [0, 1): spreads the backoffs of many workloads
+    unplaced_since: float | None  # creation of the oldest of its pods without a node, epoch seconds
 
 
 class Event(msgspec.Struct, frozen=True):
@@ -56,21 +56,21 @@ class Event(msgspec.Struct, frozen=True):
 
 
 class Transition(msgspec.Struct, frozen=True):
-    """What to write now, and when to look again if nothing changes before."""
+    """What to write now, and when to decide again if nothing changes before."""
 
-    status: WorkloadStatus | None = None  # the whole new status; None: it stays
+    status: WorkloadStatus | None = None  # the whole new status; None: unchanged
     deactivate: bool = False  # write spec.active=false
-    release: bool = False  # take our finalizer off: nothing of ours depends on the workload any more
-    delete: bool = False  # and delete it
+    release: bool = False  # remove the finalizer: no object of Quorate depends on the workload
+    delete: bool = False  # delete the workload
     events: tuple[Event, ...] = ()
     wake_at: float | None = None  # epoch seconds
 
 
-LifecycleRule = Callable[[WorkloadContext], Transition | None]  # None: the row does not apply
+LifecycleRule = Callable[[WorkloadContext], Transition | None]  # None: the rule does not apply
 
 
 def evict(workload: Workload, reason: str, message: str, now: float, cause: str = "") -> Transition:
-    """Evicted, which is told as an event if it costs the workload anything."""
+    """Return the transition that evicts ``workload``; ``cause`` is the underlying cause it is counted by."""
     return Transition(
         evict_status(workload, reason, message, now, counted_as=(reason, cause)),
         events=eviction_events(workload, reason, message),
@@ -78,6 +78,7 @@ def evict(workload: Workload, reason: str, message: str, now: float, cause: str 
 
 
 def eviction_events(workload: Workload, reason: str, message: str) -> tuple[Event, ...]:
+    """Return the event of an eviction; none if the workload has no admission to lose."""
     if workload.status.admission is None:
         return ()
     return (Event("Normal", f"EvictedDueTo{reason}", message),)
