@@ -1,4 +1,4 @@
-"""Why a workload waits: the last verdict, who is ahead of it, and who holds what it lacks."""
+"""Why a workload is pending: its last outcome, the workloads ahead of it, and those that use the quota."""
 
 from typing import Any, Final
 
@@ -20,67 +20,69 @@ from quorate.queueing.scheduling.nomination import could_ever_fit
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
 
-_LISTED: Final = 10
+_MAX_LISTED: Final = 10
 
 
 class QuotaHolder(msgspec.Struct, frozen=True):
-    """A workload that holds some of what another one lacks."""
+    """A workload that uses quota which a pending workload is short of."""
 
     key: Key
     cluster_queue: str
     pair: FlavorResource
     amount: int  # in base units
-    evicted: bool  # it is about to give it back
+    evicted: bool  # it is about to release the quota
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    hold: Hold | None  # None: it was not judged yet
-    can_never_fit: bool  # not even with its fewest pods, and nothing else running
-    ahead: int  # pending workloads before it in its cluster queue
-    first_ahead: tuple[Key, ...]  # the first of these
-    holders: tuple[QuotaHolder, ...]  # of what it lacks, in its cluster queue and cohorts; the largest
+    hold: Hold | None  # None: not evaluated yet
+    can_never_fit: bool  # not even with its minimum counts in an empty tree
+    ahead: int  # pending workloads that precede it in its cluster queue
+    first_ahead: tuple[Key, ...]  # the first of them
+    holders: tuple[QuotaHolder, ...]  # the largest, in its cluster queue and cohorts
 
 
 def explain(state: State, key: Key) -> Explanation | None:
-    """Why the workload ``key`` waits; None if it does not wait."""
+    """Return why the workload ``key`` is pending; None if it is not."""
     entry = state.ledger.entries.get(key)
     if entry is None:
         return None
     hold = why_pending(state, key)
     reasons = hold.reasons if hold is not None else ()
     ahead = _ahead(state, entry)
-    never = _can_never_fit(state, entry)
-    return Explanation(hold, never, len(ahead), ahead[:_LISTED], _holders(state, entry, reasons))
+    can_never_fit = _can_never_fit(state, entry)
+    first_ahead = ahead[:_MAX_LISTED]
+    return Explanation(hold, can_never_fit, len(ahead), first_ahead, _holders(state, entry, reasons))
 
 
 def why_pending(state: State, key: Key) -> Hold | None:
-    """The last verdict on a pending workload; None while there is none, or if it does not wait."""
+    """Return the last outcome of a pending workload; None if there is none or it is not pending."""
     entry = state.ledger.entries.get(key)
     if entry is None:
         return None
-    cause = _obstacle(state, entry)
-    if cause is not None:
+    reason = _never_tried_reason(state, entry)
+    if reason is not None:
         return Hold(
             **_identity(entry.workload),
-            condition_reason="Pending" if isinstance(cause, BackingOff) else "Inadmissible",
-            reasons=(cause,),
+            condition_reason="Pending" if isinstance(reason, BackingOff) else "Inadmissible",
+            reasons=(reason,),
             requests=entry.shape.requests,
         )
     hold = state.ledger.cluster_queues[entry.cluster_queue].pending.hold_of(entry)
     return None if hold is None else msgspec.structs.replace(hold, **_identity(entry.workload))
 
 
-def _obstacle(state: State, entry: Entry) -> InadmissibleReason | None:
-    """What keeps ``entry`` from being tried at all."""
-    local_queue = state.ledger.local_queues[entry.local_queue]
-    queue = state.ledger.cluster_queues.get(local_queue.cluster_queue)
+def _never_tried_reason(state: State, entry: Entry) -> InadmissibleReason | None:
+    """Return what keeps ``entry`` from being nominated at all."""
+    ledger = state.ledger
+    local_queue = ledger.local_queues[entry.local_queue]
+    queue = ledger.cluster_queues.get(local_queue.cluster_queue)
     if local_queue.object is None:
         return QueueMissing("LocalQueue", entry.local_queue.name)
     if not local_queue.is_running:
         return QueueInactive("LocalQueue", entry.local_queue.name)
     if queue is None:
         return QueueMissing("ClusterQueue", local_queue.cluster_queue)
-    if not state.ledger.is_active(queue):
+    if not ledger.is_active(queue):
         return QueueInactive("ClusterQueue", queue.name)
     if entry.key in queue.pending.backing_off:
         evicted = find_condition(entry.workload.status.conditions, c.EVICTED)
@@ -94,31 +96,32 @@ def _can_never_fit(state: State, entry: Entry) -> bool:
 
 
 def _ahead(state: State, entry: Entry) -> tuple[Key, ...]:
-    """Who is before ``entry`` in its cluster queue, whether it is being tried or set aside."""
+    """Return the workloads that precede ``entry`` in its cluster queue, active or inadmissible."""
     queue = state.ledger.cluster_queues.get(entry.cluster_queue)
     if queue is None:
         return ()
     rank = queue.pending.rank
-    all_entries = (*queue.pending.active(), *queue.pending.inadmissible())
-    ahead = [other for other in all_entries if rank(other) < rank(entry)]
+    entries = (*queue.pending.active(), *queue.pending.inadmissible())
+    ahead = [other for other in entries if rank(other) < rank(entry)]
     return tuple(other.key for other in sorted(ahead, key=rank))
 
 
 def _holders(state: State, entry: Entry, reasons: tuple[InadmissibleReason, ...]) -> tuple[QuotaHolder, ...]:
-    queue = state.ledger.cluster_queues.get(entry.cluster_queue)
+    ledger = state.ledger
+    queue = ledger.cluster_queues.get(entry.cluster_queue)
     pairs = {
-        FlavorResource(cause.flavor, cause.resource) for cause in reasons if isinstance(cause, QuotaShort)
+        FlavorResource(reason.flavor, reason.resource) for reason in reasons if isinstance(reason, QuotaShort)
     }
     if queue is None or not pairs:
         return ()
     holders = [
-        QuotaHolder(other.key, other_queue.name, pair, other.usage[pair], other.evicted)
-        for other_queue in state.ledger.queues_below(queue.node.root)
-        for other in other_queue.reservations.values()
-        for pair in pairs & other.usage.keys()
+        QuotaHolder(holder.key, holder_queue.name, pair, holder.usage[pair], holder.evicted)
+        for holder_queue in ledger.queues_below(queue.node.root)
+        for holder in holder_queue.reservations.values()
+        for pair in pairs & holder.usage.keys()
     ]
     holders.sort(key=lambda holder: (holder.pair, -holder.amount, holder.key))
-    return tuple(holders[:_LISTED])
+    return tuple(holders[:_MAX_LISTED])
 
 
 def _identity(workload: Workload) -> dict[str, Any]:

@@ -147,7 +147,7 @@ class Ledger:
                 # Another client released the workload; no other event announces its return.
                 self.requeue_as_new(entry)
                 return
-            # The backoff ended but no Requeued condition asks for a try: wait for the next event.
+            # The backoff ended but no Requeued condition is set: wait for the next event.
             del pending.backing_off[entry.key]
             pending.add_inadmissible(entry)
 

@@ -1,7 +1,7 @@
-"""Whether the model says what the stored objects say: who holds quota, how much, and who waits.
+"""Audit of the model against the stored objects: reservations, usage, and pending workloads.
 
-Usage is a pure function of the stored objects and of the reservations that are decided and not yet seen
-written.  The model keeps it by differences; here it is computed from scratch.
+Usage is a pure function of the stored objects and the assumed reservations.  The ledger updates it
+incrementally; the audit computes it from scratch.
 """
 
 from collections.abc import Iterable
@@ -24,15 +24,15 @@ class ReservationRecord(msgspec.Struct, frozen=True):
 
 
 class ReservationMismatch(msgspec.Struct, frozen=True):
-    """A workload that the model has otherwise than it is stored; None: it holds no quota there."""
+    """A workload whose reservation differs; None if it has no reservation on that side."""
 
     key: Key
-    kept: ReservationRecord | None
+    in_model: ReservationRecord | None
     stored: ReservationRecord | None
 
 
 class UntrackedWorkload(msgspec.Struct, frozen=True):
-    """A workload that may wait for quota, and that the model does not know."""
+    """A workload that may queue and that the model does not know."""
 
     key: Key
 
@@ -41,12 +41,12 @@ ModelDifference = ReservationMismatch | UntrackedWorkload | audit.Difference
 
 
 def audit_model(state: State, workloads: Iterable[Workload]) -> tuple[ModelDifference, ...]:
-    """All differences, given all workloads as they are stored; the order is that of their keys.
+    """Return all differences, sorted by key, given all stored workloads.
 
-    Costs a pass over all workloads, and one over each tree for each flavor and resource.
+    Costs a pass over all workloads, and a pass over each tree per flavor and resource.
     """
     stored: dict[Key, ReservationRecord] = {}
-    waiting: list[Key] = []
+    pending: list[Key] = []
     for workload in workloads:
         admission = workload.status.admission
         if counts_quota(workload) and admission is not None:
@@ -54,20 +54,20 @@ def audit_model(state: State, workloads: Iterable[Workload]) -> tuple[ModelDiffe
             usage = {} if replaced else usage_of(workload, admission)
             stored[workload.metadata.key] = ReservationRecord(admission.cluster_queue, usage)
         elif may_queue(workload, state.configuration.gates):
-            waiting.append(workload.metadata.key)
-    kept = {
+            pending.append(workload.metadata.key)
+    in_model = {
         key: ReservationRecord(each.admission.cluster_queue, each.usage)
         for key, each in state.ledger.reservations.items()
         if each.assumed is None
     }
-    misjudged = [
-        ReservationMismatch(key, kept.get(key), stored.get(key))
-        for key in sorted(kept.keys() | stored.keys())
-        if kept.get(key) != stored.get(key)
+    mismatches = [
+        ReservationMismatch(key, in_model.get(key), stored.get(key))
+        for key in sorted(in_model.keys() | stored.keys())
+        if in_model.get(key) != stored.get(key)
     ]
     known = state.ledger.entries.keys() | state.ledger.reservations.keys()
-    lost = [UntrackedWorkload(key) for key in sorted(waiting) if key not in known]
-    return (*misjudged, *lost, *audit.audit(_usage_by_queue(state)))
+    untracked = [UntrackedWorkload(key) for key in sorted(pending) if key not in known]
+    return (*mismatches, *untracked, *audit.audit(_usage_by_queue(state)))
 
 
 def _usage_by_queue(state: State) -> dict[Node, Usage]:

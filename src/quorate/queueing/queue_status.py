@@ -1,4 +1,4 @@
-"""The status of cluster queues and local queues: counts, usage, and the Active condition."""
+"""The status of cluster queues, cohorts and local queues: counts, usage, and the Active condition."""
 
 import math
 from collections.abc import Callable
@@ -34,12 +34,12 @@ from quorate.quota.amount import FlavorResource, Usage, as_quantity
 from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
 
-_LARGEST: Final = 2**63 - 1  # what the API can store
-_MOST_FLAVORS: Final = 64  # in a status; a queue may have more
+_MAX_SHARE: Final = 2**63 - 1  # of the API
+_MAX_FLAVORS: Final = 64  # in a status; a queue may have more
 
 
 def cluster_queue_status(queue: ClusterQueueState, now: float, *, shares: bool) -> ClusterQueueStatus:
-    """``shares``: fair sharing is configured, so its share is shown."""
+    """Return the status; ``shares``: fair sharing is configured, so the status contains the share."""
 
     def borrowed(pair: FlavorResource, used: int) -> int:
         limits = queue.node.limits.get(pair)
@@ -63,7 +63,7 @@ def cohort_status(node: Node, *, shares: bool) -> CohortStatus:
 
 def _share(node: Node) -> FairSharingStatus:
     share = dominant_share(node)
-    return FairSharingStatus(weighted_share=_LARGEST if share.infinite else math.ceil(share.thousandths))
+    return FairSharingStatus(weighted_share=_MAX_SHARE if share.infinite else math.ceil(share.thousandths))
 
 
 def local_queue_status(
@@ -73,8 +73,8 @@ def local_queue_status(
     *,
     uses_admission_fair_sharing: bool,
 ) -> LocalQueueStatus:
-    """``uses_admission_fair_sharing``: by past use, which is then shown, and stored for a later process."""
-    assert queue.object is not None, "a local queue without object has no status"
+    """Return the status; with admission fair sharing it stores the consumed usage for a later process."""
+    assert queue.object is not None, "a local queue without an object has no status"
     active = _local_queue_active(queue, cluster_queue)
     conditions = _with(queue.object.status.conditions, active, now)
     if cluster_queue is None:
@@ -111,7 +111,7 @@ def _cluster_queue_active(queue: ClusterQueueState) -> tuple[ConditionStatus, st
             active_condition_reason(first),
             f"Can't admit new workloads; {inactive_message(first)}",
         )
-    parts = ", ".join(inactive_message(why) for why in queue.inactive_reasons)
+    parts = ", ".join(inactive_message(reason) for reason in queue.inactive_reasons)
     return "False", active_condition_reason(first), f"Can't admit new workloads: {parts}."
 
 
@@ -136,10 +136,10 @@ def _with(
 def _usage(
     groups: tuple[ResourceGroup, ...], usage: Usage, borrowed: Callable[[FlavorResource, int], int] | None
 ) -> tuple[FlavorUsage, ...]:
-    """The usage of every flavor and resource the queue offers, in its order; unused ones are zero.
+    """Return the usage of every flavor and resource of the queue, in its order, unused ones included.
 
-    A status that the API would refuse tells nothing at all: a flavor given twice by mistake is shown once,
-    and of more flavors than a status holds the first.
+    The API refuses a status with duplicate or too many flavors, so a flavor that is specified twice is listed
+    once, and only the first flavors are listed.
     """
     result: dict[str, FlavorUsage] = {}
     for group in groups:
@@ -153,4 +153,4 @@ def _usage(
                     ResourceUsage(name=quota.name, total=as_quantity(quota.name, used), borrowed=over)
                 )
             result.setdefault(flavor.name, FlavorUsage(name=flavor.name, resources=tuple(resources)))
-    return tuple(islice(result.values(), _MOST_FLAVORS))
+    return tuple(islice(result.values(), _MAX_FLAVORS))

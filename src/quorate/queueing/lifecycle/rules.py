@@ -196,16 +196,16 @@ def _reconcile_admission_gates(context: WorkloadContext) -> Transition | None:
     workload, gates = context.workload, context.configuration.gates
     if not gates.admission_gated_by:
         return None
-    by = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
+    gated_by = workload.metadata.annotations.get(ADMISSION_GATED_BY, "")
     reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
     was_gated = reserved is not None and reserved.reason == c.ADMISSION_GATED
-    if bool(by) == was_gated:
+    if bool(gated_by) == was_gated:
         return None
-    if by:
+    if gated_by:
         status = unset_quota_reservation(
-            workload, c.ADMISSION_GATED, f"Admission is gated by: {by}", context.now, gates
+            workload, c.ADMISSION_GATED, f"Admission is gated by: {gated_by}", context.now, gates
         )
-        event = Event("Normal", "AdmissionGated", f"Workload admission is gated by: {by}")
+        event = Event("Normal", "AdmissionGated", f"Workload admission is gated by: {gated_by}")
     else:
         text = "AdmissionGatedBy cleared, waiting for quota reservation"
         status = unset_quota_reservation(workload, c.PENDING_EVALUATION, text, context.now, gates)
@@ -225,11 +225,11 @@ def _reconcile_stopped_queues(context: WorkloadContext) -> Transition | None:
         if cluster is not None and cluster.found and cluster.stop_policy == "HoldAndDrain":
             return evict(workload, c.CLUSTER_QUEUE_STOPPED, "The ClusterQueue is stopped", now)
         return None
-    lost = _release_reason("LocalQueue", local.name, local.found, local.stop_policy)
-    if lost is None and cluster is not None:
+    release = _release_reason("LocalQueue", local.name, local.found, local.stop_policy)
+    if release is None and cluster is not None:
         present = cluster.found and not cluster.terminating
-        lost = _release_reason("ClusterQueue", cluster.name, present, cluster.stop_policy)
-    return None if lost is None else Transition(unset_quota_reservation(workload, *lost, now, gates))
+        release = _release_reason("ClusterQueue", cluster.name, present, cluster.stop_policy)
+    return None if release is None else Transition(unset_quota_reservation(workload, *release, now, gates))
 
 
 def _release_reason(kind: str, name: str, present: bool, stop_policy: StopPolicy) -> tuple[str, str] | None:

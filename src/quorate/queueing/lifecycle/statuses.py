@@ -1,7 +1,6 @@
-"""The status that a decision of the cycle, or the stopping of a job, gives a Workload.
+"""The status of a Workload after a decision of the admission cycle, or after its job has stopped.
 
-Each function answers with the whole new status, composed in one piece, so that one write carries it out;
-None where nothing would change.
+Each function returns the whole new status, so that one write applies it; None if nothing changes.
 """
 
 from datetime import datetime
@@ -34,7 +33,7 @@ _REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES})
 
 
 def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadStatus:
-    """Quota reserved, and admitted too if no check is outstanding; earlier evictions are over."""
+    """Return the status with quota reserved, admitted too if no check is outstanding, and not evicted."""
     generation = workload.metadata.generation
     reserved = new_condition(
         c.QUOTA_RESERVED,
@@ -50,8 +49,8 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
     for type_ in (c.EVICTED, c.PREEMPTED):
         old = find_condition(workload.status.conditions, type_)
         if old is not None and old.status == "True":
-            over = f"Previously: {old.message}"
-            new.append(new_condition(type_, "False", "QuotaReserved", over, now, generation))
+            message = f"Previously: {old.message}"
+            new.append(new_condition(type_, "False", "QuotaReserved", message, now, generation))
     return replace(
         workload.status,
         conditions=with_conditions(workload.status.conditions, *new),
@@ -68,7 +67,7 @@ def admitted_condition(workload: Workload, now: float) -> Condition:
 def hold_status(
     workload: Workload, hold: Hold, now: float, gates: Gates = DEFAULT_GATES
 ) -> WorkloadStatus | None:
-    """Quota not reserved, with the reason; None when the status says so already."""
+    """Return the status of a workload kept pending; None if it says so already."""
     old = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
     reason = hold_reason(hold, gates)
     new = new_condition(c.QUOTA_RESERVED, "False", reason, hold.message, now, workload.metadata.generation)
@@ -88,7 +87,7 @@ def hold_reason(hold: Hold, gates: Gates) -> str:
 
 
 def preempt_status(workload: Workload, preempt: Preempt, now: float) -> WorkloadStatus | None:
-    """Evicted for another workload; None when it is being evicted already."""
+    """Return the status of a preempted workload; None if it is being evicted already."""
     if c.is_evicted(workload):
         return None
     evicted = evict_status(
@@ -101,9 +100,10 @@ def preempt_status(workload: Workload, preempt: Preempt, now: float) -> Workload
 def evict_status(
     workload: Workload, reason: str, message: str, now: float, *, counted_as: tuple[str, str]
 ) -> WorkloadStatus:
-    """Evicted: the job is to stop.  Checks start over; quota stays taken until ``release_status``.
+    """Return the status of an evicted workload, whose job must stop.
 
-    ``counted_as`` is the reason and underlying cause under which the eviction is counted.
+    Admission checks are reset.  The quota stays reserved until ``release_status``.  ``counted_as`` is the
+    reason and underlying cause by which the eviction is counted.
     """
     status, generation = workload.status, workload.metadata.generation
     new = [new_condition(c.EVICTED, "True", reason, message, now, generation)]
@@ -126,7 +126,7 @@ def _closed(gate: PreemptionGateState, now: datetime) -> PreemptionGateState:
 
 
 def reset_admission_checks(workload: Workload, now: float) -> tuple[AdmissionCheckState, ...]:
-    """All checks pending again, for the next reservation."""
+    """Return all checks as Pending, for the next reservation."""
     return tuple(_reset_check(check, now) for check in workload.status.admission_checks)
 
 
@@ -155,19 +155,19 @@ def _counted(stats: SchedulingStats | None, reason: str, cause: str) -> Scheduli
 
 
 def release_status(workload: Workload, now: float, gates: Gates = DEFAULT_GATES) -> WorkloadStatus | None:
-    """The quota given back, once the job of an evicted workload has stopped.
+    """Return the status of an evicted workload whose job has stopped: without quota reservation.
 
-    None when there is nothing to give back.  Preempted workloads queue again at once; all others wait for
-    the rule that turns Requeued to true.  That of a single pod never does: its pod has ended with its quota.
+    None if there is no reservation.  Preempted workloads are requeued at once; others when a lifecycle rule
+    sets Requeued to True.  The workload of a single pod never is, because its pod has ended.
     """
     evicted = find_condition(workload.status.conditions, c.EVICTED)
     if evicted is None or evicted.status != "True" or not c.has_quota_reservation(workload):
         return None
     status = unset_quota_reservation(workload, PENDING_EVALUATION, evicted.message, now, gates)
-    ends = gates.skip_reassignment_for_pod_owned_workloads and _is_of_one_pod(workload)
+    is_final = gates.skip_reassignment_for_pod_owned_workloads and _is_owned_by_pod(workload)
     requeued = new_condition(
         c.REQUEUED,
-        "True" if evicted.reason in _REQUEUED_AT_ONCE and not ends else "False",
+        "True" if evicted.reason in _REQUEUED_AT_ONCE and not is_final else "False",
         evicted.reason,
         evicted.message,
         now,
@@ -176,7 +176,7 @@ def release_status(workload: Workload, now: float, gates: Gates = DEFAULT_GATES)
     return replace(status, conditions=with_conditions(status.conditions, requeued))
 
 
-def _is_of_one_pod(workload: Workload) -> bool:
+def _is_owned_by_pod(workload: Workload) -> bool:
     owner = workload.metadata.controller
     return owner is not None and (owner.api_version, owner.kind) == ("v1", "Pod")
 
@@ -184,14 +184,14 @@ def _is_of_one_pod(workload: Workload) -> bool:
 def unset_quota_reservation(
     workload: Workload, reason: str, message: str, now: float, gates: Gates
 ) -> WorkloadStatus:
-    """No reservation any more, for the granular ``reason``; hence not admitted and not ready either."""
+    """Return the status without reservation, for the granular ``reason``; not admitted and not ready."""
     return clear_reservation(workload, now, gates, not_reserved(workload, reason, message, now, gates))
 
 
-def clear_reservation(workload: Workload, now: float, gates: Gates, *told: Condition) -> WorkloadStatus:
-    """What a workload loses with its reservation; ``told``: what to say of that besides."""
+def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions: Condition) -> WorkloadStatus:
+    """Return the status without everything that depends on the reservation, with ``conditions`` added."""
     status, generation = workload.status, workload.metadata.generation
-    new = list(told)
+    new = list(conditions)
     admitted = find_condition(status.conditions, c.ADMITTED)
     past_s = status.accumulated_past_execution_time_seconds
     if admitted is not None and admitted.status == "True":
@@ -199,7 +199,7 @@ def clear_reservation(workload: Workload, now: float, gates: Gates, *told: Condi
         past_s = (past_s or 0) + int(now - c.transition_time(admitted))
     ready = find_condition(status.conditions, c.PODS_READY)
     if ready is not None and ready.reason != "WaitForStart":
-        # Else a next admission within the same second would start out as ready.
+        # Otherwise the next admission, if within the same second, would begin as ready.
         text = "Not all pods are ready or succeeded"
         new.append(new_condition(c.PODS_READY, "False", "WaitForStart", text, now, generation))
     return replace(
@@ -211,7 +211,7 @@ def clear_reservation(workload: Workload, now: float, gates: Gates, *told: Condi
 
 
 def finish_status(workload: Workload, reason: str, message: str, now: float) -> WorkloadStatus | None:
-    """Finished, for good; None when it is already."""
+    """Return the status of a finished workload; None if it is finished already."""
     if c.is_finished(workload):
         return None
     finished = new_condition(c.FINISHED, "True", reason, message, now, workload.metadata.generation)

@@ -45,7 +45,7 @@ def apply_retention(context: WorkloadContext) -> Transition:
 def job_deletion_time(workload: Workload, retention_s: float | None) -> float | None:
     """Return when to delete the job of a workload that the system deactivated (epoch seconds).
 
-    None without a retention period, and if a user deactivated the workload, who may reactivate it.
+    None without a retention period, and if a user deactivated the workload: it may be reactivated.
     """
     evicted = find_condition(workload.status.conditions, c.EVICTED)
     if retention_s is None or workload.spec.active or evicted is None or evicted.status != "True":

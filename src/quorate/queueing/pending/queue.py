@@ -193,15 +193,14 @@ class PendingQueue:
         # Contains the order of the first active entry of each shape queue that has one.  Others are stale.
         self._heads: list[tuple[QueueOrder, int, ShapeQueue]] = []
         self._last_head_ticket = 0  # breaks ties, so that shape queues are never compared
-        self._with_inadmissible: dict[
-            ShapeQueueKey, ShapeQueue
-        ] = {}  # exactly those with inadmissible entries
+        # Exactly the shape queues that have inadmissible entries.
+        self._with_inadmissible: dict[ShapeQueueKey, ShapeQueue] = {}
         # Shapes whose first workload is inadmissible, and its outcome: new ones are not evaluated.
         self._inadmissible_shapes: dict[Shape, Hold | None] = {}
         self.backing_off: dict[Key, Entry] = {}  # not requeued by events: only an update of the object helps
         self.namespace_mismatched: dict[Key, Entry] = {}
         self.in_flight: Entry | None = None
-        self.sticky: Entry | None = None  # precedes all others: its preemption targets are being evicted
+        self.sticky: Entry | None = None  # first of all: its preemption targets are being evicted
         self.requeues = 0  # calls of ``queue_inadmissible``; shows whether one happened during a flight
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""Classical preemption: targets by priority and by who owns the quota, without fair sharing."""
+"""Classical preemption: targets by priority and quota ownership, without fair sharing."""
 
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
