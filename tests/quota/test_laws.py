@@ -1,4 +1,4 @@
-"""Laws of the quota tree, over generated trees and histories."""
+"""Properties of the quota tree, over generated trees and sequences of changes."""
 
 from collections.abc import Mapping
 
@@ -28,7 +28,7 @@ usages = st.dictionaries(st.sampled_from(PAIRS), st.integers(1, 15), min_size=1)
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """Declarations, moves, loops and workloads in any order: what is kept equals what is computed anew."""
+    """Declare, move, admit and finish in any order: the tree always equals one computed from scratch."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -64,21 +64,21 @@ class AnyHistory(RuleBasedStateMachine):
             tree.remove_usage(self.quota.queues[name], running.pop(index))
 
     @invariant()
-    def kept_is_what_is_computed(self) -> None:
+    def stored_quantities_equal_computed_ones(self) -> None:
         assert audit({self.quota.queues[name]: total(usages) for name, usages in self.running.items()}) == ()
 
     @invariant()
-    def exactly_who_follows_a_loop_is_looped(self) -> None:
+    def nodes_have_a_cycle_if_their_declared_parents_do(self) -> None:
         for name, node in self.quota.cohorts.items():
-            assert self.quota.is_looped(node) == self.never_ends(name), name
+            assert self.quota.has_cycle(node) == self.leads_into_cycle(name), name
 
     @invariant()
-    def heights_are_those_of_the_tree(self) -> None:
+    def heights_match_the_tree(self) -> None:
         for node in (*self.quota.queues.values(), *self.quota.cohorts.values()):
             assert node.height == 1 + max((child.height for child in node.children), default=-1)
 
     @invariant()
-    def exactly_who_uses_more_than_it_owns_borrows(self) -> None:
+    def borrowers_are_the_children_above_their_subtree_quota(self) -> None:
         for parent in self.quota.cohorts.values():
             for pair in PAIRS:
                 over = {
@@ -86,7 +86,7 @@ class AnyHistory(RuleBasedStateMachine):
                 }
                 assert set(tree.borrowers(parent, [pair])) == over
 
-    def never_ends(self, cohort: str) -> bool:
+    def leads_into_cycle(self, cohort: str) -> bool:
         seen = set()
         while cohort and cohort not in seen:
             seen.add(cohort)
@@ -99,7 +99,7 @@ TestAnyHistory = AnyHistory.TestCase
 
 @st.composite
 def trees(draw: st.DrawFn) -> QuotaTree:
-    """Up to four levels: each cohort lies in one declared before it, or is a root."""
+    """Draw up to four levels: each cohort is a root or has a parent that is declared before it."""
     quota = QuotaTree()
     for index, name in enumerate(COHORTS):
         parent = draw(st.sampled_from(("", *COHORTS[:index])))
@@ -117,7 +117,7 @@ def snapshot(quota: QuotaTree) -> list[tuple[str, dict[FlavorResource, int]]]:
 
 
 @given(trees(), st.sampled_from(QUEUES), usages)
-def test_removing_what_was_added_leaves_no_trace(quota: QuotaTree, name: str, usage: Usage) -> None:
+def test_removing_usage_undoes_adding_it(quota: QuotaTree, name: str, usage: Usage) -> None:
     before = snapshot(quota)
     tree.add_usage(quota.queues[name], usage)
     tree.remove_usage(quota.queues[name], usage)
@@ -125,7 +125,7 @@ def test_removing_what_was_added_leaves_no_trace(quota: QuotaTree, name: str, us
 
 
 @given(trees(), st.sampled_from(QUEUES), st.sampled_from(PAIRS), st.integers(0, 60))
-def test_what_fits_makes_nothing_negative(
+def test_usage_that_fits_makes_no_available_quota_negative(
     quota: QuotaTree, name: str, pair: FlavorResource, amount: int
 ) -> None:
     node = quota.queues[name]
@@ -138,7 +138,7 @@ def test_what_fits_makes_nothing_negative(
 
 
 @given(trees(), st.sampled_from(QUEUES), st.sampled_from(PAIRS))
-def test_what_is_available_is_never_more_than_there_can_be(
+def test_available_never_exceeds_potential_available(
     quota: QuotaTree, name: str, pair: FlavorResource
 ) -> None:
     node = quota.queues[name]
@@ -146,8 +146,8 @@ def test_what_is_available_is_never_more_than_there_can_be(
 
 
 @given(trees(), st.sampled_from(QUEUES), st.sampled_from(PAIRS), st.integers(0, 60), st.integers(0, 60))
-def test_a_larger_request_never_borrows_less_far_up(
+def test_a_larger_request_never_has_a_lower_borrowing_level(
     quota: QuotaTree, name: str, pair: FlavorResource, one: int, other: int
 ) -> None:
     node, (less, more) = quota.queues[name], sorted((one, other))
-    assert tree.level(node, pair, less).height <= tree.level(node, pair, more).height
+    assert tree.borrowing_level(node, pair, less).height <= tree.borrowing_level(node, pair, more).height

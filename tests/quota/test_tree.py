@@ -1,11 +1,11 @@
-"""The quota tree: the quantities of each node, the level of a request, and both kept by differences."""
+"""The quota tree: the quantities of each node, the borrowing level of a request, cohorts and cycles."""
 
 import pytest
 
 from quorate.quota import tree
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource
 from quorate.quota.hierarchy import QuotaTree
-from quorate.quota.tree import Level, Limits
+from quorate.quota.tree import BorrowingLevel, Limits
 
 CPU = FlavorResource("default", "cpu")
 
@@ -17,7 +17,7 @@ def cpu(
 
 
 def worked_example() -> QuotaTree:
-    """Root R 2; in it cohort M with queues a (6, lends 2) and b (4); in R also queue c (8, borrows 3)."""
+    """Build root R (2) with cohort M and queue c (8, borrows 3); M has queues a (6, lends 2) and b (4)."""
     quota = QuotaTree()
     quota.put_cohort("R", "", cpu(2))
     quota.put_cohort("M", "R", {})
@@ -27,7 +27,7 @@ def worked_example() -> QuotaTree:
     return quota
 
 
-def test_the_worked_example() -> None:
+def test_quantities_of_the_worked_example() -> None:
     quota = worked_example()
     a, b, c = (quota.queues[name] for name in "abc")
     middle, root = quota.cohorts["M"], quota.cohorts["R"]
@@ -44,24 +44,30 @@ def test_the_worked_example() -> None:
 @pytest.mark.parametrize(
     ("amount", "want"),
     [
-        pytest.param(3, Level(0, may_reclaim=True), id="within nominal"),
-        pytest.param(6, Level(1, may_reclaim=True), id="covered by the own cohort"),
-        pytest.param(14, Level(2, may_reclaim=False), id="covered by the root, above which there is nobody"),
-        pytest.param(99, Level(2, may_reclaim=False), id="covered by nobody"),
+        pytest.param(3, BorrowingLevel(0, may_reclaim=True), id="within nominal quota"),
+        pytest.param(6, BorrowingLevel(1, may_reclaim=True), id="covered by the cohort"),
+        pytest.param(
+            14,
+            BorrowingLevel(2, may_reclaim=False),
+            id="covered by the root, which has no parent to reclaim from",
+        ),
+        pytest.param(99, BorrowingLevel(2, may_reclaim=False), id="covered by no ancestor"),
     ],
 )
-def test_the_level_of_a_request(amount: int, want: Level) -> None:
+def test_the_borrowing_level_of_a_request(amount: int, want: BorrowingLevel) -> None:
     a = worked_example().queues["a"]
     tree.add_usage(a, {CPU: 2})
-    assert tree.level(a, CPU, amount) == want
+    assert tree.borrowing_level(a, CPU, amount) == want
 
 
 def test_a_queue_without_cohort_never_reclaims() -> None:
     quota = QuotaTree()
-    assert tree.level(quota.put_queue("alone", "", cpu(1)), CPU, 5) == Level(0, may_reclaim=False)
+    assert tree.borrowing_level(quota.put_queue("alone", "", cpu(1)), CPU, 5) == BorrowingLevel(
+        0, may_reclaim=False
+    )
 
 
-def test_after_a_quota_cut_less_than_nothing_is_available() -> None:
+def test_available_is_negative_after_quota_is_reduced_below_usage() -> None:
     quota = QuotaTree()
     queue = quota.put_queue("q", "", cpu(10))
     tree.add_usage(queue, {CPU: 8})
@@ -69,7 +75,7 @@ def test_after_a_quota_cut_less_than_nothing_is_available() -> None:
     assert tree.available(queue, CPU) == -3
 
 
-def test_a_cohort_lives_as_long_as_it_is_declared_or_named() -> None:
+def test_a_cohort_exists_as_long_as_it_is_declared_or_named_as_parent() -> None:
     quota = QuotaTree()
     quota.put_queue("q", "ghost", cpu(1))
     assert "ghost" in quota.cohorts
@@ -81,29 +87,29 @@ def test_a_cohort_lives_as_long_as_it_is_declared_or_named() -> None:
     assert "ghost" not in quota.cohorts
 
 
-def test_a_loop_of_cohorts_takes_everything_below_it_out_until_it_is_gone() -> None:
+def test_a_cycle_of_cohorts_affects_all_nodes_below_until_it_is_broken() -> None:
     quota = QuotaTree()
     quota.put_queue("q", "leaf", cpu(1))
     quota.put_cohort("leaf", "x", {})
     quota.put_cohort("x", "y", {})
     quota.put_cohort("y", "z", cpu(2))
     other = quota.put_queue("other", "elsewhere", cpu(1))
-    assert not quota.is_looped(quota.queues["q"])
+    assert not quota.has_cycle(quota.queues["q"])
 
     quota.put_cohort("z", "x", cpu(3))
-    assert quota.is_looped(quota.queues["q"])
-    assert not quota.is_looped(other)
+    assert quota.has_cycle(quota.queues["q"])
+    assert not quota.has_cycle(other)
 
     quota.put_cohort("y", "", cpu(2))
-    assert not quota.is_looped(quota.queues["q"])
+    assert not quota.has_cycle(quota.queues["q"])
     assert tree.available(quota.queues["q"], CPU) == 6
     assert [child.name for child in quota.cohorts["x"].children] == ["leaf", "z"]
 
 
-def test_a_cohort_that_names_itself_is_a_loop() -> None:
+def test_a_cohort_that_is_its_own_parent_is_a_cycle() -> None:
     quota = QuotaTree()
     quota.put_cohort("me", "me", cpu(3))
     queue = quota.put_queue("q", "me", cpu(1))
-    assert quota.is_looped(queue)
+    assert quota.has_cycle(queue)
     quota.remove_cohort("me")
-    assert not quota.is_looped(queue)
+    assert not quota.has_cycle(queue)

@@ -55,7 +55,7 @@ class Ledger:
 
     def is_active(self, queue: ClusterQueueState) -> bool:
         """Return True if the queue may admit: it is active and its cohorts form no loop."""
-        return not queue.inactive_reasons and not self.quota.is_looped(queue.node)
+        return not queue.inactive_reasons and not self.quota.has_cycle(queue.node)
 
     def queues_below(self, node: Node) -> Iterator[ClusterQueueState]:
         """Return the cluster queues at and below ``node``."""

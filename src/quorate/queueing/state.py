@@ -192,30 +192,30 @@ class State:
             return
         self._cohorts[name] = cohort.spec
         self.ledger.flush_requeues()
-        known, looped = quota.cohorts.get(name), quota.looped
+        known, cyclic = quota.cohorts.get(name), quota.cyclic
         root = known.root if known is not None else None
         node = quota.put_cohort(name, cohort.spec.parent_name, limits_of(cohort.spec.resource_groups))
         node.weight = weight_of(cohort.spec.fair_sharing)
-        self._cohort_changed(node, root, looped)
+        self._cohort_changed(node, root, cyclic)
 
     def remove_cohort(self, name: str) -> None:
         if self._cohorts.pop(name, None) is None:
             return
         self.ledger.flush_requeues()
         quota = self.ledger.quota
-        node, looped = quota.cohorts[name], quota.looped
+        node, cyclic = quota.cohorts[name], quota.cyclic
         root = node.root
         quota.remove_cohort(name)
         node.weight = weight_of(None)
-        self._cohort_changed(node, root, looped)
+        self._cohort_changed(node, root, cyclic)
 
-    def _cohort_changed(self, node: Node, old_root: Node | None, old_looped: frozenset[Node]) -> None:
+    def _cohort_changed(self, node: Node, old_root: Node | None, old_cyclic: frozenset[Node]) -> None:
         """Update the ledger after the cohort ``node`` changed; the arguments describe the tree before."""
         ledger = self.ledger
         if node.root is not old_root:
             ledger.note_root_change(node)
         ledger.note_quota_change(node)
-        for changed in old_looped ^ ledger.quota.looped:
+        for changed in old_cyclic ^ ledger.quota.cyclic:
             ledger.note_root_change(changed)
             ledger.note_quota_change(changed)
 

@@ -1,8 +1,8 @@
-"""Amounts: exact integers in base units, and *unlimited*, which is no integer at all.
+"""Amounts: exact integers in base units, and *unlimited*, which is no integer.
 
-The base unit of ``cpu`` is the milli-cpu, of everything else one whole unit (a byte, a device, a pod).
-Amounts never wrap and never round once they are in base units.  An absent limit is ``UNLIMITED``, a value
-with its own arithmetic, so that a formula reads the same with and without a limit.
+The base unit of ``cpu`` is the milli-CPU; that of any other resource is one whole unit (a byte, a device, a
+pod). Amounts in base units are neither rounded nor limited in size.  An absent limit is ``UNLIMITED``, a
+value with its own arithmetic, so that a formula reads the same with and without a limit.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ PODS: Final = "pods"
 
 
 class FlavorResource(NamedTuple):
-    """What quota is counted in: one resource of one flavor."""
+    """One resource of one flavor: the unit in which quota is assigned."""
 
     flavor: str
     resource: str
@@ -26,10 +26,10 @@ Usage = Mapping[FlavorResource, int]
 
 @final
 class Unlimited:
-    """More than any integer.  There is one such value, ``UNLIMITED``.
+    """An amount larger than any integer, with the single instance ``UNLIMITED``.
 
-    Adding to it or taking from it changes nothing.  It is never subtracted from an integer: no formula
-    needs that, and the attempt is a ``TypeError``.
+    Adding to it or subtracting from it changes nothing.  Subtracting it from an integer is a ``TypeError``:
+    no formula needs that.
     """
 
     __slots__ = ()
@@ -63,12 +63,12 @@ Amount = int | Unlimited
 
 
 def base_units(resource: str, quantity: Quantity) -> int:
-    """``quantity`` in base units, rounded up: who asked for something gets something."""
+    """Return ``quantity`` in base units, rounded up: a positive request stays positive."""
     return quantity.milli if resource == CPU else quantity.units
 
 
 def as_quantity(resource: str, amount: int) -> Quantity:
-    """The quantity ``amount`` base units of ``resource`` make, in the notation customary for it."""
+    """Return ``amount`` base units of ``resource`` as a quantity in the customary notation."""
     if resource == CPU:
         return Quantity.of_milli(amount)
     return Quantity.of_units(amount, Form.BINARY_SI if counts_bytes(resource) else Form.DECIMAL_SI)
@@ -79,7 +79,7 @@ def counts_bytes(resource: str) -> bool:
 
 
 def total(usages: Iterable[Usage]) -> dict[FlavorResource, int]:
-    """The sum of ``usages``, resource by resource."""
+    """Return the sum of ``usages`` for each flavor and resource."""
     result: dict[FlavorResource, int] = {}
     for usage in usages:
         for pair, amount in usage.items():

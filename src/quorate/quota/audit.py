@@ -1,7 +1,7 @@
-"""All quantities of a quota tree computed from scratch, by the definitions and nothing else.
+"""All quantities of a quota tree, computed from scratch by their definitions.
 
-Slow and obvious on purpose: this is what ``quota.tree`` must agree with after any history.  It is used by
-the auditor of a running system and by the property tests.
+This is slow and obvious on purpose: ``quota.tree`` must agree with it after any sequence of changes.  The
+auditor of a running system and the property tests use it.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Unlimited, Usage
 from quorate.quota.tree import Limits, Node
 
-_NOTHING = Limits(0)
+_NO_QUOTA = Limits(0)
 
 
 class Quantities(msgspec.Struct, frozen=True):
-    """Of one node and one flavor and resource."""
+    """The quantities of one node for one flavor and resource."""
 
     subtree_quota: int
     guaranteed: int
@@ -26,37 +26,39 @@ class Quantities(msgspec.Struct, frozen=True):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """What the tree keeps, against what it should."""
+    """A quantity for which the tree has another value than the definition."""
 
     node: str
     pair: FlavorResource
     quantity: str
-    kept: int
+    stored: int
     computed: int
 
 
 def quantities(node: Node, pair: FlavorResource, usage: Mapping[Node, Usage]) -> Quantities:
-    """The quantities of ``node``, given what the workloads of each cluster queue use."""
-    owned, kept, used = _owned(node, pair), _guaranteed(node, pair), _used(node, pair, usage)
-    borrowing = node.limits.get(pair, _NOTHING).borrowing
+    """Return the quantities of ``node``, given the usage of each cluster queue."""
+    subtree_quota, guaranteed = _subtree_quota(node, pair), _guaranteed(node, pair)
+    used = _used(node, pair, usage)
+    borrowing = node.limits.get(pair, _NO_QUOTA).borrowing
     if node.parent is None:
-        return Quantities(owned, kept, used, owned - used, owned)
-    above = quantities(node.parent, pair, usage)
-    available, potential_available = above.available, kept + above.potential_available
+        return Quantities(subtree_quota, guaranteed, used, subtree_quota - used, subtree_quota)
+    of_parent = quantities(node.parent, pair, usage)
+    available, potential = of_parent.available, guaranteed + of_parent.potential_available
     if not isinstance(borrowing, Unlimited):
-        available = min(available, (owned - kept) - max(0, used - kept) + borrowing)
-        potential_available = min(potential_available, owned + borrowing)
-    return Quantities(owned, kept, used, max(0, kept - used) + available, potential_available)
+        from_parent = max(0, used - guaranteed)
+        available = min(available, (subtree_quota - guaranteed) - from_parent + borrowing)
+        potential = min(potential, subtree_quota + borrowing)
+    return Quantities(subtree_quota, guaranteed, used, max(0, guaranteed - used) + available, potential)
 
 
-def _owned(node: Node, pair: FlavorResource) -> int:
-    nominal = node.limits.get(pair, _NOTHING).nominal
-    return nominal + sum(_owned(child, pair) - _guaranteed(child, pair) for child in node.children)
+def _subtree_quota(node: Node, pair: FlavorResource) -> int:
+    nominal = node.limits.get(pair, _NO_QUOTA).nominal
+    return nominal + sum(_subtree_quota(child, pair) - _guaranteed(child, pair) for child in node.children)
 
 
 def _guaranteed(node: Node, pair: FlavorResource) -> int:
-    lending = node.limits.get(pair, _NOTHING).lending
-    return 0 if isinstance(lending, Unlimited) else max(0, _owned(node, pair) - lending)
+    lending = node.limits.get(pair, _NO_QUOTA).lending
+    return 0 if isinstance(lending, Unlimited) else max(0, _subtree_quota(node, pair) - lending)
 
 
 def _used(node: Node, pair: FlavorResource, usage: Mapping[Node, Usage]) -> int:
@@ -64,15 +66,15 @@ def _used(node: Node, pair: FlavorResource, usage: Mapping[Node, Usage]) -> int:
     return own + sum(max(0, _used(child, pair, usage) - _guaranteed(child, pair)) for child in node.children)
 
 
-def audit(nodes: Mapping[Node, Usage]) -> tuple[Difference, ...]:
-    """Every quantity that the trees of the cluster queues ``nodes`` keep wrongly, given what each uses."""
-    everyone = {member: None for node in nodes for member in (node, *node.path())}
+def audit(usage: Mapping[Node, Usage]) -> tuple[Difference, ...]:
+    """Return all differences in the trees of the cluster queues, given the usage of each."""
+    nodes = {member: None for queue in usage for member in (queue, *queue.path())}
     differences: list[Difference] = []
-    for node in everyone:
-        pairs = {*node.limits, *node.subtree_quota, *node.usage, *nodes.get(node, {})}
+    for node in nodes:
+        pairs = {*node.limits, *node.subtree_quota, *node.usage, *usage.get(node, {})}
         for pair in sorted(pairs):
-            right = quantities(node, pair, nodes)
-            kept = {
+            computed = quantities(node, pair, usage)
+            stored = {
                 "subtree_quota": tree.subtree_quota(node, pair),
                 "guaranteed": tree.guaranteed(node, pair),
                 "usage": tree.used(node, pair),
@@ -80,8 +82,8 @@ def audit(nodes: Mapping[Node, Usage]) -> tuple[Difference, ...]:
                 "potential_available": tree.potential_available(node, pair),
             }
             differences.extend(
-                Difference(node.name, pair, quantity, amount, getattr(right, quantity))
-                for quantity, amount in kept.items()
-                if amount != getattr(right, quantity)
+                Difference(node.name, pair, quantity, amount, getattr(computed, quantity))
+                for quantity, amount in stored.items()
+                if amount != getattr(computed, quantity)
             )
     return tuple(differences)

@@ -1,10 +1,10 @@
-"""Dominant resource shares: how much of what could be borrowed a node has borrowed (Kueue's KEP-1714).
+"""Dominant resource shares: the borrowed part of what could be borrowed (Kueue's KEP-1714).
 
-    borrowed(r) = Σ over flavors of max(0, usage − subtree)
-    lendable(r) = Σ over flavors of potential(parent)
+    borrowed(r) = Σ over flavors of max(0, usage − subtree quota)
+    lendable(r) = Σ over flavors of potential available(parent)
     share       = max over r of 1000 × borrowed(r) / lendable(r), divided by the weight of the node
 
-Borrowing on one flavor is not made good by slack on another.  Shares are exact fractions, in thousandths.
+Unused quota of one flavor does not offset borrowing of another.  Shares are exact fractions, in thousandths.
 """
 
 from fractions import Fraction
@@ -16,10 +16,10 @@ from quorate.quota.tree import Node
 
 
 class Share(NamedTuple):
-    """Ordered: who has no weight and borrows all the same has more than anybody with weight."""
+    """Ordered: a borrowing node of weight 0 has an infinite share, which exceeds any finite one."""
 
     infinite: bool
-    thousandths: Fraction  # of an infinite share: as if the weight were 1
+    thousandths: Fraction  # if infinite: the share for weight 1
 
     @property
     def is_borrowing(self) -> bool:
@@ -30,7 +30,7 @@ NO_SHARE: Final = Share(False, Fraction(0))
 
 
 def dominant_share(node: Node) -> Share:
-    """The share of ``node`` among its siblings; a root has none."""
+    """Return the share of ``node`` among its siblings; that of a root is 0."""
     if node.parent is None:
         return NO_SHARE
     borrowed: dict[str, int] = {}
@@ -49,7 +49,7 @@ def dominant_share(node: Node) -> Share:
 
 
 def _lendable(parent: Node, resource: str) -> int:
-    """The most of ``resource``, of all flavors together, that anybody below ``parent`` could ever use."""
+    """Return the most that nodes below ``parent`` could ever use of ``resource`` in all flavors."""
     pairs: dict[FlavorResource, None] = {}
     for node in (parent, *parent.path()):
         pairs.update((pair, None) for pair in node.subtree_quota if pair.resource == resource)

@@ -1,7 +1,7 @@
-"""Cluster queues and cohorts by name, and the edges between them as administrators declare them.
+"""Cluster queues and cohorts by name, with their declared parents.
 
-Declarations may be in any order, name cohorts that nobody declares, and form loops; the arithmetic of
-``quota.tree`` sees none of that.
+Cohorts may be declared in any order, name parents that are not declared, and form cycles.  The arithmetic of
+``quota.tree`` never sees a cycle.
 """
 
 from collections.abc import Mapping
@@ -11,23 +11,23 @@ from quorate.quota.tree import Limits, Node, set_limits, set_parent
 
 
 class QuotaTree:
-    """All cluster queues and cohorts by name, and the edges between them as declared.
+    """All cluster queues and cohorts.
 
-    A cohort exists as long as it is declared or somebody names it as parent.  Cohorts whose declared
-    parents form a loop keep their places but lose their parents until the loop is gone: all below them are
-    ``is_looped``, and the arithmetic never runs in circles.
+    A cohort exists as long as it is declared or a node names it as parent.  Cohorts whose declared parents
+    form a cycle are detached from their parents until the cycle is broken; meanwhile they and all nodes below
+    them have a cycle.
     """
 
     def __init__(self) -> None:
         self.queues: dict[str, Node] = {}
         self.cohorts: dict[str, Node] = {}
-        # The declared parent of each node that has one, whether or not a loop forbids to follow it.
+        # The declared parent of each node that has one, even if a cycle keeps the node detached from it.
         self._parents: dict[Node, str] = {}
-        self._declared: set[str] = set()  # cohorts that exist even while nobody names them
-        self._looped: set[Node] = set()  # exactly the cohorts on a loop of declared parents
+        self._declared: set[str] = set()  # cohorts that exist even if no node names them as parent
+        self._cyclic: set[Node] = set()  # exactly the cohorts on a cycle of declared parents
 
     def put_queue(self, name: str, cohort: str, limits: Mapping[FlavorResource, Limits]) -> Node:
-        """Create or change a cluster queue; ``cohort`` is empty for none."""
+        """Create or update a cluster queue; ``cohort`` is empty if it has none."""
         node = self.queues.setdefault(name, Node(name))
         set_limits(node, limits)
         self._declare_parent(node, cohort)
@@ -39,7 +39,7 @@ class QuotaTree:
         self._declare_parent(node, "")
 
     def put_cohort(self, name: str, parent: str, limits: Mapping[FlavorResource, Limits]) -> Node:
-        """Create or change a cohort; ``parent`` is empty for a root."""
+        """Create or update a cohort; ``parent`` is empty for a root."""
         self._declared.add(name)
         node = self._cohort(name)
         set_limits(node, limits)
@@ -47,7 +47,7 @@ class QuotaTree:
         return node
 
     def remove_cohort(self, name: str) -> None:
-        """Forget the declaration; while somebody names the cohort it stays, without quota or parent."""
+        """Remove the declaration; while a node names the cohort it stays, without quota or parent."""
         self._declared.discard(name)
         node = self.cohorts[name]
         set_limits(node, {})
@@ -55,13 +55,13 @@ class QuotaTree:
         self._drop_if_unused(name)
 
     @property
-    def looped(self) -> frozenset[Node]:
-        """The cohorts whose declared parents lead back to themselves."""
-        return frozenset(self._looped)
+    def cyclic(self) -> frozenset[Node]:
+        """The cohorts on a cycle of declared parents."""
+        return frozenset(self._cyclic)
 
-    def is_looped(self, node: Node) -> bool:
-        """Whether following the declared parents from ``node`` never ends."""
-        return node.root in self._looped
+    def has_cycle(self, node: Node) -> bool:
+        """Return True if the declared parents of ``node`` lead into a cycle."""
+        return node.root in self._cyclic
 
     def _cohort(self, name: str) -> Node:
         return self.cohorts.setdefault(name, Node(name))
@@ -73,36 +73,36 @@ class QuotaTree:
             self._parents[node] = parent
         if before == parent:
             return
-        self._untie(node)
-        self._tie(node)
+        self._detach(node)
+        self._attach(node)
         if before:
             self._drop_if_unused(before)
 
-    def _untie(self, node: Node) -> None:
-        """Take ``node`` from its parent; a loop that went through it ends, and its cohorts are tied again."""
+    def _detach(self, node: Node) -> None:
+        """Detach ``node`` from its parent, and attach the cohorts of a cycle that this breaks."""
         set_parent(node, None)
-        if node not in self._looped:
+        if node not in self._cyclic:
             return
-        once_looped = [other for other in self._looped if other is not node and self._reaches(other, node)]
-        self._looped.difference_update(once_looped, (node,))
-        for other in once_looped:
-            set_parent(other, self.cohorts[self._parents[other]])
+        freed = [other for other in self._cyclic if other is not node and self._leads_to(other, node)]
+        self._cyclic.difference_update(freed, (node,))
+        for cohort in freed:
+            set_parent(cohort, self.cohorts[self._parents[cohort]])
 
-    def _tie(self, node: Node) -> None:
-        """Follow the declared parent of ``node``, unless that closes a loop, which unties all on it."""
+    def _attach(self, node: Node) -> None:
+        """Attach ``node`` to its declared parent, or detach all cohorts of a cycle that this closes."""
         name = self._parents.get(node)
         if name is None:
             return
-        loop = self._loop_through(node)
-        if not loop:
+        cycle = self._cycle_through(node)
+        if not cycle:
             set_parent(node, self.cohorts[name])
             return
-        for member in loop:
+        for member in cycle:
             set_parent(member, None)
-        self._looped.update(loop)
+        self._cyclic.update(cycle)
 
-    def _loop_through(self, start: Node) -> list[Node]:
-        """The cohorts on the loop of declared parents that ``start`` is on; empty if it is on none."""
+    def _cycle_through(self, start: Node) -> list[Node]:
+        """Return the cohorts on the cycle through ``start``, if there is one."""
         chain: dict[Node, None] = {}
         node: Node | None = start
         while node is not None and node not in chain:
@@ -110,21 +110,21 @@ class QuotaTree:
             node = self.cohorts.get(self._parents.get(node, ""))
         return list(chain) if node is start else []
 
-    def _reaches(self, node: Node, goal: Node) -> bool:
-        """Whether declared parents lead from ``node`` to ``goal``."""
+    def _leads_to(self, node: Node, ancestor: Node) -> bool:
+        """Return True if the declared parents of ``node`` lead to ``ancestor``."""
         seen: set[Node] = set()
-        here: Node | None = node
-        while here is not None and here not in seen:
-            if here is goal:
+        current: Node | None = node
+        while current is not None and current not in seen:
+            if current is ancestor:
                 return True
-            seen.add(here)
-            here = self.cohorts.get(self._parents.get(here, ""))
+            seen.add(current)
+            current = self.cohorts.get(self._parents.get(current, ""))
         return False
 
     def _drop_if_unused(self, name: str) -> None:
         node = self.cohorts.get(name)
         if node is None or name in self._declared or node.children:
             return
-        if any(self._parents[looped] == name for looped in self._looped):  # it is named, but not tied
+        if any(self._parents[cohort] == name for cohort in self._cyclic):  # it has a detached child
             return
         del self.cohorts[name]

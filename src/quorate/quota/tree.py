@@ -1,23 +1,24 @@
-"""The tree of cohorts and cluster queues, and how much of what each may use.
+"""The tree of cohorts and cluster queues: quota, usage and what may be borrowed.
 
 Every quantity is per flavor and resource (a ``FlavorResource``); with *n* a node and *c* its children:
 
-    subtree(queue)   = nominal
-    subtree(cohort)  = nominal + Σ (subtree(c) − guaranteed(c))
-    guaranteed(n)    = max(0, subtree(n) − lending limit)        never lent to the parent
-    usage(cohort)    = Σ max(0, usage(c) − guaranteed(c))        what the children take beyond their own
-    local(n)         = max(0, guaranteed(n) − usage(n))          free, and only for n and those below
-    available(root)  = subtree − usage
-    available(n)     = local(n) + min(available(parent), what the borrowing limit leaves)
-    potential(root)  = subtree
-    potential(n)     = min(guaranteed(n) + potential(parent), subtree(n) + borrowing limit)
+    subtree quota(queue)      = nominal
+    subtree quota(cohort)     = nominal + Σ (subtree quota(c) − guaranteed(c))
+    guaranteed(n)             = max(0, subtree quota(n) − lending limit), never lent to the parent
+    usage(cohort)             = Σ max(0, usage(c) − guaranteed(c)), what children take from the cohort
+    local available(n)        = max(0, guaranteed(n) − usage(n)), free for n and those below only
+    available(root)           = subtree quota − usage
+    available(n)              = local available(n) + min(available(parent), rest of the borrowing limit)
+    potential available(root) = subtree quota
+    potential available(n)    = the lesser of guaranteed(n) + potential available(parent)
+                                and subtree quota(n) + borrowing limit
 
-``subtree_quota``, ``guaranteed`` and ``usage`` are stored and updated by differences, so a change costs the
-path to the root, not the tree; the rest is computed when asked for.  ``available`` of a queue may be
-negative, after an administrator took quota away from running work.  ``quota.audit`` computes all of
-it from scratch instead.
+The names are those of Kueue's cache.  ``subtree_quota``, ``guaranteed`` and ``usage`` are stored and updated
+by differences, so a change costs the path to the root, not the tree; the others are computed when queried.
+``available`` of a queue may be negative, after an administrator has reduced the quota of running workloads.
+``quota.audit`` computes all of them from scratch instead.
 
-The functions here never meet a loop of parents: ``quota.cohorts`` keeps them out.
+``quota.hierarchy`` ensures that the functions here never meet a cycle of parents.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -30,14 +31,14 @@ from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Unlimited, U
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What one node owns of one flavor and resource, and how far it may borrow and must lend."""
+    """Nominal quota, borrowing limit and lending limit of one node, flavor and resource."""
 
     nominal: int
     borrowing: Amount = UNLIMITED
     lending: Amount = UNLIMITED
 
 
-_NOTHING: Final = Limits(0)
+_NO_QUOTA: Final = Limits(0)
 
 
 class Node:
@@ -59,16 +60,16 @@ class Node:
     def __init__(self, name: str) -> None:
         self.name = name
         self.parent: Node | None = None
-        self.children: dict[Node, None] = {}  # exactly the nodes whose parent this is, in order of arrival
-        # Exactly the children that use more of it than their subtree owns.
+        self.children: dict[Node, None] = {}  # exactly the nodes with this parent, in insertion order
+        # Exactly the children whose usage exceeds their subtree quota.
         self.borrowers: dict[FlavorResource, dict[Node, None]] = {}
         self.limits: dict[FlavorResource, Limits] = {}
-        # As defined above; absent is 0.
+        # As defined above; 0 if absent.
         self.subtree_quota: dict[FlavorResource, int] = {}
         self.guaranteed: dict[FlavorResource, int] = {}
         self.usage: dict[FlavorResource, int] = {}
-        self.height = 0  # 0 for a leaf, else one more than that of the highest child
-        self.weight = Fraction(1)  # its claim to what is shared, against that of its siblings
+        self.height = 0  # 0 for a leaf, else one more than the maximum of the children
+        self.weight = Fraction(1)  # for fair sharing among its siblings
 
     def __repr__(self) -> str:
         return f"Node({self.name!r})"
@@ -81,22 +82,22 @@ class Node:
         return node
 
     def path(self) -> Iterator["Node"]:
-        """The ancestors, from the parent to the root."""
+        """Yield the ancestors, from the parent to the root."""
         node = self.parent
         while node is not None:
             yield node
             node = node.parent
 
 
-# What a node has and may take.
+# Quantities of a node
 
 
 def limits(node: Node, pair: FlavorResource) -> Limits:
-    return node.limits.get(pair, _NOTHING)
+    return node.limits.get(pair, _NO_QUOTA)
 
 
 def nominal(node: Node, pair: FlavorResource) -> int:
-    return node.limits.get(pair, _NOTHING).nominal
+    return node.limits.get(pair, _NO_QUOTA).nominal
 
 
 def used(node: Node, pair: FlavorResource) -> int:
@@ -108,29 +109,29 @@ def subtree_quota(node: Node, pair: FlavorResource) -> int:
 
 
 def guaranteed(node: Node, pair: FlavorResource) -> int:
-    """The part of the subtree's quota that is never lent to the parent."""
+    """Return the part of the subtree quota that is never lent to the parent."""
     return node.guaranteed.get(pair, 0)
 
 
 def local_available(node: Node, pair: FlavorResource) -> int:
-    """What is free for this node and those below it alone."""
+    """Return the unused guaranteed quota, which only this node and those below it can use."""
     return max(0, guaranteed(node, pair) - used(node, pair))
 
 
 def available(node: Node, pair: FlavorResource) -> int:
-    """What could be used more at once; negative where more is used than there is."""
+    """Return the quota that can be used now in addition; negative if usage exceeds the quota."""
     if node.parent is None:
         return subtree_quota(node, pair) - used(node, pair)
-    kept, borrowing = guaranteed(node, pair), limits(node, pair).borrowing
+    local_quota, borrowing = guaranteed(node, pair), limits(node, pair).borrowing
     from_parent = available(node.parent, pair)
     if not isinstance(borrowing, Unlimited):
-        taken = max(0, used(node, pair) - kept)
-        from_parent = min(from_parent, subtree_quota(node, pair) - kept - taken + borrowing)
-    return max(0, kept - used(node, pair)) + from_parent
+        taken = max(0, used(node, pair) - local_quota)
+        from_parent = min(from_parent, subtree_quota(node, pair) - local_quota - taken + borrowing)
+    return max(0, local_quota - used(node, pair)) + from_parent
 
 
 def potential_available(node: Node, pair: FlavorResource) -> int:
-    """The most the node could ever use, were nothing else running anywhere."""
+    """Return the most the node could use if no other workload were admitted."""
     if node.parent is None:
         return subtree_quota(node, pair)
     most = guaranteed(node, pair) + potential_available(node.parent, pair)
@@ -139,12 +140,12 @@ def potential_available(node: Node, pair: FlavorResource) -> int:
 
 
 def borrows_with(node: Node, pair: FlavorResource, amount: int) -> bool:
-    """Whether the node would use more than its subtree owns, with ``amount`` more."""
+    """Return True if ``amount`` more makes the usage exceed the subtree quota."""
     return used(node, pair) + amount > subtree_quota(node, pair)
 
 
 def borrowers(node: Node, pairs: Iterable[FlavorResource]) -> Iterable[Node]:
-    """The children of ``node`` that use more of one of ``pairs`` than they own."""
+    """Return the children whose usage of one of ``pairs`` exceeds their subtree quota."""
     found: dict[Node, None] = {}
     for pair in pairs:
         found.update(node.borrowers.get(pair, {}))
@@ -159,73 +160,73 @@ def fits(node: Node, usage: Usage) -> bool:
     return all(amount <= max(0, available(node, pair)) for pair, amount in usage.items())
 
 
-class Level(msgspec.Struct, frozen=True):
-    """How far up the tree a request takes quota: 0 is the queue's own, then the height of the cohort."""
+class BorrowingLevel(msgspec.Struct, frozen=True):
+    """The height of the lowest ancestor whose quota covers a request; 0 if it does not borrow."""
 
     height: int
-    may_reclaim: bool  # there is quota above that could be taken back from others
+    may_reclaim: bool  # ancestors above have quota that could be reclaimed
 
 
-def level(node: Node, pair: FlavorResource, amount: int) -> Level:
-    """The level at which ``amount`` more at ``node`` is covered by quota."""
+def borrowing_level(node: Node, pair: FlavorResource, amount: int) -> BorrowingLevel:
+    """Return the level at which ``amount`` more at ``node`` is covered by quota."""
     if node.parent is None or not borrows_with(node, pair, amount):
-        return Level(0, node.parent is not None)
+        return BorrowingLevel(0, node.parent is not None)
     rest = amount - local_available(node, pair)
-    top = node
+    root = node
     for ancestor in node.path():
         if used(ancestor, pair) + rest <= subtree_quota(ancestor, pair):
-            return Level(ancestor.height, ancestor.parent is not None)
+            return BorrowingLevel(ancestor.height, ancestor.parent is not None)
         rest -= local_available(ancestor, pair)
-        top = ancestor
-    return Level(top.height, may_reclaim=False)
+        root = ancestor
+    return BorrowingLevel(root.height, may_reclaim=False)
 
 
-# Usage and limits, kept by differences.
+# Usage and limits, updated by differences
 
 
 def add_usage(node: Node, usage: Usage) -> None:
-    """Count ``usage`` at ``node`` and, beyond what each guarantees, at its ancestors."""
+    """Add ``usage`` at ``node``, and at its ancestors what exceeds the guaranteed quota below."""
     for pair, amount in usage.items():
-        _use(node, pair, amount)
+        _add(node, pair, amount)
 
 
 def remove_usage(node: Node, usage: Usage) -> None:
-    """The exact inverse of ``add_usage``."""
+    """Undo ``add_usage`` exactly."""
     for pair, amount in usage.items():
-        _use(node, pair, -amount)
+        _add(node, pair, -amount)
 
 
-def _use(node: Node, pair: FlavorResource, more: int) -> None:
-    at: Node | None = node
-    while at is not None and more:
-        old = at.usage.get(pair, 0)
+def _add(node: Node, pair: FlavorResource, more: int) -> None:
+    current: Node | None = node
+    while current is not None and more:
+        old = current.usage.get(pair, 0)
         new = old + more
-        _put(at.usage, pair, new)
-        own = at.subtree_quota.get(pair, 0)
+        _set(current.usage, pair, new)
+        own = current.subtree_quota.get(pair, 0)
         if (old > own) is not (new > own):
-            _note_borrowing(at, pair)
-        kept = at.guaranteed.get(pair, 0)
-        if kept:  # only what goes beyond it is taken from the parent
-            more = max(0, new - kept) - max(0, old - kept)
-        at = at.parent
+            _update_borrowers(current, pair)
+        local_quota = current.guaranteed.get(pair, 0)
+        if local_quota:  # only what exceeds it is taken from the parent
+            more = max(0, new - local_quota) - max(0, old - local_quota)
+        current = current.parent
 
 
 def set_limits(node: Node, new_limits: Mapping[FlavorResource, Limits]) -> None:
-    """Give ``node`` exactly ``new_limits``; ancestors follow."""
+    """Replace the limits of ``node`` and update its ancestors."""
     for pair in {**node.limits, **new_limits}:
-        old, new = node.limits.get(pair, _NOTHING), new_limits.get(pair, _NOTHING)
+        old, new = node.limits.get(pair, _NO_QUOTA), new_limits.get(pair, _NO_QUOTA)
         lent, taken = _contribution(node, pair)
         if pair in new_limits:
             node.limits[pair] = new
         else:
             del node.limits[pair]
-        _put(node.subtree_quota, pair, subtree_quota(node, pair) + new.nominal - old.nominal)
+        _set(node.subtree_quota, pair, subtree_quota(node, pair) + new.nominal - old.nominal)
         _set_guaranteed(node, pair)
-        _pass_on(node, pair, lent, taken)
+        _propagate(node, pair, lent, taken)
 
 
 def set_parent(node: Node, parent: Node | None) -> None:
-    """Move ``node``, with all below it, under ``parent``; ``parent`` must not be below ``node``."""
+    """Move the subtree of ``node`` under ``parent``, which must not be below ``node``."""
     pairs = {*node.subtree_quota, *node.usage}
     old = node.parent
     if old is not None:
@@ -233,46 +234,46 @@ def set_parent(node: Node, parent: Node | None) -> None:
         for pair in pairs:
             old.borrowers.get(pair, {}).pop(node, None)
             lent, taken = _contribution(node, pair)
-            _lend(old, pair, -lent)
-            _use(old, pair, -taken)
+            _add_quota(old, pair, -lent)
+            _add(old, pair, -taken)
         _set_height(old)
     node.parent = parent
     if parent is not None:
         assert node not in (parent, *parent.path()), f"{parent} is below {node}"
         parent.children[node] = None
         for pair in pairs:
-            _note_borrowing(node, pair)
+            _update_borrowers(node, pair)
             lent, taken = _contribution(node, pair)
-            _lend(parent, pair, lent)
-            _use(parent, pair, taken)
+            _add_quota(parent, pair, lent)
+            _add(parent, pair, taken)
         _set_height(parent)
 
 
 def _contribution(node: Node, pair: FlavorResource) -> tuple[int, int]:
-    """What the node adds to its parent's subtree and usage."""
-    kept = guaranteed(node, pair)
-    return subtree_quota(node, pair) - kept, max(0, used(node, pair) - kept)
+    """Return what the node adds to the subtree quota and the usage of its parent."""
+    local_quota = guaranteed(node, pair)
+    return subtree_quota(node, pair) - local_quota, max(0, used(node, pair) - local_quota)
 
 
-def _lend(node: Node, pair: FlavorResource, more: int) -> None:
-    """``more`` quota comes to ``node`` from one of its children."""
+def _add_quota(node: Node, pair: FlavorResource, more: int) -> None:
+    """Add ``more`` quota that a child of ``node`` lends to it."""
     if more:
         lent, taken = _contribution(node, pair)
-        _put(node.subtree_quota, pair, subtree_quota(node, pair) + more)
+        _set(node.subtree_quota, pair, subtree_quota(node, pair) + more)
         _set_guaranteed(node, pair)
-        _pass_on(node, pair, lent, taken)
+        _propagate(node, pair, lent, taken)
 
 
-def _pass_on(node: Node, pair: FlavorResource, lent: int, taken: int) -> None:
-    """Let the parent know how the node's contribution differs from what it was."""
-    _note_borrowing(node, pair)
+def _propagate(node: Node, pair: FlavorResource, lent: int, taken: int) -> None:
+    """Update the parent after the node's contribution changed from ``lent`` and ``taken``."""
+    _update_borrowers(node, pair)
     if node.parent is not None:
         now_lent, now_taken = _contribution(node, pair)
-        _lend(node.parent, pair, now_lent - lent)
-        _use(node.parent, pair, now_taken - taken)
+        _add_quota(node.parent, pair, now_lent - lent)
+        _add(node.parent, pair, now_taken - taken)
 
 
-def _note_borrowing(node: Node, pair: FlavorResource) -> None:
+def _update_borrowers(node: Node, pair: FlavorResource) -> None:
     if node.parent is None:
         return
     if used(node, pair) > subtree_quota(node, pair):
@@ -283,11 +284,11 @@ def _note_borrowing(node: Node, pair: FlavorResource) -> None:
 
 def _set_guaranteed(node: Node, pair: FlavorResource) -> None:
     lending = limits(node, pair).lending
-    kept = 0 if isinstance(lending, Unlimited) else max(0, subtree_quota(node, pair) - lending)
-    _put(node.guaranteed, pair, kept)
+    local_quota = 0 if isinstance(lending, Unlimited) else max(0, subtree_quota(node, pair) - lending)
+    _set(node.guaranteed, pair, local_quota)
 
 
-def _put(amounts: dict[FlavorResource, int], pair: FlavorResource, amount: int) -> None:
+def _set(amounts: dict[FlavorResource, int], pair: FlavorResource, amount: int) -> None:
     if amount:
         amounts[pair] = amount
     else:

@@ -143,9 +143,9 @@ def _local_queues(setup: Setup) -> Iterator[PreflightFinding]:
 
 def _cohorts(setup: Setup) -> Iterator[PreflightFinding]:
     tree = setup.state.ledger.quota
-    if tree.looped:
-        names = ", ".join(sorted(node.name for node in tree.looped))
-        stuck = [queue.name for queue in setup.cluster_queues if tree.is_looped(queue.node)]
+    if tree.cyclic:
+        names = ", ".join(sorted(node.name for node in tree.cyclic))
+        stuck = [queue.name for queue in setup.cluster_queues if tree.has_cycle(queue.node)]
         yield error(
             f"cohorts {names}",
             f"their parents lead round in a circle; these admit nothing: {', '.join(stuck) or 'nobody'}",

@@ -234,7 +234,7 @@ class _PodSetSearch:
         needed = previous + requested
         available = max(0, tree.available(node, pair))
         if needed <= available:
-            return FlavorCandidate(AssignmentMode.FIT, tree.level(node, pair, needed).height)
+            return FlavorCandidate(AssignmentMode.FIT, tree.borrowing_level(node, pair, needed).height)
         maximum = tree.potential_available(node, pair)
         if needed > maximum:
             reasons.append(
@@ -242,7 +242,7 @@ class _PodSetSearch:
             )
             return _NO_FIT
         reasons.append(QuotaShort(pod_set, pair.flavor, pair.resource, needed, available, maximum))
-        level = tree.level(node, pair, needed)
+        level = tree.borrowing_level(node, pair, needed)
         if needed <= tree.nominal(node, pair) or level.may_reclaim or given.can_preempt_while_borrowing:
             candidate = given.simulate_preemption(pair, needed)
             if candidate.mode is AssignmentMode.NO_CANDIDATES:

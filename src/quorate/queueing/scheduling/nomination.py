@@ -174,7 +174,7 @@ class _PreemptionSearch:
         with UsageSimulation() as simulation:
             for target in targets:
                 simulation.remove(target.reservation, target.queue.node)
-            borrowing_level = tree.level(self._queue.node, pair, amount).height
+            borrowing_level = tree.borrowing_level(self._queue.node, pair, amount).height
         in_own_queue = any(target.queue is self._queue for target in targets)
         mode = AssignmentMode.PREEMPT if in_own_queue else AssignmentMode.RECLAIM
         return FlavorCandidate(mode, borrowing_level)
