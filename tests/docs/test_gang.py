@@ -9,7 +9,7 @@ import pytest
 
 from quorate.api.scheduler_configuration.actions import EnqueueArguments
 from quorate.gang import pending_reasons
-from quorate.observe.gang_catalogue import BY_NAME
+from quorate.observe.gang_families import BY_NAME
 from tests.docs.page import CONCEPTS, Section, section
 from tests.gang.vectors import settings_of
 from tests.gang.world import World

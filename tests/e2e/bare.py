@@ -7,7 +7,7 @@ from quorate.api.meta import Condition, Key, at_epoch, find_condition
 from quorate.kube.client import PatchKind
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import WORKLOADS, untyped
-from quorate.observe.gauges import readings
+from quorate.observe.queueing_metrics import readings
 from tests.e2e.world import NAMESPACE, World
 
 Json = dict[str, Any]

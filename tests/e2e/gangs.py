@@ -27,8 +27,9 @@ from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, QUEUES
 from quorate.local.controllers import run_controllers
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.local.nodes.fleet import register
+from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
-from quorate.scheduler.scheduler import Options, SchedulerStatus
+from quorate.scheduler.scheduler import Options
 from tests.e2e.world import NAMESPACE, WITHIN_S, FaultyClient, a_server, first_true, world_has_namespace
 
 T = TypeVar("T")

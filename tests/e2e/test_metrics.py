@@ -15,8 +15,8 @@ from quorate.api.configuration.process import Metrics
 from quorate.api.meta import Key
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOAD_PRIORITY_CLASSES
 from quorate.local.nodes import Fleet
-from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE
-from quorate.observe.metrics import metrics
+from quorate.observe.families import BY_NAME, FAMILIES, ROLE
+from quorate.observe.queueing_metrics import metrics
 from tests.e2e.bare import gauges, submit, until_admitted, until_gauges, until_waiting
 from tests.e2e.world import NAMESPACE, World, play
 from tests.observe.listening import listening

@@ -20,9 +20,9 @@ from quorate.kube.errors import ApiError
 from quorate.kube.resources import untyped
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
-from quorate.observe.outward import Outward
+from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
-from quorate.observe.visibility import right_to_pending, visibility
+from quorate.observe.visibility import pending_workloads_access, visibility
 from tests.e2e.test_rights import as_the_account
 from tests.e2e.verbs import CommandLine
 from tests.e2e.world import World, a_world
@@ -57,15 +57,15 @@ def test_pending_workloads_are_listed_with_their_places(
             command = CommandLine(world, tmp_path, monkeypatch)
             clock, replica, rng = WallClock(), Replica("standalone"), random.Random(1)
             configuration, port = default_configuration(), free_port()
-            outward = Outward(
+            endpoints = HttpsEndpoints(
                 DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
             )
             await install(world, port)
-            served = outward.serving(
+            served = endpoints.serving(
                 "visibilityServer",
                 Address("0.0.0.0", port),
                 visibility(replica),
-                right_to_pending,
+                pending_workloads_access,
                 aggregated=True,
             )
             deciding = run_queueing(client, clock, DynamicConfiguration(configuration), rng, replica)

@@ -26,8 +26,9 @@ from quorate.kube.resources import (
 )
 from quorate.kube.serving.delegated_auth import DelegatedAuth, PathAccess, User
 from quorate.local.nodes import Fleet
+from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler
-from quorate.scheduler.scheduler import Options, SchedulerStatus
+from quorate.scheduler.scheduler import Options
 from tests.e2e.accounts import WatchedClient, as_account
 from tests.e2e.gangs import GangWorld, a_gang_world
 from tests.e2e.kinds import definition

@@ -13,8 +13,9 @@ from quorate.kube.clock import WallClock
 from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import NODES, POD_GROUPS, PODS
 from quorate.kube.rest.config import RestConfig
+from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
-from quorate.scheduler.scheduler import Options, SchedulerStatus
+from quorate.scheduler.scheduler import Options
 from tests.e2e.gangs import GangWorld, a_gang_world
 from tests.faults.gang_promises import GangPromises
 from tests.faults.gang_scene import CONFIGURATION, FLEET, Gang, Operator, gangs_unrest, invent_gangs

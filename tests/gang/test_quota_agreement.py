@@ -94,7 +94,7 @@ def test_who_can_be_admitted_is_not_refused(world: Json) -> None:
 @given(world=worlds(), order=st.randoms())
 def test_whatever_is_admitted_can_be_created_pod_by_pod(world: Json, order: Any) -> None:
     phases = admitted(world)
-    guarded = Guarded(world, phases)
+    authorized = Guarded(world, phases)
     members = [
         group["name"]
         for group in world["podGroups"]
@@ -102,20 +102,20 @@ def test_whatever_is_admitted_can_be_created_pod_by_pod(world: Json, order: Any)
         if phases[group["name"]] == "Inqueue"
     ]
     for name in order.sample(members, len(members)):
-        assert guarded.create(name, 1), f"a member of {name} is refused"
+        assert authorized.create(name, 1), f"a member of {name} is refused"
     hard = min(quota["hard"].get("cpu", quota["hard"].get("requests.cpu")) for quota in world["quotas"])
-    assert not members or world["quotas"][0]["used"]["cpu"] + sum(guarded.created.values()) <= hard
+    assert not members or world["quotas"][0]["used"]["cpu"] + sum(authorized.created.values()) <= hard
 
 
 @given(world=worlds(), strangers=st.lists(cpus, max_size=4))
 def test_whoever_is_let_in_sends_nobody_back(world: Json, strangers: list[int]) -> None:
     before = admitted(world)
-    guarded = Guarded(world, before)
+    authorized = Guarded(world, before)
     for cpu in strangers:
-        guarded.create("", cpu)
+        authorized.create("", cpu)
     later = {
         **world,
-        "quotas": guarded.quotas(),
+        "quotas": authorized.quotas(),
         "podGroups": [{**group, "phase": before[group["name"]]} for group in world["podGroups"]],
     }
     after = admitted(later)

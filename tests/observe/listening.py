@@ -1,4 +1,4 @@
-"""An application on a port of its own."""
+"""Serving an application on a free port."""
 
 import socket
 from collections.abc import AsyncIterator

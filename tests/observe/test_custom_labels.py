@@ -1,4 +1,4 @@
-"""Labels that administrators add to series, and where their values come from."""
+"""Custom labels of series, and the sources of their values."""
 
 import pytest
 
@@ -17,7 +17,7 @@ TIER = CustomLabel(name="tier", key="tier", source="Workload", tracked_values=("
 ALL = CustomLabels((TEAM, TIER, SITE, PAYER))
 
 
-def test_names_stand_in_the_order_of_sources_and_of_the_file() -> None:
+def test_names_are_in_the_order_of_sources_and_configuration() -> None:
     assert ALL.names(("ClusterQueue", "Workload")) == ("custom_team", "custom_payer", "custom_tier")
     assert ALL.names(()) == ()
 
@@ -25,17 +25,17 @@ def test_names_stand_in_the_order_of_sources_and_of_the_file() -> None:
 @pytest.mark.parametrize(
     ("tier", "want"),
     [
-        pytest.param("gold", "gold", id="one that is told apart"),
-        pytest.param("tin", UNTRACKED, id="any other"),
-        pytest.param(None, UNTRACKED, id="none"),
+        pytest.param("gold", "gold", id="a tracked value"),
+        pytest.param("tin", UNTRACKED, id="an untracked value"),
+        pytest.param(None, UNTRACKED, id="no value"),
     ],
 )
-def test_values_that_are_not_tracked_are_one(tier: str | None, want: str) -> None:
+def test_untracked_values_are_merged(tier: str | None, want: str) -> None:
     metadata = ObjectMeta(name="w", labels={} if tier is None else {"tier": tier})
     assert ALL.values_of("Workload", metadata) == {"custom_tier": want}
 
 
-def test_a_series_gets_the_values_of_the_object_it_names() -> None:
+def test_a_series_has_the_values_of_the_object_that_its_labels_identify() -> None:
     labels = CustomLabels((TEAM, SITE, PAYER))
     queue = ObjectMeta(name="q", labels={"team": "a"}, annotations={"example.com/payer": "b"})
     labels.put("ClusterQueue", ("q",), queue)
@@ -49,7 +49,7 @@ def test_a_series_gets_the_values_of_the_object_it_names() -> None:
     assert labels.of(("ClusterQueue",), {"cluster_queue": "q"}) == empty
 
 
-def test_counters_begin_anew_under_another_value() -> None:
+def test_counters_restart_when_a_value_changes() -> None:
     recorder = Recorder(lambda: "leader", CustomLabels((TEAM,)))
 
     def a_queue(team: str) -> ClusterQueue:
@@ -77,7 +77,7 @@ def test_counters_begin_anew_under_another_value() -> None:
 
 
 @pytest.mark.parametrize("on", [True, False])
-def test_labels_count_with_their_gate(on: bool) -> None:
+def test_custom_labels_require_their_feature_gate(on: bool) -> None:
     loaded = load_configuration(
         f"""
 apiVersion: config.kueue.x-k8s.io/v1beta2
@@ -93,8 +93,8 @@ metrics: {{customLabels: [{{name: team}}, {{name: payer, sourceAnnotationKey: ex
     )
 
 
-def test_objects_are_found_by_the_labels_of_their_series() -> None:
-    """A local queue and a cluster queue of one name are two."""
+def test_objects_are_identified_by_the_labels_of_their_series() -> None:
+    """A local queue and a cluster queue may have the same name."""
     labels = CustomLabels((TEAM, SITE))
     labels.put("LocalQueue", ("q", "ns"), ObjectMeta(name="q", namespace="ns", labels={"site": "x"}))
     assert labels.of(("ClusterQueue",), {"cluster_queue": "q"}) == {"custom_team": ""}

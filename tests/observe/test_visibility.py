@@ -1,4 +1,4 @@
-"""Who waits in which place: over whole queues, whatever page of them is asked for."""
+"""Positions of pending workloads, which refer to the whole queue on every page."""
 
 import asyncio
 import random
@@ -31,7 +31,7 @@ from tests.observe.listening import listening
 
 NOW = 1_000.0
 ALL = Page(100, 0)
-# Name, local queue, priority, second of creation; the queue has one cpu, and each wants two.
+# Name, local queue, priority, second of creation; the queue has one cpu, each workload requests two.
 WAITING = (
     ("late", "b", 0, 30),
     ("early", "a", 0, 10),
@@ -85,7 +85,7 @@ def a_workload(name: str, local_queue: str, priority: int, second: int) -> Workl
     return codec.decode(Workload, codec.encode(body))
 
 
-def places(state: State, local_queue: str = "") -> list[tuple[str, int, int]]:
+def positions(state: State, local_queue: str = "") -> list[tuple[str, int, int]]:
     found = (
         pending_in_local_queue(state, Key("ns", local_queue), ALL)
         if local_queue
@@ -100,47 +100,47 @@ def places(state: State, local_queue: str = "") -> list[tuple[str, int, int]]:
 IN_ORDER = [("urgent", 0, 0), ("early", 1, 0), ("middle", 2, 1), ("late", 3, 1)]
 
 
-def test_everybody_who_waits_has_a_place_whether_tried_already_or_not() -> None:
+def test_active_and_inadmissible_workloads_have_a_position() -> None:
     state = a_state()
-    assert places(state) == IN_ORDER
-    AdmissionCycle(state).run(NOW)  # none of them fits: they are set aside
+    assert positions(state) == IN_ORDER
+    AdmissionCycle(state).run(NOW)  # none fits: all become inadmissible
     assert state.pending("research").active == ()
-    assert places(state) == IN_ORDER
+    assert positions(state) == IN_ORDER
 
 
-def test_a_local_queue_shows_its_own_in_their_places_in_the_whole() -> None:
+def test_workloads_of_a_local_queue_have_their_position_in_the_cluster_queue() -> None:
     state = a_state()
-    assert places(state, "a") == [("early", 1, 0), ("middle", 2, 1)]
-    assert places(state, "b") == [("urgent", 0, 0), ("late", 3, 1)]
-    assert places(state, "lost") == []
+    assert positions(state, "a") == [("early", 1, 0), ("middle", 2, 1)]
+    assert positions(state, "b") == [("urgent", 0, 0), ("late", 3, 1)]
+    assert positions(state, "lost") == []
 
 
-def test_queues_that_do_not_exist_are_none() -> None:
+def test_a_queue_that_does_not_exist_has_no_list() -> None:
     state = a_state()
     assert pending_in_cluster_queue(state, "gone", ALL) is None
     assert pending_in_local_queue(state, Key("elsewhere", "a"), ALL) is None
 
 
-def test_looking_changes_nothing() -> None:
+def test_reading_does_not_change_the_state() -> None:
     state, untouched = a_state(), a_state()
-    places(state)
+    positions(state)
     assert AdmissionCycle(state).run(NOW) == AdmissionCycle(untouched).run(NOW)
 
 
 @pytest.mark.parametrize(
     ("limit", "offset", "want"),
     [
-        pytest.param(0, 0, Page(1000, 0), id="nothing given"),
-        pytest.param(5, 10, Page(5, 10), id="both given"),
-        pytest.param(-1, -1, Page(0, 0), id="negative ones count as none"),
-        pytest.param(10**9, 0, Page(100_000, 0), id="a limit has a limit"),
+        pytest.param(0, 0, Page(1000, 0), id="no parameters"),
+        pytest.param(5, 10, Page(5, 10), id="both parameters"),
+        pytest.param(-1, -1, Page(0, 0), id="negative values count as 0"),
+        pytest.param(10**9, 0, Page(100_000, 0), id="the limit is bounded"),
     ],
 )
-def test_page(limit: int, offset: int, want: Page) -> None:
+def test_a_page_is_bounded(limit: int, offset: int, want: Page) -> None:
     assert page(limit, offset) == want
 
 
-def test_it_is_answered_page_by_page_over_http() -> None:
+def test_pages_are_served_over_http() -> None:
     async def story() -> None:
         replica = Replica("follower")
         async with (
@@ -148,8 +148,8 @@ def test_it_is_answered_page_by_page_over_http() -> None:
             aiohttp.ClientSession(f"{url}/visibility/") as session,
         ):
             all_entries = "clusterqueues/research/pendingworkloads"
-            assert await refused(session, all_entries) == (503, "not all that is stored is known yet")
-            replica.knows(View(a_state(), a_silent_informer(), CustomLabels()))
+            assert await refused(session, all_entries) == (503, "not synced with the API server yet")
+            replica.set_view(View(a_state(), a_silent_informer(), CustomLabels()))
             assert await ask(session, f"{all_entries}?limit=1&offset=2") == (
                 200,
                 {
@@ -194,12 +194,12 @@ def test_it_is_answered_page_by_page_over_http() -> None:
 
 
 @pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
-def test_it_is_an_aggregated_api_too(version: str) -> None:
-    """In the form in which a kube-apiserver passes on requests, and with what it asks for discovery."""
+def test_it_is_served_as_an_aggregated_api(version: str) -> None:
+    """In the form in which a kube-apiserver forwards requests, discovery included."""
 
     async def story() -> None:
         replica = Replica("standalone")
-        replica.knows(View(a_state(), a_silent_informer(), CustomLabels()))
+        replica.set_view(View(a_state(), a_silent_informer(), CustomLabels()))
         async with (
             listening("visibilityServer", visibility(replica)) as url,
             aiohttp.ClientSession(f"{url}/apis/visibility.kueue.x-k8s.io/") as session,
@@ -229,5 +229,5 @@ async def ask(session: aiohttp.ClientSession, path: str) -> tuple[int, Any]:
 
 
 def a_silent_informer() -> Informer[Workload]:
-    """One that is never run: the model is filled by hand."""
+    """Return an informer that is never run: the test fills the model."""
     return Informer(Client(RestConfig("http://127.0.0.1:1"), random.Random(1)), WORKLOADS)

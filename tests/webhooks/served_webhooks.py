@@ -13,7 +13,7 @@ from aiohttp import web
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.clock import WallClock
 from quorate.kube.serving.certificates import KeyPair, new_authority, new_server_certificate
-from quorate.kube.serving.tls import server_context, show
+from quorate.kube.serving.tls import load_certificate, server_context
 
 
 def a_pair() -> tuple[KeyPair, bytes]:
@@ -50,7 +50,7 @@ class Served:
 async def served(app: web.Application, rules: TlsOptions = TlsOptions()) -> AsyncIterator[Served]:  # noqa: B008
     pair, authority = a_pair()
     context = server_context(rules)
-    show(context, pair)
+    load_certificate(context, pair)
     runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
     await runner.setup()
     try:

@@ -13,7 +13,7 @@ from quorate.api.configuration import default_configuration
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.meta import Key
 from quorate.kube.errors import Unreachable
-from quorate.kube.serving.tls import show
+from quorate.kube.serving.tls import load_certificate
 from quorate.webhooks.admission_review import AdmissionRequest, AdmissionResponse
 from quorate.webhooks.process import webhooks_by_route
 from quorate.webhooks.webhook_server import MAX_REVIEW_BYTES, webhook_server
@@ -189,7 +189,7 @@ def test_another_certificate_is_shown_from_one_request_to_the_next() -> None:
         async with served(webhook_server(APP)) as server:
             assert (await server.post(FLAVORS, a_review(FLAVOR)))[0] == 200
             pair, authority = a_pair()
-            show(server.context, pair)
+            load_certificate(server.context, pair)
             with pytest.raises(aiohttp.ClientSSLError):
                 await server.post(FLAVORS, a_review(FLAVOR))
             assert (await Served(server.url, server.context, authority).post(FLAVORS, a_review(FLAVOR)))[

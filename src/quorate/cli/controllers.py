@@ -40,12 +40,12 @@ from quorate.kube.resources import (
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
-from quorate.observe.health import health_checks
-from quorate.observe.metrics import metrics, right_to_metrics
-from quorate.observe.outward import Outward
+from quorate.observe.exposition import metrics_access
+from quorate.observe.https_endpoints import HttpsEndpoints
+from quorate.observe.queueing_metrics import metrics
 from quorate.observe.replica import Replica, Role
-from quorate.observe.serving import serving
-from quorate.observe.visibility import right_to_pending, visibility
+from quorate.observe.serving import health_checks, serving
+from quorate.observe.visibility import pending_workloads_access, visibility
 from quorate.webhooks.process import run_webhooks, with_webhooks
 
 NEEDED = (
@@ -123,7 +123,7 @@ async def _serve(
         serving(
             "health.healthProbeBindAddress", health.address, health_checks(health, replica.ready, webhooks)
         ),
-        _pages(_outward(client, configuration), configuration, replica),
+        _pages(_endpoints(client, configuration), configuration, replica),
     ):
         await _require_kinds(client)
         async with asyncio.TaskGroup() as tasks:
@@ -145,19 +145,23 @@ async def _serve(
                 part.cancel()
 
 
-def _outward(client: Client, configuration: Configuration) -> Outward:
+def _endpoints(client: Client, configuration: Configuration) -> HttpsEndpoints:
     clock = WallClock()
-    return Outward(
+    return HttpsEndpoints(
         DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, configuration.tls
     )
 
 
 @asynccontextmanager
-async def _pages(outward: Outward, configuration: Configuration, replica: Replica) -> AsyncIterator[None]:
+async def _pages(
+    endpoints: HttpsEndpoints, configuration: Configuration, replica: Replica
+) -> AsyncIterator[None]:
     counted, waiting = configuration.metrics.address, configuration.visibility.address
     async with (
-        outward.serving("metrics.bindAddress", counted, metrics(replica), right_to_metrics),
-        outward.serving("visibilityServer", waiting, visibility(replica), right_to_pending, aggregated=True),
+        endpoints.serving("metrics.bindAddress", counted, metrics(replica), metrics_access),
+        endpoints.serving(
+            "visibilityServer", waiting, visibility(replica), pending_workloads_access, aggregated=True
+        ),
     ):
         yield
 

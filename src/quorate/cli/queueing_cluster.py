@@ -26,8 +26,9 @@ from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import LockedDirectory
 from quorate.observe.replica import Replica
+from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
-from quorate.scheduler.scheduler import Options, SchedulerStatus
+from quorate.scheduler.scheduler import Options
 
 Json = dict[str, Any]
 

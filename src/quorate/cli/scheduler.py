@@ -42,13 +42,13 @@ from quorate.kube.log import configure, logger
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
+from quorate.observe.exposition import metrics_access
 from quorate.observe.gang_metrics import GangMetrics
-from quorate.observe.health import health_checks
-from quorate.observe.metrics import right_to_metrics
-from quorate.observe.outward import Outward
-from quorate.observe.serving import serving
+from quorate.observe.https_endpoints import HttpsEndpoints
+from quorate.observe.serving import health_checks, serving
+from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler, served_kinds
-from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options, SchedulerStatus
+from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 
 NEEDED = ("podgroups", "queues")
 
@@ -176,9 +176,9 @@ async def _serve(
     async with (
         Client(await load_rest_config(kubeconfig, context), random.Random()) as client,
         serving("--health-address", listening.health, probes),
-        Outward(
+        HttpsEndpoints(
             DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
-        ).serving("--metrics-address", listening.metrics, counted.application(), right_to_metrics),
+        ).serving("--metrics-address", listening.metrics, counted.application(), metrics_access),
     ):
         await _require_kinds(client)
         async with asyncio.TaskGroup() as tasks:

@@ -14,9 +14,9 @@ from quorate.kube.clock import Clock
 from quorate.kube.resources import Json, Resource, untyped
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
-from quorate.observe.outward import Outward
+from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
-from quorate.observe.visibility import right_to_pending, visibility
+from quorate.observe.visibility import pending_workloads_access, visibility
 
 SERVICE: Final = Key("kube-system", "quorate-visibility")
 SERVICES: Final = untyped("", "v1", "services", "Service", True)
@@ -30,9 +30,13 @@ async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> As
 
     The cluster forgets about it at the end: an API that nobody answers slows down every client.
     """
-    outward = Outward(DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions())
+    endpoints = HttpsEndpoints(
+        DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
+    )
     app = visibility(replica)
-    async with outward.protected("visibilityServer", _ANY_PORT, app, right_to_pending, aggregated=True) as at:
+    async with endpoints.protected(
+        "visibilityServer", _ANY_PORT, app, pending_workloads_access, aggregated=True
+    ) as at:
         await _register(client, at.port)
         yield
         for version in VERSIONS:

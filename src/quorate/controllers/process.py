@@ -115,7 +115,7 @@ async def _follow(
         for informer in informers.all:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         await synced(*informers.all, within_s=configuration.controllers.cache_sync_timeout_s)
-        replica.knows(view)
+        replica.set_view(view)
 
 
 async def run_queueing(
@@ -217,7 +217,7 @@ async def _decide(
         tasks.create_task(run_provisioning(context), name="provisioning")
         tasks.create_task(run_volcano(context, memberships, batch_jobs), name="volcano")
         tasks.create_task(Auditor(context, state, replica).run(), name="auditor")
-        replica.knows(view)
+        replica.set_view(view)
 
 
 def _context(

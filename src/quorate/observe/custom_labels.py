@@ -1,4 +1,4 @@
-"""Labels that administrators add to series: their values stand on queues, cohorts and workloads."""
+"""Custom labels of series, whose values are labels and annotations of queues, cohorts and workloads."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -6,38 +6,38 @@ from typing import Final
 from quorate.api.configuration.metric_labels import CustomLabel, LabelSource
 from quorate.api.meta import ObjectMeta
 
-UNTRACKED: Final = "kueue.x-k8s.io/_UNTRACKED_VALUE_"  # stands for every value that is not told apart
+UNTRACKED: Final = "kueue.x-k8s.io/_UNTRACKED_VALUE_"  # replaces every value that is not tracked
 _KEYS: Final[Mapping[LabelSource, tuple[tuple[str, ...], ...]]] = {
     "ClusterQueue": (("cluster_queue",), ("preempting_cluster_queue",)),
     "Cohort": (("cohort",),),
     "LocalQueue": (("name", "namespace"),),
     "Workload": (),
-}  # the labels of a series that name the object its values are of; the first that are there
+}  # labels of a series that name the source object; the first that it has
 
 Values = Mapping[str, str]  # by the name of the label
 
 
 class CustomLabels:
-    """The labels configured, and the values on the objects that are there."""
+    """The configured labels, and their values on existing objects."""
 
     def __init__(self, labels: Sequence[CustomLabel] = ()) -> None:
         self._of_source: dict[LabelSource, list[CustomLabel]] = {}
         for label in labels:
             self._of_source.setdefault(label.source, []).append(label)
-        self._values: dict[tuple[LabelSource, tuple[str, ...]], Values] = {}  # of objects that are there
+        self._values: dict[tuple[LabelSource, tuple[str, ...]], Values] = {}  # of existing objects
 
     def names(self, sources: Iterable[LabelSource]) -> tuple[str, ...]:
-        """In the order of the sources, then of the configuration."""
+        """Return the label names in the order of the sources, then of the configuration."""
         return tuple(
             f"custom_{label.name}" for source in sources for label in self._of_source.get(source, ())
         )
 
     def values_of(self, source: LabelSource, metadata: ObjectMeta | None) -> Values:
-        """What an object gives; all are empty where there is none."""
+        """Return the values of one object; all are empty without metadata."""
         return {f"custom_{label.name}": _value(label, metadata) for label in self._of_source.get(source, ())}
 
     def put(self, source: LabelSource, key: tuple[str, ...], metadata: ObjectMeta | None) -> None:
-        """An object came, changed or, without metadata, went.  Keys are as series have them."""
+        """Store the values of an object, or drop them without metadata; ``key`` as in series labels."""
         if source not in self._of_source:
             return
         if metadata is None:
@@ -46,7 +46,7 @@ class CustomLabels:
             self._values[source, key] = self.values_of(source, metadata)
 
     def of(self, sources: Iterable[LabelSource], labels: Mapping[str, str]) -> Values:
-        """The values for a series with ``labels`` whose custom labels are those of ``sources``."""
+        """Return the custom label values of a series with ``labels``, from objects of ``sources``."""
         values: dict[str, str] = {}
         if self._of_source:
             for source in sources:

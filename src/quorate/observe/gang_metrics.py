@@ -1,6 +1,6 @@
 """``/metrics`` of the gang scheduler: Volcano's series of sessions, pods, groups and queues, and ours.
 
-Counters and histograms are kept while this replica decides; a queue that is gone takes its counters with it.
+Counters and histograms are kept while this replica leads; a deleted queue takes its counters with it.
 """
 
 from collections.abc import Collection, Iterable
@@ -15,25 +15,23 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Outcome
 from quorate.kube.clock import Clock
-from quorate.observe.bare_counter import counter_of
-from quorate.observe.gang_catalogue import BY_NAME, FAMILIES
-from quorate.observe.gang_gauges import GangGauges, Record
-from quorate.observe.page import page
-from quorate.scheduler.observer import Bound, SchedulerObserver, SessionTimes
-from quorate.scheduler.scheduler import SchedulerStatus
+from quorate.observe.exposition import counter_of, metrics_application
+from quorate.observe.gang_families import BY_NAME, FAMILIES
+from quorate.observe.gang_gauges import GangGauges, GroupRecord
+from quorate.scheduler.observer import Bound, SchedulerObserver, SchedulerStatus, SessionTimes
 
-_OF_GROUPS: Final = "volcano_job_retry_counts"  # kept and told with what else is told of each group
+_OF_GROUPS: Final = "volcano_job_retry_counts"  # a gauge of GroupRecord, see gang_gauges
 
 
 class GangMetrics(SchedulerObserver):
-    """Counts what the scheduler of ``seen`` does."""
+    """Observes the scheduler of ``status``."""
 
-    def __init__(self, seen: SchedulerStatus, clock: Clock) -> None:
+    def __init__(self, status: SchedulerStatus, clock: Clock) -> None:
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = registry = CollectorRegistry()
-        self._seen = seen
+        self._status = status
         self._clock = clock
-        self.records: dict[Uid, Record] = {}  # of pod groups that exist, and of some that are gone
+        self.records: dict[Uid, GroupRecord] = {}  # of pod groups, some of them deleted
         self._counters = {
             family.name: counter_of(family, family.labels, registry)
             for family in FAMILIES
@@ -48,22 +46,20 @@ class GangMetrics(SchedulerObserver):
         }
         victims = BY_NAME["volcano_pod_preemption_victims"]
         self._victims = Gauge(victims.name, victims.help, registry=registry)
-        registry.register(GangGauges(seen, self.records, clock))
-        seen.observers.append(self)
-
-    # What the scheduler tells.
+        registry.register(GangGauges(status, self.records, clock))
+        status.observers.append(self)
 
     def session_ended(self, outcome: Outcome, times: SessionTimes) -> None:
-        model = self._seen.model
+        model = self._status.model
         assert model is not None, "a session without a model"
         self._count_times(times)
         self._count_admission(outcome)
-        self._count_placing(outcome, model)
+        self._count_placements(outcome, model)
         preempted = [each for each in outcome.evictions if each.action == "preempt"]
         if preempted:
             self._victims.set(len(preempted))
             self._count("total_preemption_attempts", by=len({each.beneficiary for each in preempted}))
-        if len(self.records) > 2 * len(model.gangs):  # nobody need ever ask
+        if len(self.records) > 2 * len(model.gangs):  # bounded without scrapes, too
             self._keep_groups(model.gangs.values())
 
     def bound(self, bound: Bound) -> None:
@@ -80,10 +76,10 @@ class GangMetrics(SchedulerObserver):
     def _count_times(self, times: SessionTimes) -> None:
         self._observe("e2e_scheduling_latency_milliseconds", times.total_s)
         self._observe("open_session_duration_milliseconds", times.opening_s)
-        for plugin, took_s in times.plugins_s:
-            self._observe("plugin_scheduling_latency_milliseconds", took_s, plugin, "OnSessionOpen")
-        for action, took_s in times.actions_s:
-            self._observe("action_scheduling_latency_milliseconds", took_s, action)
+        for plugin, duration_s in times.plugins_s:
+            self._observe("plugin_scheduling_latency_milliseconds", duration_s, plugin, "OnSessionOpen")
+        for action, duration_s in times.actions_s:
+            self._observe("action_scheduling_latency_milliseconds", duration_s, action)
 
     def _count_admission(self, outcome: Outcome) -> None:
         for admitted in outcome.admitted:
@@ -94,7 +90,7 @@ class GangMetrics(SchedulerObserver):
         for rolled_back in outcome.rolled_back:
             self._count("inqueue_rollback_total", rolled_back.queue, rolled_back.reason)
 
-    def _count_placing(self, outcome: Outcome, model: Model) -> None:
+    def _count_placements(self, outcome: Outcome, model: Model) -> None:
         for bind in outcome.binds:
             self._observe("task_scheduling_latency_milliseconds", self._since(bind.created), "Assumed")
         for key in {bind.gang for bind in outcome.binds}:
@@ -109,8 +105,6 @@ class GangMetrics(SchedulerObserver):
                 without_node += len(gang.schedulable)
         self._count("schedule_attempts_total", "unschedulable", by=without_node)
 
-    # Keeping count.
-
     def _count(self, name: str, *labels: str, by: int = 1) -> None:
         counter = self._counters[f"volcano_{name}"]
         (counter.labels(*labels) if labels else counter).inc(by)
@@ -120,15 +114,15 @@ class GangMetrics(SchedulerObserver):
         (histogram.labels(*labels) if labels else histogram).observe(1000 * seconds)
 
     def _since(self, moment: float) -> float:
-        """Seconds; clocks of two machines may differ."""
+        """Return the seconds since ``moment``, at least 0: clocks of two machines may differ."""
         return max(0.0, self._clock.now() - moment)
 
-    def _record(self, gang: Gang) -> Record:
-        return self.records.setdefault(gang.uid, Record())
+    def _record(self, gang: Gang) -> GroupRecord:
+        return self.records.setdefault(gang.uid, GroupRecord())
 
-    def forget_what_is_gone(self) -> None:
-        """Who does not decide knows of no queue and of no group."""
-        model = self._seen.model
+    def remove_stale_series(self) -> None:
+        """Drop series of deleted queues and pod groups; a follower has none of either."""
+        model = self._status.model
         self._keep_groups(() if model is None else model.gangs.values())
         known: Collection[str] = () if model is None else model.queues
         for name, counter in self._counters.items():
@@ -142,10 +136,4 @@ class GangMetrics(SchedulerObserver):
             del self.records[uid]
 
     def application(self) -> web.Application:
-        async def answer(request: web.Request) -> web.Response:
-            self.forget_what_is_gone()
-            return await page(request, self.registry)
-
-        app = web.Application()
-        app.router.add_get("/metrics", answer)
-        return app
+        return metrics_application(self.registry, before_scrape=self.remove_stale_series)

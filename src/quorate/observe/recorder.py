@@ -1,4 +1,4 @@
-"""Counters and histograms, kept while this replica decides; who stands by counts nothing twice."""
+"""Counters and histograms of the controllers; only the replica that decides records, so none counts twice."""
 
 from collections import Counter as Counts
 from collections.abc import Callable, Mapping
@@ -10,27 +10,26 @@ from prometheus_client import CollectorRegistry, Histogram
 from quorate.api.configuration.metric_labels import LabelSource
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from quorate.kube.informer import Change
-from quorate.observe.asked import resource_of
-from quorate.observe.bare_counter import counter_of
-from quorate.observe.catalogue import BY_NAME, FAMILIES, ROLE, Family
 from quorate.observe.custom_labels import CustomLabels
-from quorate.observe.milestones import Sample, milestones
+from quorate.observe.exposition import counter_of
+from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
+from quorate.observe.workload_transitions import Sample, transition_samples
 from quorate.queueing.decisions import CycleResult, Decision, Preempt, Reserve
 from quorate.queueing.state import State
 
-NOTHING_ELSE: Final[Mapping[str, str]] = {}
+NO_LABELS: Final[Mapping[str, str]] = {}
 
 
 class Recorder:
     def __init__(self, role: Callable[[], str], custom: CustomLabels) -> None:
-        # Kueue has no series that say when others were created.
+        # Kueue has no ``_created`` series.
         prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
         self.registry = CollectorRegistry()
         self._role = role
         self.custom = custom
         self.preemption_skips: Counts[str] = Counts()  # in the last cycle, by cluster queue
-        self.differences: int | None = None  # between the model and what is stored, as last found
+        self.differences: int | None = None  # between model and stored objects, at the last audit
         self._counters = {
             family.name: counter_of(family, self.labels_of(family), self.registry)
             for family in FAMILIES
@@ -56,27 +55,27 @@ class Recorder:
         name: str,
         labels: Mapping[str, str],
         seconds: float | None = None,
-        about: Mapping[str, str] = NOTHING_ELSE,
+        about: Mapping[str, str] = NO_LABELS,
     ) -> None:
-        """Count one, or the ``seconds`` it took; ``labels`` without the role and custom ones.
+        """Increment a counter, or observe ``seconds``; ``labels`` excludes the role and custom labels.
 
-        ``about``: labels that name what those are of, where the series itself does not.
+        ``about``: labels that identify the source of custom labels, if the series does not have them.
         """
         family = BY_NAME[name]
-        every = {**labels, **self.custom.of(family.sources, {**labels, **about})}
+        all_labels = {**labels, **self.custom.of(family.sources, {**labels, **about})}
         if ROLE in family.labels:
-            every[ROLE] = self._role()
+            all_labels[ROLE] = self._role()
         if seconds is None:
             counter = self._counters[name]
-            (counter.labels(**every) if every else counter).inc()
+            (counter.labels(**all_labels) if all_labels else counter).inc()
         else:
             histogram = self._histograms[name]
             time = seconds * 1000 if name.endswith("_milliseconds") else seconds
-            (histogram.labels(**every) if every else histogram).observe(time)
+            (histogram.labels(**all_labels) if all_labels else histogram).observe(time)
 
     def cycle_ended(self, cycle: CycleResult, seconds: float) -> None:
         if not cycle.decisions:
-            return  # nobody was up for a decision
+            return  # no workload was evaluated
         self.preemption_skips = Counts(cycle.preemption_skips)
         admits = any(isinstance(each, Reserve) for each in cycle.decisions)
         result = {"result": "success" if admits else "inadmissible"}
@@ -87,10 +86,10 @@ class Recorder:
             self.record("quorate_cycle_decisions_total", {"decision": type(decision).__name__.lower()})
 
     def request_answered(self, verb: str, path: str, code: int, seconds: float) -> None:
-        """``code`` is 0 when there was no answer; see ``kube.client.OnResponse``."""
-        asked = {"verb": verb, "resource": resource_of(path)}
-        self.record("quorate_api_requests_total", asked | {"code": str(code)})
-        self.record("quorate_api_request_duration_seconds", asked, seconds)
+        """Record a response of the API server, code 0 for none (see ``kube.client.OnResponse``)."""
+        labels = {"verb": verb, "resource": resource_of(path)}
+        self.record("quorate_api_requests_total", labels | {"code": str(code)})
+        self.record("quorate_api_request_duration_seconds", labels, seconds)
 
     def audited(self, differences: int, seconds: float) -> None:
         self.differences = differences
@@ -99,7 +98,7 @@ class Recorder:
 
     def decision_written(self, decision: Decision, state: State) -> None:
         if not isinstance(decision, Preempt):
-            return  # seen when the workload comes back
+            return  # counted when the watch delivers the workload
         entry = state.ledger.entries.get(decision.preemptor)
         if entry is not None:
             labels = {"preempting_cluster_queue": entry.cluster_queue, "reason": decision.reason}
@@ -108,10 +107,10 @@ class Recorder:
     def workload_changed(self, change: Change[Workload], state: State) -> None:
         old, new = change.old, change.new
         if old is None or new is None or old.metadata.uid != new.metadata.uid:
-            return  # what was true when we first saw it happened in another's time
+            return  # an earlier process recorded what was true already
         admission = new.status.admission or old.status.admission
         queue = admission.cluster_queue if admission is not None else ""
-        for sample in milestones(old, new):
+        for sample in transition_samples(old, new):
             self.record(f"kueue_{sample.name}", {"cluster_queue": queue, **sample.labels}, sample.seconds)
             self._record_for_local_queue(new, f"kueue_local_queue_{sample.name}", sample, state)
             if sample.name == "admitted_workloads_total" and queue in state.ledger.cluster_queues:
@@ -139,14 +138,38 @@ class Recorder:
             self.forget({"cohort": change.key.name})
 
     def _series_end(self, source: LabelSource, change: Change[Any]) -> bool:
-        """Whether an object went, or is not as the custom labels of its series have it any more."""
+        """Return True if an object was deleted or its custom label values changed."""
         if change.old is None or change.new is None:
             return change.new is None
         before, after = (self.custom.values_of(source, each.metadata) for each in (change.old, change.new))
         return before != after
 
     def forget(self, labels: Mapping[str, str]) -> None:
-        """Drop the series of something that is gone, which ``labels`` name."""
+        """Drop all series that have ``labels``, those of a deleted object."""
         for name, metric in (*self._counters.items(), *self._histograms.items()):
             if labels.keys() <= set(BY_NAME[name].labels):
                 metric.remove_by_labels(dict(labels))
+
+
+def resource_of(path: str) -> str:
+    """Return the plural of a request path, with its group (except core) and its subresource.
+
+    ``/apis/batch/v1/namespaces/a/jobs/b/status`` is ``jobs.batch/status``.  Paths without a kind, such as
+    those of discovery, are ``other``.
+    """
+    match path.removeprefix("/").split("/"):
+        case ["api", _, *rest]:
+            group = ""
+        case ["apis", group, _, *rest]:
+            pass
+        case _:
+            return "other"
+    match rest:
+        case ["namespaces", _, plural, *tail] if plural not in ("status", "finalize"):
+            pass
+        case [plural, *tail]:
+            pass
+        case _:
+            return "other"
+    subresource = f"/{tail[1]}" if len(tail) > 1 else ""
+    return f"{plural}{'.' if group else ''}{group}{subresource}"

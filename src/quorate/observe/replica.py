@@ -1,4 +1,4 @@
-"""One process of the controllers as others may see it: what it is at the moment, and whether it is ready."""
+"""The observable state of one process of the controllers: its role, readiness, view and recorder."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,18 +13,18 @@ Role = Literal["standalone", "leader", "follower"]
 
 
 class Replica:
-    """Kept up to date by ``controllers.process``, read by everything that observes."""
+    """Written by ``controllers.process``, read by probes, metrics and the visibility API."""
 
     def __init__(self, role: Role, labels: Sequence[CustomLabel] = ()) -> None:
-        """``labels`` are those that its series have besides their own."""
+        """``labels``: the custom labels of its series."""
         self.role: Role = role
-        # Set once everything stored was known; a change of role does not unset it: what was known before
-        # goes on being shown until the new role has its own lists.
+        # Set once everything is listed.  A change of role does not clear it: the previous view is served
+        # until the new role has listed everything.
         self.ready = asyncio.Event()
-        self.view: View | None = None  # what is known, once all of it is
-        self.rebuilt_at: float | None = None  # when its model was last found wrong and built anew
+        self.view: View | None = None  # set once everything is listed
+        self.rebuilt_at: float | None = None  # when an audit last found the model wrong and it was rebuilt
         self.recorder = Recorder(lambda: self.role, CustomLabels(labels))
 
-    def knows(self, view: View) -> None:
+    def set_view(self, view: View) -> None:
         self.view = view
         self.ready.set()

@@ -1,20 +1,21 @@
-"""Listening for those who observe and those who ask: only where the configuration says so."""
+"""HTTP servers of a process at the addresses of its configuration, and the health checks of a kubelet."""
 
+import asyncio
 import os
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from aiohttp import web
 
-from quorate.api.configuration.process import Address
+from quorate.api.configuration.process import Address, Health
 from quorate.kube.log import logger
 
-_ENDS_WITHIN_S = 1.0  # answers are small; who is slower than this at the end does without
+_SHUTDOWN_S = 1.0  # responses are small; a client that is slower at the end gets none
 
 
 class CannotListen(Exception):
-    """An address of the configuration is not free, or not ours."""
+    """An address of the configuration is in use or not available on this host."""
 
     def __init__(self, field: str, address: Address, reason: str) -> None:
         super().__init__(field, address, reason)
@@ -28,14 +29,14 @@ class CannotListen(Exception):
 async def serving(
     field: str, address: Address | None, app: web.Application, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[Address | None]:
-    """Answer at ``address``, the value of ``field``, while the block lasts; nowhere if it is None.
+    """Serve ``app`` at ``address``, the value of ``field``, while the block lasts; not at all if it is None.
 
-    Where it listens is given and logged, as port 0 takes any that is free.  Raises ``CannotListen``.
+    Yield the address that is bound, because port 0 selects a free one.  Raises ``CannotListen``.
     """
     if address is None:
         yield None
         return
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_ENDS_WITHIN_S)
+    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_S)
     await runner.setup()
     try:
         try:
@@ -44,8 +45,35 @@ async def serving(
             reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise CannotListen(field, address, reason) from error
         port: int = runner.addresses[0][1]
-        taken = Address(address.host, port)
-        logger(__name__).info("listening", field=field, address=taken)
-        yield taken
+        bound = Address(address.host, port)
+        logger(__name__).info("listening", field=field, address=bound)
+        yield bound
     finally:
         await runner.cleanup()
+
+
+def health_checks(
+    health: Health, synced: asyncio.Event, servers: Mapping[str, asyncio.Event]
+) -> web.Application:
+    """Return the application that answers liveness and readiness probes.
+
+    A process is alive while its event loop answers.  It is ready once its copies are ``synced``, as leader or
+    as follower, and each of ``servers``, by name, serves.  Losing the API server for a while changes neither,
+    because a restart would not help.
+    """
+
+    async def liveness(_: web.Request) -> web.Response:
+        return web.Response(text="ok")
+
+    async def readiness(_: web.Request) -> web.Response:
+        if not synced.is_set():
+            return web.Response(status=503, text="not synced with the API server yet")
+        missing = [name for name, serves in servers.items() if not serves.is_set()]
+        if missing:
+            return web.Response(status=503, text=f"{', '.join(missing)}: not served yet")
+        return web.Response(text="ok")
+
+    app = web.Application()
+    app.router.add_get(f"/{health.liveness}", liveness)
+    app.router.add_get(f"/{health.readiness}", readiness)
+    return app

@@ -1,4 +1,4 @@
-"""What a replica knows of the cluster, for those who look: they read the model and leave it alone."""
+"""A read-only view of the model and the workloads of a replica, for metrics and the visibility API."""
 
 from collections import Counter
 
@@ -21,18 +21,18 @@ from quorate.queueing.state import State
 
 
 class View:
-    """Made before ``workloads`` runs, so that it sees every change."""
+    """Create it before the informer ``workloads`` runs, so that it counts every change."""
 
     def __init__(self, state: State, workloads: Informer[Workload], custom: CustomLabels) -> None:
         self.state = state
         self.custom = custom
-        # Admitted workloads that have not finished: by cluster queue, and by the custom labels they give.
+        # Unfinished admitted workloads, by cluster queue and the custom labels of the workload.
         self.admitted: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
-        # Finished workloads that still exist: the model forgets them.
+        # Finished workloads that still exist; the model does not keep them.
         self.finished_in_cluster_queue: Counter[str] = Counter()
         self.finished_in_local_queue: Counter[Key] = Counter()
-        # Workloads that are neither admitted nor finished: by local queue, by the cluster queue that holds
-        # quota for them or nothing, and by the reasons of Admitted and of QuotaReserved.
+        # Workloads that are neither admitted nor finished, by local queue, the cluster queue of their quota
+        # reservation or "", and the reasons of Admitted and of QuotaReserved.
         self.unadmitted: Counter[tuple[Key, str, str, str]] = Counter()
         workloads.subscribe(self._changed)
 
@@ -51,22 +51,22 @@ class View:
         admission = workload.status.admission
         if admission is not None and self.custom.names(("Workload",)):
             values = self.custom.values_of("Workload", workload.metadata)
-            one = (admission.cluster_queue, tuple(values.items()))
-            self.admitted[one] += sign
-            if not self.admitted[one]:
-                del self.admitted[one]
+            labels = (admission.cluster_queue, tuple(values.items()))
+            self.admitted[labels] += sign
+            if not self.admitted[labels]:
+                del self.admitted[labels]
 
     def _count_unadmitted(self, workload: Workload, sign: int) -> None:
         admission = workload.status.admission
-        why = (
+        labels = (
             local_queue_of(workload),
             admission.cluster_queue if admission is not None else "",
             _reason(workload, ADMITTED, NO_RESERVATION),
             "" if has_quota_reservation(workload) else _reason(workload, QUOTA_RESERVED, PENDING_EVALUATION),
         )
-        self.unadmitted[why] += sign
-        if not self.unadmitted[why]:
-            del self.unadmitted[why]
+        self.unadmitted[labels] += sign
+        if not self.unadmitted[labels]:
+            del self.unadmitted[labels]
 
 
 def local_queue_of(workload: Workload) -> Key:
@@ -74,7 +74,7 @@ def local_queue_of(workload: Workload) -> Key:
 
 
 def _reason(workload: Workload, type_: str, unset: str) -> str:
-    """Of a condition that is false; ``unset`` while nobody has said anything."""
+    """Return the reason of a condition, ``unset`` if the workload does not have it."""
     found = find_condition(workload.status.conditions, type_)
     return unset if found is None else found.reason
 
@@ -84,7 +84,7 @@ def local_queue_labels(key: Key) -> dict[str, str]:
 
 
 def is_shown(queue: LocalQueueState, rules: Metrics) -> bool:
-    """Whether a local queue has series of its own."""
+    """Return True if a local queue has series of its own."""
     if queue.object is None or rules.local_queues is None:
         return False
     return matches_selector(rules.local_queues, queue.object.metadata.labels)

@@ -1,11 +1,11 @@
-"""Who waits in a queue, in order, page by page; plainly under ``/visibility``, and as an aggregated API.
+"""The visibility API: pending workloads of a queue in order, under ``/visibility`` and as an aggregated API.
 
     GET /visibility/clusterqueues/NAME/pendingworkloads
     GET /visibility/namespaces/NAMESPACE/localqueues/NAME/pendingworkloads
     GET /apis/visibility.kueue.x-k8s.io/VERSION/..., the same
 
-``limit`` and ``offset`` choose a page.  An answer is worked out anew each time, in the time it takes to
-sort all who wait in the cluster queue.
+``limit`` and ``offset`` select a page.  Each response is computed anew, in the time it takes to sort the
+pending workloads of the cluster queue.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ from quorate.api.kueue.visibility import (
 )
 from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.kube.serving.delegated_auth import Access, PathAccess, ResourceAccess
-from quorate.observe.guard import refusal, status
+from quorate.observe.authorization import refusal, status
 from quorate.observe.replica import Replica
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.pending.queue import Entry
@@ -36,7 +36,7 @@ from quorate.queueing.state import State
 
 PLAIN: Final = "/visibility"
 DEFAULT_LIMIT: Final = 1000
-MOST: Final = 100_000
+LIMIT_MAX: Final = 100_000
 
 
 class Page(msgspec.Struct, frozen=True):
@@ -45,50 +45,50 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def page(limit: int, offset: int) -> Page:
-    """What was asked for, within bounds; a limit of 0 is none given."""
-    return Page(min(MOST, DEFAULT_LIMIT if limit == 0 else max(0, limit)), max(0, offset))
+    """Return the page within bounds; a limit of 0 means the default."""
+    return Page(min(LIMIT_MAX, DEFAULT_LIMIT if limit == 0 else max(0, limit)), max(0, offset))
 
 
-def pending_in_cluster_queue(state: State, name: str, asked: Page) -> tuple[PendingWorkload, ...] | None:
-    """Who waits in the queue, being tried or set aside, in its order; None if there is no such queue."""
+def pending_in_cluster_queue(state: State, name: str, page_: Page) -> tuple[PendingWorkload, ...] | None:
+    """Return active and inadmissible workloads in queue order; None if the queue does not exist."""
     queue = state.ledger.cluster_queues.get(name)
-    return None if queue is None else _cut_out(_places(queue), asked)
+    return None if queue is None else _select(_positions(queue), page_)
 
 
-def pending_in_local_queue(state: State, key: Key, asked: Page) -> tuple[PendingWorkload, ...] | None:
-    """Those of one local queue; nobody while it is stopped or its cluster queue is missing."""
+def pending_in_local_queue(state: State, key: Key, page_: Page) -> tuple[PendingWorkload, ...] | None:
+    """Return those of one local queue; none while it is stopped or its cluster queue does not exist."""
     queue = state.ledger.local_queues.get(key)
     if queue is None or queue.object is None:
         return None
     cluster_queue = state.ledger.cluster_queues.get(queue.cluster_queue)
     if cluster_queue is None:
         return ()
-    return _cut_out((place for place in _places(cluster_queue) if place.entry.local_queue == key), asked)
+    return _select((each for each in _positions(cluster_queue) if each.entry.local_queue == key), page_)
 
 
-class _Place(NamedTuple):
+class _Position(NamedTuple):
     entry: Entry
     in_cluster_queue: int
     in_local_queue: int
 
 
-def _places(queue: ClusterQueueState) -> Iterator[_Place]:
-    before: Counter[Key] = Counter()  # by local queue, how many of it have come already
+def _positions(queue: ClusterQueueState) -> Iterator[_Position]:
+    before: Counter[Key] = Counter()  # by local queue, entries yielded so far
     for position, entry in enumerate(queue.pending.all_entries()):
-        yield _Place(entry, position, before[entry.local_queue])
+        yield _Position(entry, position, before[entry.local_queue])
         before[entry.local_queue] += 1
 
 
-def _cut_out(places: Iterator[_Place], asked: Page) -> tuple[PendingWorkload, ...]:
+def _select(positions: Iterator[_Position], page_: Page) -> tuple[PendingWorkload, ...]:
     return tuple(
         PendingWorkload(
-            metadata=_identity(place.entry.workload),
-            priority=place.entry.workload.spec.priority or 0,
-            local_queue_name=place.entry.local_queue.name,
-            position_in_cluster_queue=place.in_cluster_queue,
-            position_in_local_queue=place.in_local_queue,
+            metadata=_identity(position.entry.workload),
+            priority=position.entry.workload.spec.priority or 0,
+            local_queue_name=position.entry.local_queue.name,
+            position_in_cluster_queue=position.in_cluster_queue,
+            position_in_local_queue=position.in_local_queue,
         )
-        for place in islice(places, asked.offset, asked.offset + asked.limit)
+        for position in islice(positions, page_.offset, page_.offset + page_.limit)
     )
 
 
@@ -106,18 +106,18 @@ def _identity(workload: Workload) -> ObjectMeta:
 
 
 def visibility(replica: Replica) -> web.Application:
-    """Plainly, and in the paths of an aggregated API, for a kube-apiserver that passes requests on."""
+    """Return the application, with the paths of an aggregated API for a forwarding kube-apiserver."""
     app = web.Application()
 
     def add(prefix: str, version: str) -> None:
         async def of_cluster_queue(request: web.Request) -> web.Response:
             name = request.match_info["name"]
-            found = pending_in_cluster_queue(_state(replica), name, _asked(request))
+            found = pending_in_cluster_queue(_state(replica), name, _page_of(request))
             return _answer(version, "clusterqueues", name, found)
 
         async def of_local_queue(request: web.Request) -> web.Response:
             key = Key(request.match_info["namespace"], request.match_info["name"])
-            found = pending_in_local_queue(_state(replica), key, _asked(request))
+            found = pending_in_local_queue(_state(replica), key, _page_of(request))
             return _answer(version, "localqueues", key.name, found)
 
         app.router.add_get(f"{prefix}/clusterqueues/{{name}}/pendingworkloads", of_cluster_queue)
@@ -133,8 +133,8 @@ def visibility(replica: Replica) -> web.Application:
     return app
 
 
-def right_to_pending(request: web.Request) -> Access:
-    """What a client must be allowed that asks for ``request``."""
+def pending_workloads_access(request: web.Request) -> Access:
+    """Return the access that a client needs for ``request``."""
     match = request.match_info
     if "name" not in match:
         return PathAccess("get", request.path)
@@ -154,21 +154,21 @@ def _constant(document: Mapping[str, object]) -> Callable[[web.Request], Awaitab
 
 def _state(replica: Replica) -> State:
     if replica.view is None:
-        body = status(503, "ServiceUnavailable", "not all that is stored is known yet")
+        body = status(503, "ServiceUnavailable", "not synced with the API server yet")
         raise web.HTTPServiceUnavailable(text=body.decode(), content_type="application/json")
     return replica.view.state
 
 
-def _asked(request: web.Request) -> Page:
+def _page_of(request: web.Request) -> Page:
     return page(_number(request, "limit"), _number(request, "offset"))
 
 
 def _number(request: web.Request, name: str) -> int:
-    written = request.query.get(name, "0")
+    value = request.query.get(name, "0")
     try:
-        return int(written)
+        return int(value)
     except ValueError:
-        body = status(400, "BadRequest", f"{name}: {written!r} is not a whole number")
+        body = status(400, "BadRequest", f"{name}: {value!r} is not a whole number")
         raise web.HTTPBadRequest(text=body.decode(), content_type="application/json") from None
 
 

@@ -1,8 +1,11 @@
-"""What observers of a running scheduler are notified of: sessions with their durations, and binds."""
+"""The observable state of a running scheduler, and notifications of its sessions and binds."""
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 
 from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Bind, Outcome
 from quorate.gang.session.run import SessionPart, Stopwatch
 from quorate.kube.clock import Clock
@@ -65,3 +68,13 @@ class SchedulerObserver:
 
     def bind_failed(self, task: Key) -> None:
         """A bind was refused for good."""
+
+
+@dataclass
+class SchedulerStatus:
+    """What probes, metrics and tests read of a running scheduler."""
+
+    ready: asyncio.Event = field(default_factory=asyncio.Event)
+    model: Model | None = None  # of the scheduler that runs here, if this replica leads
+    settings: SchedulerConfiguration | None = None  # its current configuration
+    observers: list[SchedulerObserver] = field(default_factory=list)

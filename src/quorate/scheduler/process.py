@@ -20,7 +20,8 @@ from quorate.kube.dynamic_configuration import DynamicConfiguration, run_with_cu
 from quorate.kube.flowcontrol import until_answered
 from quorate.kube.leader_election import LeaseTimings
 from quorate.kube.rest.discovery import served_resources
-from quorate.scheduler.scheduler import Options, Scheduler, SchedulerStatus
+from quorate.scheduler.observer import SchedulerStatus
+from quorate.scheduler.scheduler import Options, Scheduler
 
 # Not "volcano", the lease of Volcano's scheduler: both may run, each with pods of its own.
 LEASE_NAME: Final = "quorate-scheduler"

@@ -8,7 +8,7 @@ cluster costs nothing.
 """
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core import ResourceQuota
@@ -31,7 +31,7 @@ from quorate.scheduler.binder import Binder
 from quorate.scheduler.feeds import gang_feeds, subscribe_informers
 from quorate.scheduler.legacy import follow_legacy
 from quorate.scheduler.missing_references import MissingReferences
-from quorate.scheduler.observer import Bound, SchedulerObserver, SessionTimer, SessionTimes
+from quorate.scheduler.observer import Bound, SchedulerStatus, SessionTimer, SessionTimes
 from quorate.scheduler.pod_conditions import PodConditionWriter
 from quorate.scheduler.pod_group_status import PodGroupStatusWriter
 from quorate.scheduler.preemption import Evictor, Nominator
@@ -54,16 +54,6 @@ class Options:
     bind_workers: int = 64
     provisioning_class: str = ""  # of ProvisioningRequests for missing nodes; "": create none
     legacy_apis: bool = False  # also read pod groups and queues of the versions before v1beta1
-
-
-@dataclass
-class SchedulerStatus:
-    """What probes, metrics and tests read of a running scheduler."""
-
-    ready: asyncio.Event = field(default_factory=asyncio.Event)
-    model: Model | None = None  # of the scheduler that runs here, if this replica leads
-    settings: SchedulerConfiguration | None = None  # its current configuration
-    observers: list[SchedulerObserver] = field(default_factory=list)
 
 
 class Scheduler:

@@ -18,7 +18,7 @@ from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, Resource
 from quorate.kube.serving.certificates import KeyPair, UnusableCertificate
-from quorate.kube.serving.tls import server_context, show
+from quorate.kube.serving.tls import load_certificate, server_context
 from quorate.observe.serving import serving
 from quorate.webhooks.admission_review import AdmissionWebhook, Handler
 from quorate.webhooks.cluster_reader import CachedClusterReader, ClusterReader
@@ -129,7 +129,7 @@ async def _first_certificate(source: CertificateSource, clock: Clock, context: s
     while True:
         try:
             pair = await source.current()
-            show(context, pair)
+            load_certificate(context, pair)
             return pair
         except (NoCertificate, UnusableCertificate, ApiError, Unreachable, Unreadable) as error:
             if str(error) != logged:
@@ -148,7 +148,7 @@ async def _renew(
         try:
             current = await source.current()
             if current != served:
-                show(context, current)
+                load_certificate(context, current)
                 served = current
                 log.info("certificate replaced")
         except (NoCertificate, UnusableCertificate, ApiError, Unreachable, Unreadable) as error:

@@ -22,8 +22,9 @@ from quorate.kube.errors import ApiError, Forbidden, ServerError
 from quorate.kube.resources import NAMESPACES, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, untyped
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.observe.replica import Replica
+from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
-from quorate.scheduler.scheduler import Options, SchedulerStatus
+from quorate.scheduler.scheduler import Options
 from quorate.webhooks.volcano.volcano_routes import KUBE_SYSTEM
 from tests.webhooks.cluster import OWN, WITHIN_S, Webhooked, webhooked
 

@@ -27,7 +27,7 @@ def server_context(rules: TlsOptions) -> ssl.SSLContext:
     return context
 
 
-def show(context: ssl.SSLContext, pair: KeyPair) -> None:
+def load_certificate(context: ssl.SSLContext, pair: KeyPair) -> None:
     """From now on handshakes show ``pair``; connections that stand go on.  Raises ``UnusableCertificate``."""
     content = pair.certificate.rstrip() + b"\n" + pair.key
     # The library reads files only.  One in memory leaves no key behind, and needs no disk to write on.

@@ -1,4 +1,4 @@
-"""The endpoints a kubelet probes, over HTTP."""
+"""Health checks over HTTP, and addresses that cannot be used."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -9,9 +9,8 @@ import aiohttp
 import pytest
 
 from quorate.api.configuration.process import Address, Health
-from quorate.observe.health import health_checks
 from quorate.observe.replica import Replica
-from quorate.observe.serving import CannotListen, serving
+from quorate.observe.serving import CannotListen, health_checks, serving
 from tests.observe.listening import listening
 
 FIELD = "health.healthProbeBindAddress"
@@ -30,7 +29,7 @@ async def ask(url: str) -> int:
         return answer.status
 
 
-def test_a_replica_lives_at_once_and_is_ready_once_everything_stored_is_known() -> None:
+def test_a_replica_is_alive_at_once_and_ready_once_it_is_synced() -> None:
     async def story() -> None:
         replica = Replica("follower")
         async with probes(Health(), replica) as url:
@@ -41,7 +40,7 @@ def test_a_replica_lives_at_once_and_is_ready_once_everything_stored_is_known() 
     asyncio.run(story())
 
 
-def test_it_is_not_ready_before_all_it_is_to_serve_is_served() -> None:
+def test_a_replica_is_not_ready_before_all_its_servers_serve() -> None:
     async def story() -> None:
         replica, serves = Replica("follower"), asyncio.Event()
         replica.ready.set()
@@ -54,7 +53,7 @@ def test_it_is_not_ready_before_all_it_is_to_serve_is_served() -> None:
     asyncio.run(story())
 
 
-def test_the_endpoints_have_the_names_of_the_configuration() -> None:
+def test_the_paths_are_configurable() -> None:
     async def story() -> None:
         async with probes(Health(liveness="alive", readiness="ready"), Replica("standalone")) as url:
             assert [await ask(f"{url}/{name}") for name in ("alive", "ready", "healthz")] == [200, 503, 404]
@@ -62,7 +61,7 @@ def test_the_endpoints_have_the_names_of_the_configuration() -> None:
     asyncio.run(story())
 
 
-def test_an_address_that_is_taken_is_named_with_its_field() -> None:
+def test_an_address_in_use_is_reported_with_its_field() -> None:
     async def story() -> None:
         app = health_checks(Health(), asyncio.Event(), {})
         async with listening(FIELD, app) as url:
@@ -77,7 +76,7 @@ def test_an_address_that_is_taken_is_named_with_its_field() -> None:
     asyncio.run(story())
 
 
-def test_nothing_listens_where_no_address_is_given() -> None:
+def test_nothing_listens_without_an_address() -> None:
     async def story() -> None:
         app = health_checks(Health(), asyncio.Event(), {})
         async with serving(FIELD, None, app):

@@ -1,11 +1,11 @@
-"""The names, labels and buckets we export are Kueue's, as ``metrics.yaml`` lists them."""
+"""Exported names, labels and buckets are those of Kueue in ``metrics.yaml``."""
 
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from quorate.observe.catalogue import FAMILIES, OF_KUEUE, OF_VOLCANO
+from quorate.observe.families import FAMILIES, OF_KUEUE, OF_VOLCANO
 
 NOT_YET = {
     "kueue_replaced_workload_slices_total": (
@@ -25,7 +25,7 @@ def test_every_series_of_kueue_is_exported_or_known_to_be_missing() -> None:
     assert sorted([*exported, *NOT_YET]) == sorted(each["name"] for each in LISTED)
 
 
-def test_types_labels_and_buckets_are_the_listed_ones() -> None:
+def test_types_labels_and_buckets_are_as_listed() -> None:
     listed = {each["name"]: each for each in LISTED}
     for family in OF_KUEUE:
         want = listed[family.name]
@@ -34,13 +34,13 @@ def test_types_labels_and_buckets_are_the_listed_ones() -> None:
         assert list(family.buckets) == (CLIENT_DEFAULT if isinstance(bounds, str) else bounds), family.name
 
 
-def test_custom_labels_come_from_where_they_are_listed_to_come_from() -> None:
+def test_custom_labels_have_the_listed_sources() -> None:
     listed = {each["name"]: each.get("customLabelSources", []) for each in LISTED}
     for family in OF_KUEUE:
         assert list(family.sources) == listed[family.name], family.name
 
 
-def test_every_name_says_whose_it_is() -> None:
+def test_every_name_has_the_prefix_of_its_origin() -> None:
     for family in FAMILIES:
-        whose = "kueue" if family in OF_KUEUE else "volcano" if family in OF_VOLCANO else "quorate"
-        assert family.name.startswith(f"{whose}_"), family.name
+        prefix = "kueue" if family in OF_KUEUE else "volcano" if family in OF_VOLCANO else "quorate"
+        assert family.name.startswith(f"{prefix}_"), family.name

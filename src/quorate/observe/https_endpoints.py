@@ -1,6 +1,6 @@
-"""Pages that may be asked for from other machines: over TLS, and only by those who may.
+"""Endpoints with TLS and authorization, for addresses that other machines can reach.
 
-An address of this machine only is answered in plain HTTP, whoever asks: whoever is here can read the
+A loopback address is served over plain HTTP without authorization: users of this machine can read the
 kubeconfig as well.
 """
 
@@ -18,28 +18,28 @@ from quorate.kube.clock import Clock
 from quorate.kube.serving.certificates import KeyPair, new_authority, new_server_certificate
 from quorate.kube.serving.delegated_auth import Access, DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
-from quorate.kube.serving.tls import server_context, show
-from quorate.observe.guard import guarded
+from quorate.kube.serving.tls import load_certificate, server_context
+from quorate.observe.authorization import authorized
 from quorate.observe.serving import serving
 
-RENEW_EVERY_S: Final = 300 * 86400.0  # a certificate is good for a year
+RENEW_EVERY_S: Final = 300 * 86400.0  # certificates are valid for a year
 _NAMES: Final = ("localhost", "127.0.0.1", "::1")
 
 
-class Outward:
-    """Serves pages of one process, as its configuration says."""
+class HttpsEndpoints:
+    """Serves the endpoints of one process."""
 
     def __init__(
         self,
-        reviewer: DelegatedAuth,
+        auth: DelegatedAuth,
         front_proxy: Callable[[ssl.SSLContext], FrontProxyVerifier],
         clock: Clock,
-        rules: TlsOptions,
+        tls: TlsOptions,
     ) -> None:
-        self._reviewer = reviewer
+        self._auth = auth
         self._front_proxy = front_proxy
         self._clock = clock
-        self._rules = rules
+        self._tls = tls
 
     @asynccontextmanager
     async def serving(
@@ -47,19 +47,19 @@ class Outward:
         field: str,
         address: Address | None,
         app: web.Application,
-        needed: Callable[[web.Request], Access],
+        required_access: Callable[[web.Request], Access],
         *,
         aggregated: bool = False,
     ) -> AsyncIterator[None]:
-        """Answer at ``address``, the value of ``field``, while the block lasts; nowhere if it is None.
+        """Serve ``app`` at ``address``, the value of ``field``, while the block lasts; not at all if None.
 
-        With ``aggregated`` the API server may ask on behalf of others.  Raises ``CannotListen``.
+        ``aggregated``: the API server forwards requests of users.  Raises ``CannotListen``.
         """
         if address is None or address.is_loopback:
             async with serving(field, address, app):
                 yield
         else:
-            async with self.protected(field, address, app, needed, aggregated=aggregated):
+            async with self.protected(field, address, app, required_access, aggregated=aggregated):
                 yield
 
     @asynccontextmanager
@@ -68,30 +68,30 @@ class Outward:
         field: str,
         address: Address,
         app: web.Application,
-        needed: Callable[[web.Request], Access],
+        required_access: Callable[[web.Request], Access],
         *,
         aggregated: bool = False,
     ) -> AsyncIterator[Address]:
-        """The same, over TLS and for those who may, whatever the address; gives the one that was taken."""
-        context = server_context(self._rules)
-        show(context, self._certificate())
+        """Serve over TLS with authorization at any address; yield the address that is bound."""
+        context = server_context(self._tls)
+        load_certificate(context, self._certificate())
         proxy = self._front_proxy(context) if aggregated else None
-        guarded(app, self._reviewer, needed, None if proxy is None else proxy.is_trusted)
-        async with serving(field, address, app, context) as taken, asyncio.TaskGroup() as tasks:
-            assert taken is not None, f"{field} listens nowhere"
-            parts = [tasks.create_task(self._renew(context), name=f"certificate of {field}")]
+        authorized(app, self._auth, required_access, None if proxy is None else proxy.is_trusted)
+        async with serving(field, address, app, context) as bound, asyncio.TaskGroup() as tasks:
+            assert bound is not None, f"{field} listens nowhere"
+            parts = [tasks.create_task(self._rotate(context), name=f"certificate of {field}")]
             if proxy is not None:
                 parts.append(tasks.create_task(proxy.run(), name="front proxy"))
-            yield taken
+            yield bound
             for part in parts:
                 part.cancel()
 
-    async def _renew(self, context: ssl.SSLContext) -> None:
+    async def _rotate(self, context: ssl.SSLContext) -> None:
         while True:
             await self._clock.sleep_until(self._clock.now() + RENEW_EVERY_S)
-            show(context, self._certificate())
+            load_certificate(context, self._certificate())
 
     def _certificate(self) -> KeyPair:
-        """Known to nobody: clients must not verify it.  Kueue's manifests tell them so."""
+        """Return a certificate that clients must not verify, as in Kueue's manifests."""
         now = self._clock.now()
         return new_server_certificate(new_authority("quorate", now), "quorate", _NAMES, now)

@@ -1,4 +1,4 @@
-"""The series of the controllers: Kueue's and Volcano's, as dashboards made for these read them, and ours.
+"""The series of the controllers: Kueue's and Volcano's, as their dashboards read them, and ours.
 
 Every series but ``kueue_build_info`` and Volcano's also has the label ``replica_role``.
 """
@@ -25,10 +25,10 @@ _LOCAL_QUOTA: Final = (*LOCAL_QUEUE, "flavor", "resource")
 _TREE: Final = ("parent_cohort", "root_cohort")
 
 
-def grown(low: float, high: float, how_many: int) -> tuple[float, ...]:
-    """Bounds from ``low`` to ``high``, each by the same factor above the one before."""
-    factor = (high / low) ** (1 / (how_many - 1))
-    return tuple(low * factor**step for step in range(how_many))
+def exponential_buckets(low: float, high: float, count: int) -> tuple[float, ...]:
+    """Return ``count`` bounds from ``low`` to ``high`` in a geometric series."""
+    factor = (high / low) ** (1 / (count - 1))
+    return tuple(low * factor**step for step in range(count))
 
 
 class Family(msgspec.Struct, frozen=True):
@@ -54,7 +54,7 @@ def _with_role(
 
 
 def _sources_by_labels(labels: tuple[str, ...]) -> tuple[LabelSource, ...]:
-    """Whose custom labels a series has, unless it says so: those of what it is told apart by."""
+    """Return the default source of custom labels: the object that the labels identify."""
     if labels[: len(LOCAL_QUEUE)] == LOCAL_QUEUE:
         return ("LocalQueue",)
     if "cluster_queue" in labels or "preempting_cluster_queue" in labels:
@@ -65,7 +65,7 @@ def _sources_by_labels(labels: tuple[str, ...]) -> tuple[LabelSource, ...]:
 def _of_both_queues(
     kind: Kind, name: str, labels: tuple[str, ...], text: str, *bounds: float
 ) -> tuple[Family, Family]:
-    """A series by cluster queue, and the same by local queue."""
+    """Return a series by cluster queue, and the same by local queue."""
     return (
         _with_role(kind, name, (*_QUEUE, *labels), text, *bounds),
         _with_role(kind, f"local_queue_{name}", (*LOCAL_QUEUE, *labels), f"{text}, by local queue", *bounds),
@@ -80,7 +80,7 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     _with_role(
         "histogram", "admission_attempt_duration_seconds", ("result",), "Time of such a cycle", *_CYCLE_S
     ),
-    # What happened to workloads.
+    # Transitions of workloads.
     *_of_both_queues("counter", "quota_reserved_workloads_total", _CLASS, "Reservations of quota"),
     *_of_both_queues(
         "histogram", "quota_reserved_wait_time_seconds", _CLASS,
@@ -137,7 +137,7 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         "counter", "cohort_subtree_admitted_workloads_total", ("cohort", *_CLASS),
         "Admissions in the queues below a cohort",
     ),
-    # How things stand.
+    # Current state.
     _with_role(
         "gauge", "admission_cycle_preemption_skips", _QUEUE,
         "Workloads that would have preempted, but for those before them in the last cycle",
@@ -200,7 +200,7 @@ OF_VOLCANO: Final[tuple[Family, ...]] = (
     Family("volcano_job_failed_phase_count", "counter", _JOB, "How often a Volcano Job became Failed"),
     Family(
         "volcano_controller_job_to_pod_creation_latency_milliseconds", "histogram", (),
-        "From the creation of a Volcano Job to that of each of its pods", grown(50, 60_000, 30),
+        "From the creation of a Volcano Job to that of each of its pods", exponential_buckets(50, 60_000, 30),
     ),
 )  # fmt: skip
 _REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)

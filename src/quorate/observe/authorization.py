@@ -1,8 +1,8 @@
-"""Who may see what we show, where it can be seen from other machines.
+"""Authentication and authorization of requests to endpoints that other machines can reach.
 
-A bearer token is shown to the API server.  The API server itself, when it passes on what it was asked of an
-aggregated API, shows a certificate of its front-proxy authority and says on whose behalf it asks.  Whoever
-it is must be allowed what the page stands for.
+A bearer token is reviewed by the API server.  The API server itself, when it forwards a request to an
+aggregated API, presents a client certificate of its front-proxy authority and names the user in headers.
+The user must have the access that the request requires.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,44 +18,44 @@ from quorate.kube.serving.delegated_auth import Access, User
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Reviews(Protocol):
+class Auth(Protocol):
     async def authenticate(self, token: str) -> User | None: ...
     async def is_allowed(self, user: User, access: Access) -> bool: ...
 
 
-def guarded(
+def authorized(
     app: web.Application,
-    reviews: Reviews,
-    needed: Callable[[web.Request], Access],
+    auth: Auth,
+    required_access: Callable[[web.Request], Access],
     is_front_proxy: Callable[[Mapping[str, Any]], bool] | None = None,
 ) -> web.Application:
-    """``app``, answering only those whom ``reviews`` allow what a request ``needed``.
+    """Return ``app`` with a middleware that authorizes each request.
 
-    The headers ``X-Remote-User``, ``-Group`` and ``-Extra-*`` are believed of a client whose verified
-    certificate belongs to one that ``is_front_proxy``; None: of nobody.
+    The headers ``X-Remote-User``, ``-Group`` and ``-Extra-*`` are trusted if ``is_front_proxy`` accepts the
+    verified certificate of the client; None: never.
     """
 
     async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            user = _forwarded(request, is_front_proxy) or await _owner_of_token(request, reviews)
+            user = _forwarded(request, is_front_proxy) or await _token_user(request, auth)
             if user is None:
                 return refusal(401, "Unauthorized", "show a bearer token of this cluster")
-            access = needed(request)
-            if not await reviews.is_allowed(user, access):
+            access = required_access(request)
+            if not await auth.is_allowed(user, access):
                 return refusal(403, "Forbidden", f"{user.name} may not {access.verb} {request.path}")
         except (ApiError, Unreachable) as error:
-            logger(__name__).warning("cannot tell who asks", path=request.path, problem=str(error))
-            return refusal(503, "ServiceUnavailable", "the API server does not say who you are")
+            logger(__name__).warning("request not authenticated", path=request.path, problem=str(error))
+            return refusal(503, "ServiceUnavailable", "the API server did not review the request")
         return await handler(request)
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        given = await answer(request, handler)
+        response = await answer(request, handler)
         if is_front_proxy is not None and not request.get_extra_info("peercert"):
-            # Perhaps the API server, which connected before we knew to ask it for a certificate: it would be
-            # refused for as long as it kept the connection.
-            given.force_close()
-        return given
+            # This may be the API server, connected before we knew its authority and could ask for a
+            # certificate: without a new connection it would be refused for as long as it keeps this one.
+            response.force_close()
+        return response
 
     app.middlewares.append(check)
     return app
@@ -66,7 +66,7 @@ def refusal(code: int, reason: str, message: str) -> web.Response:
 
 
 def status(code: int, reason: str, message: str) -> bytes:
-    """A refusal that Kubernetes clients can read."""
+    """Return a Status object, which Kubernetes clients can read."""
     body = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -96,6 +96,6 @@ def _forwarded(
     return User(name, uid, groups, tuple((key, tuple(values)) for key, values in sorted(extra.items())))
 
 
-async def _owner_of_token(request: web.Request, reviews: Reviews) -> User | None:
+async def _token_user(request: web.Request, auth: Auth) -> User | None:
     scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-    return await reviews.authenticate(token.strip()) if scheme.lower() == "bearer" and token.strip() else None
+    return await auth.authenticate(token.strip()) if scheme.lower() == "bearer" and token.strip() else None

@@ -1,4 +1,4 @@
-"""Of Volcano's series we export what ``gang-metrics.yaml`` lists, under exactly its names."""
+"""The series of Volcano in ``gang-metrics.yaml`` are exported under their exact names."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -8,10 +8,10 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry, generate_latest
 
-from quorate.observe.bare_counter import counter_of
-from quorate.observe.catalogue import BY_NAME as BY_NAME_OF_CONTROLLERS
-from quorate.observe.catalogue import OF_VOLCANO
-from quorate.observe.gang_catalogue import BY_NAME, FAMILIES
+from quorate.observe.exposition import counter_of
+from quorate.observe.families import BY_NAME as BY_NAME_OF_CONTROLLERS
+from quorate.observe.families import OF_VOLCANO
+from quorate.observe.gang_families import BY_NAME, FAMILIES
 
 Json = dict[str, Any]
 BOTH: dict[str, list[Json]] = yaml.safe_load(
@@ -28,7 +28,7 @@ def test_every_series_is_exported() -> None:
 
 
 @pytest.mark.parametrize("listed", LISTED + OF_CONTROLLERS, ids=lambda each: str(each["name"]))
-def test_type_labels_and_buckets_are_the_listed_ones(listed: Json) -> None:
+def test_type_labels_and_buckets_are_as_listed(listed: Json) -> None:
     family = (BY_NAME | BY_NAME_OF_CONTROLLERS)[listed["name"]]
     assert (family.kind, list(family.labels)) == (listed["type"], listed.get("labels", []))
     if family.kind != "histogram":
@@ -40,8 +40,8 @@ def test_type_labels_and_buckets_are_the_listed_ones(listed: Json) -> None:
     assert len(factors) == 1
 
 
-def test_a_name_is_shown_as_it_is_listed() -> None:
-    """The library would add an ending to some."""
+def test_a_name_is_exposed_unchanged() -> None:
+    """The client library would append a suffix to some."""
     registry = CollectorRegistry()
     for family in (*FAMILIES, *OF_VOLCANO):
         if family.kind == "counter":

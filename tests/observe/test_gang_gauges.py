@@ -1,10 +1,10 @@
-"""How queues share a cluster, as Prometheus is told."""
+"""Series of the resources of queues."""
 
 from fractions import Fraction
 
 from quorate.gang.reports import QueueReport
 from quorate.gang.session.callbacks import QueueShare
-from quorate.observe.queue_gauges import queue_gauges
+from quorate.observe.gang_gauges import queue_gauges
 from quorate.quota.amount import UNLIMITED
 
 GPU = "nvidia.com/gpu"
@@ -18,8 +18,8 @@ A_QUEUE = QueueReport(
 )
 
 
-def told(queue: QueueReport) -> dict[str, float]:
-    """Each series, without prefix, with its labels but for the queue."""
+def series(queue: QueueReport) -> dict[str, float]:
+    """Return each value by series name without prefix and labels without the queue."""
     return {
         " ".join(
             [sample.name.removeprefix("volcano_queue_"), *list(sample.labels.values())[1:]]
@@ -30,8 +30,8 @@ def told(queue: QueueReport) -> dict[str, float]:
     }
 
 
-def test_a_queue_as_it_stands() -> None:
-    assert told(A_QUEUE) == {
+def test_a_queue_has_all_its_series() -> None:
+    assert series(A_QUEUE) == {
         "weight": 3,
         "allocated_milli_cpu": 1500,
         "allocated_memory_bytes": 0,
@@ -48,9 +48,9 @@ def test_a_queue_as_it_stands() -> None:
     }
 
 
-def test_where_no_plugin_shares_nobody_deserves_anything() -> None:
+def test_without_a_share_there_are_no_series_of_deserved_resources() -> None:
     unshared = QueueReport(weight=1, allocated={}, request={}, capability={}, share=None)
-    assert sorted(told(unshared)) == [
+    assert sorted(series(unshared)) == [
         "allocated_memory_bytes",
         "allocated_milli_cpu",
         "request_memory_bytes",

@@ -1,4 +1,4 @@
-"""Pages that other machines can reach are served over TLS, to those who may."""
+"""Endpoints that other machines can reach have TLS and authorization."""
 
 import asyncio
 import random
@@ -15,8 +15,9 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
-from quorate.observe.metrics import metrics, right_to_metrics
-from quorate.observe.outward import Outward
+from quorate.observe.exposition import metrics_access
+from quorate.observe.https_endpoints import HttpsEndpoints
+from quorate.observe.queueing_metrics import metrics
 from quorate.observe.replica import Replica
 from tests.local.api_client import connect
 from tests.local.clusters import RunningServer, api_server
@@ -26,29 +27,31 @@ from tests.observe.listening import free_port
 pytestmark = pytest.mark.slow
 
 
-def outward(client: Client) -> Outward:
+def endpoints(client: Client) -> HttpsEndpoints:
     clock = WallClock()
-    return Outward(DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions())
+    return HttpsEndpoints(
+        DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
+    )
 
 
-def of_a_cluster(server: RunningServer) -> Client:
+def client_of(server: RunningServer) -> Client:
     return Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1))
 
 
 @pytest.mark.parametrize(
     ("host", "scheme", "unknown"),
     [
-        pytest.param("127.0.0.1", "http", 200, id="this machine only"),
-        pytest.param("0.0.0.0", "https", 401, id="every interface"),
+        pytest.param("127.0.0.1", "http", 200, id="loopback"),
+        pytest.param("0.0.0.0", "https", 401, id="all interfaces"),
     ],
 )
-def test_metrics_are_for_who_may_see_them(host: str, scheme: str, unknown: int) -> None:
+def test_metrics_require_authorization_beyond_loopback(host: str, scheme: str, unknown: int) -> None:
     async def story() -> None:
         address, app = Address(host, free_port()), metrics(Replica("standalone"))
         async with (
             api_server() as server,
-            of_a_cluster(server) as client,
-            outward(client).serving("metrics.bindAddress", address, app, right_to_metrics),
+            client_of(server) as client,
+            endpoints(client).serving("metrics.bindAddress", address, app, metrics_access),
             aiohttp.ClientSession(f"{scheme}://127.0.0.1:{address.port}") as session,
         ):
             async with session.get("/metrics", ssl=False) as answer:

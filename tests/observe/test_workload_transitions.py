@@ -1,4 +1,4 @@
-"""What is counted when a workload changes, by what changed."""
+"""Samples that follow from the difference of two versions of a workload."""
 
 from datetime import UTC, datetime
 
@@ -14,14 +14,14 @@ from quorate.api.kueue import (
     WorkloadStatus,
 )
 from quorate.api.meta import Condition, ObjectMeta, at_epoch
-from quorate.observe.milestones import Sample, milestones
+from quorate.observe.workload_transitions import Sample, transition_samples
 
 HIGH_CLASS = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name="high")
 HIGH = {"priority_class": "high"}
 
 
 def a_workload(*conditions: str, checks: int = 0, evictions: tuple[EvictionCount, ...] = ()) -> Workload:
-    """Created at second 0; each condition is "Type status reason second"."""
+    """Return a workload created at second 0; each condition is "Type status reason second"."""
     return Workload(
         metadata=ObjectMeta(name="w", namespace="ns", creation_timestamp=datetime(1970, 1, 1, tzinfo=UTC)),
         spec=WorkloadSpec(priority_class_ref=HIGH_CLASS),
@@ -63,7 +63,7 @@ READY = "PodsReady True Started 20"
             a_workload("Requeued True BackoffFinished 3", RESERVED),
             [Sample("quota_reserved_workloads_total", HIGH),
              Sample("quota_reserved_wait_time_seconds", HIGH, 2.0)],
-            id="the wait begins with the last requeue",
+            id="the wait starts at the last requeue",
         ),
         pytest.param(
             a_workload(RESERVED, checks=1), a_workload(RESERVED, ADMITTED, checks=1),
@@ -79,7 +79,7 @@ READY = "PodsReady True Started 20"
         pytest.param(
             a_workload(RESERVED, ADMITTED, "Evicted True Preempted 9"), a_workload("Finished True ByHand 12"),
             [Sample("finished_workloads_total", HIGH)],
-            id="others took all conditions away: nobody knows when the quota was given back",
+            id="all conditions removed: the time of release is unknown",
         ),
         pytest.param(
             a_workload(RESERVED, ADMITTED), a_workload(RESERVED, ADMITTED, READY),
@@ -89,7 +89,7 @@ READY = "PodsReady True Started 20"
         ),
         pytest.param(
             a_workload(RESERVED, ADMITTED), a_workload(RESERVED, ADMITTED, "PodsReady True Recovered 30"), [],
-            id="a recovery is no first time",
+            id="a recovery is not the first readiness",
         ),
         pytest.param(
             a_workload(RESERVED, READY),
@@ -102,7 +102,7 @@ READY = "PodsReady True Started 20"
              Sample(
                  "pods_ready_to_evicted_time_seconds", {"reason": "Preempted", "underlying_cause": ""}, 6.0
              )],
-            id="evicted, and had been ready",
+            id="evicted after it was ready",
         ),
         pytest.param(
             a_workload(
@@ -123,7 +123,7 @@ READY = "PodsReady True Started 20"
                 "evicted_workloads_total",
                 {"reason": "Deactivated", "underlying_cause": "RequeuingLimitExceeded", **HIGH},
             )],
-            id="the cause of a deactivation has its own label, the second time is not the first",
+            id="the cause of a deactivation is a label; a second eviction is not counted once",
         ),
         pytest.param(
             a_workload(RESERVED),
@@ -135,26 +135,26 @@ READY = "PodsReady True Started 20"
             ),
             [Sample(name, {"reason": "PodsReadyTimeout", "underlying_cause": "WaitForStart", **HIGH})
              for name in ("evicted_workloads_total", "evicted_workloads_once_total")],
-            id="a cause that the condition does not tell",
+            id="a cause that is not in the condition",
         ),
         pytest.param(
             a_workload(RESERVED), a_workload(RESERVED, "Evicted True DeactivatedDueToAdmissionCheck 9"),
             [Sample("evicted_workloads_total", {"reason": "Deactivated", "underlying_cause": "", **HIGH})],
-            id="by somebody who does not count",
+            id="evicted by a client that does not count",
         ),
         pytest.param(
             a_workload(RESERVED, "Evicted True Preempted 10"),
             a_workload("QuotaReserved False Pending 14", "Evicted True Preempted 10"),
             [Sample("workload_eviction_latency_seconds", {"reason": "Preempted"}, 4.0)],
-            id="its quota is given back",
+            id="its quota is released",
         ),
         pytest.param(
             a_workload(RESERVED, ADMITTED), a_workload(RESERVED, ADMITTED, "Finished True Succeeded 40"),
             [Sample("finished_workloads_total", HIGH)],
             id="finished",
         ),
-        pytest.param(a_workload(RESERVED, READY), a_workload(RESERVED, READY), [], id="nothing new"),
+        pytest.param(a_workload(RESERVED, READY), a_workload(RESERVED, READY), [], id="no transition"),
     ],
 )  # fmt: skip
-def test_milestones(old: Workload, new: Workload, want: list[Sample]) -> None:
-    assert list(milestones(old, new)) == want
+def test_each_new_condition_gives_its_samples(old: Workload, new: Workload, want: list[Sample]) -> None:
+    assert list(transition_samples(old, new)) == want

@@ -1,129 +1,155 @@
 """The series of the gang scheduler: Volcano's, so that dashboards made for it keep working, and ours.
 
-Names, labels, units and buckets are Volcano's, in the newest form of each.  What it has and we have not is in
-the reference page, with why.
+Names, labels, units and buckets are Volcano's (1.15): cpu and devices in thousandths, memory in bytes.  The
+reference page lists the series of Volcano that do not exist here, with reasons.
 """
 
 from typing import Final
 
 from quorate.api.volcano import COMPLETED, INQUEUE, PENDING, RUNNING, UNKNOWN
-from quorate.observe.catalogue import Family, Kind, grown
-from quorate.observe.queue_gauges import FAMILIES as OF_SHARES
+from quorate.observe.families import Family, Kind, exponential_buckets
 
 PHASES: Final = (PENDING, INQUEUE, RUNNING, UNKNOWN, COMPLETED)
-_SESSION_MS: Final = grown(1, 5_000, 20)
-_PLUGIN_MS: Final = grown(0.1, 100, 15)
-_ACTION_MS: Final = grown(1, 2_000, 20)
-_POD_MS: Final = grown(50, 60_000, 30)
-_STAGE_MS: Final = grown(0.1, 500, 20)
-_GROUP_MS: Final = grown(100, 120_000, 30)
+_SESSION_MS: Final = exponential_buckets(1, 5_000, 20)
+_PLUGIN_MS: Final = exponential_buckets(0.1, 100, 15)
+_ACTION_MS: Final = exponential_buckets(1, 2_000, 20)
+_POD_MS: Final = exponential_buckets(50, 60_000, 30)
+_STAGE_MS: Final = exponential_buckets(0.1, 500, 20)
+_GROUP_MS: Final = exponential_buckets(100, 120_000, 30)
 _WAIT_S: Final = tuple(1.0 * 4**step for step in range(9))  # 1 s to 18 h
 _GROUP: Final = ("job_name", "queue", "job_namespace")
 
 
-def _of_volcano(kind: Kind, name: str, labels: tuple[str, ...], text: str, *bounds: float) -> Family:
+def _family(kind: Kind, name: str, labels: tuple[str, ...], text: str, *bounds: float) -> Family:
     return Family(f"volcano_{name}", kind, labels, text, bounds)
 
 
 SESSIONS: Final = (
-    _of_volcano("histogram", "e2e_scheduling_latency_milliseconds", (), "Time of a session", *_SESSION_MS),
-    _of_volcano(
+    _family("histogram", "e2e_scheduling_latency_milliseconds", (), "Time of a session", *_SESSION_MS),
+    _family(
         "histogram", "open_session_duration_milliseconds", (),
         "Time of a session until its first action", *_SESSION_MS,
     ),
-    _of_volcano(
+    _family(
         "histogram", "plugin_scheduling_latency_milliseconds", ("plugin", "OnSession"),
         "Time a plugin takes of that; `OnSession` is always `OnSessionOpen`", *_PLUGIN_MS,
     ),
-    _of_volcano(
+    _family(
         "histogram", "action_scheduling_latency_milliseconds", ("action",),
         "Time an action takes of a session", *_ACTION_MS,
     ),
 )  # fmt: skip
 PODS: Final = (
-    _of_volcano(
+    _family(
         "histogram", "task_scheduling_latency_milliseconds", ("stage",),
         "From the creation of a pod until it was given a node (`Assumed`), its claims could be used there "
         "(`PreBound`), and the API server was told (`Bound`)", *_POD_MS,
     ),
-    _of_volcano(
+    _family(
         "histogram", "scheduling_stage_duration_milliseconds", ("stage",),
         "Time of binding a pod: seeing to its claims (`PreBind`), and telling the API server (`Bind`)",
         *_STAGE_MS,
     ),
-    _of_volcano(
+    _family(
         "counter", "schedule_attempts_total", ("result",),
         "Pods that were bound (`scheduled`), could not be (`error`), or found no node in a session "
         "(`unschedulable`)",
     ),
-    _of_volcano(
+    _family(
         "gauge", "pod_preemption_victims", (),
         "Pods evicted by the last session in which `preempt` evicted any",
     ),
-    _of_volcano(
+    _family(
         "counter", "total_preemption_attempts", (),
         "Pod groups for which `preempt` evicted others, in every session anew",
     ),
 )  # fmt: skip
 GROUPS: Final = (
-    _of_volcano(
+    _family(
         "histogram", "e2e_job_scheduling_latency_milliseconds", (),
         "From the creation of a pod group until members were given nodes, in every session that gave some",
         *_GROUP_MS,
     ),
-    _of_volcano("gauge", "e2e_job_scheduling_duration", _GROUP, "The same of the last time, in milliseconds"),
-    _of_volcano(
+    _family("gauge", "e2e_job_scheduling_duration", _GROUP, "The same of the last time, in milliseconds"),
+    _family(
         "gauge", "e2e_job_scheduling_start_time", _GROUP,
         "When a pod group was created, in seconds since the epoch",
     ),
-    _of_volcano(
+    _family(
         "gauge", "e2e_job_scheduling_last_time", _GROUP,
         "When members were last given nodes, in seconds since the epoch",
     ),
-    _of_volcano(
+    _family(
         "gauge", "unschedule_task_count", ("job_id",),
         "Members that a pod group lacks on nodes to reach its minimum",
     ),
-    _of_volcano("gauge", "unschedule_job_count", (), "Pod groups that lack some"),
-    _of_volcano(
+    _family("gauge", "unschedule_job_count", (), "Pod groups that lack some"),
+    _family(
         "counter", "job_retry_counts", ("job_id",),
         "Sessions in which a pod group was not admitted or not placed",
     ),
-    _of_volcano(
+    _family(
         "gauge", "job_share", ("job_ns", "job_id"),
         "How much a pod group holds of the cluster, of the resource it has most of; with the plugin `drf`",
     ),
 )  # fmt: skip
+_QUEUE: Final = ("queue_name",)
+
+
+def _queue_amounts(name: str, text: str) -> tuple[Family, Family, Family]:
+    """Return a series for cpu, one for memory, and one for everything else."""
+    return (
+        Family(f"volcano_queue_{name}_milli_cpu", "gauge", _QUEUE, f"{text}, in thousandths of a cpu"),
+        Family(f"volcano_queue_{name}_memory_bytes", "gauge", _QUEUE, f"{text}, of memory"),
+        Family(
+            f"volcano_queue_{name}_scalar_resources",
+            "gauge",
+            (*_QUEUE, "resource"),
+            f"{text}, in thousandths of a device; pods by the whole",
+        ),
+    )
+
+
+QUEUE_RESOURCES: Final[tuple[Family, ...]] = (
+    *_queue_amounts("allocated", "What the pods of a queue hold"),
+    *_queue_amounts("request", "What the pods of a queue hold and ask for"),
+    *_queue_amounts("deserved", "What a queue deserves"),
+    *_queue_amounts("capacity", "The capability of a queue"),
+    *_queue_amounts("real_capacity", "What a queue can have at most"),
+    Family("volcano_queue_share", "gauge", _QUEUE, "How much a queue has of what it deserves"),
+    Family("volcano_queue_weight", "gauge", _QUEUE, "The weight of a queue"),
+    Family("volcano_queue_overused", "gauge", _QUEUE, "1 if a queue has what it deserves, or more"),
+)
 QUEUES: Final = (
     *(
-        _of_volcano(
+        _family(
             "gauge", f"queue_pod_group_{phase.lower()}_count", ("queue_name",),
             f"Pod groups of a queue that are {phase}",
         )
         for phase in PHASES
     ),
-    *OF_SHARES,
+    *QUEUE_RESOURCES,
 )  # fmt: skip
-# What Volcano does not have: who is admitted, and what becomes of it.
+# Admission of pod groups, which Volcano does not measure.
 OURS: Final = (
-    _of_volcano("counter", "enqueue_admitted_total", ("queue",), "Pod groups that were let in"),
-    _of_volcano(
+    _family("counter", "enqueue_admitted_total", ("queue",), "Pod groups that were let in"),
+    _family(
         "counter", "enqueue_rejected_total", ("queue", "reason"),
         "Pod groups that were made to wait, once for each reason a group has in turn",
     ),
-    _of_volcano(
+    _family(
         "counter", "inqueue_rollback_total", ("queue", "reason"),
         "Pod groups that were let in and had to wait again",
     ),
-    _of_volcano(
+    _family(
         "histogram", "inqueue_wait_seconds", (),
         "From the creation of a pod group until it was let in", *_WAIT_S,
     ),
-    _of_volcano(
+    _family(
         "gauge", "inqueue_age_seconds", ("queue",),
         "How long the oldest pod group without a member on a node has been let in",
     ),
-    _of_volcano(
+    _family(
         "gauge", "quota_reserved", ("namespace", "resource"),
         "What active pod groups may still take of the quotas of their namespace, in base units",
     ),

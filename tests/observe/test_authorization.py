@@ -1,4 +1,4 @@
-"""Who may see a page that other machines can reach: asked of the API server, token by token."""
+"""Requests from other machines are authenticated and authorized by the API server."""
 
 import asyncio
 import random
@@ -10,11 +10,11 @@ from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.kube.serving.delegated_auth import KEPT_S, DelegatedAuth
+from quorate.observe.authorization import authorized
 from quorate.observe.custom_labels import CustomLabels
-from quorate.observe.guard import guarded
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
-from quorate.observe.visibility import right_to_pending, visibility
+from quorate.observe.visibility import pending_workloads_access, visibility
 from tests.kube.virtual_clock import VirtualClock
 from tests.local.api_client import connect
 from tests.local.clusters import api_server
@@ -27,10 +27,10 @@ pytestmark = pytest.mark.slow
 QUEUE = "apis/visibility.kueue.x-k8s.io/v1beta2/clusterqueues/research/pendingworkloads"
 
 
-def test_only_those_see_it_who_may() -> None:
+def test_only_authorized_users_are_served() -> None:
     async def story() -> None:
         clock, replica = VirtualClock(1000.0), Replica("standalone")
-        replica.knows(View(a_state(), a_silent_informer(), CustomLabels()))
+        replica.set_view(View(a_state(), a_silent_informer(), CustomLabels()))
         async with (
             api_server() as server,
             connect(server) as api_client,
@@ -38,24 +38,25 @@ def test_only_those_see_it_who_may() -> None:
         ):
             await api_client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
             robot = {"Authorization": f"Bearer {await token_of(api_client, 'robot')}"}
-            app = guarded(visibility(replica), DelegatedAuth(client, clock), right_to_pending)
+            app = authorized(visibility(replica), DelegatedAuth(client, clock), pending_workloads_access)
             async with listening("visibilityServer", app) as url:
 
                 async def see(headers: dict[str, str]) -> tuple[int, str]:
                     async with aiohttp.ClientSession(f"{url}/", headers=headers) as session:
                         return await refused(session, QUEUE)
 
-                nobody = (401, "show a bearer token of this cluster")
-                assert await see({}) == nobody
-                assert await see({"Authorization": "Bearer made-up"}) == nobody
-                assert await see({"Authorization": "Basic YTpi"}) == nobody
-                assert await see({"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}) == nobody
+                unauthorized = (401, "show a bearer token of this cluster")
+                assert await see({}) == unauthorized
+                assert await see({"Authorization": "Bearer made-up"}) == unauthorized
+                assert await see({"Authorization": "Basic YTpi"}) == unauthorized
+                forged = {"X-Remote-User": "admin", "X-Remote-Group": "system:masters"}
+                assert await see(forged) == unauthorized
                 refusal = f"system:serviceaccount:default:robot may not get /{QUEUE}"
                 assert await see(robot) == (403, refusal)
 
                 rule = a_rule("get", "clusterqueues/pendingworkloads", groups="visibility.kueue.x-k8s.io")
                 await grant(api_client, "watcher", rule, everywhere=True)
-                assert await see(robot) == (403, refusal)  # the verdict is kept for a while
+                assert await see(robot) == (403, refusal)  # the decision is cached
                 await clock.advance_to(clock.now() + KEPT_S)
                 async with aiohttp.ClientSession(f"{url}/", headers=robot) as session:
                     assert (await session.get(QUEUE)).status == 200
@@ -65,23 +66,25 @@ def test_only_those_see_it_who_may() -> None:
     asyncio.run(story())
 
 
-def test_while_the_api_server_is_silent_nobody_is_let_in() -> None:
+def test_requests_are_refused_while_the_api_server_does_not_answer() -> None:
     async def story() -> None:
         replica = Replica("standalone")
         cluster = RestConfig("http://127.0.0.1:9", credentials=Token("any"))
         async with Client(cluster, random.Random(1), deadline_s=0.2) as client:
-            app = guarded(visibility(replica), DelegatedAuth(client, VirtualClock(0.0)), right_to_pending)
+            app = authorized(
+                visibility(replica), DelegatedAuth(client, VirtualClock(0.0)), pending_workloads_access
+            )
             async with (
                 listening("visibilityServer", app) as url,
                 aiohttp.ClientSession(f"{url}/", headers={"Authorization": "Bearer t"}) as session,
             ):
-                assert await refused(session, QUEUE) == (503, "the API server does not say who you are")
+                assert await refused(session, QUEUE) == (503, "the API server did not review the request")
 
     asyncio.run(story())
 
 
-def test_who_could_not_be_asked_for_a_certificate_is_made_to_connect_anew() -> None:
-    """The API server keeps connections; one that is older than what we know of it must not outlive that."""
+def test_a_client_without_a_certificate_has_to_reconnect() -> None:
+    """The API server keeps connections; one from before its authority was known must be closed."""
 
     async def story() -> None:
         replica = Replica("standalone")
@@ -89,7 +92,7 @@ def test_who_could_not_be_asked_for_a_certificate_is_made_to_connect_anew() -> N
         async with Client(cluster, random.Random(1), deadline_s=0.2) as client:
             for front_proxy, kept in ((None, True), (lambda certificate: True, False)):
                 reviewer = DelegatedAuth(client, VirtualClock(0.0))
-                app = guarded(visibility(replica), reviewer, right_to_pending, front_proxy)
+                app = authorized(visibility(replica), reviewer, pending_workloads_access, front_proxy)
                 async with (
                     listening("visibilityServer", app) as url,
                     aiohttp.ClientSession(f"{url}/") as session,

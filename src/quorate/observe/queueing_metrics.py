@@ -1,14 +1,23 @@
-"""How things stand at the moment of asking, read from the model: nothing is kept, so nothing can be stale."""
+"""``/metrics`` of the controllers; gauges are computed from the model at each scrape, so none is stale."""
 
 import math
+import platform
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from aiohttp import web
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+import quorate
 from quorate.api.configuration.process import Metrics
 from quorate.api.kueue import ACTIVE
 from quorate.api.meta import find_condition
 from quorate.api.quantity import NANOS
+from quorate.observe.exposition import metrics_application
+from quorate.observe.families import BY_NAME, FAMILIES, ROLE
+from quorate.observe.replica import Replica
 from quorate.observe.view import View, is_shown, local_queue_labels
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Terminating
 from quorate.queueing.pending.queue import Entry
@@ -17,11 +26,49 @@ from quorate.quota.amount import Amount, FlavorResource, Unlimited, Usage, as_qu
 from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node
 
+_BUILD = {
+    "git_version": f"v{quorate.__version__}",
+    "compiler": platform.python_implementation(),
+    "platform": f"{platform.system().lower()}/{platform.machine()}",
+}  # the labels for the Go version and the commit are empty
+
+
+def metrics(replica: Replica) -> web.Application:
+    registry = replica.recorder.registry
+    registry.register(_Gauges(replica))
+    return metrics_application(registry)
+
+
+class _Gauges(Collector):
+    def __init__(self, replica: Replica) -> None:
+        self._replica = replica
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        recorder = self._replica.recorder
+        families = {
+            family.name: GaugeMetricFamily(family.name, family.help, labels=recorder.labels_of(family))
+            for family in FAMILIES
+            if family.kind == "gauge"
+        }
+        build = BY_NAME["kueue_build_info"]
+        families[build.name].add_metric([_BUILD.get(label, "") for label in build.labels], 1.0)
+        role, differences = self._replica.role, recorder.differences
+        if differences is not None:
+            families["quorate_audit_differences"].add_metric([role], differences)
+        if self._replica.view is not None:
+            for reading in readings(self._replica.view, recorder.preemption_skips):
+                family = BY_NAME[f"kueue_{reading.name}"]
+                custom = recorder.custom.of(family.sources, reading.labels)
+                labels = {**custom, **reading.labels, ROLE: role}
+                values = [labels[label] for label in recorder.labels_of(family)]
+                families[family.name].add_metric(values, reading.value)
+        yield from families.values()
+
 
 class Reading(NamedTuple):
-    """``name`` is without prefix, ``labels`` without the role of the replica.
+    """One value of a gauge; ``name`` is without prefix, ``labels`` without the role of the replica.
 
-    Of custom labels there are only those whose values the other labels do not tell.
+    ``labels`` contains only those custom labels that do not follow from the other labels.
     """
 
     name: str
@@ -30,12 +77,12 @@ class Reading(NamedTuple):
 
 
 def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Reading]:
-    """``preemption_skips`` counts, by cluster queue, the preemptors that another one preceded."""
+    """Yield all values; ``preemption_skips``: by cluster queue, preemptors that another one preceded."""
     rules = view.state.configuration.metrics
-    told_apart = _admitted_by_labels(view)
+    by_custom_labels = _admitted_by_custom_labels(view)
     for queue in view.state.ledger.cluster_queues.values():
         yield from _cluster_queue(queue, view)
-        for values, count in told_apart.get(queue.name, {(): queue.totals.admitted}).items():
+        for values, count in by_custom_labels.get(queue.name, {(): queue.totals.admitted}).items():
             labels = {"cluster_queue": queue.name, **dict(values)}
             yield Reading("admitted_active_workloads", labels, count)
         skips = preemption_skips.get(queue.name, 0)
@@ -52,8 +99,8 @@ def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Readin
         yield from _cohort(node, view)
 
 
-def _admitted_by_labels(view: View) -> dict[str, dict[tuple[tuple[str, str], ...], int]]:
-    """By cluster queue, how many workloads give these custom labels; nothing where workloads give none."""
+def _admitted_by_custom_labels(view: View) -> dict[str, dict[tuple[tuple[str, str], ...], int]]:
+    """Return the admitted workloads by cluster queue and custom labels; empty if workloads give no labels."""
     found: dict[str, dict[tuple[tuple[str, str], ...], int]] = {}
     for (queue, values), count in view.admitted.items():
         found.setdefault(queue, {})[values] = count
@@ -64,24 +111,24 @@ def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
     of_queue = {"cluster_queue": queue.name}
     active = queue.pending.active_count if view.state.ledger.is_active(queue) else 0
     yield Reading("pending_workloads", of_queue | {"status": "active"}, active)
-    parked = len(queue.pending) - active
-    yield Reading("pending_workloads", of_queue | {"status": "inadmissible"}, parked)
+    inadmissible = len(queue.pending) - active
+    yield Reading("pending_workloads", of_queue | {"status": "inadmissible"}, inadmissible)
     yield Reading("reserving_active_workloads", of_queue, queue.totals.reserving)
     yield Reading("finished_workloads", of_queue, view.finished_in_cluster_queue[queue.name])
+    current = _status(queue, view.state)
     for status in ("pending", "active", "terminating"):
-        is_so = status == _status(queue, view.state)
-        yield Reading("cluster_queue_status", of_queue | {"status": status}, float(is_so))
-    yield Reading("cluster_queue_info", of_queue | _place(queue.node), 1.0)
+        yield Reading("cluster_queue_status", of_queue | {"status": status}, float(status == current))
+    yield Reading("cluster_queue_info", of_queue | _tree_labels(queue.node), 1.0)
 
 
 def _status(queue: ClusterQueueState, state: State) -> str:
-    if any(isinstance(why, Terminating) for why in queue.inactive_reasons):
+    if any(isinstance(reason, Terminating) for reason in queue.inactive_reasons):
         return "terminating"
     return "active" if state.ledger.is_active(queue) else "pending"
 
 
-def _place(node: Node) -> dict[str, str]:
-    """Empty names where there is no cohort above."""
+def _tree_labels(node: Node) -> dict[str, str]:
+    """Return the cohort labels; the names are empty for a node without a parent."""
     parent, root = node.parent, node.root
     return {
         "parent_cohort": parent.name if parent is not None else "",
@@ -108,11 +155,11 @@ def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
     assert queue.object is not None, "a local queue without object is not shown"
     key = queue.object.metadata.key
     of_queue = local_queue_labels(key)
-    if queue.is_running:  # nobody waits in a queue that is stopped
+    if queue.is_running:  # a stopped queue has no pending workloads
         active = sum(_is_active(entry, view.state) for entry in queue.entries.values())
         yield Reading("local_queue_pending_workloads", of_queue | {"status": "active"}, active)
-        parked = len(queue.entries) - active
-        yield Reading("local_queue_pending_workloads", of_queue | {"status": "inadmissible"}, parked)
+        inadmissible = len(queue.entries) - active
+        yield Reading("local_queue_pending_workloads", of_queue | {"status": "inadmissible"}, inadmissible)
     yield Reading("local_queue_reserving_active_workloads", of_queue, queue.totals.reserving)
     yield Reading("local_queue_admitted_active_workloads", of_queue, queue.totals.admitted)
     yield Reading("local_queue_finished_workloads", of_queue, view.finished_in_local_queue[key])
@@ -130,10 +177,10 @@ def _local_queue(queue: LocalQueueState, view: View) -> Iterator[Reading]:
 
 
 def _requested_by_pending(state: State) -> Iterator[Reading]:
-    """Summed by shape first: a hundred thousand who wait have few shapes."""
-    waiting = Counter((entry.cluster_queue, entry.shape) for entry in state.ledger.entries.values())
+    """Sum by shape first: a hundred thousand pending workloads have few shapes."""
+    counts = Counter((entry.cluster_queue, entry.shape) for entry in state.ledger.entries.values())
     sums: Counter[tuple[str, str]] = Counter()  # in nanos, by queue and resource
-    for (queue, shape), count in waiting.items():
+    for (queue, shape), count in counts.items():
         for requested in shape.requests:
             for resource, quantity in requested.resources.items():
                 sums[queue, resource] += quantity.nanos * count
@@ -148,11 +195,11 @@ def _unadmitted(view: View, rules: Metrics) -> Iterator[Reading]:
     for (local, reserved_in, reason, cause), count in view.unadmitted.items():
         queue = view.state.ledger.local_queues.get(local)
         name = reserved_in or (queue.cluster_queue if queue is not None else "")
-        why = {"reason": reason, "underlying_cause": cause}
+        reasons = {"reason": reason, "underlying_cause": cause}
         if name in view.state.ledger.cluster_queues:
             by_cluster_queue[name, reason, cause] += count
         if queue is not None and is_shown(queue, rules):
-            labels = local_queue_labels(local) | {"cluster_queue": name} | why
+            labels = local_queue_labels(local) | {"cluster_queue": name} | reasons
             yield Reading("local_queue_unadmitted_workloads", labels, count)
     for (name, reason, cause), count in by_cluster_queue.items():
         labels = {"cluster_queue": name, "reason": reason, "underlying_cause": cause}
@@ -160,14 +207,14 @@ def _unadmitted(view: View, rules: Metrics) -> Iterator[Reading]:
 
 
 def _is_active(entry: Entry, state: State) -> bool:
-    """Whether it is ready, in a queue that takes work: nobody is while the queue does not."""
+    """Return True if the entry is active in a cluster queue that is active."""
     queue = state.ledger.cluster_queues.get(entry.cluster_queue)
     return queue is not None and state.ledger.is_active(queue) and queue.pending.is_active(entry)
 
 
 def _cohort(node: Node, view: View) -> Iterator[Reading]:
     of_cohort = {"cohort": node.name}
-    yield Reading("cohort_info", of_cohort | _place(node), 1.0)
+    yield Reading("cohort_info", of_cohort | _tree_labels(node), 1.0)
     yield Reading("cohort_weighted_share", of_cohort, _share(node))
     yield from _amounts("cohort_subtree_quota", of_cohort, node.subtree_quota)
     queues = list(view.state.ledger.queues_below(node))
@@ -180,8 +227,8 @@ def _cohort(node: Node, view: View) -> Iterator[Reading]:
     for queue in queues:
         values = view.custom.of(("ClusterQueue",), {"cluster_queue": queue.name})
         admitted[tuple(values.items())] += queue.totals.admitted
-    for told, count in (admitted or {(): 0}).items():
-        yield Reading("cohort_subtree_admitted_active_workloads", of_cohort | dict(told), count)
+    for custom, count in (admitted or {(): 0}).items():
+        yield Reading("cohort_subtree_admitted_active_workloads", of_cohort | dict(custom), count)
 
 
 def _amounts(name: str, labels: dict[str, str], amounts: Usage) -> Iterable[Reading]:
@@ -194,7 +241,7 @@ def _labels(pair: FlavorResource) -> dict[str, str]:
 
 
 def _units(pair: FlavorResource, amount: Amount) -> float:
-    """In cores, bytes or pieces."""
+    """Return ``amount`` in cores, bytes or whole units."""
     if isinstance(amount, Unlimited):
         return math.inf
     return as_quantity(pair.resource, amount).nanos / NANOS

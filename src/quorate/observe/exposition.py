@@ -1,0 +1,70 @@
+"""The text exposition of metrics for Prometheus, and counters under names that the client library refuses."""
+
+import asyncio
+from collections.abc import Callable, Iterable
+
+from aiohttp import web
+from prometheus_client import CollectorRegistry, Counter, Gauge
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
+
+from quorate.kube.serving.delegated_auth import Access, PathAccess
+from quorate.observe.families import Family
+
+
+class UntypedCounter(Gauge):
+    """A counter whose name does not end in ``_total``, such as some of Volcano's.
+
+    The library appends that suffix to every counter.  Such a counter is exposed without a type, which
+    Prometheus accepts: ``rate`` needs none.
+    """
+
+    _type = "unknown"
+
+
+def counter_of(
+    family: Family, labels: tuple[str, ...], registry: CollectorRegistry
+) -> Counter | UntypedCounter:
+    """Return the counter of ``family`` under its exact name."""
+    kind = Counter if family.name.endswith("_total") else UntypedCounter
+    return kind(family.name, family.help, labels, registry=registry)
+
+
+def metrics_application(
+    registry: Collector, before_scrape: Callable[[], None] = lambda: None
+) -> web.Application:
+    """Return the application that serves ``registry`` at ``/metrics``."""
+
+    async def scrape(request: web.Request) -> web.Response:
+        before_scrape()
+        return await _response(request, registry)
+
+    app = web.Application()
+    app.router.add_get("/metrics", scrape)
+    return app
+
+
+def metrics_access(request: web.Request) -> Access:
+    """Return the access that a client needs for ``request``."""
+    return PathAccess("get", request.path)
+
+
+async def _response(request: web.Request, registry: Collector) -> web.Response:
+    """Encode all series of ``registry`` in the requested format.
+
+    The series are collected at once, because the state that they describe changes.  Encoding, which takes as
+    long again, runs in a thread.
+    """
+    collected = _Collected(registry.collect())
+    encode, content_type = choose_encoder(request.headers.get("Accept", ""))
+    body = await asyncio.to_thread(encode, collected)
+    return web.Response(body=body, headers={"Content-Type": content_type})
+
+
+class _Collected(Collector):
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = tuple(families)
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families

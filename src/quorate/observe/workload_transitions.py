@@ -1,0 +1,102 @@
+"""Transitions between two versions of a workload, as samples of Kueue's counters and histograms.
+
+A watch that had to list again may skip versions: a transition that was reverted in such a gap is not counted.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Condition, find_condition
+from quorate.queueing import conditions as c
+from quorate.queueing.pods_ready import RECOVERED
+
+
+class Sample(msgspec.Struct, frozen=True):
+    """One increment or observation; ``name`` is without prefix, ``labels`` without those of the queue."""
+
+    name: str
+    labels: dict[str, str] = {}
+    seconds: float | None = None  # None: a counter
+
+
+def transition_samples(old: Workload, new: Workload) -> Iterator[Sample]:
+    """Yield a sample for each condition that benew_conditions true from ``old`` to ``new``."""
+    before, after = _true_conditions(old), _true_conditions(new)
+    new_conditions = {type_: each for type_, each in after.items() if type_ not in before}
+    class_ref = new.spec.priority_class_ref
+    class_label = {"priority_class": class_ref.name if class_ref is not None else ""}
+    waiting_since = c.queued_since(new)
+    reserved_at = c.transition_time(after[c.QUOTA_RESERVED]) if c.QUOTA_RESERVED in after else None
+    if c.QUOTA_RESERVED in new_conditions:
+        yield Sample("quota_reserved_workloads_total", class_label)
+        yield _timed(
+            "quota_reserved_wait_time_seconds", class_label, waiting_since, new_conditions[c.QUOTA_RESERVED]
+        )
+    if c.ADMITTED in new_conditions:
+        yield Sample("admitted_workloads_total", class_label)
+        yield _timed("admission_wait_time_seconds", class_label, waiting_since, new_conditions[c.ADMITTED])
+        if new.status.admission_checks and reserved_at is not None:
+            yield _timed(
+                "admission_checks_wait_time_seconds", class_label, reserved_at, new_conditions[c.ADMITTED]
+            )
+    if (
+        c.PODS_READY in new_conditions
+        and c.ADMITTED in after
+        and new_conditions[c.PODS_READY].reason != RECOVERED
+    ):
+        ready, admitted_at = new_conditions[c.PODS_READY], c.transition_time(after[c.ADMITTED])
+        yield _timed("ready_wait_time_seconds", class_label, waiting_since, ready)
+        yield _timed("admitted_until_ready_wait_time_seconds", class_label, admitted_at, ready)
+    if c.EVICTED in new_conditions:
+        yield from _eviction(old, new, new_conditions[c.EVICTED], before.get(c.PODS_READY), class_label)
+    released = find_condition(
+        new.status.conditions, c.QUOTA_RESERVED
+    )  # which another client may have removed
+    if (
+        c.EVICTED in before
+        and c.QUOTA_RESERVED in before
+        and released is not None
+        and released.status != "True"
+    ):
+        reason = {"reason": _plain_reason(before[c.EVICTED])}
+        evicted_at = c.transition_time(before[c.EVICTED])
+        yield _timed("workload_eviction_latency_seconds", reason, evicted_at, released)
+    if c.FINISHED in new_conditions:
+        yield Sample("finished_workloads_total", class_label)
+
+
+def _eviction(
+    old: Workload, new: Workload, evicted: Condition, ready: Condition | None, class_label: dict[str, str]
+) -> Iterator[Sample]:
+    """Derive reason and underlying cause of an eviction from the count in the status that increased."""
+    before, after = _evictions(old), _evictions(new)
+    increased = [reasons for reasons, count in after.items() if count > before.get(reasons, 0)]
+    for reason, cause in increased or [(_plain_reason(evicted), "")]:
+        labels = {"reason": reason, "underlying_cause": cause}
+        yield Sample("evicted_workloads_total", labels | class_label)
+        if after.get((reason, cause)) == 1:
+            yield Sample("evicted_workloads_once_total", labels | class_label)
+        if ready is not None:
+            yield _timed("pods_ready_to_evicted_time_seconds", labels, c.transition_time(ready), evicted)
+
+
+def _evictions(workload: Workload) -> dict[tuple[str, str], int]:
+    stats = workload.status.scheduling_stats
+    counts = stats.evictions if stats is not None else ()
+    return {(each.reason, each.underlying_cause): each.count for each in counts}
+
+
+def _plain_reason(evicted: Condition) -> str:
+    """Return the reason without the cause that it contains for deactivations (DeactivatedDueToX)."""
+    return c.DEACTIVATED if evicted.reason.startswith(c.DEACTIVATED) else evicted.reason
+
+
+def _timed(name: str, labels: dict[str, str], since: float, until: Condition) -> Sample:
+    # At least 0: the clocks of two processes may differ.
+    return Sample(name, labels, max(0.0, c.transition_time(until) - since))
+
+
+def _true_conditions(workload: Workload) -> dict[str, Condition]:
+    return {each.type: each for each in workload.status.conditions if each.status == "True"}
