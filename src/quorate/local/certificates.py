@@ -1,6 +1,6 @@
-"""The certificates of a one-machine cluster: its own authority and one server certificate for loopback.
+"""Certificates of a one-machine cluster: its own authority, and a server certificate for loopback.
 
-Nothing outside the data directory trusts the authority; the kubeconfig carries it.
+Only the cluster's kubeconfig trusts the authority.
 """
 
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ def new_authority(now: float) -> KeyPair:
 
 
 def new_server_certificate(authority: KeyPair, now: float, *names: str) -> KeyPair:
-    """A certificate of ``authority`` for a server on loopback, also under further DNS names."""
+    """Issue a certificate for a server on loopback, with additional DNS names."""
     return certificates.new_server_certificate(authority, "quorate-local", (*_LOOPBACK, *names), now)
 
 
 def new_signing_key() -> bytes:
-    """A private key for tokens, PEM."""
+    """Return a new private key for signing tokens, PEM."""
     return ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
@@ -35,10 +35,10 @@ def new_signing_key() -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ServerKeys:
-    """What an API server signs with."""
+    """The keys with which an API server signs."""
 
-    tokens: bytes  # a private key, PEM
-    front_proxy: KeyPair  # the authority for the certificate with which it speaks for its users
+    tokens: bytes  # a private key for service account tokens, PEM
+    front_proxy: KeyPair  # authority of the API server's client certificate for aggregated APIs
 
 
 def new_server_keys(now: float) -> ServerKeys:
@@ -46,5 +46,5 @@ def new_server_keys(now: float) -> ServerKeys:
 
 
 def expires_soon(certificate: bytes, now: float) -> bool:
-    """Whether the PEM ``certificate`` ends within ``RENEW_BEFORE``, or has ended."""
+    """Return True if the PEM ``certificate`` expires within ``RENEW_BEFORE``, or has expired."""
     return certificates.expires_within(certificate, RENEW_BEFORE, now)

@@ -1,6 +1,6 @@
-"""A Kubernetes on one machine: API server, built-in controllers and simulated nodes in one event loop.
+"""A Kubernetes cluster on one machine: API server, controllers and simulated nodes in one event loop.
 
-The parts reach the server over HTTP with the administrator's kubeconfig, as anybody would.
+All parts access the API server over HTTP with the administrator's kubeconfig, like any client.
 """
 
 import asyncio
@@ -29,13 +29,13 @@ ADMINISTRATOR: Final = User("quorate-local-admin", ("system:masters",))
 @dataclass(frozen=True, slots=True)
 class Settings:
     fleet: Fleet
-    port: int = 0  # any that is free
-    speed: float = 1.0  # how much faster than real time simulated pods live
-    plain_scheduler: bool = True  # for pods of "default-scheduler", one by one
+    port: int = 0  # 0: any free port
+    speed: float = 1.0  # how much faster than real time simulated pods run
+    plain_scheduler: bool = True  # run a scheduler for pods of "default-scheduler"
 
 
 class AddressUnusable(Exception):
-    """The server cannot listen where it was told to."""
+    """The server cannot listen on the requested port."""
 
     def __init__(self, port: int, reason: str) -> None:
         super().__init__(port, reason)
@@ -54,10 +54,10 @@ async def run_cluster(
     new_uid: Callable[[], str],
     converters: Mapping[str, Converter],
 ) -> AsyncIterator[str]:
-    """A cluster for as long as the block lasts; yields its URL.  Its state stays in ``directory``.
+    """Run a cluster until the block ends; yield its URL.  Its state is stored in ``directory``.
 
-    ``converters``: by API group, how its custom resources change from one version to another.
-    A part that fails ends the block with an ``ExceptionGroup``.  Raises ``AddressUnusable``.
+    ``converters`` converts custom resources between versions, by API group. A part that fails ends the block
+    with an ``ExceptionGroup``. Raises ``AddressUnusable``.
     """
     async with (
         run_server(directory, settings.port, clock, new_uid, converters) as url,
@@ -81,7 +81,7 @@ async def run_server(
     new_uid: Callable[[], str],
     converters: Mapping[str, Converter],
 ) -> AsyncIterator[str]:
-    """The API server of a cluster alone, announced in ``directory``; yields its URL.
+    """Run only the API server, and publish its address in ``directory``; yield its URL.
 
     Raises ``AddressUnusable``.
     """

@@ -1,15 +1,14 @@
-"""The data directory of a one-machine cluster: who holds it, what makes the cluster the same after a restart.
+"""The data directory of a one-machine cluster: its lock, and the files that survive a restart.
 
-    running.json   locked while a cluster runs here; says which process and where it listens
+running.json   locked while a cluster runs here; contains its process id and address
     cluster.db     the objects
     ca.crt, ca.key, server.crt, server.key, token
-    tokens.key   signs the tokens of service accounts
-    front-proxy-ca.crt, front-proxy-ca.key   vouch for the API server where it speaks for its users
-    kubeconfig     for people and for our own controllers: server, authority, administrator's token
+    tokens.key   signs service account tokens
+    front-proxy-ca.crt, front-proxy-ca.key   authenticate the API server to aggregated APIs
+    kubeconfig     for users and for our own controllers: server, authority, administrator's token
 
-The lock belongs to the open file, so it ends with the process however that ends; a stale record is
-recognised by the missing lock.  Every file is readable by its owner only: whoever reads the token is
-the administrator.
+The lock belongs to the open file, so it ends with the process in any case; a stale record is recognized by
+the missing lock. Only the owner can read the files, because the token grants administrator rights.
 """
 
 import base64
@@ -48,7 +47,7 @@ _FILES: Final = (
 
 
 class RunningCluster(Struct):
-    """Who runs the cluster of a directory; ``server`` is empty until it listens."""
+    """The process that runs a directory's cluster; ``server`` is empty until it listens."""
 
     pid: int
     server: str = ""
@@ -68,7 +67,7 @@ class DirectoryInUse(Exception):
 
 
 class DirectoryUnusable(Exception):
-    """The path cannot serve as a data directory."""
+    """The path cannot be used as a data directory."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(path, reason)
@@ -80,7 +79,7 @@ class DirectoryUnusable(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What the server proves itself with, and what it expects of its administrator."""
+    """The server's TLS credentials and its administrator's token."""
 
     authority: bytes
     tls: ssl.SSLContext
@@ -88,7 +87,7 @@ class Credentials:
 
 
 class ClusterDirectory:
-    """A data directory seen from outside: anybody may ask who runs a cluster in it."""
+    """A data directory that this process has not locked."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser().absolute()
@@ -98,7 +97,7 @@ class ClusterDirectory:
         return self.path / "kubeconfig"
 
     def running(self) -> RunningCluster | None:
-        """The process that runs a cluster here now; ``None`` if nobody does."""
+        """Return the process that runs a cluster here, or None."""
         try:
             file = (self.path / _RUNNING).open("rb")
         except FileNotFoundError:
@@ -110,7 +109,7 @@ class ClusterDirectory:
 
     @contextmanager
     def lock(self, since: float) -> Iterator["LockedDirectory"]:
-        """Make the directory if need be and keep everybody else out of it until the block ends.
+        """Create the directory if necessary, and lock it until the block ends.
 
         Raises ``DirectoryInUse`` or ``DirectoryUnusable``.
         """
@@ -129,9 +128,9 @@ class ClusterDirectory:
                 record.truncate(0)
 
     def remove(self, since: float) -> tuple[Path, ...]:
-        """Delete the files this module knows, and the directory if that empties it; returns what went.
+        """Delete the known files, and the directory if it is empty then; return the deleted files.
 
-        Anything else found there is left alone.  Raises ``DirectoryInUse`` while a cluster runs.
+        Other files are kept. Raises ``DirectoryInUse`` while a cluster runs.
         """
         if not self.path.is_dir():
             return ()
@@ -146,7 +145,7 @@ class ClusterDirectory:
 
 
 class LockedDirectory:
-    """A data directory while this process holds its lock."""
+    """A data directory that this process has locked."""
 
     def __init__(self, path: Path, record: IO[bytes], running: RunningCluster) -> None:
         self.path = path
@@ -156,7 +155,7 @@ class LockedDirectory:
 
     @property
     def database(self) -> Path:
-        """The file for the objects; SQLite gives those it puts beside it the same permissions."""
+        """Return the database file; SQLite creates its other files with the same permissions."""
         path = self.path / _DATABASE
         path.touch(mode=0o600)
         return path
@@ -166,10 +165,10 @@ class LockedDirectory:
         return self.path / "kubeconfig"
 
     def credentials(self, now: float) -> Credentials:
-        """The directory's certificates and token, made at first use.
+        """Return the directory's certificates and token, created at first use.
 
-        The server certificate is replaced when it ends soon, the authority only when it does too: a
-        kubeconfig handed out stays valid for years.
+        The server certificate is replaced when it expires soon, and the authority only when it does itself,
+        so that a distributed kubeconfig stays valid for years.
         """
         authority = self._pair("ca")
         if authority is None or expires_soon(authority.certificate, now):
@@ -184,13 +183,13 @@ class LockedDirectory:
         return Credentials(authority.certificate, tls, self._token())
 
     def publish_address(self, server: str, credentials: Credentials) -> None:
-        """Say where the cluster listens: in the record, and in a kubeconfig that reaches it."""
+        """Write the server's address to the record and to a kubeconfig."""
         self._running = msgspec.structs.replace(self._running, server=server)
         self._write_record()
         self._write("kubeconfig", _kubeconfig(server, credentials).encode())
 
     def server_keys(self, now: float) -> ServerKeys:
-        """What the API server signs with, made at first use."""
+        """Return the API server's signing keys, created at first use."""
         path = self.path / "tokens.key"
         if not path.exists():
             self._write(path.name, new_signing_key())
@@ -217,7 +216,7 @@ class LockedDirectory:
         return pair
 
     def _write(self, name: str, content: bytes) -> None:
-        """Replace a file at once: a reader sees the old content or the new, never a part."""
+        """Replace a file atomically: a reader sees the old content or the new."""
         partial = self.path / f".{name}.partial"
         with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
             file.write(content)
@@ -232,7 +231,7 @@ class LockedDirectory:
 
 
 def _try_lock(file: IO[bytes], kind: int) -> bool:
-    """Whether the lock could be taken; it is kept until ``file`` is closed."""
+    """Return True if the lock was acquired; closing ``file`` releases it."""
     try:
         fcntl.flock(file, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -242,7 +241,7 @@ def _try_lock(file: IO[bytes], kind: int) -> bool:
 
 def _read_record(file: IO[bytes]) -> RunningCluster:
     content = file.read()
-    # Between taking the lock and writing the record the file is empty: somebody is just starting.
+    # The file is empty between locking and writing the record: a cluster is starting.
     return msgspec.json.decode(content, type=RunningCluster) if content else RunningCluster(pid=0)
 
 

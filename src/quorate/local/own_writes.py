@@ -1,7 +1,9 @@
-"""Reading one's own writes.
+"""An informer cache that includes the results of our own writes.
 
-A watch is always a little behind.  A controller that has just created ten pods and looks again at once would
-see none of them, and create ten more.  So the answers to its writes are kept until the watch has come as far.
+A watch lags behind. A controller that just created ten pods and reconciles again would not see them, and
+would create ten more. Like client-go's MutationCache, this cache keeps the server's answers to writes until
+the watch has delivered them. ``kube.expectations`` differs: it delays a decision until the watch has caught
+up, and needs no results of writes.
 """
 
 from collections.abc import Callable, Hashable, Iterable
@@ -14,7 +16,7 @@ from quorate.kube.resources import T, metadata_of
 
 
 class IndexedCache(Protocol[T]):
-    """What is needed of an informer."""
+    """The methods of an informer that ``MutationCache`` uses."""
 
     def get(self, key: Key) -> T | None: ...
     def add_index(self, name: str, values_of: Callable[[T], Iterable[Hashable]]) -> None: ...
@@ -23,19 +25,19 @@ class IndexedCache(Protocol[T]):
 
 
 class MutationCache(Generic[T]):
-    """The objects of a cache, or as our own writes left them where those are newer.
+    """The objects of a cache, or newer versions of them from our own writes.
 
-    Relies on versions that are numbers in the order of the writes, as the API has promised since 1.35.
+    Resource versions must be numbers in the order of the writes, which the API guarantees since 1.35.
     """
 
     def __init__(self, cache: IndexedCache[T], group_of: Callable[[T], Hashable]) -> None:
         self._cache = cache
         self._group_of = group_of
-        # By key, objects newer than all that the watch has shown.
+        # Versions from our own writes that are newer than any version the watch has delivered, by key.
         self._newer: dict[Key, T] = {}
-        # The versions in _newer, and some that have left it; the smallest first.
+        # A heap of the versions in _newer, and some that were removed from it.
         self._versions: list[tuple[int, Key]] = []
-        self._seen = 0  # the newest version the watch has shown, of any object
+        self._seen = 0  # newest version of any object that the watch has delivered
         cache.add_index("group", lambda obj: (group_of(obj),))
         cache.subscribe(self._catch_up)
 
@@ -43,7 +45,7 @@ class MutationCache(Generic[T]):
         return self._newer[key] if key in self._newer else self._cache.get(key)
 
     def by_group(self, value: Hashable) -> list[T]:
-        """The objects of one group, by key."""
+        """Return the objects of one group, sorted by key."""
         members = {metadata_of(obj).key: obj for obj in self._cache.by_index("group", value)}
         for key, obj in self._newer.items():
             members.pop(key, None)
@@ -52,10 +54,10 @@ class MutationCache(Generic[T]):
         return [members[key] for key in sorted(members)]
 
     def record(self, written: T) -> None:
-        """Keep what the server answered to a write, unless the watch has shown it already.
+        """Keep the server's answer to a write unless the watch has delivered it.
 
-        An object that is only waiting to be removed is not kept: the watch shows no such last version, it
-        shows that the object is gone.
+        An object that was deleted and has no finalizers is not kept: the watch delivers its deletion, not
+        this last version.
         """
         metadata = metadata_of(written)
         version = int(metadata.resource_version)

@@ -1,6 +1,7 @@
-"""Which pods a ResourceQuota with scopes counts: those that match all of them, and no other objects.
+"""Usage of ResourceQuotas: which pods a quota counts, and how much of its limits is used.
 
-Knowingly missing: ``CrossNamespacePodAffinity`` matches no pod here.
+The server enforces quotas with it on admission, and a controller recomputes usage. Not supported: the scope
+``CrossNamespacePodAffinity`` matches no pod.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,7 +12,7 @@ from quorate.api.core.pod_resources import pod_limits, pod_requests, sum_resourc
 from quorate.api.meta import SelectorRequirement, matches_requirement
 from quorate.api.quantity import Quantity
 
-# Names from before count/<resource>.<group> that count objects of one kind.
+# Object count names that predate count/<resource>.<group>.
 LEGACY_COUNT_NAMES: Final = (
     "configmaps",
     "persistentvolumeclaims",
@@ -23,9 +24,9 @@ LEGACY_COUNT_NAMES: Final = (
 
 
 def quota_usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str, int]) -> Resources:
-    """How much is used of each limited name; pods that have ended use nothing but their place in a count.
+    """Return the usage of each limited name; finished pods count only as objects.
 
-    ``counts`` is by plural and group: ``pods``, ``jobs.batch``.  Names of things nobody counts are left out.
+    ``counts`` is by plural and group: ``pods``, ``jobs.batch``. Unknown names are omitted.
     """
     living = [pod.spec for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
     requests = sum_resources(map(pod_requests, living))
@@ -86,6 +87,6 @@ def _is_terminating(pod: Pod) -> bool:
 
 
 def _is_best_effort(pod: Pod) -> bool:
-    """Whether no container says anything of cpu or memory: the quality of service of that name."""
+    """Return True for QoS class BestEffort: no container has requests or limits of cpu or memory."""
     said = pod_requests(pod.spec).items() | pod_limits(pod.spec).items()
     return not any(amount for name, amount in said if name in ("cpu", "memory"))

@@ -71,9 +71,9 @@ def test_a_crash_between_listing_and_releasing_counts_the_pod_once() -> None:
     world.settle()
     (name,) = world.pods
     world.finish(name)
-    has_tracking_finalizer = world.pods[name]
+    tracked = world.pods[name]
     world.reconcile()
-    world.pods[name] = has_tracking_finalizer
+    world.pods[name] = tracked
     world.settle()
     assert world.status.succeeded == 1
 

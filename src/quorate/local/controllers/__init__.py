@@ -1,4 +1,4 @@
-"""What a kube-controller-manager and a kube-scheduler do for the local cluster, over HTTP like any client."""
+"""Controllers of kube-controller-manager and a scheduler for the local cluster, over HTTP."""
 
 import asyncio
 import random
@@ -28,9 +28,9 @@ __all__ = ["run_controllers"]
 async def run_controllers(
     client: Client, clock: Clock, rng: random.Random, *, with_scheduler: bool = True
 ) -> None:
-    """Run the built-in controllers until cancelled, and the plain scheduler unless another takes its place.
+    """Run the built-in controllers until cancelled, optionally with the plain scheduler.
 
-    ``rng`` names events.
+    ``rng`` generates names of events.
     """
     jobs, job_pods, pods = Informer(client, job.JOBS), Informer(client, job.PODS), Informer(client, PODS)
     namespaces, accounts = Informer(client, NAMESPACES), Informer(client, SERVICE_ACCOUNTS)

@@ -1,4 +1,4 @@
-"""ClusterRoles that aggregate others: their rules are those of every role that their selectors choose."""
+"""Aggregated ClusterRoles, whose rules are the union of the rules of selected roles."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -35,7 +35,7 @@ class ClusterRole(Struct):
 def aggregated_rules(
     role: ClusterRole, rule: AggregationRule, roles: Iterable[ClusterRole]
 ) -> tuple[PolicyRule, ...]:
-    """The rules of all roles but the role itself that a selector picks, by name, each rule once."""
+    """Return the rules of all other roles that a selector matches, by role name, without duplicates."""
     picked = sorted(
         (
             other
@@ -54,7 +54,7 @@ CLUSTER_ROLES: Final = Resource(
 
 
 class ClusterRoleAggregator:
-    """Works once its informer, which it does not run itself, has synced."""
+    """Sets the rules of aggregated roles.  The caller runs the informer."""
 
     def __init__(self, client: Client, clock: Clock, roles: Informer[ClusterRole]) -> None:
         self._client = client
@@ -67,7 +67,7 @@ class ClusterRoleAggregator:
         await self._reconciler.run()
 
     def _on_role(self, _: Change[ClusterRole]) -> None:
-        """Any role may be part of any that aggregates: they are few, and change seldom."""
+        """Enqueue all aggregated roles: they are few, and roles change rarely."""
         for role in self._roles:
             if role.aggregation_rule is not None:
                 self._reconciler.enqueue(role.metadata.key)

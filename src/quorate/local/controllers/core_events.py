@@ -1,4 +1,4 @@
-"""Events as kube-controller-manager and kubelets write them: core/v1, repeated ones counted."""
+"""core/v1 Events in the form of kube-controller-manager and kubelets, with repeat counts."""
 
 import asyncio
 import random
@@ -20,15 +20,15 @@ CORRELATOR_CAPACITY: Final = 1000
 
 
 class EventRecorder:
-    """``event`` never blocks and never fails: an event that cannot be written is logged and lost."""
+    """``event`` never blocks and never fails; an event that cannot be written is logged and dropped."""
 
     def __init__(self, client: Client, clock: Clock, rng: random.Random, component: str) -> None:
         self._client = client
         self._clock = clock
-        self._rng = rng  # names the events
+        self._rng = rng  # generates names
         self._component = component
         self._waiting: asyncio.Queue[tuple[ObjectReference, str, str, str]] = asyncio.Queue(QUEUE_CAPACITY)
-        # What was told lately, the latest last, and under which name and how often.
+        # Recently written events, the latest last: key of the Event object, and repeat count.
         self._recent: OrderedDict[tuple[str, str, str], tuple[Key, int]] = OrderedDict()
         self._log = logger(__name__).bind(component=component)
 
@@ -70,7 +70,7 @@ class EventRecorder:
         self._remember(identity, Key(about.namespace or "default", name), 1)
 
     async def _count_again(self, uid: str, reason: str, message: str) -> bool:
-        """Whether the event was still there to be counted once more."""
+        """Increment the count of an existing event; return False if it no longer exists."""
         key, count = self._recent[uid, reason, message]
         patch = {"count": count + 1, "lastTimestamp": at_epoch(self._clock.now())}
         try:

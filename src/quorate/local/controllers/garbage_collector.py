@@ -1,10 +1,10 @@
-"""Owner references: what goes when its owners have gone, and in which order.
+"""The garbage collector: deletes objects whose owners are gone, and orders foreground deletion.
 
-An object is deleted when none of its owners is left.  Of an owner being deleted "in the foreground" the
-dependents go first; of one that is to leave "orphans" they lose the reference and stay.
+An object is deleted when none of its owners exists. With foreground deletion of an owner, its dependents are
+deleted first; with orphaning, they lose the reference and stay.
 
-Knowingly missing: a dependent created so shortly before its owner's deletion that no watch has shown it yet
-is not orphaned, but deleted with the owner.
+Not supported: a dependent that is created so shortly before its owner's deletion that no watch has delivered
+it is deleted with the owner instead of being orphaned.
 """
 
 from collections import OrderedDict
@@ -25,14 +25,14 @@ ORPHAN: Final = "orphan"
 FOREGROUND: Final = "foregroundDeletion"
 ABSENT_OWNER_CAPACITY: Final = 10_000
 CONFLICT_RETRY_S: Final = 0.1
-UNSEEN_OWNER_RETRY_S: Final = 1.0  # how long until an owner that no watch has shown is looked for again
+UNSEEN_OWNER_RETRY_S: Final = 1.0  # retry interval for owners that no watch has delivered
 
 
 class OwnerState(Enum):
-    """What has become of one owner."""
+    """The state of one owner."""
 
     THERE = auto()
-    WAITS = auto()  # is being deleted, once its dependents are
+    WAITS = auto()  # being deleted in the foreground: waits for its dependents
     ABSENT = auto()
 
 
@@ -43,7 +43,7 @@ class Delete:
 
 @dataclass(frozen=True, slots=True)
 class RemoveOwners:
-    """Take these owners out of ``entry``."""
+    """Remove these owners from ``entry``."""
 
     entry: CachedObject
     owners: frozenset[Uid]
@@ -60,7 +60,7 @@ Action = Delete | RemoveOwners | RemoveFinalizer
 def collection_actions(
     entry: CachedObject, owners: Mapping[Uid, OwnerState], dependents: Sequence[CachedObject]
 ) -> tuple[Action, ...]:
-    """What is to be done about one object; ``owners`` says what has become of each that it names."""
+    """Return the actions for one object, given the state of each owner that it references."""
     metadata = entry.metadata
     if metadata.deletion_timestamp is not None:
         if ORPHAN in metadata.finalizers:
@@ -96,13 +96,13 @@ def owner_state(metadata: ObjectMeta) -> OwnerState:
 
 
 class GarbageCollector:
-    """Objects are known to the reconciler by their uid."""
+    """Deletes dependents and removes finalizers.  The reconciler's keys are uids."""
 
     def __init__(self, client: Client, clock: Clock, inventory: MetadataCache) -> None:
         self._client = client
         self._clock = clock
         self._inventory = inventory
-        # Uids that were looked for and are not there, the latest last: none ever comes back.
+        # Uids that do not exist, the latest last; a uid never comes back.
         self._absent: OrderedDict[Uid, None] = OrderedDict()
         self._reconciler = Reconciler("garbage-collector", self.reconcile, clock, workers=8)
         inventory.subscribe(self._on_change)
@@ -141,17 +141,17 @@ class GarbageCollector:
                 owner_state(known.metadata) if known else await self._ask(reference, entry.metadata.namespace)
             )
             if known is None and owners[reference.uid] is not OwnerState.ABSENT:
-                # Until its watch shows it, nobody will tell us when it goes.
+                # Check again until a watch delivers the owner, because nothing reports its deletion before.
                 again_at = self._clock.now() + UNSEEN_OWNER_RETRY_S
         for action in collection_actions(entry, owners, self._inventory.dependents(entry.uid)):
             await self._execute(entry, action)
         return again_at
 
     async def _ask(self, reference: OwnerReference, namespace: str) -> OwnerState:
-        """What the server says of an owner that no watch has shown.
+        """Read the state of an owner that no watch has delivered from the server.
 
-        That proves nothing, as watches of two kinds are not in step.  Nor is an owner gone whose kind the
-        server does not know: its definition may be on its way.
+        A missing owner in a cache proves nothing, because watches of two kinds are not synchronized. An owner
+        of an unknown kind counts as present, because its CRD may appear later.
         """
         kind = self._inventory.kind_of(reference)
         if reference.uid in self._absent:
@@ -198,9 +198,9 @@ class GarbageCollector:
                 case _:
                     assert_never(action)
         except NotFound:
-            return  # gone by itself
+            return  # already deleted
         except Conflict:
-            # Changed since the watch last showed it, perhaps in a way that does not make us look again.
+            # It changed since the last delivery by the watch, possibly in a way that does not enqueue it.
             self._reconciler.enqueue_at(Key("", metadata.uid), self._clock.now() + CONFLICT_RETRY_S)
 
     async def _patch(self, entry: CachedObject, fields: Mapping[str, object]) -> None:

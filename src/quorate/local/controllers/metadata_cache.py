@@ -1,6 +1,6 @@
-"""Everything there is, by its metadata: one watch for each kind that discovery names.
+"""A metadata cache of all objects: one watch per kind in the discovery documents.
 
-Custom resources come and go, so discovery is asked again whenever a definition changes.
+Discovery is repeated whenever a CustomResourceDefinition changes.
 """
 
 import asyncio
@@ -19,17 +19,17 @@ from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Resource
 
 REQUIRED_VERBS: Final = {"list", "watch", "delete"}
-# Events own nothing, nobody owns them, and there are more of them than of all else.
+# Events have no dependents and no owners, and outnumber all other objects.
 UNWATCHED: Final = {("", "events"), ("events.k8s.io", "events")}
 DEFINITIONS: Final = ("apiextensions.k8s.io", "customresourcedefinitions")
 DISCOVERY_KEY: Final = Key("", "discovery")
-# A server lists a new kind a moment after it has its definition, and then nothing more happens to that.
+# A server lists a new kind a moment after its CRD appears, without any further change of the CRD.
 DISCOVERY_DELAY_S: Final = 30.0
 REDISCOVER_S: Final = 0.5
 
 
 class PartialObjectMetadata(Struct):
-    """Any object."""
+    """An object of any kind, with metadata only."""
 
     metadata: ObjectMeta
 
@@ -69,9 +69,10 @@ class ApiGroupList(Struct):
 
 
 async def discover(client: Client) -> tuple[Resource[PartialObjectMetadata], ...]:
-    """The kinds whose objects can be listed, watched and deleted, each in one version.
+    """Return the kinds whose objects can be listed, watched and deleted, each in one version.
 
-    That is the one its group prefers of those that have the kind: Kubeflow's jobs have none in common.
+    That is the first version in the group's order of preference which has the kind; Kubeflow's job kinds have
+    no version in common.
     """
     answer = codec.decode(ApiGroupList, await client.request("GET", "/apis"))
     versions = [("", "v1")]
@@ -82,8 +83,8 @@ async def discover(client: Client) -> tuple[Resource[PartialObjectMetadata], ...
         try:
             listed = codec.decode(ApiResourceList, await client.request("GET", path))
         except (NotFound, ServerError):
-            # The last definition of this group has just gone, or the server of an aggregated API is not
-            # there: that must not keep everybody else's objects out of sight.
+            # The last CRD of this group was just deleted, or an aggregated API server is down. That must not
+            # hide the objects of other groups.
             continue
         for kind in listed.resources:
             if REQUIRED_VERBS.issubset(kind.verbs) and "/" not in kind.name:
@@ -96,13 +97,13 @@ async def discover(client: Client) -> tuple[Resource[PartialObjectMetadata], ...
 
 class MetadataCache:
     def __init__(self, client: Client, clock: Clock) -> None:
-        self.synced = asyncio.Event()  # set once everything there was at the start is known
-        self.kinds: tuple[Resource[PartialObjectMetadata], ...] = ()  # those the server had when last asked
+        self.synced = asyncio.Event()  # set when all objects that existed at startup are known
+        self.kinds: tuple[Resource[PartialObjectMetadata], ...] = ()  # as last discovered
         self._discovered = asyncio.Event()
         self._client = client
         self._clock = clock
         self._entries: dict[Uid, CachedObject] = {}
-        self._dependents: dict[Uid, set[Uid]] = {}  # by owner; owners need not exist; no set is empty
+        self._dependents: dict[Uid, set[Uid]] = {}  # by owner, which need not exist; no set is empty
         self._by_namespace: dict[str, set[Uid]] = {}  # no set is empty
         self._watches: dict[
             Resource[PartialObjectMetadata], tuple[Informer[PartialObjectMetadata], asyncio.Task[None]]
@@ -116,7 +117,7 @@ class MetadataCache:
         return self._entries.get(uid)
 
     def dependents(self, owner: Uid) -> list[CachedObject]:
-        """Who names ``owner`` as one of its owners, by uid."""
+        """Return the objects that reference ``owner`` as an owner, by uid."""
         return [self._entries[uid] for uid in sorted(self._dependents.get(owner, ()))]
 
     def in_namespace(self, namespace: str) -> list[CachedObject]:
@@ -126,12 +127,12 @@ class MetadataCache:
         return iter(list(self._entries.values()))
 
     def kind_of(self, owner: OwnerReference) -> Resource[PartialObjectMetadata] | None:
-        """The kind of an owner, whichever of its versions the reference names."""
+        """Return the kind of an owner, in whatever version the reference names."""
         group = owner.api_version.rpartition("/")[0]
         return next((kind for kind in self.kinds if (kind.group, kind.kind) == (group, owner.kind)), None)
 
     def subscribe(self, on_change: Callable[[CachedObject | None, CachedObject | None], None]) -> None:
-        """Have ``on_change(old, new)`` called with every change; None is "not there"."""
+        """Call ``on_change(old, new)`` for every change; None means absent."""
         self._subscribers.append(on_change)
 
     async def run(self) -> None:
@@ -161,7 +162,7 @@ class MetadataCache:
         return self._clock.now() + REDISCOVER_S if self._awaits_kinds() else None
 
     def _awaits_kinds(self) -> bool:
-        """Whether there is a new definition of a kind that the server does not list."""
+        """Return True if a recent CRD's kind is missing in the discovery documents."""
         listed = {f"{kind.plural}.{kind.group}" for kind in self.kinds}
         recent = self._clock.now() - DISCOVERY_DELAY_S
         return any(

@@ -1,4 +1,4 @@
-"""Namespaces: those every cluster has, and the end of those that are deleted."""
+"""Creation of system namespaces, and deletion of namespaces with their contents."""
 
 import asyncio
 from typing import Final
@@ -14,10 +14,10 @@ from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
 
 SYSTEM_NAMESPACES: Final = ("default", "kube-system", "kube-public", "kube-node-lease")
 FINALIZER: Final = "kubernetes"
-# What was admitted just before the deletion must be seen before the namespace is emptied: as long as the
-# original waits, which may have several API servers to wait for.
+# Objects that were admitted just before the deletion must be visible before the namespace is emptied.
+# kube-controller-manager, which may face several API servers, waits equally long.
 DELETION_GRACE_S: Final = 5.0
-CONTENT_RETRY_S: Final = 1.0  # while contents take their time; a change of them wakes us earlier
+CONTENT_RETRY_S: Final = 1.0  # while contents terminate; their changes enqueue the namespace earlier
 
 
 class NamespaceSpec(Struct):
@@ -33,9 +33,9 @@ NAMESPACES: Final = Resource("", "v1", "namespaces", "Namespace", False, Namespa
 
 
 class NamespaceController:
-    """Empties a namespace that is being deleted, and lets it go when nothing is left.
+    """Deletes the contents of terminating namespaces and then removes their finalizer.
 
-    Works once its informer, which it does not run itself, has synced.
+    The caller runs the informers.
     """
 
     def __init__(
@@ -82,7 +82,7 @@ class NamespaceController:
             return due
         left = self._inventory.in_namespace(key.name)
         await asyncio.gather(*(self._delete(entry) for entry in left))
-        # The watches may be behind: only a list shows that nothing is left.
+        # Watches may lag: only a list shows that the namespace is empty.
         if left or await self._empty(key.name):
             return self._clock.now() + CONTENT_RETRY_S
         kept = [finalizer for finalizer in namespace.spec.finalizers if finalizer != FINALIZER]
@@ -97,7 +97,7 @@ class NamespaceController:
         try:
             await self._client.create(NAMESPACES, {"metadata": {"name": name}})
         except AlreadyExists:
-            return  # the server made it itself
+            return  # the server created it itself
 
     async def _delete(self, entry: CachedObject) -> None:
         if entry.metadata.deletion_timestamp is not None:
@@ -107,10 +107,10 @@ class NamespaceController:
                 entry.resource, entry.metadata.key, uid=entry.uid, propagation="Background"
             )
         except (NotFound, Conflict):
-            return  # gone, or replaced by another that the watch will show
+            return  # deleted, or replaced by an object that the watch will deliver
 
     async def _empty(self, namespace: str) -> int:
-        """Delete whatever a list of each kind shows; answers how many objects that were."""
+        """Delete all objects that a list of each kind returns; return their number."""
         kinds = [kind for kind in self._inventory.kinds if kind.namespaced]
         return sum(await asyncio.gather(*(self._empty_kind(kind, namespace) for kind in kinds)))
 
@@ -118,7 +118,7 @@ class NamespaceController:
         try:
             listing = await self._client.list(kind, namespace)
         except NotFound:
-            return 0  # the definition of a custom resource has just gone, and its objects with it
+            return 0  # the CRD was just deleted together with its objects
         if listing.items:
             await self._client.request("DELETE", kind.path(namespace))
         return len(listing.items)

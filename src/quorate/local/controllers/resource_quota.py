@@ -1,6 +1,7 @@
-"""ResourceQuota status: what is limited, and how much of it a namespace uses.
+"""The status of ResourceQuotas: limits and current usage.
 
-The server refuses what would exceed a quota; this controller recounts, so that what goes is given back.
+The API server enforces quotas and adds usage at creation; this controller recomputes it, so that deletions
+release quota.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage
 
 
 class QuotaController:
-    """Works once its informer, which it does not run itself, has synced."""
+    """Recomputes usage after deletions.  The caller runs the informer of pods."""
 
     def __init__(self, client: Client, clock: Clock, pods: Informer[Pod], inventory: MetadataCache) -> None:
         self._client = client
@@ -41,7 +42,7 @@ class QuotaController:
             tasks.create_task(self._reconciler.run())
 
     def _on_quota(self, change: Change[ResourceQuota]) -> None:
-        # Its status alone is left as it is: the server charges it with each creation.
+        # Ignore status changes: the server updates the status at each creation.
         new, old = change.new, change.old
         if new is not None and (old is None or old.spec != new.spec):
             self._reconciler.enqueue(new.metadata.key)

@@ -1,7 +1,7 @@
-"""The plain scheduler: binds one pod at a time, in the order of priority, then arrival.
+"""The plain scheduler: binds one pod at a time, by priority, then by age.
 
-Each pod is judged alone, against what is free at that moment.  Pods that must run together may therefore
-end up half placed and wait for each other for ever: preventing that is what gang admission is for.
+Each pod is scheduled alone against the currently free resources. Pods that must run together may therefore
+deadlock, each group partly placed; gang admission prevents that.
 """
 
 import asyncio
@@ -34,13 +34,13 @@ from quorate.local.controllers.scheduler_filters import (
 )
 
 SCHEDULER_NAME: Final = "default-scheduler"
-RETRY_S: Final = 1.0  # after the API refused or could not be reached
+RETRY_S: Final = 1.0  # after an API error
 
 QueueKey = tuple[int, float, int, Key]
 
 
 class Scheduler:
-    """Works once its informer of pods, which it does not run itself, has synced."""
+    """Binds pods of "default-scheduler".  The caller runs the informer of pods."""
 
     def __init__(self, client: Client, clock: Clock, rng: random.Random, pods: Informer[Pod]) -> None:
         self._client = client
@@ -49,15 +49,15 @@ class Scheduler:
         self._pods_synced = pods.synced
         self._events = EventRecorder(client, clock, rng, SCHEDULER_NAME)
         self._nodes: dict[str, NodeInfo] = {}
-        # What bound pods hold, also of those we bound and the watch has not shown bound yet, and of those
-        # on nodes that are not there (yet).
+        # Assumed and bound pods with their node and resources. Includes pods that the watch has not delivered
+        # as bound yet, and pods on unknown nodes.
         self._assumed: dict[Uid, tuple[str, ResourceAmounts]] = {}
-        self._pending: dict[Key, Pod] = {}  # ours to bind: each in the queue or refused
-        self._arrivals: dict[Key, int] = {}  # of every pending pod, its place in the order they came
+        self._pending: dict[Key, Pod] = {}  # pods to bind: each is queued or unschedulable
+        self._arrivals: dict[Key, int] = {}  # arrival number of every pending pod
         self._next_arrival = count()
         self._queue: list[QueueKey] = []  # a heap; entries of pods that are no longer pending are skipped
-        self._unschedulable: set[Key] = set()  # pending, and refused since anything last became free
-        self._fit_errors: dict[bytes, FitError] = {}  # by encoded spec: equal pods need not be judged again
+        self._unschedulable: set[Key] = set()  # pending pods that fit on no node
+        self._fit_errors: dict[bytes, FitError] = {}  # by encoded spec, because equal pods have equal results
         self._wakeup = asyncio.Event()
         self._log = logger(__name__)
         self._node_informer.subscribe(self._on_node)
@@ -100,7 +100,7 @@ class Scheduler:
             self._remove_pending(pod.metadata.key)
             self._assume(pod, pod.spec.node_name)
         elif pod.metadata.uid in self._assumed:
-            return  # bound by us a moment ago
+            return  # bound by this scheduler a moment ago
         elif _is_schedulable(pod):
             known = self._pending.get(pod.metadata.key)
             self._pending[pod.metadata.key] = pod
@@ -135,7 +135,7 @@ class Scheduler:
         self._unschedulable.discard(key)
 
     def _retry_unschedulable(self) -> None:
-        """Something may have become free: what was refused is asked again."""
+        """Queue unschedulable pods again, because resources may have become free."""
         self._fit_errors.clear()
         for key in sorted(self._unschedulable):
             self._enqueue(self._pending[key])
@@ -149,7 +149,7 @@ class Scheduler:
             try:
                 await self._schedule(pod)
             except (NotFound, Conflict):
-                continue  # deleted, or changed by somebody else: the watch will tell
+                continue  # deleted or changed; the watch will deliver it
             except (ApiError, Unreachable) as error:
                 self._log.warning("retrying", pod=key, problem=str(error))
                 await self._clock.sleep_until(self._clock.now() + RETRY_S)
@@ -177,7 +177,7 @@ class Scheduler:
             "metadata": {"name": key.name, "namespace": key.namespace, "uid": pod.metadata.uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        # Held before it is asked for: the watch may be faster than the answer.
+        # Assume the pod before the request: the watch may be faster than the response.
         self._remove_pending(key)
         self._assume(pod, node)
         try:
@@ -217,10 +217,11 @@ def _is_schedulable(pod: Pod) -> bool:
 
 
 def _queue_key(pod: Pod, arrival: int) -> QueueKey:
-    """The order of the queue: higher priority, then older, then as they came.
+    """Return the queue order: higher priority, then older, then earlier arrival.
 
-    Creation is known to the second only.  Within it the order of the watch is the order in which pods were
-    made; by name instead, all pods of one job would go before those of another that were made in between.
+    Creation times have a resolution of one second. Within a second pods are ordered by arrival in the watch,
+    which is their creation order. Ordering by name would let all pods of one job precede interleaved pods of
+    another job.
     """
     assert pod.metadata.creation_timestamp is not None, f"pod {pod.metadata.key} was never created"
     return (-(pod.spec.priority or 0), epoch(pod.metadata.creation_timestamp), arrival, pod.metadata.key)

@@ -1,9 +1,9 @@
-"""Which node can take one pod, and which of those is best: the rules of the plain scheduler.
+"""Filtering and scoring of nodes for one pod, as the plain scheduler does it.
 
 Filters, in order: unschedulable or not ready nodes, taints (NoSchedule, NoExecute), node selector and
-required node affinity, room.  Of the nodes that fit the one with the largest share of cpu and memory left
-free is chosen; then the one with fewer pods; then by name.  Preferences (preferred affinity, spreading),
-host ports, volumes and preemption are knowingly missing.
+required node affinity, resources. Of the feasible nodes, the one with the largest free share of cpu and
+memory wins; then the one with fewer pods; then the first by name. Not supported: preferences (preferred
+affinity, spreading), host ports, volumes and preemption.
 """
 
 from collections import Counter
@@ -23,10 +23,10 @@ NANO: Final = 10**9
 
 @dataclass(slots=True)
 class NodeInfo:
-    """A node, and how much of it is taken."""
+    """A node and the resources used on it."""
 
     node: Node
-    used: Counter[str] = field(default_factory=Counter)  # the sum over the pods bound to it
+    used: Counter[str] = field(default_factory=Counter)  # sum over its pods
     pods: int = 0
 
     @property
@@ -54,7 +54,7 @@ class SelectedNode:
 
 @dataclass(frozen=True, slots=True)
 class FitError:
-    """Why no node takes the pod: how many were asked, and each reason with the number that gave it."""
+    """Why no node is feasible: the number of nodes, and each reason with its number of nodes."""
 
     node_count: int
     reasons: tuple[tuple[str, int], ...]
@@ -90,7 +90,7 @@ def select_node(pod: Pod, nodes: Iterable[NodeInfo]) -> SelectedNode | FitError:
 
 
 def _filter_failures(spec: PodSpec, amounts: ResourceAmounts, node_info: NodeInfo) -> list[str]:
-    """What speaks against the node; more than one thing only about room."""
+    """Return the failed filters of a node; only resources can give several reasons."""
     node = node_info.node
     if node.spec.unschedulable:
         return ["node(s) were unschedulable"]
@@ -119,7 +119,10 @@ def tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:
 
 
 def matches_node_affinity(spec: PodSpec, node: Node) -> bool:
-    """The node selector and, of the required affinity, at least one term; an empty term matches nothing."""
+    """Return True if the node selector and at least one required affinity term match.
+
+    An empty term matches nothing.
+    """
     labels = node.metadata.labels
     if any(labels.get(key) != value for key, value in spec.node_selector.items()):
         return False
@@ -138,7 +141,7 @@ def _matches_term(term: NodeSelectorTerm, node: Node) -> bool:
 
 
 def _least_allocated_score(amounts: ResourceAmounts, node_info: NodeInfo) -> int:
-    """What would be left free of cpu and memory, together in thousandths of the node."""
+    """Return the free shares of cpu and memory after placement, in thousandths, added up."""
     share = 0
     for resource in SCORED_RESOURCES:
         whole = node_info.allocatable(resource)

@@ -1,4 +1,4 @@
-"""The service account called ``default`` that each namespace has."""
+"""The ``default`` service account of each namespace."""
 
 from typing import Final
 
@@ -16,7 +16,7 @@ DEFAULT_SERVICE_ACCOUNT: Final = "default"
 
 
 class ServiceAccountController:
-    """Works once its informers, which it does not run itself, have synced."""
+    """Creates missing service accounts.  The caller runs the informers."""
 
     def __init__(
         self,
@@ -57,8 +57,8 @@ class ServiceAccountController:
                 SERVICE_ACCOUNTS, {"metadata": {"name": DEFAULT_SERVICE_ACCOUNT}}, key.name
             )
         except (AlreadyExists, NotFound):
-            return  # made by somebody else, or the namespace has gone
+            return  # already created, or the namespace was deleted
         except Forbidden as refusal:
-            # A namespace that began to go while we asked needs none; any other ban is worth another try.
+            # A terminating namespace needs no account; other rejections are retried.
             if all(cause.reason != "NamespaceTerminating" for cause in refusal.details.causes):
                 raise

@@ -1,4 +1,4 @@
-"""Simulated nodes: pods bound to them live as their annotations say, and run nothing."""
+"""Simulated nodes: their pods run no processes, but follow a lifecycle given by annotations."""
 
 import asyncio
 
@@ -13,9 +13,10 @@ __all__ = ["Fleet", "run_nodes"]
 
 
 async def run_nodes(client: Client, clock: Clock, fleet: Fleet, speed: float) -> None:
-    """Register the nodes and let the pods bound to them live, until cancelled.
+    """Register the nodes and simulate the pods bound to them, until cancelled.
 
-    ``speed`` is how many seconds of a pod's life pass in one; every other clock keeps real time.
+    ``speed`` is the number of seconds of a pod's life that pass in one second; all other clocks use real
+    time.
     """
     registrar = Reconciler("node", lambda key: register(client, clock, fleet, key.name), clock)
     for name in fleet.names:

@@ -1,6 +1,6 @@
-"""What a pod's annotations say about the life it is to live on a simulated node.
+"""Annotations that control the simulated behavior of a pod.
 
-The annotations are described for users in docs/reference/simulated-pods.md.
+docs/reference/simulated-pods.md documents them for users.
 """
 
 import re
@@ -23,13 +23,13 @@ _UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 @dataclass(frozen=True, slots=True)
 class PodBehavior:
     start_delay_s: float = 1.0
-    duration_s: float | None = 1.0  # None: it never ends by itself
-    together: int = 1  # pods of its owner that must run at once for time to count
+    duration_s: float | None = 1.0  # None: runs until deleted
+    together: int = 1  # number of pods of its owner that must run for time to count
     exit_code: int = 0
 
 
 class InvalidBehavior(ValueError):
-    """One annotation breaks its rule."""
+    """An annotation has an invalid value."""
 
     def __init__(self, annotation: str, value: str, rule: str) -> None:
         super().__init__(annotation, value, rule)
@@ -40,9 +40,9 @@ class InvalidBehavior(ValueError):
 
 
 def parse_behavior(annotations: Mapping[str, str], restart_policy: str) -> PodBehavior:
-    """Raises ``InvalidBehavior``.
+    """Parse the annotations of a pod.  Raises ``InvalidBehavior``.
 
-    A pod that is always restarted is a service: unless told otherwise it runs until it is deleted.
+    Without an annotation, a pod with restart policy Always runs until it is deleted.
     """
     default = PodBehavior() if restart_policy != "Always" else PodBehavior(duration_s=None)
     start_delay, duration = annotations.get(START_DELAY), annotations.get(DURATION)

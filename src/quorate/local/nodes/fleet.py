@@ -1,4 +1,4 @@
-"""The simulated nodes as objects, and the addresses on them."""
+"""The simulated Node objects and their addresses."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,14 +26,15 @@ HEALTHY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """``count`` equal nodes, called node-1, node-2, ...; amounts are quantities as the API writes them."""
+    """``count`` equal nodes, named node-1, node-2, ...; amounts are quantities in the API's notation."""
 
     count: int
     cpu: str = "8"
     memory: str = "32Gi"
     pods: int = 110
     labels: Mapping[str, str] = field(default_factory=dict)
-    extended: Mapping[str, str] = field(default_factory=dict)  # such as nvidia.com/gpu: "8"
+    # Extended resources, such as nvidia.com/gpu: "8".
+    extended: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -91,7 +92,7 @@ def node_status(fleet: Fleet, name: str, now: float) -> Json:
 
 
 async def register(client: Client, clock: Clock, fleet: Fleet, name: str) -> None:
-    """Make one node exist with this capacity and report it ready, as a kubelet does when it starts."""
+    """Create or update one Node object and report it ready, as a starting kubelet does."""
     key = Key("", name)
     metadata = {"labels": node_labels(fleet, name)}
     status = node_status(fleet, name, clock.now())
@@ -101,17 +102,16 @@ async def register(client: Client, clock: Clock, fleet: Fleet, name: str) -> Non
         await client.patch(NODES, key, {"metadata": metadata})
         node = await client.patch(NODES, key, {"status": status}, subresource="status")
     if any(taint.key == NOT_READY for taint in node.spec.taints):
-        # An API server taints what is new; what takes the taint off again is elsewhere the controller of
-        # node lifecycles.
+        # The API server taints new nodes. Elsewhere the node lifecycle controller removes the taint.
         left = [taint for taint in node.spec.taints if taint.key != NOT_READY]
         await client.patch(NODES, key, {"spec": {"taints": left or None}})
 
 
 class PodAddressPool:
-    """Gives each pod an address nobody has."""
+    """Assigns unique addresses to pods."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        # The next address is above all that were ever given, so none is given twice while its pod lives.
+        # Above all addresses ever assigned, so that no address is reused while its pod exists.
         self._next = max((IPv4Address(address) + 1 for address in taken), default=FIRST_POD_ADDRESS)
 
     def give(self) -> str:

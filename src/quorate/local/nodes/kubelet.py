@@ -1,4 +1,4 @@
-"""The shell of the simulated nodes: watches the pods bound to them and carries out ``next_step``."""
+"""The kubelet of the simulated nodes: watches their pods and executes ``next_step``."""
 
 import asyncio
 from collections import Counter
@@ -21,7 +21,7 @@ WORKERS = 16
 
 
 class Kubelet:
-    """One for all nodes of a fleet; pods bound to other nodes are only looked at as peers."""
+    """One kubelet for all nodes of a fleet; pods on other nodes count only as peers."""
 
     def __init__(self, client: Client, clock: Clock, fleet: Fleet, speed: float) -> None:
         self._client = client
@@ -31,8 +31,9 @@ class Kubelet:
         self._names = frozenset(fleet.names)
         self._cache = Informer(client, PODS)
         self._pods = MutationCache(self._cache, owner_of)
-        self._progress: dict[Uid, Progress] = {}  # of live pods whose present stage began or was read here
-        self._running: Counter[Uid] = Counter()  # by owner, its pods that count as running
+        # Of pods whose current stage began, or was read, in this process.
+        self._progress: dict[Uid, Progress] = {}
+        self._running: Counter[Uid] = Counter()  # number of running pods by owner
         self._addresses = PodAddressPool(())
         self._reconciler = Reconciler("kubelet", self.reconcile, clock, WORKERS)
 
@@ -56,7 +57,7 @@ class Kubelet:
             self._count(change.new or change.old, 1 if after else -1)
 
     def _count(self, pod: Pod | None, by: int) -> None:
-        """Keep count of running pods, and wake those for whom the change makes them enough or too few."""
+        """Update the number of running pods, and enqueue peers for which it crosses their threshold."""
         owner = owner_of(pod) if pod else None
         if owner is None:
             return
@@ -88,11 +89,11 @@ class Kubelet:
         return step.wake_at
 
     def _peers(self, pod: Pod) -> int:
-        """How many other pods of its owner count as running."""
+        """Return how many other pods of the pod's owner count as running."""
         owner = owner_of(pod)
         if owner is None:
             return 0
-        cached = self._cache.get(pod.metadata.key)  # what the count was made from
+        cached = self._cache.get(pod.metadata.key)  # the version that was counted
         return self._running[owner] - (cached is not None and counts_as_running(cached))
 
     async def _execute(self, pod: Pod, step: Step) -> None:
@@ -101,7 +102,7 @@ class Kubelet:
             try:
                 await self._client.delete(PODS, key, uid=pod.metadata.uid, grace_period_s=0)
             except (NotFound, Conflict):
-                return  # gone, or another pod by that name
+                return  # deleted, or replaced by another pod with that name
         if step.status is not None:
             patch = status_merge_patch(pod.metadata, pod.status, step.status)
             try:
@@ -111,5 +112,5 @@ class Kubelet:
 
 
 def owner_of(pod: Pod) -> Uid | None:
-    """The controlling owner, by which pods are peers."""
+    """Return the uid of the controlling owner, whose pods are peers."""
     return pod.metadata.controller.uid if pod.metadata.controller else None

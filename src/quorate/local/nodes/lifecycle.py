@@ -1,8 +1,9 @@
-"""The life of a simulated pod: a state machine from what is known and the time to the next status.
+"""The lifecycle of a simulated pod: a state machine from pod, progress and time to the next status.
 
-The stage a pod is in is read from its status, so it survives this process.  How far it has come within the
-stage is ``Progress``: exact while this process has watched it, and else taken from the status' timestamps,
-which are in whole seconds; time that a pod had gathered before its company fell apart is then lost.
+The stage of a pod is derived from its status, so it survives a restart of this process. ``Progress`` is how
+far the pod has come within the stage. It is exact while this process watches the pod, and is otherwise
+derived from the status' timestamps, which have whole seconds; progress from before a loss of peers is lost
+then.
 
     bound --> creating --> running --> ended
                   ^           |
@@ -22,8 +23,8 @@ from quorate.local.nodes.pod_types import Pod, PodStatus
 
 INITIAL_CRASH_DELAY_S: Final = 10.0
 MAX_CRASH_DELAY_S: Final = 300.0
-SIGTERM_EXIT_CODE: Final = 143  # the exit code of a process ended by SIGTERM
-_ROUNDING_S: Final = 1e-6  # today's seconds since the epoch are four times as exact as this
+SIGTERM_EXIT_CODE: Final = 143  # exit code of a process ended by SIGTERM
+_ROUNDING_S: Final = 1e-6  # four times the float resolution of the current epoch time
 
 
 class Stage(Enum):
@@ -36,7 +37,7 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Seconds of life gathered in the present stage, and since when more are being gathered, if they are."""
+    """Seconds of progress in the current stage, and since when progress continues, if it does."""
 
     done_s: float = 0.0
     since: float | None = None
@@ -59,9 +60,9 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    progress: Progress | None  # to be given back with the next question
-    status: PodStatus | None = None  # to be written; None: nothing has changed
-    delete: bool = False  # the pod has stopped, and may go for good
+    progress: Progress | None  # to pass to the next call
+    status: PodStatus | None = None  # the status to write; None: unchanged
+    delete: bool = False  # the pod has stopped and can be removed
     wake_at: float | None = None
 
 
@@ -79,7 +80,7 @@ def stage_of(pod: Pod) -> Stage:
 
 
 def counts_as_running(pod: Pod) -> bool:
-    """Whether a pod is company for its peers; one that has succeeded did its part and holds none back."""
+    """Return True if a pod counts for its peers, which includes succeeded pods."""
     if pod.status.phase == "Succeeded":
         return True
     return pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
@@ -88,10 +89,10 @@ def counts_as_running(pod: Pod) -> bool:
 def next_step(
     pod: Pod, progress: Progress | None, peers: int, place: PodAddresses, now: float, speed: float
 ) -> Step:
-    """The next step of a pod bound to a simulated node.
+    """Return the next step of a pod on a simulated node.
 
-    ``progress`` is what the previous step answered, None when there was none; ``peers`` is how many *other*
-    pods of its controlling owner count as running; ``speed`` is how many seconds of life pass in one.
+    ``progress`` is the previous step's, or None; ``peers`` is the number of *other* running pods of its
+    controlling owner; ``speed`` is the number of seconds of progress per second.
     """
     stage = stage_of(pod)
     if pod.metadata.deletion_timestamp is not None:
@@ -158,7 +159,7 @@ def _crash_delay_s(pod: Pod) -> float:
 
 
 def _stage_entered_at(pod: Pod, stage: Stage) -> float | None:
-    """Since when the pod gathers life in its stage, as its status tells; None: it waits for company."""
+    """Return since when the pod progresses in its stage, by its status; None if it waits for peers."""
     moments: list[datetime | None] = [pod.status.start_time]
     containers = pod.status.container_statuses
     company = find_condition(pod.status.conditions, pod_status.PROGRESSING)

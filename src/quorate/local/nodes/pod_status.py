@@ -1,4 +1,4 @@
-"""The statuses a simulated pod goes through, in the fields and words a kubelet uses."""
+"""The statuses of a simulated pod, with the fields and reasons of a kubelet."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -27,14 +27,14 @@ CRASH_LOOP_BACK_OFF: Final = "CrashLoopBackOff"
 
 @dataclass(frozen=True, slots=True)
 class PodAddresses:
-    """Where a pod lives: the address of its node and its own."""
+    """The addresses of a pod and of its node."""
 
     host_ip: str
     pod_ip: str
 
 
 class ConditionValue(NamedTuple):
-    """What a condition says."""
+    """The status, reason and message of a condition."""
 
     status: ConditionStatus
     reason: str = ""
@@ -63,7 +63,7 @@ def creating(pod: Pod, place: PodAddresses, moment: datetime) -> PodStatus:
 
 
 def config_error(pod: Pod, place: PodAddresses, message: str, moment: datetime) -> PodStatus:
-    """The pod cannot be started as it is written; says why where kubectl shows it."""
+    """Return the status of a pod with invalid annotations; kubectl shows the message."""
     started = pod.status if pod.status.start_time else creating(pod, place, moment)
     waiting = _waiting("CreateContainerConfigError", message)
     return replace(started, container_statuses=_container_statuses(pod.spec.containers, waiting))
@@ -100,7 +100,7 @@ def running(pod: Pod, moment: datetime, *, restarted: bool) -> PodStatus:
 
 
 def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
-    """The containers have stopped for good; a pod that never started has failed too."""
+    """Return the status after all containers stopped; a pod that never started has failed too."""
     phase = "Failed" if exit_code else "Succeeded"
     status = replace(pod.status, phase=phase, container_statuses=_stopped(pod, exit_code, moment))
     over = ConditionValue("False", "PodFailed" if exit_code else "PodCompleted")
@@ -108,7 +108,7 @@ def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
 
 
 def crashed(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
-    """The containers have stopped and wait to be started again."""
+    """Return the status after the containers crashed and before they restart."""
     waiting = ContainerState(
         waiting=ContainerStateWaiting(reason=CRASH_LOOP_BACK_OFF, message="back-off restarting container")
     )
@@ -122,7 +122,7 @@ def crashed(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
 
 
 def has_enough_peers(status: PodStatus, together: int) -> bool:
-    """Whether the status says that the pod gathers time."""
+    """Return True if the status says that the pod progresses."""
     condition = find_condition(status.conditions, PROGRESSING)
     return together <= 1 or (condition is not None and condition.status == "True")
 

@@ -1,4 +1,4 @@
-"""What simulated nodes read of the pods bound to them."""
+"""Pod fields that simulated nodes read and write."""
 
 from datetime import datetime
 
@@ -60,8 +60,8 @@ class PodIP(Struct):
 
 
 class PodStatus(core.PodStatus):
-    # Not "Pending" as in core: a default is left out of what is sent, and a diff of two statuses would take
-    # one that was decoded (another string, equal to the default) for something to be removed.
+    # Not "Pending" as in core: defaults are not encoded. In a diff of two statuses a decoded "Pending", which
+    # is another string object than the default, would then count as removed.
     phase: str = ""
     message: str = ""
     host_ip: str = msgspec.field(default="", name="hostIP")

@@ -1,1 +1,1 @@
-"""Pure functions on API objects: how they are patched, shown as tables, and checked against their schemas."""
+"""Pure functions on API objects: decoding, validation, patches, tables."""

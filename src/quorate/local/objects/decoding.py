@@ -1,7 +1,7 @@
-"""A JSON object read as a kind that the server knows: fields of the right type, and no others.
+"""Strict decoding of JSON objects of built-in kinds.
 
-What is refused, and how values are written back, follows kube-apiserver, which reads into Go structs:
-quantities in their canonical form, times in UTC and whole seconds.
+Errors and normal forms follow kube-apiserver, which decodes into Go structs: quantities in canonical form,
+times in UTC and whole seconds.
 """
 
 import base64
@@ -16,20 +16,20 @@ from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, Type
 
 
 class UndecodableObject(Exception):
-    """A value that its field cannot hold; the text says which, in kube-apiserver's words."""
+    """A value has the wrong type for its field; the text is kube-apiserver's."""
 
 
 def decode_object(obj: Json, kind: MapOf) -> tuple[Json, list[str]]:
-    """The object without the fields that its kind does not have and without nulls; the paths of those fields.
+    """Return the object without unknown fields and nulls, and the paths of the unknown fields.
 
-    Raises Misfit.
+    Raises UndecodableObject.
     """
     unknown: list[str] = []
     return dict(_fields(obj, kind, kind.name, "", unknown)), unknown
 
 
 def _fields(obj: Json, kind: MapOf, owner: str, path: str, unknown: list[str]) -> Iterator[tuple[str, Any]]:
-    """`owner` is the Go type that messages name, with the path from there."""
+    """`owner` is the Go type that messages name, with the path below it."""
     for name, part in obj.items():
         here = f"{path}.{name}" if path else name
         declared = kind.field_type(name)

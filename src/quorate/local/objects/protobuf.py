@@ -1,8 +1,8 @@
-"""Bodies in Kubernetes' protobuf format, which Go clients such as `kubectl create` prefer, as JSON objects.
+"""Decoding of Kubernetes' protobuf format, which Go clients such as `kubectl create` prefer.
 
-A body is four magic bytes and an envelope that names the kind; inside is a message of that kind.  Which
-number a field has is in `protobuf_numbers.yaml`, what it holds in the table of types.  Answers are never in
-this format: clients that send it take JSON too.
+A body consists of four magic bytes and an envelope, which names the kind and contains a message of that kind.
+`protobuf_numbers.yaml` maps field numbers to names, and the schema types give the fields' types. Responses
+are never in this format, because clients that send it also accept JSON.
 """
 
 import base64
@@ -19,15 +19,15 @@ from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, Type
 MAGIC = b"k8s\x00"
 
 Wire: TypeAlias = int | bytes
-"""A field's value before its type is known: a varint, or bytes."""
+"""A field's value before its type is known: a varint or bytes."""
 
 
 class Malformed(Exception):
-    """Not a message of the kind it says it is."""
+    """The body is not a valid message of its kind."""
 
 
 def read(body: bytes) -> Json:
-    """The object in a body, with `apiVersion` and `kind`.  Raises Malformed."""
+    """Decode a body to an object with `apiVersion` and `kind`.  Raises Malformed."""
     if not body.startswith(MAGIC):
         raise Malformed("the body does not begin with the protobuf marker of Kubernetes")
     envelope = dict(_fields(body[len(MAGIC) :]))
@@ -41,7 +41,7 @@ def read(body: bytes) -> Json:
 
 @cache
 def _numbers() -> Mapping[str, Mapping[int, str]]:
-    """By type: the name of the field that has a number."""
+    """Return field names by number, for each type."""
     text = files(__package__).joinpath("protobuf_numbers.yaml").read_text("utf-8")
     listed = yaml.load(text, Loader=yaml.CSafeLoader)
     return {kind: {number: name for name, number in fields.items()} for kind, fields in listed.items()}
@@ -66,7 +66,7 @@ def _message(data: bytes, kind: MapOf) -> Json:
 
 
 def _entry(data: bytes) -> tuple[str, Wire]:
-    """One entry of a map: key 1, value 2."""
+    """Return one entry of a map: key is field 1, value is field 2."""
     entry = dict(_fields(data))
     return _text(entry.get(1, b"")), entry.get(2, b"")
 
@@ -95,7 +95,7 @@ def _value(value: Wire, kind: Type) -> Any:
 
 
 def _time(data: bytes) -> str | None:
-    """Seconds 1 and nanoseconds 2 since the epoch; a time without either is none."""
+    """Return a time from seconds (1) and nanoseconds (2); None if both are absent."""
     parts = dict(_fields(data))
     if not parts:
         return None
@@ -104,7 +104,7 @@ def _time(data: bytes) -> str | None:
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
-    """The fields of a message in order: number and value."""
+    """Yield the fields of a message in order, as number and value."""
     at = 0
     while at < len(data):
         tag, at = _varint(data, at)
@@ -123,7 +123,7 @@ def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number in groups of seven bits, the lowest first; and where it ends."""
+    """Return a varint (groups of seven bits, lowest first) and the offset after it."""
     number = 0
     for shift in range(0, 70, 7):
         if at >= len(data):

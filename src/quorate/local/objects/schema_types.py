@@ -1,8 +1,7 @@
-"""What an object may contain, and how its lists and maps merge.
+"""Types of objects for structured merge: fields, and how lists and maps merge.
 
-A type is what the patch formats need to know about a place in an object.  Built-in kinds have theirs in
-`builtin_types.yaml`, which explains its notation; custom resources get theirs from their definition's schema
-(`crd.schema`).
+The types of built-in kinds are in `builtin_types.yaml`, which documents its notation. The types of custom
+resources come from their CRD's schema (`crd.schema`).
 """
 
 from collections.abc import Mapping
@@ -18,26 +17,26 @@ Json: TypeAlias = dict[str, Any]
 
 
 class ListMergeType(Enum):
-    """Who may own what in a list or a map."""
+    """How managers own parts of a list or map."""
 
     ATOMIC = "atomic"
-    """one owner for the whole"""
+    """one owner for the whole value"""
     SET = "set"
-    """one owner per value (lists of scalars)"""
+    """one owner per item (lists of scalars)"""
     MAP = "map"
     """one owner per entry"""
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A value without parts; `SCALARS` are their names."""
+    """A value without parts; `SCALARS` lists the names."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Untyped:
-    """A value whose type nobody declared: scalars and lists are wholes, maps merge key by key."""
+    """A value of undeclared type: scalars and lists are atomic, maps merge by key."""
 
     atomic: bool = False
 
@@ -47,31 +46,31 @@ class ListOf:
     item: "Type"
     relation: ListMergeType = ListMergeType.ATOMIC
     keys: tuple[str, ...] = ()
-    """for Relation.MAP: the fields that tell two items apart"""
+    """with ListMergeType.MAP: the fields that identify an item"""
     defaults: Mapping[str, Any] = field(default_factory=dict)
-    """values of absent keys"""
+    """default values of absent keys"""
     merges: bool = False
-    """a strategic merge patch adds to the list instead of replacing it"""
+    """a strategic merge patch merges the list instead of replacing it"""
     merge_key: str = ""
-    """for lists of objects that merge: the field that tells two items apart"""
+    """in merging lists of objects: the field that identifies an item"""
     retain_keys: bool = False
-    """a strategic merge patch may name the fields of an item that survive"""
+    """a strategic merge patch may contain $retainKeys for its items"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MapOf:
-    """An object with declared fields, a map with free keys, or both.
+    """An object with declared fields, a map with arbitrary keys, or both.
 
-    Types refer to each other in circles, so equality is identity and `fields` is filled after construction.
+    Types may be recursive, so equality is identity, and `fields` is filled after construction.
     """
 
     name: str = ""
     fields: dict[str, "Type"] = field(default_factory=dict)
     rest: "Type | None" = None
-    """the type of fields that are not declared; None: there may be no others"""
+    """type of undeclared fields; None: not allowed"""
     atomic: bool = False
     always: set[str] = field(default_factory=set)
-    """fields that the server's own form of an object has even when nobody set them"""
+    """fields that the server's form of an object always has"""
 
     def field_type(self, name: str) -> "Type | None":
         return self.fields.get(name, self.rest)
@@ -93,19 +92,19 @@ SCALARS = (
 
 
 def builtin_type(api_version: str, kind: str) -> MapOf | None:
-    """The type of a built-in kind, None if it is not one of them."""
+    """Return the type of a built-in kind, or None."""
     kinds, types = _builtin_types()
     name = kinds.get(f"{api_version}/{kind}")
     return types[name] if name else None
 
 
 def object_meta_type() -> MapOf:
-    """The type of `metadata`, the same in every kind."""
+    """Return the type of `metadata`, which all kinds share."""
     return _builtin_types()[1]["ObjectMeta"]
 
 
 def empty_object(kind: MapOf) -> Json:
-    """The server's form of an object of which nothing is set; a creation owns what it adds to this."""
+    """Return the server's form of an empty object; a creator owns all fields beyond it."""
     bare: Json = {}
     for name in sorted(kind.always):
         match kind.fields[name]:
@@ -132,7 +131,7 @@ def _builtin_types() -> tuple[dict[str, str], dict[str, MapOf]]:
 
 
 def _parse_notation(words: list[str], types: Mapping[str, MapOf]) -> Type:
-    """One field's notation, split into words: see `builtin_types.yaml`."""
+    """Parse one field's notation, split into words (see `builtin_types.yaml`)."""
     match words:
         case ["list", *rest]:
             return _parse_list_notation(rest, types)

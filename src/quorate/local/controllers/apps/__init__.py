@@ -1,1 +1,1 @@
-"""Deployments, ReplicaSets and StatefulSets: sets of pods that serve rather than end."""
+"""Controllers of Deployments, ReplicaSets and StatefulSets."""

@@ -1,4 +1,4 @@
-"""Deployments: one ReplicaSet for each template there was; pods move to the newest, some at a time."""
+"""The Deployment controller: one ReplicaSet per pod template, and rolling updates between them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -32,17 +32,17 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class ReplicaCounts(msgspec.Struct, frozen=True):
-    """How many pods the newest ReplicaSet and the older ones are to have."""
+    """Desired replicas of the new ReplicaSet and of the old ones."""
 
     new: int
     old: tuple[int, ...]
 
 
 def rollout_step(deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> ReplicaCounts:
-    """The next step to where all pods are of the newest template.
+    """Return the next step of the rollout to the new template.
 
-    A rolling update makes at most ``maxSurge`` pods more than wanted and leaves at most ``maxUnavailable``
-    fewer available; ``Recreate`` ends all old pods before it makes a new one.
+    A rolling update creates at most ``maxSurge`` pods above the desired number and keeps at most
+    ``maxUnavailable`` below it available. ``Recreate`` deletes all old pods before it creates a new one.
     """
     wanted = deployment.spec.replicas
     present = 0 if new is None else new.spec.replicas
@@ -53,7 +53,7 @@ def rollout_step(deployment: Deployment, new: ReplicaSet | None, old: Sequence[R
     surge, unavailable = _surge_and_unavailable(deployment.spec.strategy.rolling_update, wanted)
     grown = min(wanted, max(present, wanted + surge - sum(remaining)))
     available = sum(each.status.available_replicas for each in (*old, *([new] if new is not None else [])))
-    # Old pods that are not available are no loss; of the others as many as the newest can spare.
+    # Unavailable old pods are removed first, then as many available ones as the minimum allows.
     spare = max(available - (wanted - unavailable), 0)
     shrunk = []
     for each, size in zip(old, remaining, strict=True):
@@ -71,12 +71,12 @@ def _surge_and_unavailable(rolling: RollingUpdate, wanted: int) -> tuple[int, in
 
 
 def _int_or_percent(amount: int | str, of: int) -> float:
-    """A number, or percents of ``of``."""
+    """Return a number, or a percentage of ``of``."""
     return amount if isinstance(amount, int) else int(amount.removesuffix("%")) * of / 100
 
 
 class DeploymentController:
-    """Works once its informers, which it does not run itself, have synced."""
+    """Creates and scales ReplicaSets.  The caller runs the informers."""
 
     def __init__(
         self, client: Client, clock: Clock, deployments: Informer[Deployment], sets: Informer[ReplicaSet]
@@ -146,8 +146,8 @@ class DeploymentController:
         return made
 
     async def _change(self, of: ReplicaSet, size: int, annotations: Mapping[str, str]) -> ReplicaSet:
-        told = {"resourceVersion": of.metadata.resource_version, "annotations": dict(annotations)}
-        body = {"metadata": told, "spec": {"replicas": size}}
+        metadata = {"resourceVersion": of.metadata.resource_version, "annotations": dict(annotations)}
+        body = {"metadata": metadata, "spec": {"replicas": size}}
         changed = await self._client.patch(REPLICA_SETS, of.metadata.key, body)
         self._sets.record(changed)
         return changed
@@ -182,7 +182,7 @@ class DeploymentController:
 
 
 def _propagated_annotations(deployment: Deployment) -> Mapping[str, str]:
-    """The annotations that the newest ReplicaSet takes over: all but those about the rollout itself."""
+    """Return the annotations to copy to the new ReplicaSet: all except those about the rollout."""
     annotations = deployment.metadata.annotations
     return {
         name: text

@@ -1,4 +1,4 @@
-"""ReplicaSets: so many live pods, no more and no fewer."""
+"""The ReplicaSet controller: keeps the desired number of active pods."""
 
 import asyncio
 from collections.abc import Iterable
@@ -24,11 +24,11 @@ from quorate.local.controllers.apps.types import (
 )
 from quorate.local.own_writes import MutationCache
 
-BURST_REPLICAS: Final = 500  # pods made or deleted in one go, as in Kubernetes
+BURST_REPLICAS: Final = 500  # pods created or deleted per reconciliation, as in Kubernetes
 
 
 def pods_to_delete(pods: Iterable[Pod], wanted: int) -> list[Pod]:
-    """Whom to delete: those without a node first, then those not ready, then the youngest."""
+    """Return the excess pods: pods without a node first, then not ready ones, then the youngest."""
     by_worth = sorted(
         pods, key=lambda pod: (not pod.spec.node_name, not is_ready(pod), _created(pod), pod.metadata.name)
     )
@@ -41,7 +41,7 @@ def _created(pod: Pod) -> str:
 
 
 class ReplicaSetController:
-    """Works once its informers, which it does not run itself, have synced."""
+    """Creates and deletes pods.  The caller runs the informers."""
 
     def __init__(self, client: Client, clock: Clock, sets: Informer[ReplicaSet], pods: Informer[Pod]) -> None:
         self._client = client

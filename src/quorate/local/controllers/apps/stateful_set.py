@@ -1,7 +1,7 @@
-"""StatefulSets: pods with numbers, made and ended in their order.
+"""The StatefulSet controller: pods with ordinals, created and deleted in order.
 
-Knowingly missing: volumes of their own (this cluster has no PersistentVolumeClaims) and stored revisions; an
-update ends pods of another template one at a time, from the last, once all after it are ready.
+Not supported: volume claim templates and stored ControllerRevisions. An update deletes outdated pods one at a
+time, from the highest ordinal, when all later ones are ready.
 """
 
 import asyncio
@@ -42,7 +42,10 @@ class PodChanges:
 
 
 def next_changes(of: StatefulSet, pods: Sequence[Pod]) -> PodChanges:
-    """What may be done now: with ``OrderedReady`` one thing at a time, and only next to ready pods."""
+    """Return the changes that are allowed now.
+
+    ``OrderedReady`` allows one change at a time, and only if all preceding pods are ready.
+    """
     by_ordinal = {ordinal_of(pod): pod for pod in pods}
     wanted = range(of.spec.replicas)
     ended = tuple(pod for pod in pods if not is_active(pod) and pod.metadata.deletion_timestamp is None)
@@ -63,7 +66,7 @@ def next_changes(of: StatefulSet, pods: Sequence[Pod]) -> PodChanges:
 
 
 def _first_to_delete(surplus: Sequence[Pod]) -> tuple[Pod, ...]:
-    """The last of the set, unless one is on its way out already."""
+    """Return the excess pod with the highest ordinal, unless an excess pod is terminating."""
     if any(pod.metadata.deletion_timestamp is not None for pod in surplus):
         return ()
     return tuple(surplus[:1])
@@ -90,7 +93,7 @@ def revision_name(of: StatefulSet) -> str:
 
 
 class StatefulSetController:
-    """Works once its informers, which it does not run itself, have synced."""
+    """Creates and deletes pods.  The caller runs the informers."""
 
     def __init__(
         self, client: Client, clock: Clock, sets: Informer[StatefulSet], pods: Informer[Pod]
@@ -126,7 +129,7 @@ class StatefulSetController:
         ]
         todo = next_changes(of, pods)
         await asyncio.gather(*(self._delete(pod) for pod in todo.delete))
-        # A pod keeps its name: one that is created again before the watch shows it is refused as existing.
+        # A pod keeps its name: creating it again before the watch delivers it fails with AlreadyExists.
         await asyncio.gather(*(self._create(of, ordinal) for ordinal in todo.create))
         await self._report(of, pods)
 

@@ -1,4 +1,4 @@
-"""What the controllers of sets read of them and of their pods."""
+"""Types of the workload controllers, and functions that they share."""
 
 import hashlib
 from typing import Any, Final
@@ -102,7 +102,7 @@ STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", Tru
 
 
 def is_active(pod: Pod) -> bool:
-    """Whether it serves or may come to; one that has ended or is on its way out does not."""
+    """Return True if a pod is neither finished nor terminating."""
     return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")
 
 
@@ -111,14 +111,14 @@ def is_ready(pod: Pod) -> bool:
 
 
 def template_hash(template: msgspec.Raw) -> str:
-    """A short name of what a template says, the same for the same words."""
+    """Return a short hash of a pod template, equal for equal content."""
     document = msgspec.json.decode(template)
     text = msgspec.json.encode(document, order="deterministic")
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()[:10]
 
 
 def owner_references(resource: Resource[Any], metadata: ObjectMeta) -> list[Json]:
-    """The owner references of what an object makes."""
+    """Return the owner references of objects created for an owner."""
     return [
         {
             "apiVersion": resource.api_version,
@@ -132,7 +132,7 @@ def owner_references(resource: Resource[Any], metadata: ObjectMeta) -> list[Json
 
 
 def pod_from_template(template: msgspec.Raw, owner: list[Json], **named: str) -> Json:
-    """A pod as the template says; ``named`` is its name or the beginning of one, and its namespace."""
+    """Return the body of a pod from ``template``; ``named`` sets name or generateName, and namespace."""
     document: Json = msgspec.json.decode(template)
     described = document.get("metadata") or {}
     metadata = {

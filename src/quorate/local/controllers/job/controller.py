@@ -1,4 +1,4 @@
-"""The shell of the Job controller: reads caches, asks ``sync_job``, writes."""
+"""The Job controller: reads caches, calls ``sync_job`` and executes the result."""
 
 import asyncio
 import random
@@ -39,7 +39,7 @@ WriteError = ApiError | Unreachable
 
 
 class JobController:
-    """Works once its informers, which it does not run itself, have synced."""
+    """Executes sync results.  The caller runs the informers."""
 
     def __init__(
         self, client: Client, clock: Clock, rng: random.Random, jobs: Informer[Job], pods: Informer[Pod]
@@ -49,7 +49,7 @@ class JobController:
         self._synced = (jobs.synced, pods.synced)
         self._jobs = MutationCache(jobs, lambda job: job.metadata.key)
         self._pods = MutationCache(pods, job_key)
-        self._backoffs: dict[Uid, Backoff] = {}  # of jobs that have lost pods since their last success
+        self._backoffs: dict[Uid, Backoff] = {}  # jobs with failed pods since their last success
         self._events = EventRecorder(client, clock, rng, "job-controller")
         self._log = logger(__name__)
         self._reconciler = Reconciler("job", self.reconcile, clock, WORKERS)
@@ -114,12 +114,12 @@ class JobController:
             released=len(decided.release),
         )
         if refusal is not None:
-            raise refusal  # the status is true; the reconciler tries again, ever later
+            raise refusal  # the status is accurate; the reconciler retries with backoff
 
     async def _create(self, job: Job, wanted: Sequence[PodToCreate]) -> tuple[int, WriteError | None]:
-        """Create pods in batches of 1, 2, 4, 8, ...; answers how many there are, and what stopped it.
+        """Create pods in batches of 1, 2, 4, 8, ...; return the number created, and the first error.
 
-        The slow start keeps a job whose pods are all refused from asking hundreds of times.
+        The slow start keeps a job whose pods are all rejected from sending hundreds of requests.
         """
         created, size = 0, 1
         while created < len(wanted):
@@ -176,7 +176,7 @@ class JobController:
 
 
 def job_key(pod: Pod) -> Key | None:
-    """The job a pod belongs to: by its owner, or by its label when the owner was taken from it."""
+    """Return the key of a pod's job: its owner, or the job label of an orphaned pod."""
     owner = pod.metadata.controller
     if owner is not None:
         return Key(pod.metadata.namespace, owner.name) if owner.kind == "Job" else None
@@ -185,7 +185,10 @@ def job_key(pod: Pod) -> Key | None:
 
 
 def _release_patch(pod: Pod) -> dict[str, Any]:
-    """Names the one finalizer, so that a concurrent change of the others is not undone; and the uid."""
+    """Return a patch that removes only the tracking finalizer, guarded by the pod's uid.
+
+    Concurrent changes of other finalizers are kept.
+    """
     return {
         "metadata": {
             "uid": pod.metadata.uid,

@@ -1,4 +1,4 @@
-"""When a pod of a job has failed, what that means for the job, and how long to wait before another try."""
+"""Pod failures of a job: pod failure policy, failures per index, and backoff."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,10 +20,10 @@ MAX_BACKOFF_S: Final = 600.0
 
 
 def has_failed(spec: JobSpec, pod: Pod) -> bool:
-    """Whether ``pod`` is lost to its job.
+    """Return True if the job treats ``pod`` as failed.
 
-    Unless ``podReplacementPolicy`` is Failed that includes a pod being deleted: one that never reached a
-    node would not fail in any other way.
+    Unless ``podReplacementPolicy`` is Failed, that includes a terminating pod, because a pod that never
+    reached a node would never get phase Failed.
     """
     if pod.status.phase == "Failed":
         return True
@@ -32,7 +32,10 @@ def has_failed(spec: JobSpec, pod: Pod) -> bool:
 
 
 def finished_at(pod: Pod) -> float:
-    """When the pod ended, as well as its status tells: containers first, then Ready, deletion, creation."""
+    """Return the time at which a pod finished, as accurately as its status tells.
+
+    Tries containers, then condition Ready, deletion, and creation.
+    """
     ends = [
         status.state.terminated.finished_at if status.state.terminated else None
         for status in pod.status.container_statuses
@@ -51,7 +54,7 @@ def finished_at(pod: Pod) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PolicyMatch:
-    """The first rule of a pod failure policy that a failed pod meets."""
+    """The first rule of a pod failure policy that a failed pod matches."""
 
     action: str
     message: str
@@ -71,17 +74,17 @@ def counts_against_limit(spec: JobSpec, pod: Pod) -> bool:
 
 
 def _match_reason(rule: PodFailurePolicyRule, pod: Pod) -> str | None:
-    who = pod.metadata.key
+    key = pod.metadata.key
     if rule.on_exit_codes is not None:
         for status in (*pod.status.container_statuses, *pod.status.init_container_statuses):
             ended = status.state.terminated
             if ended and _matches_exit_code(rule.on_exit_codes, status.name, ended.exit_code):
-                return f"Container {status.name} for pod {who} failed with exit code {ended.exit_code}"
+                return f"Container {status.name} for pod {key} failed with exit code {ended.exit_code}"
         return None
     for wanted in rule.on_pod_conditions:
         condition = find_condition(pod.status.conditions, wanted.type)
         if condition and condition.status == wanted.status:
-            return f"Pod {who} has condition {wanted.type}"
+            return f"Pod {key} has condition {wanted.type}"
     return None
 
 
@@ -93,7 +96,7 @@ def _matches_exit_code(wanted: PodFailurePolicyOnExitCodes, container: str, code
 
 @dataclass(frozen=True, slots=True)
 class IndexFailures:
-    """How often the pods of one index have failed: those that count against its limit, and the others."""
+    """Failures of the pods of one index: those that count against its limit, and ignored ones."""
 
     counted: int = 0
     ignored: int = 0
@@ -104,7 +107,7 @@ class IndexFailures:
 
 
 def previous_failures(pod: Pod) -> IndexFailures:
-    """The failures of its index that the pod was created after."""
+    """Return the failures of the pod's index before the pod was created."""
     annotations = pod.metadata.annotations
     return IndexFailures(
         int(annotations.get(INDEX_FAILURES_ANNOTATION, "0")),
@@ -120,7 +123,7 @@ def failures_including(spec: JobSpec, failed: Pod) -> IndexFailures:
 
 
 def fails_index(spec: JobSpec, pod: Pod) -> bool:
-    """Whether this failed pod was the last its index may have (``backoffLimitPerIndex``)."""
+    """Return True if this failure exceeds the index's ``backoffLimitPerIndex``."""
     match = match_pod_failure_policy(spec.pod_failure_policy, pod)
     if match and match.action in ("FailIndex", "Ignore"):
         return match.action == "FailIndex"
@@ -128,16 +131,16 @@ def fails_index(spec: JobSpec, pod: Pod) -> bool:
 
 
 def backoff_delay_s(failures: int) -> float:
-    """How long after its last failure something that failed ``failures`` times in a row is tried again."""
+    """Return the delay before a retry after ``failures`` consecutive failures, in seconds."""
     if failures == 0:
         return 0.0
-    doublings = min(failures - 1, 10)  # beyond that the ceiling has long been reached
+    doublings = min(failures - 1, 10)  # the maximum is reached long before
     return min(INITIAL_BACKOFF_S * 2.0**doublings, MAX_BACKOFF_S)
 
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """The failures of a job's pods since one last succeeded."""
+    """Failures of a job's pods since the last success."""
 
     failures: int = 0
     last_failure: float = 0.0
@@ -147,7 +150,7 @@ class Backoff:
         return self.last_failure + backoff_delay_s(self.failures)
 
     def after(self, succeeded: Iterable[float], failed: Iterable[float]) -> "Backoff":
-        """The same once pods have ended at these times; only failures after the last success count."""
+        """Return the backoff after pods finished at these times; a success resets earlier failures."""
         last_success = max(succeeded, default=None)
         if last_success is None:
             later, before = list(failed), self

@@ -1,4 +1,4 @@
-"""Whether a job is over, and why: the rules of batch/v1 in the order in which they are asked."""
+"""Whether and why a job has finished, by the rules of batch/v1 in their order of precedence."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -12,7 +12,7 @@ from quorate.local.controllers.job.types import Job, JobSpec, JobStatus
 
 @dataclass(frozen=True, slots=True)
 class FinishedReason:
-    """The end a job has come to; its pods may still have to go before it is told."""
+    """The outcome of a job, whose pods may still be terminating."""
 
     success: bool
     reason: str
@@ -20,7 +20,7 @@ class FinishedReason:
 
     @property
     def interim(self) -> str:
-        """The condition that says so while pods are still ending."""
+        """Return the condition type to set while pods are terminating."""
         return "SuccessCriteriaMet" if self.success else "FailureTarget"
 
     @property
@@ -46,7 +46,7 @@ def is_finished(status: JobStatus) -> bool:
 
 
 def deadline(spec: JobSpec, status: JobStatus) -> float | None:
-    """When the job will have been active for too long; a suspended one is not active."""
+    """Return when a job exceeds activeDeadlineSeconds; a suspended job has no deadline."""
     if spec.active_deadline_seconds is None or spec.suspend or status.start_time is None:
         return None
     return epoch(status.start_time) + spec.active_deadline_seconds
@@ -68,9 +68,9 @@ def finished_reason(job: Job, summary: PodSummary, now: float) -> FinishedReason
 
 
 def are_completions_reached(job: Job, summary: PodSummary, active: int) -> bool:
-    """Whether nothing is left to do, when ``active`` pods are left."""
+    """Return True if the job needs no more pods, and ``active`` pods are none."""
     if job.spec.completions is None:
-        return summary.succeeded > 0 and active == 0  # a work queue: a success says that the queue is empty
+        return summary.succeeded > 0 and active == 0  # success: the work queue is empty
     return summary.succeeded >= job.spec.completions and active == 0
 
 
@@ -85,7 +85,7 @@ def _recorded_reason(job: Job) -> FinishedReason | None:
 def _failed_by_policy(job: Job, summary: PodSummary) -> FinishedReason | None:
     if job.spec.pod_failure_policy is None:
         return None
-    for pod in sorted(summary.has_tracking_finalizer, key=lambda pod: pod.metadata.name):
+    for pod in sorted(summary.tracked, key=lambda pod: pod.metadata.name):
         match = (
             match_pod_failure_policy(job.spec.pod_failure_policy, pod) if has_failed(job.spec, pod) else None
         )

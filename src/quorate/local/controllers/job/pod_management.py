@@ -1,4 +1,4 @@
-"""How many pods a job that goes on should have now: which to create, which to give up."""
+"""Which pods an unfinished job creates and deletes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from quorate.local.controllers.job.failure_policy import (
 from quorate.local.controllers.job.pod_summary import PodSummary, is_index_in_range
 from quorate.local.controllers.job.types import Job, Pod
 
-MAX_PODS_PER_SYNC: Final = 500  # pods created or given up at once; the others follow in the next round
+MAX_PODS_PER_SYNC: Final = 500  # pods created or deleted at once; the rest follows in the next sync
 
 
 @dataclass(frozen=True, slots=True)
 class PodToCreate:
-    """A pod to create: of an indexed job its index, and how often that failed if the job keeps count."""
+    """A pod to create, with its completion index and that index's failures, if they are tracked."""
 
     index: int | None = None
     failures: IndexFailures | None = None
@@ -29,14 +29,14 @@ class PodToCreate:
 @dataclass(frozen=True, slots=True)
 class PodChanges:
     create: tuple[PodToCreate, ...] = ()
-    discard: tuple[Pod, ...] = ()  # to be deleted without counting as failed
-    wake_at: float | None = None  # when a pod that may not be created yet may be
+    discard: tuple[Pod, ...] = ()  # to delete without counting as failed
+    wake_at: float | None = None  # end of the backoff that delays a pod
 
 
 def manage_pods(job: Job, summary: PodSummary, now: float, backoff: Backoff) -> PodChanges:
-    """What brings the number of active pods to the number wanted.
+    """Return the changes that bring the number of active pods to the desired number.
 
-    Never both creates and discards: what is discarded may free an index only when it is gone.
+    A result never both creates and deletes pods, because an index may be reused only after its pod is gone.
     """
     if job.spec.suspend:
         return PodChanges(discard=summary.active)
@@ -59,13 +59,13 @@ def manage_pods(job: Job, summary: PodSummary, now: float, backoff: Backoff) -> 
 
 def _wanted_active(job: Job, summary: PodSummary) -> int:
     if job.spec.completions is None:
-        # One success says that the queue is empty: who is at work finishes, nobody is added.
+        # After one success the work queue is empty: running pods finish, and no pod is added.
         return len(summary.active) if summary.succeeded else job.spec.parallelism
     return min(max(0, job.spec.completions - summary.succeeded), job.spec.parallelism)
 
 
 def _excess_pods(job: Job, active: Sequence[Pod], excess: int) -> tuple[Pod, ...]:
-    """Pods of no valid index or of an index another pod has too, and then enough to give up ``excess``."""
+    """Return pods with an invalid or duplicate index, and further pods up to ``excess``."""
     expendable = sorted(active, key=_deletion_order)
     chosen: list[Pod] = []
     if job.spec.indexed:
@@ -76,12 +76,12 @@ def _excess_pods(job: Job, active: Sequence[Pod], excess: int) -> tuple[Pod, ...
             else:
                 kept[pod.index] = pod
     already = {pod.metadata.uid for pod in chosen}
-    others = [pod for pod in expendable if pod.metadata.uid not in already]
-    return (*chosen, *others[: max(0, excess - len(chosen))])
+    rest = [pod for pod in expendable if pod.metadata.uid not in already]
+    return (*chosen, *rest[: max(0, excess - len(chosen))])
 
 
 def _deletion_order(pod: Pod) -> tuple[bool, bool, bool, float, str]:
-    """The order in which pods are given up: unbound, not running, not ready, youngest, by name."""
+    """Return the deletion order: unscheduled, not running, not ready, youngest, by name."""
     created = pod.metadata.creation_timestamp
     return (
         bool(pod.spec.node_name),

@@ -1,9 +1,12 @@
-"""What a job's pods amount to.
+"""Counts of a job's pods, and sets of completion indexes.
 
-A pod carries the tracking finalizer until the job's status has recorded how it ended, so a pod that ended is
-counted exactly once: while it carries the finalizer and its uid is in no list it is new; then its uid is in
-``status.uncountedTerminatedPods``; and once the finalizer is gone it is in ``status.succeeded`` or
-``status.failed``.  Of an indexed job the successes are the set of indexes, which needs no such care.
+A pod has the tracking finalizer until the job's status has recorded its outcome, so that each finished pod is
+counted exactly once. With the finalizer, a finished pod is new if its uid is in no list. Then its uid is in
+``status.uncountedTerminatedPods``. Once the finalizer is removed, the pod is counted in ``status.succeeded``
+or ``status.failed``. An indexed job needs no such bookkeeping for successes, which are a set of indexes.
+
+The text form of index sets is documented with ``status.completedIndexes`` in batch/v1: increasing, separated
+by commas, three or more consecutive indexes shortened to ``first-last``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +26,9 @@ IndexSet = frozenset[int]
 
 
 def parse_indexes(text: str, completions: int) -> IndexSet:
-    """The indexes named in ``text`` that are below ``completions``: an elastic job may have shrunk.
+    """Parse the indexes in ``text`` below ``completions``, as an elastic job may have shrunk.
 
-    Raises ``ValueError`` for what is no such text.
+    Raises ``ValueError`` for invalid text.
     """
     found: set[int] = set()
     for part in filter(None, text.split(",")):
@@ -52,30 +55,26 @@ def _format_range(first: int, last: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PodSummary:
-    has_tracking_finalizer: tuple[Pod, ...]  # all that carry the finalizer
-    active: tuple[Pod, ...]  # neither ended nor being deleted
-    terminating: tuple[Pod, ...]  # being deleted, but not ended yet
-    ready: int  # of the active ones
+    tracked: tuple[Pod, ...]  # pods with the tracking finalizer
+    active: tuple[Pod, ...]  # neither finished nor terminating
+    terminating: tuple[Pod, ...]  # terminating, not finished
+    ready: int  # ready pods among the active ones
     new_succeeded: tuple[Pod, ...]
     new_failed: tuple[Pod, ...]
-    succeeded: int  # in all, recorded or new
-    failed: int  # likewise, without those the failure policy ignores
+    succeeded: int  # recorded and new successes
+    failed: int  # recorded and new failures, without those that the failure policy ignores
     completed: IndexSet
     failed_indexes: IndexSet
-    # By index, the failed pod whose replacement must be told how often the index has failed.  It keeps its
-    # finalizer, and so exists, until that replacement does.
+    # By index, the failed pod from which its replacement takes the failure count of the index. It keeps its
+    # finalizer until the replacement exists.
     last_failed: Mapping[int, Pod]
 
 
 def summarize_pods(job: Job, pods: Sequence[Pod]) -> PodSummary:
     spec, status = job.spec, job.status
     uncounted = status.uncounted_terminated_pods or UncountedTerminatedPods()
-    has_tracking_finalizer = tuple(pod for pod in pods if pod.has_tracking_finalizer)
-    new = [
-        pod
-        for pod in has_tracking_finalizer
-        if not {pod.metadata.uid} & {*uncounted.succeeded, *uncounted.failed}
-    ]
+    tracked = tuple(pod for pod in pods if pod.has_tracking_finalizer)
+    new = [pod for pod in tracked if not {pod.metadata.uid} & {*uncounted.succeeded, *uncounted.failed}]
     in_range = [pod for pod in new if is_index_in_range(spec, pod)]
     new_succeeded = tuple(pod for pod in in_range if pod.status.phase == "Succeeded")
     new_failed = tuple(pod for pod in in_range if has_failed(spec, pod))
@@ -84,7 +83,7 @@ def summarize_pods(job: Job, pods: Sequence[Pod]) -> PodSummary:
     failed_indexes = _failed_indexes(job, new_failed) - completed
     counted = len(uncounted.succeeded) + len(new_succeeded) + status.succeeded
     return PodSummary(
-        has_tracking_finalizer=has_tracking_finalizer,
+        tracked=tracked,
         active=active,
         terminating=tuple(pod for pod in pods if pod.metadata.deletion_timestamp and not has_ended(pod)),
         ready=count_ready(active),
@@ -113,7 +112,7 @@ def count_ready(pods: Iterable[Pod]) -> int:
 
 
 def is_index_in_range(spec: JobSpec, pod: Pod) -> bool:
-    """Whether the pod's outcome can matter: an elastic job that shrank disregards the indexes it gave up."""
+    """Return True if the pod's index is below completions, which an elastic job may have reduced."""
     if not spec.indexed:
         return True
     return pod.index is not None and pod.index < (spec.completions or 0)

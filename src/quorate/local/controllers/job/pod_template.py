@@ -1,4 +1,4 @@
-"""The pods a job is made of: its template, named, labelled and owned."""
+"""Pods created from a job's template."""
 
 from typing import Any, Final
 
@@ -16,12 +16,12 @@ from quorate.local.controllers.job.types import (
 Json = dict[str, Any]
 
 INDEX_VARIABLE: Final = "JOB_COMPLETION_INDEX"
-# The server appends five letters to a generated name and allows 63 in all.
+# The server appends five characters to a generated name, which may have 63.
 MAX_PREFIX_LENGTH: Final = 58
 
 
 def pod_from_template(job: Job, new: PodToCreate) -> Json:
-    """The body to create: the job's template, unknown fields included, and what marks it as its own."""
+    """Return the body of a new pod: the job's template with metadata, and the completion index."""
     template: Json = msgspec.json.decode(job.spec.template)
     metadata = {
         "generateName": name_prefix(job.metadata.name, new.index),

@@ -1,7 +1,7 @@
-"""The decision of the Job controller: from a job and its pods to everything that is to be written.
+"""The sync of the Job controller: computes all writes from a job and its pods.
 
-A plan is carried out in this order: discard, delete and create; then the status; then release.  The status
-names the pods that are about to be released, so a crash at any point counts nothing twice and nothing never.
+A result is executed in this order: discard, delete and create; then the status; then release. The status
+lists the pods that will be released, so that after a crash at any point no pod is counted twice or missed.
 """
 
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ from quorate.local.controllers.job.pod_summary import (
 )
 from quorate.local.controllers.job.types import Job, JobCondition, JobSpec, JobStatus, Pod
 
-MAX_UNCOUNTED: Final = 500  # uids in the status at once, which bounds the size of the object
+MAX_UNCOUNTED: Final = 500  # uids in the status, to limit the size of the object
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +50,17 @@ class JobEvent:
 @dataclass(frozen=True, slots=True)
 class SyncResult:
     status: JobStatus
-    backoff: Backoff  # true once the status is written
+    backoff: Backoff  # valid once the status is written
     create: tuple[PodToCreate, ...] = ()
-    discard: tuple[Pod, ...] = ()  # first released, then deleted: they count neither way
+    discard: tuple[Pod, ...] = ()  # pods to release and then delete, without counting them
     delete: tuple[Pod, ...] = ()
-    release: tuple[Pod, ...] = ()  # to lose the tracking finalizer
+    release: tuple[Pod, ...] = ()  # pods that lose the tracking finalizer
     events: tuple[JobEvent, ...] = ()
     wake_at: float | None = None
 
 
 def sync_job(job: Job, pods: Sequence[Pod], now: float, backoff: Backoff) -> SyncResult:
-    """``pods`` are those the job controls; ``backoff`` is what the previous plan answered."""
+    """Compute the sync result; ``pods`` are controlled by the job, ``backoff`` is the previous result's."""
     if is_finished(job.status) or job.metadata.deletion_timestamp:
         return SyncResult(
             job.status, backoff, release=tuple(pod for pod in pods if pod.has_tracking_finalizer)
@@ -104,14 +104,12 @@ def sync_job(job: Job, pods: Sequence[Pod], now: float, backoff: Backoff) -> Syn
 def _pods_to_release(
     spec: JobSpec, summary: PodSummary, changes: PodChanges, finished: FinishedReason | None
 ) -> tuple[Pod, ...]:
-    """The pods whose outcome this plan records; of a job that is over, all that are left."""
+    """Return the pods whose outcome this sync records; all remaining pods of a finished job."""
     kept = {pod.metadata.uid for pod in changes.discard}
     if finished is None:
         kept |= {pod.metadata.uid for pod in summary.last_failed.values()}
-        kept |= {pod.metadata.uid for pod in summary.has_tracking_finalizer if not _has_outcome(spec, pod)}
-    return tuple(pod for pod in summary.has_tracking_finalizer if pod.metadata.uid not in kept)[
-        :MAX_UNCOUNTED
-    ]
+        kept |= {pod.metadata.uid for pod in summary.tracked if not _has_outcome(spec, pod)}
+    return tuple(pod for pod in summary.tracked if pod.metadata.uid not in kept)[:MAX_UNCOUNTED]
 
 
 def _has_outcome(spec: JobSpec, pod: Pod) -> bool:
@@ -121,13 +119,13 @@ def _has_outcome(spec: JobSpec, pod: Pod) -> bool:
 def _counted_status(
     job: Job, summary: PodSummary, release: Sequence[Pod], finished: FinishedReason | None
 ) -> JobStatus:
-    """The counters and indexes once the pods of ``release`` are listed, and those listed before counted."""
+    """Return the status with pods of ``release`` listed as uncounted, and earlier listed ones counted."""
     status = job.status
     listed = status.uncounted_terminated_pods or UncountedTerminatedPods()
-    has_tracking_finalizer = {pod.metadata.uid for pod in summary.has_tracking_finalizer}
+    tracked = {pod.metadata.uid for pod in summary.tracked}
     new = [pod for pod in release if pod.metadata.uid not in {*listed.succeeded, *listed.failed}]
-    succeeded = [uid for uid in listed.succeeded if uid in has_tracking_finalizer]
-    failed = [uid for uid in listed.failed if uid in has_tracking_finalizer]
+    succeeded = [uid for uid in listed.succeeded if uid in tracked]
+    failed = [uid for uid in listed.failed if uid in tracked]
     status = replace(
         status,
         succeeded=status.succeeded + len(listed.succeeded) - len(succeeded),
@@ -147,9 +145,9 @@ def _counted_status(
 
 
 def _counts_as_failed(spec: JobSpec, pod: Pod, finished: FinishedReason | None) -> bool:
-    """Whether a pod about to be released counts as failed.
+    """Return True if a released pod counts as failed.
 
-    Those a failed job takes down with it do; those a job that succeeded no longer needs do not.
+    Pods that end because the job failed count; pods that end because the job succeeded do not.
     """
     if (
         pod.status.phase == "Succeeded"
@@ -165,7 +163,7 @@ def _counts_as_failed(spec: JobSpec, pod: Pod, finished: FinishedReason | None) 
 def _suspended_condition(
     spec: JobSpec, status: JobStatus, moment: datetime
 ) -> tuple[JobStatus, tuple[JobEvent, ...]]:
-    """The Suspended condition; a job that resumes starts anew, its deadline too."""
+    """Set the condition Suspended; resuming restarts startTime, and so the deadline."""
     before = find_condition(status.conditions, "Suspended")
     suspended = before is not None and before.status == "True"
     if spec.suspend == suspended:
@@ -188,7 +186,7 @@ def _suspended_condition(
 def _finish_conditions(
     status: JobStatus, summary: PodSummary, finished: FinishedReason | None, moment: datetime
 ) -> tuple[JobStatus, tuple[JobEvent, ...]]:
-    """The interim condition at once; the terminal one when every pod has ended and is counted."""
+    """Set the interim condition, and the terminal condition when all pods are finished and counted."""
     if finished is None:
         return status, ()
     conditions = status.conditions
@@ -196,7 +194,7 @@ def _finish_conditions(
         conditions = _with_job_condition(
             conditions, finished.interim, "True", finished.reason, finished.message, moment
         )
-    if summary.has_tracking_finalizer or status.terminating or status.active:
+    if summary.tracked or status.terminating or status.active:
         return replace(status, conditions=conditions), ()
     conditions = _with_job_condition(
         conditions, finished.terminal, "True", finished.reason, finished.message, moment

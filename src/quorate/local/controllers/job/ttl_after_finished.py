@@ -1,4 +1,4 @@
-"""Jobs that say how long they are to be kept once finished (``ttlSecondsAfterFinished``)."""
+"""Deletion of finished jobs after ``ttlSecondsAfterFinished``."""
 
 from quorate.api.meta import Key, epoch
 from quorate.kube.client import Client
@@ -10,7 +10,7 @@ from quorate.local.controllers.job.types import JOBS, Job
 
 
 def expires_at(job: Job) -> float | None:
-    """When the job is to be deleted; None while that is not known, and for one that is being deleted."""
+    """Return when the job is to be deleted; None if it is unfinished or already terminating."""
     if job.spec.ttl_seconds_after_finished is None or job.metadata.deletion_timestamp is not None:
         return None
     for condition in job.status.conditions:
@@ -21,7 +21,7 @@ def expires_at(job: Job) -> float | None:
 
 
 class TtlAfterFinishedController:
-    """Works on an informer it does not run itself."""
+    """Deletes expired jobs.  The caller runs the informer."""
 
     def __init__(self, client: Client, clock: Clock, jobs: Informer[Job]) -> None:
         self._client = client
@@ -45,5 +45,5 @@ class TtlAfterFinishedController:
         try:
             await self._client.delete(JOBS, key, uid=job.metadata.uid, propagation="Foreground")
         except (NotFound, Conflict):
-            return None  # gone, or another job by that name
+            return None  # deleted, or replaced by another job with that name
         return None

@@ -1,4 +1,4 @@
-"""What the Job controller reads of jobs and their pods, and the names it writes on them."""
+"""Types and names of the Job controller."""
 
 from datetime import datetime
 from typing import Final
@@ -11,9 +11,7 @@ TRACKING_FINALIZER: Final = "batch.kubernetes.io/job-tracking"
 INDEX_ANNOTATION: Final = "batch.kubernetes.io/job-completion-index"
 INDEX_FAILURES_ANNOTATION: Final = "batch.kubernetes.io/job-index-failure-count"
 INDEX_IGNORED_FAILURES_ANNOTATION: Final = "batch.kubernetes.io/job-index-ignored-failure-count"
-JOB_CONTROLLER_NAME: Final = (
-    "kubernetes.io/job-controller"  # the value of spec.managedBy that means this controller
-)
+JOB_CONTROLLER_NAME: Final = "kubernetes.io/job-controller"  # the value of spec.managedBy for this controller
 
 
 class PodFailurePolicyOnExitCodes(Struct):
@@ -61,7 +59,7 @@ class JobSpec(batch.JobSpec):
 
     @property
     def replaces_terminating(self) -> bool:
-        """Whether a pod being deleted counts as failed, and is replaced, before it has ended."""
+        """Return True if a terminating pod counts as failed, and is replaced, before it has finished."""
         return self.pod_replacement_policy != "Failed"
 
 
@@ -70,7 +68,7 @@ class JobCondition(Condition):
 
 
 class JobStatus(Struct):
-    """``None`` is "never written": the API shows a zero here and leaves a zero out there, as recorded."""
+    """``None`` means never written: the API distinguishes it from zero in these fields."""
 
     conditions: tuple[JobCondition, ...] = ()
     start_time: datetime | None = None
@@ -126,12 +124,12 @@ class Pod(Struct):
 
     @property
     def has_tracking_finalizer(self) -> bool:
-        """Whether the job has still to record how this pod ended."""
+        """Return True if the job has not recorded this pod's outcome yet."""
         return TRACKING_FINALIZER in self.metadata.finalizers
 
     @property
     def index(self) -> int | None:
-        """The completion index, if the pod carries a well-formed one."""
+        """Return the completion index, or None if the pod has no valid one."""
         text = self.metadata.annotations.get(INDEX_ANNOTATION, "")
         return int(text) if text.isdecimal() else None
 

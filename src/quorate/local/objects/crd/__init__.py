@@ -1,1 +1,1 @@
-"""Custom resources: the definition of a kind, and what its schema says about its objects."""
+"""CustomResourceDefinitions: validation, compiled schemas, and validation of custom resources."""

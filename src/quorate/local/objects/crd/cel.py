@@ -1,10 +1,9 @@
-"""Rules in a custom resource's schema (`x-kubernetes-validations`), written in CEL.
+"""CEL validation rules of custom resources (`x-kubernetes-validations`).
 
-A rule is compiled once, with its definition, and evaluated with `self` and, for rules about transitions,
-`oldSelf`. Besides CEL's own functions and its string extensions, rules have the functions on lists and
-regular expressions that Kubernetes adds.  Knowingly missing: Kubernetes' types for URLs, addresses,
-quantities, formats and semantic versions (a rule that uses them is refused with the definition), times as
-anything but strings, and cost limits.
+A rule is compiled once with its CRD, and evaluated with `self` and, for transition rules, `oldSelf`.
+Available are CEL's standard functions, its string extensions, and Kubernetes' functions for lists and regular
+expressions. Not supported: Kubernetes' types for URLs, addresses, quantities, formats and semantic versions
+(a CRD that uses them is rejected), times other than as strings, and cost limits.
 """
 
 import re
@@ -22,7 +21,7 @@ _OLD_SELF = re.compile(r"\boldSelf\b")
 
 
 class InvalidRule(Exception):
-    """The text of a rule cannot be compiled; `field` is the member of the rule that is wrong."""
+    """A rule does not compile; `field` is the invalid field of the rule."""
 
     def __init__(self, index: int, field: str, text: str, why: str) -> None:
         super().__init__(index, field, text, why)
@@ -31,13 +30,13 @@ class InvalidRule(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that does not hold for a value."""
+    """A rule that evaluates to false."""
 
     reason: str
-    """a cause's reason, such as FieldValueInvalid"""
+    """the reason of a status cause, such as FieldValueInvalid"""
     message: str
     field_path: str
-    """where to report it below the value, such as `.min`; empty: at the value itself"""
+    """path below the value, such as `.min`; empty: the value itself"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,21 +44,21 @@ class Rule:
     text: str
     program: cel.Expression
     is_transition_rule: bool
-    """mentions oldSelf"""
+    """uses oldSelf"""
     optional_old_self: bool
-    """is evaluated without an old value too; oldSelf is then an optional"""
+    """is also evaluated without an old value; oldSelf is an optional then"""
     message: str
     message_program: cel.Expression | None
     reason: str
     field_path: str
     self_fields: "FieldTree"
-    """of self"""
+    """fields of self that the rule can read"""
     old_self_fields: "FieldTree"
-    """of oldSelf"""
+    """fields of oldSelf that the rule can read"""
 
     def violation(self, value: Any, olds: Sequence[Any]) -> Violation | None:
-        """What is wrong with `value`; None if the rule holds.  `olds` has what it replaces, if anything."""
-        # Every variable is copied into the runtime, so a rule gets only what it can read.
+        """Return the violation by `value`, or None; `olds` contains the old value, if any."""
+        # Variables are copied into the runtime, so pass only the fields that the rule can read.
         bound: Json = {"self": _project(value, self.self_fields)}
         if self.optional_old_self:
             bound["oldSelves"] = [_project(old, self.old_self_fields) for old in olds]
@@ -83,7 +82,7 @@ class Rule:
 
 
 def compile_rules(rules: Iterable[Json]) -> tuple[Rule, ...]:
-    """The rules of one place in a schema.  Raises InvalidRule."""
+    """Compile the rules of one schema.  Raises InvalidRule."""
     return tuple(_compile(rule, index) for index, rule in enumerate(rules))
 
 
@@ -107,15 +106,15 @@ def _compile(rule: Json, index: int) -> Rule:
 
 
 FieldTree = dict[str, "FieldTree"] | None
-"""which fields of a value are read, and which of these; None: all of it"""
+"""a tree of referenced fields; None: the whole value"""
 
 
 def referenced_fields(text: str, variable: str) -> FieldTree:
-    """What a rule can read of a variable at most, by how the text goes on where it names it."""
+    """Return an upper bound of the fields of a variable that a rule reads, from its text."""
     paths: set[tuple[str, ...]] = set()
     for found in re.finditer(rf"(?<![\w.]){variable}\b((?:\.\w+)*)(\s*\()?", text):
         path = tuple(found[1].split(".")[1:])
-        paths.add(path[:-1] if found[2] else path)  # what is called is a method, not a field
+        paths.add(path[:-1] if found[2] else path)  # a called name is a method, not a field
     return _field_tree(paths)
 
 
@@ -132,12 +131,12 @@ def _project(value: Any, self_fields: FieldTree) -> Any:
 
 
 def _program(text: str, index: int, field: str, optional: bool, want: cel.Type) -> cel.Expression:
-    # CEL's runtime takes no optional as a variable, so it is built in the expression from a list of at most
-    # one.
+    # CEL's runtime accepts no optional as a variable, so the expression constructs it from a list of at most
+    # one value.
     whole = f"cel.bind(oldSelf, {_OPTIONAL_OLD_SELF}, {text})" if optional else text
     try:
         program = _ENVIRONMENT.compile(whole)
-    except RuntimeError as refusal:  # all that the runtime raises
+    except RuntimeError as refusal:  # the only exception that the runtime raises
         why = str(refusal).partition("ERROR: ")[2].splitlines()[0]
         raise InvalidRule(index, field, text, f"compilation failed: {why}") from refusal
     if program.return_type() not in (want, cel.Type.DYN):

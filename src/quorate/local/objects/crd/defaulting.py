@@ -1,4 +1,4 @@
-"""What happens to a custom resource before it is checked: unknown fields go, defaults come."""
+"""Pruning and defaulting of custom resources before validation."""
 
 import copy
 from collections.abc import Iterator
@@ -9,9 +9,9 @@ from quorate.local.objects.schema_types import Json, MapOf, object_meta_type
 
 
 def prune(value: Json, schema: Schema) -> list[str]:
-    """Remove, in place, the fields that the schema does not know; return their paths.
+    """Remove fields that the schema does not declare, in place; return their paths.
 
-    `apiVersion`, `kind` and `metadata` of the object itself and of embedded objects always stay.
+    `apiVersion`, `kind` and `metadata` of the object and of embedded resources are always kept.
     """
     return list(_prune_object(value, schema, "", embedded=True))
 
@@ -46,9 +46,9 @@ def _prune_metadata(value: Any, kind: MapOf, path: str) -> Iterator[str]:
 
 
 def apply_defaults(value: Any, schema: Schema) -> None:
-    """Set, in place, what was left out and has a default; a null that may not be one counts as left out.
+    """Set absent fields that have a default, in place; a null in a non-nullable field counts as absent.
 
-    A default is filled in itself, so it need not repeat the defaults inside it.
+    Defaults apply to the inserted default value too.
     """
     if isinstance(value, dict):
         for name, part in schema.properties.items():

@@ -1,4 +1,4 @@
-"""A CustomResourceDefinition: what it must say, what the server adds, and what it means once compiled."""
+"""CustomResourceDefinitions: defaulting, validation, status and compilation."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where a custom resource keeps what its scale subresource shows; each like `.spec.replicas`."""
+    """Paths of the fields behind the scale subresource, such as `.spec.replicas`."""
 
     spec_replicas: str
     status_replicas: str
@@ -40,7 +40,7 @@ class ScalePaths:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Version:
-    """One version of a custom resource, ready to serve."""
+    """A compiled version of a custom resource."""
 
     name: str
     served: bool
@@ -50,9 +50,9 @@ class Version:
     has_status: bool
     scale: ScalePaths | None
     warning: str
-    """sent with each answer; empty unless deprecated"""
+    """a warning for all responses; empty unless deprecated"""
     selectable: tuple[str, ...]
-    """paths that field selectors may name"""
+    """field paths allowed in field selectors"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,14 +66,14 @@ class Definition:
     categories: tuple[str, ...]
     namespaced: bool
     versions: Mapping[str, Version]
-    """by name, the preferred one first"""
+    """by name, the preferred version first"""
     storage_version: str
     conversion: Json
-    """`spec.conversion`: strategy None changes nothing but apiVersion; Webhook asks a service"""
+    """`spec.conversion`: strategy None changes only apiVersion, Webhook calls a service"""
 
 
 def set_defaults(definition: Json) -> None:
-    """Set, in place, what a definition may leave out."""
+    """Set defaults of a definition, in place."""
     spec = definition["spec"]
     names = spec.setdefault("names", {})
     kind = names.get("kind", "")
@@ -86,7 +86,7 @@ def set_defaults(definition: Json) -> None:
 
 
 def compile_definition(definition: Json) -> Definition:
-    """The definition ready to serve, each rule and pattern compiled once."""
+    """Compile a definition with its rules and patterns."""
     spec = definition["spec"]
     names = spec["names"]
     group, kind = spec["group"], names["kind"]
@@ -148,7 +148,7 @@ _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 def version_priority(version: str) -> tuple[Any, ...]:
-    """A key that sorts versions as clients prefer them: v2, v1, v1beta1, v1alpha2, then other names."""
+    """Return a sort key for kube-aware version order: v2, v1, v1beta1, v1alpha2, then other names."""
     match = _VERSION.fullmatch(version)
     if not match:
         return 1, version
@@ -158,9 +158,9 @@ def version_priority(version: str) -> tuple[Any, ...]:
 
 
 def naming_status(definition: Json, taken: Sequence[Definition], now: str) -> Json:
-    """The status of a definition once its names are judged against those already served, RFC 3339 `now`.
+    """Return a definition's status with its names checked against served ones; `now` is RFC 3339.
 
-    A definition whose names somebody else has is not established; one that was established stays so.
+    A definition with conflicting names is not established; one that was established stays so.
     """
     spec, old = definition["spec"], definition.get("status") or {}
     clash = _name_conflict(spec, taken)
@@ -223,13 +223,13 @@ _ABOUT_APPROVAL = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def definition_findings(definition: Json) -> list[Cause]:
-    """Everything that is wrong with a definition, new or not."""
+    """Validate a definition, new or updated."""
     spec = definition.get("spec") or {}
     return [*_name_findings(spec), *_version_findings(spec)]
 
 
 def creation_findings(definition: Json) -> list[Cause]:
-    """What is wrong with a new definition's own name, and with whom it says its group has been asked."""
+    """Validate the name of a new definition, and the approval annotation of protected groups."""
     return [*_own_name_findings(definition), *_approval_findings(definition)]
 
 
@@ -240,7 +240,7 @@ def _own_name_findings(definition: Json) -> Iterator[Cause]:
 
 
 def _approval_findings(definition: Json) -> Iterator[Cause]:
-    """Groups of the Kubernetes community are not for everybody: a definition says that it was approved."""
+    """Validate that a definition in a Kubernetes community group is marked as approved."""
     group = definition["spec"].get("group", "")
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return
@@ -258,7 +258,7 @@ def _approval_findings(definition: Json) -> Iterator[Cause]:
 
 
 def update_findings(definition: Json, old: Json) -> list[Cause]:
-    """What an update changes that never may change."""
+    """Validate that an update does not change immutable fields."""
     spec, before = definition["spec"], old["spec"]
     names, former_names = spec["names"], before["names"]
     fixed = (

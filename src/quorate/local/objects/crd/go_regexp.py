@@ -1,8 +1,8 @@
-"""Regular expressions as schemas spell them, in Go's syntax (RE2), for Python's `re`.
+r"""Translation of Go regular expressions (RE2), as used in schemas, to Python's `re`.
 
-The two differ where patterns in schemas are concerned: Go takes flags such as `(?i)` anywhere and applies
-them to the rest of the group, `$` never matches before a final newline, classes are of ASCII characters, and
-brackets know POSIX names.  Unicode classes (`\\pL`) are not translated: a pattern that has them is refused.
+Relevant differences: Go allows flags such as `(?i)` anywhere and applies them to the rest of the group, `$`
+never matches before a final newline, classes contain only ASCII characters, and brackets support POSIX class
+names. Unicode classes (`\pL`) are not translated: a pattern with them is rejected.
 """
 
 import re
@@ -21,14 +21,14 @@ _POSIX = {
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Raises re.error for what is no pattern."""
+    """Compile a Go pattern.  Raises re.error if it is invalid."""
     return re.compile(_translate(text), re.ASCII)
 
 
 def _translate(text: str) -> str:
     written: list[str] = []
     scopes = [0]
-    """for each open group, how many scopes of flags were opened in it and end with it"""
+    """for each open group, the number of flag scopes opened in it, which end with it"""
     at = 0
     while at < len(text):
         flags = _FLAGS.match(text, at)
@@ -48,13 +48,13 @@ def _translate(text: str) -> str:
 
 
 def _next_token(text: str, at: int) -> str:
-    """The next character, escape or bracket expression."""
+    """Return the next character, escape sequence or bracket expression."""
     if text[at] == "\\":
         return text[at : at + 2]
     if text[at] != "[":
         return text[at]
     end = at + 1 + text.startswith("[^", at)
-    end += text.startswith("]", end)  # first in the brackets it stands for itself
+    end += text.startswith("]", end)  # a leading bracket is literal
     while end < len(text) and text[end] != "]":
         if text[end] == "\\":
             end += 2

@@ -1,6 +1,6 @@
-"""A custom resource's structural schema, compiled once per version.
+"""Compiled structural schemas of custom resources, one per version.
 
-The source is `openAPIV3Schema` with Kubernetes' extensions; see the API documentation on structural schemas.
+The source is `openAPIV3Schema` with Kubernetes' extensions (API documentation, "structural schemas").
 """
 
 import re
@@ -23,12 +23,12 @@ from quorate.local.objects.schema_types import (
 )
 
 IDENTITY = ("apiVersion", "kind", "metadata")
-"""fields of every object, whatever its schema says"""
+"""fields that every object has, whatever its schema declares"""
 
 
 @dataclass(frozen=True, slots=True)
 class ValueValidation:
-    """Value validations as the schema spells them; None: no limit."""
+    """Value validations of a schema; None means no limit."""
 
     enum: tuple[Any, ...] | None = None
     pattern: re.Pattern[str] | None = None
@@ -53,10 +53,10 @@ NO_VALUE_VALIDATION = ValueValidation()
 @dataclass(frozen=True)
 class Schema:
     type: str = ""
-    """object, array, string, integer, number, boolean; empty where any type will do"""
+    """object, array, string, integer, number or boolean; empty: any type"""
     properties: Mapping[str, "Schema"] = field(default_factory=dict)
     values: "Schema | None" = None
-    """of fields that are not in properties"""
+    """schema of fields that are not in properties"""
     items: "Schema | None" = None
     required: tuple[str, ...] = ()
     nullable: bool = False
@@ -77,24 +77,24 @@ class Schema:
 
     @cached_property
     def has_rules(self) -> bool:
-        """Whether a CEL rule stands here or below."""
+        """Return True if this schema or a descendant has CEL rules."""
         return bool(self.rules) or any(child.has_rules for child in self.children)
 
     @cached_property
     def has_escaped_names(self) -> bool:
-        """Whether a field here or below has a name that CEL cannot spell."""
+        """Return True if a field here or below has a name that must be escaped in CEL."""
         return any(cel_name(name) != name for name in self.properties) or any(
             child.has_escaped_names for child in self.children
         )
 
     @cached_property
     def has_distinct_items(self) -> bool:
-        """Whether a list here or below is a set, or has keys."""
+        """Return True if a list here or below is a set or a map."""
         return self.list_type in ("set", "map") or any(child.has_distinct_items for child in self.children)
 
     @cached_property
     def has_combinators(self) -> bool:
-        """Whether other schemas have a say in it: allOf, anyOf, oneOf, not."""
+        """Return True if the schema has allOf, anyOf, oneOf or not."""
         return bool(self.all_of or self.any_of or self.one_of or self.not_)
 
     @property
@@ -107,7 +107,7 @@ class Schema:
 
 
 def compile_schema(source: Json) -> Schema:
-    """The schema ready for use.  Raises re.error and InvalidRule for what can never be evaluated."""
+    """Compile a schema.  Raises re.error and InvalidRule for invalid patterns and rules."""
     free = source.get("additionalProperties")
     if free is True:
         free = {"x-kubernetes-preserve-unknown-fields": True}
@@ -129,7 +129,7 @@ def compile_schema(source: Json) -> Schema:
         map_type=source.get("x-kubernetes-map-type", "granular"),
         limits=_limits(source),
         all_of=tuple(map(compile_schema, source.get("allOf", ()))),
-        # The only anyOf a structural schema may have beside int-or-string repeats what that says.
+        # A structural schema's anyOf next to int-or-string can only repeat its two types.
         any_of=() if int_or_string else tuple(map(compile_schema, source.get("anyOf", ()))),
         one_of=tuple(map(compile_schema, source.get("oneOf", ()))),
         not_=compile_schema(source["not"]) if "not" in source else None,
@@ -157,11 +157,11 @@ def _limits(source: Json) -> ValueValidation:
     )
     return (
         NO_VALUE_VALIDATION if limits == NO_VALUE_VALIDATION else limits
-    )  # the same one, to be told at a glance
+    )  # the singleton, so that ``is`` detects it
 
 
 def object_merge_type(schema: Schema) -> MapOf:
-    """The type of whole objects, for patches and for who owns which field."""
+    """Return the type of whole objects, for patches and managed fields."""
     kind = merge_type(schema)
     fields: dict[str, Type] = dict(kind.fields) if isinstance(kind, MapOf) else {}
     fields |= {"apiVersion": Scalar("string"), "kind": Scalar("string"), "metadata": object_meta_type()}
@@ -169,7 +169,7 @@ def object_merge_type(schema: Schema) -> MapOf:
 
 
 def merge_type(schema: Schema) -> Type:
-    """How a value of this schema merges."""
+    """Return how values of this schema merge."""
     if schema.int_or_string:
         return Scalar("int-or-string")
     match schema.type:
@@ -219,7 +219,7 @@ _RESERVED = frozenset(
 
 
 def cel_name(name: str) -> str:
-    """The field's name in CEL: what CEL cannot spell is replaced, reserved words get underscores around."""
+    """Return the field's name in CEL: invalid characters and reserved words are escaped."""
     if name in _RESERVED:
         return f"__{name}__"
     for character, spelled in (

@@ -1,4 +1,4 @@
-"""String formats that a schema may ask for; a format that is not here is not checked."""
+"""String formats of schemas; unlisted formats are not checked."""
 
 import base64
 import binascii

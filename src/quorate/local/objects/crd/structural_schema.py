@@ -1,7 +1,7 @@
-"""What a schema must be to be served: structural, with rules and patterns that compile and defaults that fit.
+"""Validation of CRD schemas: structural form, compilable rules and patterns, valid defaults.
 
-Source: the API documentation on structural schemas, and what kube-apiserver refuses besides.  Knowingly
-missing: that a field which `allOf` and its like speak of is one the schema has, and the cost of rules.
+Sources: the API documentation on structural schemas, and the behavior of kube-apiserver. Not supported:
+checking that fields in `allOf` and other combinators are declared, and the cost of rules.
 """
 
 import copy
@@ -29,11 +29,11 @@ STRUCTURAL_KEYWORDS = (
     "x-kubernetes-list-type", "x-kubernetes-map-type", "x-kubernetes-preserve-unknown-fields",
     "x-kubernetes-validations",
 )  # fmt: skip
-"""what only the schema itself says of a value, and none of the conditions it puts beside it"""
+"""keywords that may occur only in the structural part of a schema, not in value validations"""
 
 
 def schema_findings(schema: Json, path: str) -> list[Cause]:
-    """Everything that is wrong with an `openAPIV3Schema`; `path` leads to it."""
+    """Validate an `openAPIV3Schema` at `path`."""
     found = [*_root_findings(schema, path), *_findings(schema, path)]
     return found or list(_defaults_findings(schema, path))
 
@@ -68,7 +68,7 @@ def _is_typeless(schema: Json) -> bool:
 
 
 def _findings(schema: Json, path: str) -> Iterator[Cause]:
-    """Of a schema and of those within, but for what is special at the root and for defaults."""
+    """Validate a schema and its descendants, except rules for the root and for defaults."""
     if schema.get("type") == "array" and "items" not in schema:
         yield errors.required(f"{path}.items", "must be specified")
     if "properties" in schema and schema.get("additionalProperties"):
@@ -94,7 +94,7 @@ def _findings(schema: Json, path: str) -> Iterator[Cause]:
 
 
 def _nested_schemas(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
-    """The schemas of what is in a value."""
+    """Yield the schemas of fields, items and additional properties."""
     for name, part in (schema.get("properties") or {}).items():
         yield f"{path}.properties[{name}]", part
     for name in ("items", "additionalProperties"):
@@ -103,7 +103,7 @@ def _nested_schemas(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
 
 
 def _value_validations(schema: Json, path: str) -> Iterator[tuple[str, Json]]:
-    """What is said of a value beside its schema.  That it is a number or a text may be said in two forms."""
+    """Yield the value validations of a schema, without the two standard forms of int-or-string."""
     for name in ("allOf", "anyOf", "oneOf"):
         conditions = schema.get(name) or []
         if name == "anyOf" and conditions == INT_OR_STRING:
@@ -179,7 +179,7 @@ def _compilation_findings(schema: Json, path: str) -> Iterator[Cause]:
 
 
 def _defaults_findings(schema: Json, path: str) -> Iterator[Cause]:
-    """Of a schema that is sound otherwise: what it fills in must be what it takes, as it stands there."""
+    """Validate that the defaults of an otherwise valid schema satisfy it, as they are inserted."""
     if schema.get("default") is not None:
         yield from _default_findings(schema, path)
     for where, part in _nested_schemas(schema, path):

@@ -1,7 +1,7 @@
-"""Check a custom resource against its schema, finding everything that is wrong, as causes of a Status.
+"""Validation of custom resources against their schema, with all findings as status causes.
 
-On an update a value that was already there, unchanged, is not held against the writer, so that a schema can
-become stricter while objects exist (Kubernetes calls this ratcheting).
+An update ignores findings about values that did not change, so that a schema can become stricter while
+objects exist (ratcheting).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,18 +17,18 @@ from quorate.local.server.errors import Cause
 _BLOCKING = frozenset(
     f"FieldValue{reason}" for reason in ("NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid")
 )
-"""findings after which rules are not evaluated: they may assume that these hold"""
+"""findings that prevent the evaluation of rules, which may assume these checks"""
 
 _NO_PATH = "<nil>"
-"""where kube-apiserver reports a finding that its validator does not place"""
+"""the path of findings for which kube-apiserver's validator gives none"""
 
 _MISSING = object()
 
 
 def validate(value: Json, schema: Schema, old: Json | None = None) -> list[Cause]:
-    """Everything that is wrong with an object; `old` is what it replaces.
+    """Validate an object, which replaces `old`.
 
-    The object's own `apiVersion`, `kind` and `metadata` are checked elsewhere.
+    The object's own `apiVersion`, `kind` and `metadata` are validated elsewhere.
     """
     before = _MISSING if old is None else old
     causes = list(_check(value, schema, "", before))
@@ -45,7 +45,7 @@ def validate(value: Json, schema: Schema, old: Json | None = None) -> list[Cause
 
 
 def type_name(value: Any) -> str:
-    """The JSON type of a value, telling integers from other numbers."""
+    """Return the JSON type of a value, with integer separate from number."""
     match value:
         case None:
             return "null"
@@ -151,7 +151,7 @@ def _number_causes(value: float, limits: ValueValidation, path: str) -> Iterator
 
 
 def _string_causes(value: str, limits: ValueValidation, path: str) -> Iterator[Cause]:
-    """Of length and pattern only the first finding is told, as kube-apiserver does."""
+    """Yield at most one cause about length and pattern, as kube-apiserver does."""
     if limits.max_length is not None and len(value) > limits.max_length:
         yield errors.too_long(path, value, limits.max_length)
     elif limits.min_length is not None and len(value) < limits.min_length:
@@ -198,7 +198,7 @@ def _combination_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause
 
 
 def _paired(value: Sequence[Any], schema: Schema, old: Any) -> Iterable[tuple[Any, Any]]:
-    """Items with what they replace: only lists with keys say which old item that is."""
+    """Pair items with the old items they replace; only lists with keys have such pairs."""
     if schema.list_type != "map" or not isinstance(old, list):
         return ((item, _MISSING) for item in value)
     before = {_keys(item, schema): item for item in old}
@@ -211,7 +211,7 @@ def _keys(item: Any, schema: Schema) -> str:
 
 
 def _list_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
-    """Duplicates in lists that are sets or have keys."""
+    """Find duplicates in lists that are sets or maps."""
     if not schema.has_distinct_items or _same(value, old):
         return
     if isinstance(value, list):
@@ -286,7 +286,7 @@ def _violated(reason: str, path: str, value: object, message: str) -> Cause:
 
 
 def _spelled(value: Any, schema: Schema) -> Any:
-    """A value whose fields have names that CEL can spell; keys of maps are data and stay as they are."""
+    """Return a value with escaped field names for CEL; keys of maps are data and stay unchanged."""
     if not schema.has_escaped_names:
         return value
     if isinstance(value, list):

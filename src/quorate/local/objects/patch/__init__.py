@@ -1,1 +1,1 @@
-"""The four ways to change part of an object, and who owns which field afterwards."""
+"""The four patch formats, and managed fields."""

@@ -1,9 +1,8 @@
-"""Server-side apply: merge a configuration into an object, own what it says, drop what its manager no longer
-says.
+"""Server-side apply: merge a configuration into an object and update field ownership.
 
-The steps are those of Kubernetes' structured merge (KEP-555): merge, prune, then take ownership or refuse.
-An applied configuration that leaves out a field which the same manager applied before removes that field,
-unless somebody else owns it too.
+The steps are those of Kubernetes' structured merge (KEP-555): merge, prune, then take ownership or report
+conflicts. If a configuration omits a field that the same manager applied before, the field is removed, unless
+another manager owns it too.
 """
 
 from collections.abc import Iterable
@@ -19,22 +18,22 @@ from quorate.local.server.errors import Cause, StatusError, internal
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """One apply request."""
+    """An apply request."""
 
     manager: Manager
     api_version: str
     config: Json
     force: bool = False
     ignored: tuple[Path, ...] = ()
-    """what this (sub)resource does not write: neither merged nor owned"""
+    """fields that this (sub)resource does not write: neither merged nor owned"""
 
 
 def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
-    """The object with the configuration applied, its managedFields included.
+    """Return the object with the configuration applied, including managedFields.
 
-    `live` is `types.empty(kind)` plus name and kind for an object that does not exist yet.  `now` is RFC
-    3339. Raises StatusError: 409 with a cause per field that another manager owns with another value, 500
-    for a configuration that does not fit the type.
+    For a new object `live` is `schema_types.empty_object(kind)` plus name and kind. `now` is RFC 3339. Raises
+    StatusError: 409 with a cause per field that another manager owns with another value, 500 for a
+    configuration that does not match the type.
     """
     check_types(application.config, kind, application.api_version)
     owners = managed_fields.decode_managers((live.get("metadata") or {}).get("managedFields") or [])
@@ -104,7 +103,7 @@ def _conflict_message(conflicts: list[tuple[Manager, Path]]) -> str:
 
 
 def describe(manager: Manager) -> str:
-    """A manager as conflict messages name it."""
+    """Return a manager's description for conflict messages."""
     text = f'"{manager.name}"'
     if manager.subresource:
         text += f' with subresource "{manager.subresource}"'
@@ -112,7 +111,7 @@ def describe(manager: Manager) -> str:
 
 
 def merge(live: Any, config: Any, kind: Type) -> Any:
-    """The live value with the configuration laid over it; lists keep the live order, new items come last."""
+    """Merge a configuration into the live value; lists keep the live order, new items follow."""
     kind = field_set.resolve_type(kind, config)
     theirs, ours = field_set.parts(kind, live), field_set.parts(kind, config)
     if ours is None or theirs is None:
@@ -131,7 +130,7 @@ def merge(live: Any, config: Any, kind: Type) -> Any:
 
 
 def _interleave(live: list[str], config: list[str]) -> list[str]:
-    """Both orders in one: items only the object has stay before what followed them."""
+    """Merge both orders: items that only the object has stay before the items they preceded."""
     order: list[str] = []
     wanted, placed = iter(config), set[str]()
     in_config = set(config)
@@ -146,9 +145,9 @@ def _interleave(live: list[str], config: list[str]) -> list[str]:
 
 
 def _prune(merged: Json, kind: MapOf, owners: Owners, last: FieldSet) -> Json:
-    """Remove what the manager applied last time, except what anybody owns now or nobody ever owned."""
+    """Remove fields that the manager applied before, unless owned by a manager or never owned."""
     everything = field_set.with_declared_ancestors(field_set.applied_fields(merged, kind), kind)
-    # Nobody owns an object's identity, yet it stays.
+    # The identity of an object has no owner but is never removed.
     claimed = managed_fields.NEVER_OWNED.union(*(ownership.fields for ownership in owners.values()))
     claimed = field_set.with_declared_ancestors(claimed, kind)
     last = field_set.with_declared_ancestors(last, kind)
@@ -165,7 +164,7 @@ def _contained_fields(value: Any, kind: MapOf) -> FieldSet:
 
 
 def check_types(config: Json, kind: MapOf, api_version: str) -> None:
-    """Raise StatusError (500, as kube-apiserver) when the configuration does not fit the type."""
+    """Raise StatusError (500, as kube-apiserver) if the configuration does not match the type."""
     findings = list(_type_errors(config, kind, ""))
     if findings:
         metadata = config.get("metadata") or {}
@@ -236,6 +235,6 @@ def _list_type_errors(value: Any, kind: ListOf, path: str) -> Iterable[str]:
 
 
 def _go_value(value: Any) -> str:
-    """A value as the reference prints it."""
+    """Return a value as Go prints it."""
     text = {True: "true", False: "false"}.get(value) if isinstance(value, bool) else str(value)
     return f"&value.valueUnstructured{{Value:{text}}}"

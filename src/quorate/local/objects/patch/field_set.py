@@ -1,10 +1,9 @@
-"""Sets of field paths: which parts of an object somebody owns, and which parts two objects differ in.
+"""Sets of field paths, for ownership and for differences between objects.
 
-A path is a tuple of elements as `metadata.managedFields[].fieldsV1` spells them: `f:name` for a field,
-`k:{"type":"Ready"}` for an item of a list told apart by keys, `v:"x"` for an item of a set.  A path is in a
-set by itself: owning a list item does not imply owning its fields.  What counts as one value follows
-Kubernetes' structured merge: a field whose type is atomic is one value, an object or list that merges is
-owned part by part.
+A path is a tuple of elements in the notation of `metadata.managedFields[].fieldsV1`: `f:name` for a field,
+`k:{"type":"Ready"}` for an item of a list with keys, `v:"x"` for an item of a set. Each path is a member by
+itself: owning a list item does not imply owning its fields. Kubernetes' structured merge defines the parts: a
+field of an atomic type is one value; a merging object or list is owned part by part.
 """
 
 import json
@@ -22,7 +21,7 @@ _UNDECLARED = Untyped()
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Where two objects differ; a part that appears or goes is listed with all its parts."""
+    """The differences between two objects; an added or removed part includes all its parts."""
 
     added: FieldSet
     modified: FieldSet
@@ -34,7 +33,7 @@ class Difference:
 
 
 def decode_fields_v1(fields_v1: Json) -> FieldSet:
-    """The set that `fieldsV1` spells."""
+    """Decode `fieldsV1`."""
     return frozenset(_decode_fields_v1(fields_v1, ()))
 
 
@@ -50,7 +49,7 @@ def _decode_fields_v1(node: Json, path: Path) -> Iterator[Path]:
 
 
 def encode_fields_v1(fields: FieldSet) -> Json:
-    """The set as `fieldsV1`: "." marks a member that also has members below it."""
+    """Encode the set as `fieldsV1`: "." marks a member that also has members below it."""
     root: Json = {}
     for path in sorted(fields):  # a path sorts before the paths below it
         node = root
@@ -64,7 +63,7 @@ def encode_fields_v1(fields: FieldSet) -> Json:
 
 
 def format_path(path: Path) -> str:
-    """A path as people read it: `.status.conditions[type="Ready"].status`."""
+    """Return a path for messages: `.status.conditions[type="Ready"].status`."""
     text = ""
     for element in path:
         sort, _, value = element.partition(":")
@@ -79,9 +78,9 @@ def format_path(path: Path) -> str:
 
 
 def item_element(kind: ListOf, item: Any) -> str:
-    """The path element of one item of a list that merges.
+    """Return the path element of one item of a merging list.
 
-    Raises KeyError with the missing key when an item lacks a key without default.
+    Raises KeyError with the missing key if an item lacks a key without a default.
     """
     if kind.relation is ListMergeType.SET:
         return "v:" + _compact(item)
@@ -94,14 +93,14 @@ def _compact(value: Any) -> str:
 
 
 def resolve_type(kind: Type, value: Any) -> Type:
-    """What `value` is where `kind` is declared: undeclared values show their own type."""
+    """Return the type of `value`, which for an undeclared type depends on the value."""
     if isinstance(kind, Untyped) and not kind.atomic and isinstance(value, dict):
         return MapOf(rest=kind)
     return kind
 
 
 def parts(kind: Type, value: Any) -> dict[str, tuple[Type, Any]] | None:
-    """The separately owned parts of a value by path element, None if the value is one whole."""
+    """Return the separately owned parts of a value by path element; None if it is atomic."""
     match resolve_type(kind, value):
         case MapOf(atomic=False) as mapping if isinstance(value, dict):
             return {
@@ -114,7 +113,7 @@ def parts(kind: Type, value: Any) -> dict[str, tuple[Type, Any]] | None:
 
 
 def applied_fields(value: Any, kind: Type) -> FieldSet:
-    """Everything an applied configuration claims."""
+    """Return all fields that an applied configuration owns."""
     return frozenset(_applied_fields(value, kind, ()))
 
 
@@ -122,28 +121,28 @@ def _applied_fields(value: Any, kind: Type, path: Path) -> Iterator[Path]:
     kind = resolve_type(kind, value)
     inner = parts(kind, value)
     if inner is None:
-        # An absent value of a type with parts claims nothing by itself; its parent says that it is there.
+        # An absent value of a type with parts has no path of its own; its parent has it.
         if value is not None or isinstance(kind, Scalar | Untyped):
             yield path
         return
     for element, (part_kind, part) in inner.items():
         here = (*path, element)
         yield from _applied_fields(part, part_kind, here)
-        # Items and free keys are owned beside their contents; a declared object only when there is nothing in
-        # it.
+        # Items and undeclared fields are members besides their contents; a declared object only if it is
+        # empty.
         free = not isinstance(kind, MapOf) or element[2:] not in kind.fields
         if free or part is None or part == {}:
             yield here
 
 
 def compare(old: Any, new: Any, kind: Type) -> Difference:
-    """Where `new` differs from `old`."""
+    """Return the differences between `old` and `new`."""
     added: set[Path] = set()
     modified: set[Path] = set()
     removed: set[Path] = set()
 
     def whole(value: Any, kind: Type, path: Path, into: set[Path]) -> None:
-        """All of a part that appeared or went; `path` itself included."""
+        """Add all parts of an added or removed value, including `path` itself."""
         into.add(path)
         for element, (part_kind, part) in (parts(kind, value) or {}).items():
             whole(part, part_kind, (*path, element), into)
@@ -157,7 +156,7 @@ def compare(old: Any, new: Any, kind: Type) -> Difference:
         if not old_parts and not new_parts:
             modified.add(path)
             return
-        # One side may be null or empty: the part was there, its contents were not.
+        # A side may be null or empty: the part existed, without contents.
         old_parts, new_parts = old_parts or {}, new_parts or {}
         for element in [*old_parts, *(element for element in new_parts if element not in old_parts)]:
             here = (*path, element)
@@ -177,7 +176,7 @@ def _same(old: Any, new: Any) -> bool:
 
 
 def _without_equal_fields(old: Json, new: Json) -> tuple[Json, Json]:
-    """Both without what they agree in, which is most of them: its paths are not worth being made up."""
+    """Return both without equal fields, so that no paths are built for them."""
     agreed = {name for name, part in old.items() if name in new and _same(part, new[name])}
     if not agreed:
         return old, new
@@ -188,7 +187,7 @@ def _without_equal_fields(old: Json, new: Json) -> tuple[Json, Json]:
 
 
 def with_declared_ancestors(fields: FieldSet, kind: Type) -> FieldSet:
-    """The set with every declared field on the way to a member made a member too."""
+    """Return the set with all declared ancestors of its members."""
     return fields | frozenset(_declared_prefixes(fields, kind))
 
 
@@ -206,7 +205,7 @@ def _declared_prefixes(fields: Iterable[Path], kind: Type) -> Iterator[Path]:
 
 
 def remove_fields(value: Any, kind: Type, fields: FieldSet) -> Any:
-    """The value without the parts in the set; a map or list that loses its last part goes with it."""
+    """Return the value without the parts in the set; a map or list left empty is removed too."""
     return _remove_fields(
         value, kind, fields, {path[:depth] for path in fields for depth in range(len(path))}, ()
     )

@@ -1,4 +1,4 @@
-"""JSON patch (RFC 6902), with the limits and the leniences of kube-apiserver."""
+"""JSON patch (RFC 6902) and JSON merge patch (RFC 7386), with kube-apiserver's limits."""
 
 from typing import Any
 
@@ -10,9 +10,9 @@ from quorate.local.server.errors import StatusError, bad_request
 
 
 def merge_patch(target: Json, patch: Any) -> Json:
-    """The object with the patch merged in: null removes, objects merge, everything else replaces.
+    """Merge a patch: null removes, objects merge, everything else replaces.
 
-    Raises StatusError (400) when the patch is not an object.
+    Raises StatusError (400) if the patch is not an object.
     """
     if not isinstance(patch, dict):
         raise bad_request(
@@ -35,7 +35,7 @@ def _merge(target: Any, patch: Any) -> Any:
 
 
 def go_kind(value: Any) -> str:
-    """What kube-apiserver calls a JSON value of this type in its messages."""
+    """Return kube-apiserver's name for the type of a JSON value."""
     match value:
         case None:
             return "null"
@@ -55,10 +55,10 @@ MAX_OPERATIONS = 10_000
 
 
 def json_patch(target: Json, patch: Any) -> Json:
-    """The object after all operations in order, or none of them.
+    """Apply all operations in order, or none of them.
 
-    Raises StatusError: 400 when the patch is not a list of operations, 413 for too many of them, 422 when
-    one of them fails or does not fit the object.
+    Raises StatusError: 400 if the patch is not a list of operations, 413 for too many operations, 422 if an
+    operation fails.
     """
     if not isinstance(patch, list):
         raise bad_request(
@@ -89,11 +89,11 @@ def _apply(target: Any, operation: Any) -> Any:
 
 
 def _names_absent_field(target: Any, path: str) -> bool:
-    """Whether the last step names a field its object does not have: kube-apiserver then adds it."""
+    """Return True if the last step names an absent field, which kube-apiserver adds on replace."""
     holder, last = JsonPointer(path).to_last(target)
     return isinstance(holder, dict) and last is not None and last not in holder
 
 
 def _unprocessable() -> StatusError:
-    """The patch does not fit the object; kube-apiserver does not say where."""
+    """Return the error of a patch that does not apply; kube-apiserver gives no details."""
     return StatusError(422, "Invalid", "the server rejected our request due to an error in our request", {})

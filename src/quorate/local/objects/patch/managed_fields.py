@@ -1,8 +1,8 @@
-"""Who owns which fields: the entries of `metadata.managedFields`, and how every write moves them.
+"""Field ownership: the entries of `metadata.managedFields`, and their updates by writes.
 
-A manager is a client by its field manager name, together with the operation (Apply or Update), the version it
-wrote for updates, and the subresource it wrote to.  An update takes over the fields it changes; fields that
-go are owned by nobody.  The rules are those of Kubernetes' structured merge.
+A manager is identified by its field manager name, the operation (Apply or Update), for updates the API
+version, and the subresource. An update takes ownership of the fields it changes; removed fields lose their
+owners. The rules are those of Kubernetes' structured merge.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from quorate.local.objects.patch.field_set import Difference, FieldSet, Path
 from quorate.local.objects.schema_types import Json, MapOf
 
 MAX_UPDATE_MANAGERS = 10
-"""more updating managers than this are folded into one, as kube-apiserver does"""
+"""further updating managers are merged into one, as in kube-apiserver"""
 ANCIENT_CHANGES = "ancient-changes"
 
 NEVER_OWNED: FieldSet = frozenset(
@@ -33,7 +33,7 @@ NEVER_OWNED: FieldSet = frozenset(
         )
     }
 )
-"""what says which object it is, or what only the server writes: never anybody's"""
+"""identity and server-written fields, which no manager owns"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -42,7 +42,7 @@ class Manager:
     operation: str
     """Apply or Update"""
     api_version: str
-    """of updates; an applier is the same manager in every version"""
+    """of updates; for Apply all versions are one manager"""
     subresource: str = ""
 
 
@@ -51,7 +51,7 @@ class Ownership:
     fields: FieldSet
     api_version: str
     time: str | None
-    """RFC 3339, when the manager last changed something; None: it never did, it only agrees"""
+    """time of the manager's last change, RFC 3339; None: it only shares ownership"""
 
 
 Owners: TypeAlias = Mapping[Manager, Ownership]
@@ -66,7 +66,7 @@ def applier(name: str, subresource: str = "") -> Manager:
 
 
 def decode_managers(entries: Iterable[Json]) -> dict[Manager, Ownership]:
-    """The entries of an object's `metadata.managedFields`."""
+    """Decode an object's `metadata.managedFields`."""
     owners: dict[Manager, Ownership] = {}
     for entry in entries:
         operation, api_version = entry.get("operation", ""), entry.get("apiVersion", "")
@@ -83,7 +83,7 @@ def decode_managers(entries: Iterable[Json]) -> dict[Manager, Ownership]:
 
 
 def encode_managers(owners: Owners) -> list[Json]:
-    """The owners as `metadata.managedFields`: appliers first, then by time and name."""
+    """Encode `metadata.managedFields`: Apply first, then by time and name."""
 
     def order(item: tuple[Manager, Ownership]) -> tuple[Any, ...]:
         manager, ownership = item
@@ -112,7 +112,7 @@ def _entry(manager: Manager, ownership: Ownership) -> Json:
 
 
 def trackable(found: FieldSet, ignored: Iterable[Path] = ()) -> FieldSet:
-    """The fields somebody may own: not identity, and not what the written (sub)resource resets."""
+    """Return the fields that managers can own, without those that the (sub)resource resets."""
     prefixes = tuple(ignored)
     return frozenset(
         path for path in found if path not in NEVER_OWNED and not any(path[: len(p)] == p for p in prefixes)
@@ -129,7 +129,7 @@ def trackable_difference(difference: Difference, ignored: Iterable[Path] = ()) -
 
 
 def transfer_ownership(owners: Owners, writer: Manager, difference: Difference) -> dict[Manager, Ownership]:
-    """The owners after `writer` made this difference: others lose what it changed or removed."""
+    """Return the owners after a write: all other managers lose what it changed or removed."""
     left: dict[Manager, Ownership] = {}
     for manager, ownership in owners.items():
         remaining = ownership.fields - difference.changed - difference.removed
@@ -143,10 +143,10 @@ def transfer_ownership(owners: Owners, writer: Manager, difference: Difference) 
 def track_update(
     old: Json, new: Json, kind: MapOf, writer: Manager, now: str, ignored: Iterable[Path] = ()
 ) -> list[Json]:
-    """`metadata.managedFields` of `new`, written over `old` by a create, an update or a patch.
+    """Return `metadata.managedFields` of `new` after a create, update or patch of `old`.
 
-    Entries are taken from `new` (a client may edit them); one empty entry or an empty list forgets all
-    owners. For a creation `old` is `types.empty(kind)`.  `now` is RFC 3339.
+    Entries come from `new`, because clients may edit them; one empty entry or an empty list removes all
+    owners. For a creation `old` is `schema_types.empty_object(kind)`. `now` is RFC 3339.
     """
     entries = (new.get("metadata") or {}).get("managedFields")
     if entries is None:
@@ -168,7 +168,7 @@ def track_update(
 
 
 def cap_update_managers(owners: Owners, writer: Manager) -> dict[Manager, Ownership]:
-    """Merge the oldest updating managers into one while there are too many."""
+    """Merge the oldest updating managers while there are too many."""
     left = dict(owners)
     updating = sorted(
         (manager for manager in left if manager.operation == "Update" and manager != writer),
@@ -185,7 +185,7 @@ def cap_update_managers(owners: Owners, writer: Manager) -> dict[Manager, Owners
 
 
 def without_managed_fields(value: Json) -> Json:
-    """The object without the entries themselves, so that they do not count as a difference."""
+    """Return the object without its managedFields, which must not count as a difference."""
     metadata = value.get("metadata")
     if not metadata or "managedFields" not in metadata:
         return value
@@ -193,7 +193,7 @@ def without_managed_fields(value: Json) -> Json:
 
 
 def is_equal_except_times(old: Json, new: Json) -> bool:
-    """Whether nothing but resource version and times of managers differs: not worth a write."""
+    """Return True if only resourceVersion and managers' times differ, which needs no write."""
     return _without_times(old) == _without_times(new)
 
 

@@ -1,4 +1,4 @@
-"""Strategic merge patch: a merge patch that knows which lists merge, and by which field.
+"""Strategic merge patch: a merge patch with merging lists.
 
 Directives, as `kubectl apply` and `kubectl patch` send them:
 
@@ -7,7 +7,7 @@ Directives, as `kubectl apply` and `kubectl patch` send them:
     $deleteFromPrimitiveList/FIELD: [...]   remove these values from the list FIELD
     $setElementOrder/FIELD: [...]           the order of the list FIELD afterwards
 
-Source of the rules: the API conventions on strategic merge patch; which list merges how is part of its type.
+Source: the API conventions on strategic merge patch. The schema type of a list says how it merges.
 """
 
 from typing import Any
@@ -21,10 +21,10 @@ _ORDER = "$setElementOrder/"
 
 
 def strategic_merge(target: Json, patch: Any, kind: MapOf) -> Json:
-    """The object with the patch merged in.
+    """Return the object with the patch merged in.
 
-    Raises StatusError: 400 when the patch is not an object, 500 (as kube-apiserver) for a malformed
-    directive or an item without its merge key.
+    Raises StatusError: 400 if the patch is not an object, 500 (as kube-apiserver) for a malformed directive
+    or an item without its merge key.
     """
     if not isinstance(patch, dict):
         raise bad_request(
@@ -111,7 +111,7 @@ def _merge_items(target: list[Any], patch: list[Any], declared: ListOf) -> list[
 
 
 def _arranged(merged: list[Any], before: list[Any], order: list[Any], key: str) -> list[Any]:
-    """Items in the patch's order; each other item before the first one that it preceded in the object."""
+    """Order items as the patch does; place each other item before the first item it preceded."""
 
     def identity(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
@@ -119,14 +119,14 @@ def _arranged(merged: list[Any], before: list[Any], order: list[Any], key: str) 
     rank = {name: place for place, name in reversed(list(enumerate(map(identity, order))))}
     place = {identity(item): index for index, item in enumerate(before)}
     named = sorted((item for item in merged if identity(item) in rank), key=lambda item: rank[identity(item)])
-    others = [item for item in merged if identity(item) not in rank]
+    rest = [item for item in merged if identity(item) not in rank]
     arranged: list[Any] = []
     for item in named:
         here = place.get(identity(item), -1)
-        while others and place[identity(others[0])] < here:
-            arranged.append(others.pop(0))
+        while rest and place[identity(rest[0])] < here:
+            arranged.append(rest.pop(0))
         arranged.append(item)
-    return [*arranged, *others]
+    return [*arranged, *rest]
 
 
 def _retain(merged: Json, patch: Json) -> Json:
@@ -148,7 +148,7 @@ def _listed(part: Any, name: str) -> list[Any]:
 
 
 def _without_directives(value: Any) -> Any:
-    """What a patch creates where the object has nothing: its content without directives and nulls."""
+    """Return the content of a patch for an absent value: without directives and nulls."""
     if isinstance(value, list):
         return [_without_directives(item) for item in value]
     if not isinstance(value, dict):

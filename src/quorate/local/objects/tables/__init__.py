@@ -1,1 +1,1 @@
-"""Objects as tables, the form in which `kubectl get` asks for them."""
+"""Tables, the form in which `kubectl get` requests objects."""

@@ -1,4 +1,4 @@
-"""The tables of the built-in kinds: which columns they have and what stands in them."""
+"""Table layouts of built-in kinds."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -61,7 +61,7 @@ RUNTIME_CLASS = TableLayout(
 
 
 def selector_text(selector: Json | None) -> str:
-    """`a=b,c in (d,e)`; `<none>` for a selector that requires nothing."""
+    """Return `a=b,c in (d,e)`; `<none>` for an empty selector."""
     selector = selector or {}
     parts = [f"{key}={value}" for key, value in sorted((selector.get("matchLabels") or {}).items())]
     for requirement in selector.get("matchExpressions") or []:
@@ -203,7 +203,10 @@ NODE = TableLayout(
 
 
 def _event(obj: Json, now: float) -> list[Any]:
-    """Both kinds of events: those of events.k8s.io spell the old fields with `deprecated` in front."""
+    """Return the cells of a core/v1 or events.k8s.io/v1 Event.
+
+    In events.k8s.io the fields of core/v1 have the prefix `deprecated`.
+    """
     regarding = obj.get("involvedObject") or obj.get("regarding") or {}
     source = obj.get("source") or obj.get("deprecatedSource") or {}
     series = obj.get("series")
@@ -332,5 +335,5 @@ _LAYOUTS: dict[tuple[str, str], TableLayout] = {
 
 
 def builtin_layout(group: str, kind: str) -> TableLayout:
-    """The layout of a built-in kind; name and age for those without one of their own."""
+    """Return the layout of a built-in kind; by default name and age."""
     return _LAYOUTS.get((group, kind), AGE_ONLY)

@@ -1,11 +1,11 @@
-"""Durations and ages as people read them in tables: two units at most, fewer as they grow."""
+"""Durations and ages in tables: at most two units, fewer for long durations."""
 
 from datetime import UTC, datetime
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86_400, 365 * 86_400
 
 _STEPS = (
-    # (below this many seconds, unit, its letter, second unit or 0, its letter)
+    # (upper bound in seconds, unit, its letter, second unit or 0, its letter)
     (2 * MINUTE, 1, "s", 0, ""),
     (10 * MINUTE, MINUTE, "m", 1, "s"),
     (3 * HOUR, MINUTE, "m", 0, ""),
@@ -18,7 +18,7 @@ _STEPS = (
 
 
 def human_duration(duration_s: float) -> str:
-    """`45s`, `4m12s`, `2d5h`, `3y40d`; a clock may be a second off, more is `<invalid>`."""
+    """Return `45s`, `4m12s`, `2d5h`, `3y40d`; `<invalid>` if more than a second in the future."""
     seconds = int(duration_s)
     if seconds < -1:
         return "<invalid>"
@@ -31,11 +31,11 @@ def human_duration(duration_s: float) -> str:
 
 
 def epoch(time: str) -> float:
-    """Seconds since the epoch of an RFC 3339 time; raises ValueError for anything else."""
+    """Return the epoch seconds of an RFC 3339 time.  Raises ValueError."""
     moment = datetime.fromisoformat(time)
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 def age(time: str | None, now: float) -> str:
-    """How long ago an RFC 3339 time was; `<unknown>` if there is none."""
+    """Return the age of an RFC 3339 time; `<unknown>` if empty."""
     return human_duration(now - epoch(time)) if time else "<unknown>"

@@ -1,4 +1,4 @@
-"""The part of JSONPath that printer columns, field selectors and scale paths use.
+"""The subset of JSONPath for printer columns, field selectors and scale paths.
 
 .spec.size   .metadata.labels['a.b']   .spec.items[0].name   .items[*].name   .list[?(@.type=="Ready")].status
 """
@@ -22,7 +22,7 @@ _TOKEN = re.compile(
 
 
 def compile_path(path: str) -> Callable[[Any], list[Any]]:
-    """A function that finds all values at a path, in order.  Raises ValueError for what is no path."""
+    """Return a function that finds all values at a path, in order.  Raises ValueError."""
     inner = path.strip().removeprefix("{").removesuffix("}").removeprefix("$")
     steps: list[Step] = []
     at = 0

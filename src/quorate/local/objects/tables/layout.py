@@ -1,4 +1,4 @@
-"""The columns of a kind's table, and the table itself."""
+"""Table layouts, and Table objects."""
 
 import json
 from collections.abc import Callable, Iterable, Sequence
@@ -11,7 +11,7 @@ from quorate.local.objects.tables.durations import age, epoch, human_duration
 from quorate.local.objects.tables.json_path import compile_path
 
 Cells = Callable[[Json, float], list[Any]]
-"""an object's cells, in the order of the columns, seen at a moment (epoch seconds)"""
+"""a function that returns an object's cells in column order; the second argument is epoch seconds"""
 
 NAME = Column("Name", "string", "", "name", "unique name within a namespace")
 
@@ -25,11 +25,11 @@ class TableLayout:
     columns: tuple[Column, ...]
     cells: Cells
     conditions: Callable[[Json], list[Json]] = no_conditions
-    """what a table says about a row besides its cells"""
+    """row conditions"""
 
 
 def columns(names: str, wide: str = "") -> tuple[Column, ...]:
-    """Columns by their names, separated by commas; the wide ones are shown on request only."""
+    """Return columns by comma-separated names; wide ones are shown only with `-o wide`."""
     narrow = [Column(name, "string", "") for name in names.split(",") if name]
     return (*narrow, *(Column(name, "string", "", priority=1) for name in wide.split(",") if name))
 
@@ -48,10 +48,10 @@ def table(
     version: str = "v1",
     with_columns: bool = True,
 ) -> Json:
-    """A Table of these objects.
+    """Return a Table of objects.
 
-    `metadata` is that of the list; `include` is what each row carries along: Metadata, Object or None;
-    `version` that of meta.k8s.io.  In a watch only the first table names the columns.
+    `metadata` is the list's; `include` is what each row contains: Metadata, Object or None; `version` is that
+    of meta.k8s.io. In a watch only the first table has column definitions.
     """
     rows = [_row(layout, obj, now, include, version) for obj in objects]
     columns = [
@@ -89,7 +89,7 @@ def _row(layout: TableLayout, obj: Json, now: float, include: str, version: str)
 
 
 def partial_object(obj: Json, version: str = "v1") -> Json:
-    """An object of which only the metadata is shown."""
+    """Return the object's PartialObjectMetadata."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"meta.k8s.io/{version}",
@@ -107,7 +107,7 @@ def partial_object_list(objects: Iterable[Json], *, metadata: Json, version: str
 
 
 def custom_layout(columns: Sequence[Column]) -> TableLayout:
-    """The layout of a custom resource: its name and the columns its definition has, its age if none."""
+    """Return the layout of a custom resource: name, and its printer columns or else age."""
     wanted = columns or (Column("Age", "date", ".metadata.creationTimestamp"),)
     finders = [(column.type, compile_path(column.json_path)) for column in wanted]
 
@@ -119,7 +119,7 @@ def custom_layout(columns: Sequence[Column]) -> TableLayout:
 
 
 def _cell(kind: str, values: Sequence[Any], now: float) -> Any:
-    """The first value as its column's type; None if there is none or it is of another type."""
+    """Return the first value in its column's type; None if there is none of that type."""
     value = values[0] if values else None
     match kind, value:
         case "integer", bool():
@@ -149,5 +149,5 @@ def _date(text: str, now: float) -> str:
 
 
 def plain_cells(obj: Json, now: float) -> list[Any]:
-    """Name and age: all that can be said of any object."""
+    """Return name and age, which every object has."""
     return [obj["metadata"]["name"], age(obj["metadata"].get("creationTimestamp"), now)]

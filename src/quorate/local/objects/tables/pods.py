@@ -1,4 +1,4 @@
-"""A pod's row: what one word says about its state, and how much of it is ready."""
+"""The table row of a pod: status, ready containers, restarts."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -52,7 +52,7 @@ def _pod_reason(status: Json) -> str:
 
 
 def _init_reason(initial: list[Json], sidecars: set[str], total: int) -> str:
-    """What the first init container that is not done is doing; empty when all are."""
+    """Return the state of the first unfinished init container; empty if all are finished."""
     for index, container in enumerate(initial):
         state = container.get("state") or {}
         ended, waiting = state.get("terminated"), state.get("waiting") or {}
@@ -69,7 +69,7 @@ def _init_reason(initial: list[Json], sidecars: set[str], total: int) -> str:
 
 
 def _container_reason(containers: list[Json], word: str, is_ready: bool) -> str:
-    """What the first container with something to say says; the pod's own word if none has."""
+    """Return the reason of a container's state; the pod's own reason if no container has one."""
     for container in reversed(containers):
         state = container.get("state") or {}
         if (state.get("waiting") or {}).get("reason"):

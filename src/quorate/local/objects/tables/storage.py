@@ -1,4 +1,4 @@
-"""The tables of volumes, claims, classes of storage and the storage drivers of nodes."""
+"""Table layouts of volumes, claims, storage classes and CSI nodes."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -11,7 +11,7 @@ _SHORT: Final = {
     "ReadOnlyMany": "ROX",
     "ReadWriteMany": "RWX",
     "ReadWriteOncePod": "RWOP",
-}  # in the order they are shown
+}  # in display order
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 _UNSET: Final = "<unset>"
 
