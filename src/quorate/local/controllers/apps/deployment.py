@@ -9,10 +9,18 @@ import msgspec
 from quorate.api.meta import Condition, Key, at_epoch, with_condition
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.informer import Change, Informer
+from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Json
+from quorate.local.controllers.apps.control import (
+    controller_key,
+    enqueue_controllers,
+    is_controlled_by,
+    owner_references,
+    run_when_synced,
+    template_hash,
+)
 from quorate.local.controllers.apps.types import (
     DEPLOYMENTS,
     REPLICA_SETS,
@@ -20,8 +28,6 @@ from quorate.local.controllers.apps.types import (
     DeploymentStatus,
     ReplicaSet,
     RollingUpdate,
-    owner_references,
-    template_hash,
 )
 from quorate.local.own_writes import MutationCache
 
@@ -83,32 +89,22 @@ class DeploymentController:
     ) -> None:
         self._client = client
         self._clock = clock
-        self._synced = (deployments.synced, sets.synced)
+        self._informers = (deployments, sets)
         self._deployments = MutationCache(deployments, lambda each: each.metadata.key)
-        self._sets = MutationCache(sets, _controlling_deployment)
+        self._sets = MutationCache(sets, lambda each: controller_key(each.metadata, DEPLOYMENTS.kind))
         self._reconciler = Reconciler("deployment", self.reconcile, clock)
         deployments.subscribe(lambda change: self._reconciler.enqueue(change.key))
-        sets.subscribe(self._on_set)
+        enqueue_controllers(sets, DEPLOYMENTS.kind, self._reconciler)
 
     async def run(self) -> None:
-        for synced in self._synced:
-            await synced.wait()
-        await self._reconciler.run()
-
-    def _on_set(self, change: Change[ReplicaSet]) -> None:
-        for each in (change.old, change.new):
-            key = None if each is None else _controlling_deployment(each)
-            if key is not None:
-                self._reconciler.enqueue(key)
+        await run_when_synced(self._reconciler, *self._informers)
 
     async def reconcile(self, key: Key) -> None:
         deployment = self._deployments.get(key)
         if deployment is None or deployment.metadata.deletion_timestamp is not None:
             return
         uid = deployment.metadata.uid
-        owned = [
-            each for each in self._sets.by_group(key) if (c := each.metadata.controller) and c.uid == uid
-        ]
+        owned = [each for each in self._sets.by_group(key) if is_controlled_by(each.metadata, uid)]
         revision = template_hash(deployment.spec.template)
         new = next((each for each in owned if each.metadata.labels.get(POD_TEMPLATE_HASH) == revision), None)
         old = [each for each in owned if each is not new]
@@ -194,9 +190,3 @@ def _propagated_annotations(deployment: Deployment) -> Mapping[str, str]:
 def _missing_annotations(deployment: Deployment, new: ReplicaSet) -> Mapping[str, str]:
     has = new.metadata.annotations
     return {name: text for name, text in _propagated_annotations(deployment).items() if has.get(name) != text}
-
-
-def _controlling_deployment(replica_set: ReplicaSet) -> Key | None:
-    owner = replica_set.metadata.controller
-    ours = owner is not None and owner.kind == DEPLOYMENTS.kind
-    return Key(replica_set.metadata.namespace, owner.name) if owner is not None and ours else None

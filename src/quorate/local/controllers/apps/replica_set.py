@@ -8,20 +8,21 @@ from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import NotFound
-from quorate.kube.informer import Change, Informer
+from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.local.controllers.apps.types import (
-    PODS,
-    REPLICA_SETS,
-    ReplicaSet,
-    ReplicaSetStatus,
+from quorate.local.controllers.apps.control import (
+    controller_key,
+    delete_pod,
+    enqueue_controllers,
     is_active,
+    is_controlled_by,
     is_ready,
     owner_references,
     pod_from_template,
+    run_when_synced,
 )
+from quorate.local.controllers.apps.types import PODS, REPLICA_SETS, ReplicaSet, ReplicaSetStatus
 from quorate.local.own_writes import MutationCache
 
 BURST_REPLICAS: Final = 500  # pods created or deleted per reconciliation, as in Kubernetes
@@ -45,23 +46,15 @@ class ReplicaSetController:
 
     def __init__(self, client: Client, clock: Clock, sets: Informer[ReplicaSet], pods: Informer[Pod]) -> None:
         self._client = client
-        self._synced = (sets.synced, pods.synced)
+        self._informers = (sets, pods)
         self._sets = sets
-        self._pods = MutationCache(pods, _controlling_set)
+        self._pods = MutationCache(pods, lambda pod: controller_key(pod.metadata, REPLICA_SETS.kind))
         self._reconciler = Reconciler("replica-set", self.reconcile, clock)
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
-        pods.subscribe(self._on_pod)
+        enqueue_controllers(pods, REPLICA_SETS.kind, self._reconciler)
 
     async def run(self) -> None:
-        for synced in self._synced:
-            await synced.wait()
-        await self._reconciler.run()
-
-    def _on_pod(self, change: Change[Pod]) -> None:
-        for pod in (change.old, change.new):
-            key = None if pod is None else _controlling_set(pod)
-            if key is not None:
-                self._reconciler.enqueue(key)
+        await run_when_synced(self._reconciler, *self._informers)
 
     async def reconcile(self, key: Key) -> None:
         replica_set = self._sets.get(key)
@@ -69,12 +62,12 @@ class ReplicaSetController:
             return
         uid = replica_set.metadata.uid
         live = [
-            pod
-            for pod in self._pods.by_group(key)
-            if (owner := pod.metadata.controller) is not None and owner.uid == uid and is_active(pod)
+            pod for pod in self._pods.by_group(key) if is_controlled_by(pod.metadata, uid) and is_active(pod)
         ]
         wanted = replica_set.spec.replicas
-        await asyncio.gather(*(self._delete(pod) for pod in pods_to_delete(live, wanted)[:BURST_REPLICAS]))
+        await asyncio.gather(
+            *(delete_pod(self._client, pod) for pod in pods_to_delete(live, wanted)[:BURST_REPLICAS])
+        )
         missing = min(wanted - len(live), BURST_REPLICAS)
         await asyncio.gather(*(self._create(replica_set) for _ in range(missing)))
         await self._report(replica_set, live)
@@ -83,12 +76,6 @@ class ReplicaSetController:
         owner = owner_references(REPLICA_SETS, of.metadata)
         body = pod_from_template(of.spec.template, owner, generateName=f"{of.metadata.name}-")
         self._pods.record(await self._client.create(PODS, body, of.metadata.namespace))
-
-    async def _delete(self, pod: Pod) -> None:
-        try:
-            await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
-        except NotFound:
-            return
 
     async def _report(self, of: ReplicaSet, live: list[Pod]) -> None:
         ready = sum(map(is_ready, live))
@@ -102,9 +89,3 @@ class ReplicaSetController:
         patch = status_merge_patch(of.metadata, of.status, status)
         if patch:
             await self._client.patch(REPLICA_SETS, of.metadata.key, patch, subresource="status")
-
-
-def _controlling_set(pod: Pod) -> Key | None:
-    owner = pod.metadata.controller
-    ours = owner is not None and owner.kind == REPLICA_SETS.kind
-    return Key(pod.metadata.namespace, owner.name) if owner is not None and ours else None

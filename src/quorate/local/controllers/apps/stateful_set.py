@@ -13,21 +13,22 @@ from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import NotFound
-from quorate.kube.informer import Change, Informer
+from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.reconcile import Reconciler
-from quorate.local.controllers.apps.types import (
-    PODS,
-    STATEFUL_SETS,
-    StatefulSet,
-    StatefulSetStatus,
+from quorate.local.controllers.apps.control import (
+    controller_key,
+    delete_pod,
+    enqueue_controllers,
     is_active,
+    is_controlled_by,
     is_ready,
     owner_references,
     pod_from_template,
+    run_when_synced,
     template_hash,
 )
+from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
 from quorate.local.own_writes import MutationCache
 
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"
@@ -99,24 +100,16 @@ class StatefulSetController:
         self, client: Client, clock: Clock, sets: Informer[StatefulSet], pods: Informer[Pod]
     ) -> None:
         self._client = client
-        self._synced = (sets.synced, pods.synced)
+        self._informers = (sets, pods)
         self._sets = MutationCache(sets, lambda each: each.metadata.key)
         self._pods = pods
         self._reconciler = Reconciler("stateful-set", self.reconcile, clock)
-        pods.add_index("stateful set", lambda pod: (_controlling_set(pod),))
+        pods.add_index("stateful set", lambda pod: (controller_key(pod.metadata, STATEFUL_SETS.kind),))
         sets.subscribe(lambda change: self._reconciler.enqueue(change.key))
-        pods.subscribe(self._on_pod)
+        enqueue_controllers(pods, STATEFUL_SETS.kind, self._reconciler)
 
     async def run(self) -> None:
-        for synced in self._synced:
-            await synced.wait()
-        await self._reconciler.run()
-
-    def _on_pod(self, change: Change[Pod]) -> None:
-        for pod in (change.old, change.new):
-            key = None if pod is None else _controlling_set(pod)
-            if key is not None:
-                self._reconciler.enqueue(key)
+        await run_when_synced(self._reconciler, *self._informers)
 
     async def reconcile(self, key: Key) -> None:
         of = self._sets.get(key)
@@ -125,10 +118,10 @@ class StatefulSetController:
         pods = [
             pod
             for pod in self._pods.by_index("stateful set", key)
-            if (owner := pod.metadata.controller) is not None and owner.uid == of.metadata.uid
+            if is_controlled_by(pod.metadata, of.metadata.uid)
         ]
         todo = next_changes(of, pods)
-        await asyncio.gather(*(self._delete(pod) for pod in todo.delete))
+        await asyncio.gather(*(delete_pod(self._client, pod) for pod in todo.delete))
         # A pod keeps its name: creating it again before the watch delivers it fails with AlreadyExists.
         await asyncio.gather(*(self._create(of, ordinal) for ordinal in todo.create))
         await self._report(of, pods)
@@ -143,12 +136,6 @@ class StatefulSetController:
         }
         body["spec"]["hostname"] = name
         await self._client.create(PODS, body, of.metadata.namespace)
-
-    async def _delete(self, pod: Pod) -> None:
-        try:
-            await self._client.delete(PODS, pod.metadata.key, uid=pod.metadata.uid)
-        except NotFound:
-            return
 
     async def _report(self, of: StatefulSet, pods: Sequence[Pod]) -> None:
         name = revision_name(of)
@@ -170,9 +157,3 @@ class StatefulSetController:
         if patch:
             written = await self._client.patch(STATEFUL_SETS, of.metadata.key, patch, subresource="status")
             self._sets.record(written)
-
-
-def _controlling_set(pod: Pod) -> Key | None:
-    owner = pod.metadata.controller
-    ours = owner is not None and owner.kind == STATEFUL_SETS.kind
-    return Key(pod.metadata.namespace, owner.name) if owner is not None and ours else None

@@ -1,13 +1,11 @@
 """Types of the workload controllers, and functions that they share."""
 
-import hashlib
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from quorate.api.batch import EMPTY_OBJECT
-from quorate.api.core import Pod
-from quorate.api.meta import Condition, ObjectMeta, Struct, is_true
+from quorate.api.meta import Condition, ObjectMeta, Struct
 from quorate.kube.resources import PODS, Json, Resource
 
 __all__ = ["DEPLOYMENTS", "PODS", "REPLICA_SETS", "STATEFUL_SETS"]
@@ -99,47 +97,3 @@ class StatefulSet(Struct):
 DEPLOYMENTS: Final = Resource("apps", "v1", "deployments", "Deployment", True, Deployment)
 REPLICA_SETS: Final = Resource("apps", "v1", "replicasets", "ReplicaSet", True, ReplicaSet)
 STATEFUL_SETS: Final = Resource("apps", "v1", "statefulsets", "StatefulSet", True, StatefulSet)
-
-
-def is_active(pod: Pod) -> bool:
-    """Return True if a pod is neither finished nor terminating."""
-    return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")
-
-
-def is_ready(pod: Pod) -> bool:
-    return is_true(pod.status.conditions, "Ready")
-
-
-def template_hash(template: msgspec.Raw) -> str:
-    """Return a short hash of a pod template, equal for equal content."""
-    document = msgspec.json.decode(template)
-    text = msgspec.json.encode(document, order="deterministic")
-    return hashlib.sha1(text, usedforsecurity=False).hexdigest()[:10]
-
-
-def owner_references(resource: Resource[Any], metadata: ObjectMeta) -> list[Json]:
-    """Return the owner references of objects created for an owner."""
-    return [
-        {
-            "apiVersion": resource.api_version,
-            "kind": resource.kind,
-            "name": metadata.name,
-            "uid": metadata.uid,
-            "controller": True,
-            "blockOwnerDeletion": True,
-        }
-    ]
-
-
-def pod_from_template(template: msgspec.Raw, owner: list[Json], **named: str) -> Json:
-    """Return the body of a pod from ``template``; ``named`` sets name or generateName, and namespace."""
-    document: Json = msgspec.json.decode(template)
-    described = document.get("metadata") or {}
-    metadata = {
-        "labels": dict(described.get("labels") or {}),
-        "annotations": dict(described.get("annotations") or {}),
-        "finalizers": list(described.get("finalizers") or ()),
-        "ownerReferences": owner,
-        **named,
-    }
-    return {"metadata": metadata, "spec": document["spec"]}
