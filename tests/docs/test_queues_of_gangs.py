@@ -6,7 +6,7 @@ from quorate.gang.cache.from_objects import queue_from_object
 from quorate.gang.deserved import deserved
 from tests.docs.page import section
 from tests.gang import objects
-from tests.gang.asking import Asked
+from tests.gang.plugin_session import PluginSession
 from tests.gang.vectors import settings_of
 from tests.gang.vectors_shares import claims, read
 from tests.gang.world import World
@@ -28,11 +28,13 @@ def test_by_weight() -> None:
         row["queue"]: {"name": row["queue"], "weight": int(row["weight"]), **more.get(row["queue"], {})}
         for row in rows
     }
-    asked = {row["queue"]: read({"cpu": row["asks for"]}) for row in rows}
+    opened = {row["queue"]: read({"cpu": row["asks for"]}) for row in rows}
     total = read({"cpu": 12})
     got = deserved(
         total,
-        claims(total, {name: queue_from_object(objects.queue(each)) for name, each in queues.items()}, asked),
+        claims(
+            total, {name: queue_from_object(objects.queue(each)) for name, each in queues.items()}, opened
+        ),
     )
     for row in rows:
         assert row["deserves"] == cpus(got[row["queue"]]["cpu"]), row
@@ -110,8 +112,10 @@ def test_in_a_tree() -> None:
         {"name": row["group"], "queue": row["queue"], "minResources": {"cpu": int(row["asks for"])}}
         for row in rows
     ]
-    asked = Asked({"queues": queues, "podGroups": groups}, [{"name": "capacity", "enableHierarchy": True}])
+    opened = PluginSession(
+        {"queues": queues, "podGroups": groups}, [{"name": "capacity", "enableHierarchy": True}]
+    )
     for row in rows:
-        assert asked.admission(row["group"]) == row["says"]
+        assert opened.admission(row["group"]) == row["says"]
         if not row["says"]:
-            asked.admit(row["group"])
+            opened.admit(row["group"])

@@ -14,7 +14,7 @@ from itertools import combinations_with_replacement, product
 from multiprocessing import Pool
 from typing import Any, Final, NamedTuple
 
-from tests.gang.courses import Course, play
+from tests.gang.eviction_loops import Course, play
 
 Json = dict[str, Any]
 

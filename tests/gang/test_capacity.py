@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.gang.asking import Asked, Json
+from tests.gang.plugin_session import Json, PluginSession
 
 GPU = "nvidia.com/gpu"
 FLAT: list[str | Json] = ["capacity"]
@@ -62,25 +62,27 @@ def waiting(name: str, **more: Any) -> Json:
 )
 def test_what_a_queue_may_allocate(queue: Json, has: int, asks: Json, want: bool) -> None:
     queues = [{"name": "a", **queue}, {"name": "b", "guarantee": {"cpu": 4}}]
-    asked = Asked(a_world(queues, [running("a", has), waiting("a-x", **asks)]), FLAT)
-    assert asked.allocatable("a-x") is want
+    opened = PluginSession(a_world(queues, [running("a", has), waiting("a-x", **asks)]), FLAT)
+    assert opened.allocatable("a-x") is want
 
 
 def test_a_group_is_admitted_within_what_its_queue_can_have() -> None:
     group = {"minResources": {"cpu": 5, "memory": "1Gi"}}
     queues: list[Json] = [{"name": "a", "capability": {"cpu": 6}, "deserved": {"cpu": 1}, "group": group}]
     queues.append({"name": "b", "group": {"queue": "a", "phase": "Running"}})
-    assert Asked(a_world(queues, [running("b", 4)]), FLAT).admission("a") == "", "all that b has is to spare"
+    assert PluginSession(a_world(queues, [running("b", 4)]), FLAT).admission("a") == "", (
+        "all that b has is to spare"
+    )
     queues = [
         {"name": "a", "capability": {"cpu": 6}, "group": group},
         {"name": "b", "group": {"queue": "a", "phase": "Inqueue", "minResources": {"cpu": 2}}},
     ]
-    asked = Asked(a_world(queues, []), FLAT)
-    assert asked.admission("a") == "queue a: cpu: need 5, have 4 now"
-    asked.withdraw("b")
-    assert asked.admission("a") == ""
-    asked.admit("b")
-    assert asked.admission("a") != ""
+    opened = PluginSession(a_world(queues, []), FLAT)
+    assert opened.admission("a") == "queue a: cpu: need 5, have 4 now"
+    opened.withdraw("b")
+    assert opened.admission("a") == ""
+    opened.admit("b")
+    assert opened.admission("a") != ""
 
 
 def departments(**more: Json) -> list[Json]:
@@ -96,28 +98,28 @@ def departments(**more: Json) -> list[Json]:
 
 def test_in_a_tree_what_is_admitted_counts_in_the_departments() -> None:
     queues = departments(a={"group": {"minResources": {"cpu": 4}}}, b={"group": {"minResources": {"cpu": 4}}})
-    asked = Asked(a_world(queues, []), TREE)
-    assert asked.admission("b") == ""
-    asked.admit("a")
-    assert asked.admission("b") == "queue dept: cpu: need 4, have 2 now"
-    asked.withdraw("a")
-    assert asked.admission("b") != "", "a still waits, so nothing is reserved for it to be withdrawn"
+    opened = PluginSession(a_world(queues, []), TREE)
+    assert opened.admission("b") == ""
+    opened.admit("a")
+    assert opened.admission("b") == "queue dept: cpu: need 4, have 2 now"
+    opened.withdraw("a")
+    assert opened.admission("b") != "", "a still waits, so nothing is reserved for it to be withdrawn"
 
 
 def test_in_a_tree_departments_have_to_hold_what_is_allocated() -> None:
     pods = [running("a", 4), running("b", 2), waiting("b-x"), waiting("c-x")]
-    asked = Asked(a_world(departments(), pods), TREE)
-    assert not asked.allocatable("b-x")
-    assert asked.allocatable("c-x")
-    asked.evict("a-0")
-    assert asked.allocatable("b-x")
+    opened = PluginSession(a_world(departments(), pods), TREE)
+    assert not opened.allocatable("b-x")
+    assert opened.allocatable("c-x")
+    opened.evict("a-0")
+    assert opened.allocatable("b-x")
 
 
 def test_the_root_admits_more_than_the_cluster_has() -> None:
     queues = departments(c={"group": {"minResources": {"cpu": 99, GPU: 99}}})
-    assert Asked(a_world(queues, []), TREE).admission("c") == ""
+    assert PluginSession(a_world(queues, []), TREE).admission("c") == ""
     queues.append({"name": "root", "capability": {GPU: 8}})
-    assert Asked(a_world(queues, []), TREE).admission("c") == (
+    assert PluginSession(a_world(queues, []), TREE).admission("c") == (
         f"queue c: {GPU}: need 99, have 8 now and 8 at most, so it can never fit"
     )
 
@@ -134,20 +136,20 @@ def test_the_root_admits_more_than_the_cluster_has() -> None:
     ],
 )
 def test_queues_that_are_no_tree_share_nothing(more: dict[str, Json], why: str) -> None:
-    asked = Asked(a_world(departments(**more), []), TREE)
+    opened = PluginSession(a_world(departments(**more), []), TREE)
     groups = [{"name": "c", "queue": "c", "minResources": {"cpu": 1}}]
     pods = [{"name": "a", "count": 1, "group": "c", "cpu": 1}, {"name": "x", "group": "c", "cpu": 1}]
-    asked = Asked({"queues": departments(**more), "podGroups": groups, "pods": pods}, TREE)
-    assert asked.admission("c") == f"no queue has a share: {why}"
-    assert not asked.allocatable("x")
-    assert not asked.preemptive("x")
-    assert asked.reclaimable("x", ["a-0"]) == []
+    opened = PluginSession({"queues": departments(**more), "podGroups": groups, "pods": pods}, TREE)
+    assert opened.admission("c") == f"no queue has a share: {why}"
+    assert not opened.allocatable("x")
+    assert not opened.preemptive("x")
+    assert opened.reclaimable("x", ["a-0"]) == []
 
 
 def test_a_group_in_a_department_stops_all() -> None:
     groups = [{"name": "a", "queue": "a", "minResources": {}}, {"name": "d", "queue": "dept"}]
-    asked = Asked({"queues": departments(), "podGroups": groups}, TREE)
-    assert asked.admission("a") == ("no queue has a share: queue dept has pod groups, and queues below it")
+    opened = PluginSession({"queues": departments(), "podGroups": groups}, TREE)
+    assert opened.admission("a") == ("no queue has a share: queue dept has pod groups, and queues below it")
 
 
 # Order.
@@ -189,7 +191,7 @@ def test_a_group_in_a_department_stops_all() -> None:
     ],
 )
 def test_the_order_of_queues(queues: list[Json], pods: list[Json], want: list[str]) -> None:
-    assert Asked(a_world(queues, pods), FLAT).queue_order() == want
+    assert PluginSession(a_world(queues, pods), FLAT).queue_order() == want
 
 
 def test_in_a_tree_leaves_compare_where_their_paths_part() -> None:
@@ -200,16 +202,16 @@ def test_in_a_tree_leaves_compare_where_their_paths_part() -> None:
         c={"deserved": {"cpu": 2}},
     )
     pods = [running("a", 3), running("c", 1)]
-    assert Asked(a_world(queues, pods), TREE).queue_order() == ["b", "a", "c", "dept"]
+    assert PluginSession(a_world(queues, pods), TREE).queue_order() == ["b", "a", "c", "dept"]
     pods = [running("a", 4), running("c", 1)]
-    asked = Asked(a_world(queues, pods), TREE)
-    assert asked.queue_order() == ["c", "b", "a", "dept"], "equal departments go by their oldest leaf"
+    opened = PluginSession(a_world(queues, pods), TREE)
+    assert opened.queue_order() == ["c", "b", "a", "dept"], "equal departments go by their oldest leaf"
 
 
 def test_victims_come_from_near_queues_first() -> None:
-    asked = Asked(a_world(departments(), [running("a", 1), running("c", 1), waiting("b-x")]), TREE)
-    candidates = [asked.task("c-0"), asked.task("a-0")]
-    order = asked.session.in_victim_order(candidates, asked.queue("b"))
+    opened = PluginSession(a_world(departments(), [running("a", 1), running("c", 1), waiting("b-x")]), TREE)
+    candidates = [opened.task("c-0"), opened.task("a-0")]
+    order = opened.session.in_victim_order(candidates, opened.queue("b"))
     assert [task.key.name for task in order] == ["a-0", "c-0"]
 
 
@@ -237,8 +239,10 @@ def test_victims_come_from_near_queues_first() -> None:
     ],
 )
 def test_who_may_claim(queue: Json, has: int, asks: Json, want: bool) -> None:
-    asked = Asked(a_world([{"name": "a", **queue}], [running("a", has), waiting("a-x", **asks)]), FLAT)
-    assert asked.preemptive("a-x") is want
+    opened = PluginSession(
+        a_world([{"name": "a", **queue}], [running("a", has), waiting("a-x", **asks)]), FLAT
+    )
+    assert opened.preemptive("a-x") is want
 
 
 @pytest.mark.parametrize(
@@ -311,9 +315,9 @@ def test_who_may_claim(queue: Json, has: int, asks: Json, want: bool) -> None:
 )
 def test_what_is_taken_back(queue: Json, pods: list[Json], asks: Json, victims: list[str]) -> None:
     queues = [{"name": "a", **queue}, {"name": "b", "deserved": {"cpu": 9, GPU: 8}}]
-    asked = Asked(a_world(queues, [*pods, waiting("b-x", **asks)]), FLAT)
+    opened = PluginSession(a_world(queues, [*pods, waiting("b-x", **asks)]), FLAT)
     candidates = [f"{pod['name']}-{index}" for pod in pods for index in reversed(range(pod["count"]))]
-    assert asked.reclaimable("b-x", candidates) == victims
+    assert opened.reclaimable("b-x", candidates) == victims
 
 
 @pytest.mark.parametrize(
@@ -327,7 +331,7 @@ def test_what_is_taken_back(queue: Json, pods: list[Json], asks: Json, victims: 
 def test_a_department_may_claim_for_its_queue(level: int, deserved: int, may: bool) -> None:
     queues = departments(dept={"capability": {}, "deserved": {"cpu": deserved}}, a={"deserved": {"cpu": 1}})
     pods = [running("a", 3), running("b", 1), waiting("a-x")]
-    assert Asked(a_world(queues, pods), tree(level)).preemptive("a-x") is may
+    assert PluginSession(a_world(queues, pods), tree(level)).preemptive("a-x") is may
 
 
 @pytest.mark.parametrize(
@@ -344,9 +348,9 @@ def test_a_department_defends_what_it_deserves(level: int, victims: list[str]) -
         c={"deserved": {"cpu": 9}},
     )
     pods = [running("a", 3), running("b", 2), waiting("c-x"), waiting("b-x")]
-    asked = Asked(a_world(queues, pods), tree(level))
-    assert asked.reclaimable("c-x", ["a-2", "a-1", "a-0"]) == victims
-    assert asked.reclaimable("b-x", ["a-2", "a-1", "a-0"]) == ["a-2", "a-1"], "but not from its own"
+    opened = PluginSession(a_world(queues, pods), tree(level))
+    assert opened.reclaimable("c-x", ["a-2", "a-1", "a-0"]) == victims
+    assert opened.reclaimable("b-x", ["a-2", "a-1", "a-0"]) == ["a-2", "a-1"], "but not from its own"
 
 
 @pytest.mark.parametrize(
@@ -359,8 +363,8 @@ def test_a_department_defends_what_it_deserves(level: int, victims: list[str]) -
 )
 def test_within_a_department_nobody_takes_turns(level: int, deserved: Json, victims: list[str]) -> None:
     pods = [running("a", 1), waiting("b-x")]
-    asked = Asked(a_world(departments(b={"deserved": deserved}), pods), tree(level))
-    assert asked.reclaimable("b-x", ["a-0"]) == victims
+    opened = PluginSession(a_world(departments(b={"deserved": deserved}), pods), tree(level))
+    assert opened.reclaimable("b-x", ["a-0"]) == victims
 
 
 @pytest.mark.parametrize(
@@ -376,12 +380,12 @@ def test_within_a_department_nobody_takes_turns(level: int, deserved: Json, vict
     ],
 )
 def test_when_a_whole_gang_can_be_taken(queue: Json, want: bool) -> None:
-    asked = Asked(a_world([{"name": "a", **queue}, {"name": "b"}], [running("a", 3)]), FLAT)
-    assert asked.gang_reclaimable("a", "b") is want
+    opened = PluginSession(a_world([{"name": "a", **queue}, {"name": "b"}], [running("a", 3)]), FLAT)
+    assert opened.gang_reclaimable("a", "b") is want
 
 
 def test_a_department_that_counts_defends_its_gangs_against_others() -> None:
     queues = departments(dept={"capability": {}, "deserved": {"cpu": 3}}, a={"deserved": {"cpu": 1}})
-    asked = Asked(a_world(queues, [running("a", 3)]), tree(1))
-    assert (asked.gang_reclaimable("a", "b"), asked.gang_reclaimable("a", "c")) == (True, False)
-    assert Asked(a_world(queues, [running("a", 3)]), tree(0)).gang_reclaimable("a", "c")
+    opened = PluginSession(a_world(queues, [running("a", 3)]), tree(1))
+    assert (opened.gang_reclaimable("a", "b"), opened.gang_reclaimable("a", "c")) == (True, False)
+    assert PluginSession(a_world(queues, [running("a", 3)]), tree(0)).gang_reclaimable("a", "c")

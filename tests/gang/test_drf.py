@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.gang.asking import Asked, Json
+from tests.gang.plugin_session import Json, PluginSession
 
 GPU = "nvidia.com/gpu"
 NODE = {"name": "n1", "cpu": 10, "memory": "100Gi", "scalars": {GPU: 4}}
@@ -40,21 +40,21 @@ def world(*pods: Json, **more: object) -> Json:
     ],
 )
 def test_the_order_of_gangs(pods: list[Json], want: str) -> None:
-    assert Asked(world(*pods), ["drf"]).gang_order() == list(want)
+    assert PluginSession(world(*pods), ["drf"]).gang_order() == list(want)
 
 
 def test_places_for_pods_are_a_resource_too() -> None:
     pods = [running("a", 1, cpu="100m"), running("b", 55)]
-    assert Asked(world(*pods), ["drf"]).gang_order() == ["c", "a", "b"]
+    assert PluginSession(world(*pods), ["drf"]).gang_order() == ["c", "a", "b"]
 
 
 def test_the_order_follows_what_is_promised_and_given_back() -> None:
-    asked = Asked(world(running("a", 2, cpu=1), {"name": "b", "group": "b", "cpu": 3}), ["drf"])
-    asked.pipeline("b", "n1")
-    assert asked.gang_order() == ["c", "a", "b"]
-    asked.evict("a-0")
-    asked.evict("a-1")
-    assert asked.gang_order() == ["a", "c", "b"]
+    opened = PluginSession(world(running("a", 2, cpu=1), {"name": "b", "group": "b", "cpu": 3}), ["drf"])
+    opened.pipeline("b", "n1")
+    assert opened.gang_order() == ["c", "a", "b"]
+    opened.evict("a-0")
+    opened.evict("a-1")
+    assert opened.gang_order() == ["a", "c", "b"]
 
 
 @pytest.mark.parametrize(
@@ -80,19 +80,19 @@ def test_the_order_follows_what_is_promised_and_given_back() -> None:
 )
 def test_victims(claimant: Json, candidates: list[str], victims: list[str]) -> None:
     pods = [running("a", 6, cpu=1), claimant, running("c", 1, cpu=1), {"name": "new", "group": "b", "cpu": 1}]
-    asked = Asked(world(*pods, nodes=[{"name": "n1", "cpu": 12}]), ["drf"])
-    assert asked.preemptable("new", candidates) == victims
+    opened = PluginSession(world(*pods, nodes=[{"name": "n1", "cpu": 12}]), ["drf"])
+    assert opened.preemptable("new", candidates) == victims
 
 
 def test_who_is_not_taken_leaves_his_gang_as_it_was() -> None:
     pods = [running("a", 1, cpu=5), {**running("s", 1, cpu=1), "group": "a"}]
     pods += [running("b", 3, cpu=1), {"name": "new", "group": "b", "cpu": 1}]
-    assert Asked(world(*pods), ["drf"]).preemptable("new", ["a-0", "s-0"]) == ["s-0"]
+    assert PluginSession(world(*pods), ["drf"]).preemptable("new", ["a-0", "s-0"]) == ["s-0"]
 
 
 def test_shares_that_hardly_differ_are_equal() -> None:
     node = {"name": "n1", "cpu": 2000}
     pods = [running("a", 2, cpu=1), running("b", 0), {"name": "new", "group": "b", "cpu": "1001m"}]
-    asked = Asked(world(*pods, nodes=[node]), ["drf"])
-    assert asked.preemptable("new", ["a-1"]) == ["a-1"]
-    assert asked.preemptable("new", ["a-1", "a-0"]) == ["a-1"]
+    opened = PluginSession(world(*pods, nodes=[node]), ["drf"])
+    assert opened.preemptable("new", ["a-1"]) == ["a-1"]
+    assert opened.preemptable("new", ["a-1", "a-0"]) == ["a-1"]

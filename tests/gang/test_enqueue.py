@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.gang.waiting import (
+from tests.gang.enqueue_worlds import (
     INQUEUE,
     LIMIT,
     QUOTA,

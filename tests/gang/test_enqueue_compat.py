@@ -2,12 +2,12 @@
 
 import pytest
 
-from tests.gang.vectors import settings_of
-from tests.gang.waiting import (
+from tests.gang.enqueue_worlds import (
     Json,
     group,
     rq,
 )
+from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of
 
 

@@ -2,8 +2,8 @@
 
 from typing import Any
 
+from tests.gang.enqueue_worlds import message
 from tests.gang.vectors import settings_of
-from tests.gang.waiting import message
 from tests.gang.world import World
 
 CONF = {

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.gang.asking import Asked, Json
+from tests.gang.plugin_session import Json, PluginSession
 
 GPU = "nvidia.com/gpu"
 
@@ -19,7 +19,7 @@ def refusal(
     world = {"nodes": [{"name": "n1", "cpu": 10, "scalars": {GPU: 3}}], "podGroups": [newcomer]}
     world["podGroups"] += given.pop("groups", [])
     plugin = {"name": "overcommit", "arguments": {} if factor is None else {"overcommit-factor": factor}}
-    return Asked({**world, **given}, [plugin], profile).admission("new")
+    return PluginSession({**world, **given}, [plugin], profile).admission("new")
 
 
 @pytest.mark.parametrize(
@@ -103,11 +103,11 @@ def test_only_admission_reserves_in_whatever_queue() -> None:
     groups = [{"name": name, "queue": f"q{name}", "minResources": {"cpu": 6}} for name in "abc"]
     queues = [{"name": f"q{name}"} for name in "abc"]
     world = {"nodes": [{"name": "n1", "cpu": 10}], "queues": queues, "podGroups": groups}
-    asked = Asked(world, ["overcommit"])
-    assert [asked.admission(name) for name in "abc"] == ["", "", ""]
-    asked.admit("a")
-    asked.admit("b")
-    assert asked.admission("c") == "cluster: cpu: need 6, have 0 now"
+    opened = PluginSession(world, ["overcommit"])
+    assert [opened.admission(name) for name in "abc"] == ["", "", ""]
+    opened.admit("a")
+    opened.admit("b")
+    assert opened.admission("c") == "cluster: cpu: need 6, have 0 now"
 
 
 def test_a_node_that_gave_away_more_than_it_has_counts_for_nothing() -> None:

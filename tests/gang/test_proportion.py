@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api.volcano.annotations import POD_GROUP_GATE
-from tests.gang.asking import Asked, Json
+from tests.gang.plugin_session import Json, PluginSession
 
 GPU = "nvidia.com/gpu"
 NODE = {"name": "n1", "cpu": 10, "memory": "8Gi"}
@@ -26,9 +26,9 @@ def refusal(
     newcomer = a_group("new", queue="q", **({} if asks is None else {"minResources": asks}))
     groups = [newcomer, *given.pop("podGroups", [])]
     queues = [{"name": "q", **(queue or {})}, *(others or [])]
-    return Asked({"nodes": [NODE], "queues": queues, **given, "podGroups": groups}, ["proportion"]).admission(
-        "new"
-    )
+    return PluginSession(
+        {"nodes": [NODE], "queues": queues, **given, "podGroups": groups}, ["proportion"]
+    ).admission("new")
 
 
 @pytest.mark.parametrize(
@@ -152,21 +152,21 @@ def test_what_the_groups_of_a_queue_leave_to_others(group: Json, pods: list[Json
 
 def test_only_admission_reserves() -> None:
     groups = [a_group(name, queue="q", minResources={"cpu": 6}) for name in ("a", "b")]
-    asked = Asked({"nodes": [NODE], "queues": [{"name": "q"}], "podGroups": groups}, ["proportion"])
-    assert [asked.admission(name) for name in ("a", "a", "b")] == ["", "", ""]
-    asked.admit("a")
-    assert asked.admission("b") == "queue q: cpu: need 6, have 4 now"
+    opened = PluginSession({"nodes": [NODE], "queues": [{"name": "q"}], "podGroups": groups}, ["proportion"])
+    assert [opened.admission(name) for name in ("a", "a", "b")] == ["", "", ""]
+    opened.admit("a")
+    assert opened.admission("b") == "queue q: cpu: need 6, have 4 now"
 
 
 def test_what_is_withdrawn_is_free_at_once() -> None:
     groups = [a_group("a", queue="q", phase="Inqueue", minResources={"cpu": 6, "memory": "1Gi"})]
     groups += [a_group("b", queue="q", minResources={"cpu": 6, "memory": "8Gi"})]
-    asked = Asked({"nodes": [NODE], "queues": [{"name": "q"}], "podGroups": groups}, ["proportion"])
-    assert asked.admission("b") == ("queue q: cpu: need 6, have 4 now; memory: need 8Gi, have 7Gi now")
-    asked.withdraw("a")
-    assert asked.admission("b") == ""
-    asked.admit("a")
-    assert asked.admission("b") != ""
+    opened = PluginSession({"nodes": [NODE], "queues": [{"name": "q"}], "podGroups": groups}, ["proportion"])
+    assert opened.admission("b") == ("queue q: cpu: need 6, have 4 now; memory: need 8Gi, have 7Gi now")
+    opened.withdraw("a")
+    assert opened.admission("b") == ""
+    opened.admit("a")
+    assert opened.admission("b") != ""
 
 
 def shared_world(**more: Any) -> Json:
@@ -187,51 +187,51 @@ def shared_world(**more: Any) -> Json:
 
 
 def test_no_queue_gets_more_than_it_deserves() -> None:
-    asked = Asked(shared_world(), ["proportion"])
-    assert not asked.allocatable("more-a")
-    assert asked.allocatable("more-b-0")
-    assert asked.preemptive("more-b-0")
-    assert not asked.allocatable("large-b"), "1 of 5 is there, and so 4 fit"
-    assert not asked.allocatable("gpu-b"), "nobody deserves what no node has"
+    opened = PluginSession(shared_world(), ["proportion"])
+    assert not opened.allocatable("more-a")
+    assert opened.allocatable("more-b-0")
+    assert opened.preemptive("more-b-0")
+    assert not opened.allocatable("large-b"), "1 of 5 is there, and so 4 fit"
+    assert not opened.allocatable("gpu-b"), "nobody deserves what no node has"
 
 
 def test_a_closed_queue_gets_nothing() -> None:
     queues = [{"name": "qa"}, {"name": "qb", "state": "Closed"}]
-    asked = Asked(shared_world(queues=queues), ["proportion"])
-    assert not asked.allocatable("more-b-0")
-    assert not asked.preemptive("more-b-0")
+    opened = PluginSession(shared_world(queues=queues), ["proportion"])
+    assert not opened.allocatable("more-b-0")
+    assert not opened.preemptive("more-b-0")
 
 
 def test_the_less_served_queue_goes_first_unless_another_is_more_important() -> None:
-    assert Asked(shared_world(), ["proportion"]).queue_order() == ["qb", "qa"]
+    assert PluginSession(shared_world(), ["proportion"]).queue_order() == ["qb", "qa"]
     queues = [{"name": "qa", "priority": 1}, {"name": "qb"}]
-    assert Asked(shared_world(queues=queues), ["proportion"]).queue_order() == ["qa", "qb"]
+    assert PluginSession(shared_world(queues=queues), ["proportion"]).queue_order() == ["qa", "qb"]
 
 
 def test_shares_follow_what_tasks_take_and_give_back() -> None:
-    asked = Asked(shared_world(), ["proportion"])
+    opened = PluginSession(shared_world(), ["proportion"])
     for index in range(6):
-        asked.evict(f"a-{index}")
-    assert asked.allocatable("more-a")
-    assert asked.queue_order() == ["qa", "qb"]
+        opened.evict(f"a-{index}")
+    assert opened.allocatable("more-a")
+    assert opened.queue_order() == ["qa", "qb"]
 
 
 def test_a_queue_is_overused_when_it_has_all_it_deserves_of_everything() -> None:
     pods = [running("a", 5, memory="1Gi"), {"name": "more-a", "group": "a", "cpu": 9, "memory": "8Gi"}]
     pods += [running("b", 1), {"name": "more-b", "group": "b", "cpu": 9, "memory": "8Gi"}]
-    asked = Asked(shared_world(pods=pods), ["proportion"])
-    assert not asked.session.is_overused(asked.queue("qa")), "it still deserves memory"
-    assert not asked.session.is_overused(asked.queue("qb"))
+    opened = PluginSession(shared_world(pods=pods), ["proportion"])
+    assert not opened.session.is_overused(opened.queue("qa")), "it still deserves memory"
+    assert not opened.session.is_overused(opened.queue("qb"))
 
-    asked = Asked(shared_world(pods=[running("a", 5), *pods[2:]]), ["proportion"])
-    assert asked.session.is_overused(asked.queue("qa")), "it asks for no memory"
+    opened = PluginSession(shared_world(pods=[running("a", 5), *pods[2:]]), ["proportion"])
+    assert opened.session.is_overused(opened.queue("qa")), "it asks for no memory"
 
 
 def test_a_queue_without_groups_or_requests_is_overused() -> None:
     queues = [{"name": "qa"}, {"name": "qb"}, {"name": "idle"}]
-    asked = Asked(shared_world(queues=queues, pods=[running("a", 1)]), ["proportion"])
-    assert asked.session.is_overused(asked.queue("qb"))
-    assert asked.session.is_overused(asked.queue("idle"))
+    opened = PluginSession(shared_world(queues=queues, pods=[running("a", 1)]), ["proportion"])
+    assert opened.session.is_overused(opened.queue("qb"))
+    assert opened.session.is_overused(opened.queue("idle"))
 
 
 @pytest.mark.parametrize(
@@ -258,8 +258,8 @@ def test_what_exceeds_its_share_goes_back(
 ) -> None:
     wanted = {"name": "b", "group": "b", "count": 9, "cpu": 1}
     more = {"name": "more-a", "group": "a", "cpu": 9}
-    asked = Asked(shared_world(pods=[*pods, wanted, more]), ["proportion"])
-    assert asked.reclaimable("b-0", candidates) == victims
+    opened = PluginSession(shared_world(pods=[*pods, wanted, more]), ["proportion"])
+    assert opened.reclaimable("b-0", candidates) == victims
 
 
 def test_each_queue_is_taken_down_by_itself() -> None:
@@ -267,8 +267,8 @@ def test_each_queue_is_taken_down_by_itself() -> None:
     groups = [a_group(name, queue=f"q{name}") for name in "abc"]
     pods = [running("a", 5), running("b", 5), {"name": "c", "group": "c", "count": 9, "cpu": 1}]
     world = shared_world(queues=queues, podGroups=groups, pods=pods)
-    asked = Asked(world, ["proportion"])
-    assert asked.reclaimable("c-0", ["a-4", "b-4", "a-3", "b-3", "a-2"]) == ["a-4", "b-4", "a-3", "b-3"]
+    opened = PluginSession(world, ["proportion"])
+    assert opened.reclaimable("c-0", ["a-4", "b-4", "a-3", "b-3", "a-2"]) == ["a-4", "b-4", "a-3", "b-3"]
 
 
 @pytest.mark.parametrize(
@@ -286,14 +286,17 @@ def test_when_a_whole_gang_can_be_taken(queue: Json, has: int, want: bool) -> No
         {"name": "more", "group": "a", "cpu": 9},
         {"name": "b", "group": "b", "cpu": 9},
     ]
-    assert Asked(shared_world(queues=queues, pods=pods), ["proportion"]).gang_reclaimable("a", "qb") is want
+    assert (
+        PluginSession(shared_world(queues=queues, pods=pods), ["proportion"]).gang_reclaimable("a", "qb")
+        is want
+    )
 
 
 def test_a_switch_silences_a_point() -> None:
     silenced: list[str | Json] = [
         {"name": "proportion", "enabledAllocatable": False, "enableQueueOrder": False}
     ]
-    asked = Asked(shared_world(), silenced)
-    assert asked.allocatable("more-a")
-    assert asked.queue_order() == ["qa", "qb"]
-    assert not asked.preemptive("more-a")
+    opened = PluginSession(shared_world(), silenced)
+    assert opened.allocatable("more-a")
+    assert opened.queue_order() == ["qa", "qb"]
+    assert not opened.preemptive("more-a")

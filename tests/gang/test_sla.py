@@ -5,17 +5,21 @@ from typing import Any
 import pytest
 
 from quorate.gang.session.callbacks import Vote, all_callbacks
-from tests.gang.asking import Asked, Json
+from tests.gang.plugin_session import Json, PluginSession
 
 
-def asked(annotations: Json, waiting: str | None = None, profile: str = "compat", now: float = 100) -> Asked:
+def opened(
+    annotations: Json, waiting: str | None = None, profile: str = "compat", now: float = 100
+) -> PluginSession:
     """Over one group, made at 90."""
     group = {"name": "a", "created": 90, "annotations": annotations, "minResources": {"cpu": 99}}
     arguments = {} if waiting is None else {"sla-waiting-time": waiting}
-    return Asked({"now": now, "podGroups": [group]}, [{"name": "sla", "arguments": arguments}], profile)
+    return PluginSession(
+        {"now": now, "podGroups": [group]}, [{"name": "sla", "arguments": arguments}], profile
+    )
 
 
-def votes(of: Asked, point: str) -> list[Any]:
+def votes(of: PluginSession, point: str) -> list[Any]:
     return [callback(of.gang("a")) for callback in all_callbacks(getattr(of.session.callbacks, point))]
 
 
@@ -36,21 +40,21 @@ def votes(of: Asked, point: str) -> list[Any]:
     ],
 )
 def test_who_has_waited_long_enough(annotations: Json, waiting: str | None, enough: bool) -> None:
-    of = asked(annotations, waiting)
+    of = opened(annotations, waiting)
     assert votes(of, "job_enqueueable") == [Vote.PERMIT if enough else Vote.ABSTAIN]
     assert votes(of, "job_pipelined") == [Vote.PERMIT if enough else Vote.ABSTAIN]
 
-    of = asked(annotations, waiting, "design")
+    of = opened(annotations, waiting, "design")
     assert votes(of, "job_enqueueable") == [], "queues and quotas have their say"
     assert votes(of, "job_overdue") == [enough]
     assert votes(of, "job_pipelined") == [Vote.PERMIT if enough else Vote.ABSTAIN]
 
 
 def test_a_session_is_due_when_somebody_will_have_waited_enough() -> None:
-    of = asked({}, "20s")
+    of = opened({}, "20s")
     votes(of, "job_enqueueable")
     assert of.session.wake_at == 110.0
-    of = asked({}, "20s", now=110)
+    of = opened({}, "20s", now=110)
     votes(of, "job_enqueueable")
     assert of.session.wake_at is None
 
@@ -66,4 +70,4 @@ def test_earlier_deadlines_go_first_and_those_without_last() -> None:
         group("soon", 40, "10s"),
         group("sooner", 20, "25s"),
     ]
-    assert Asked({"podGroups": groups}, ["sla"]).gang_order() == ["sooner", "soon", "late", "never"]
+    assert PluginSession({"podGroups": groups}, ["sla"]).gang_order() == ["sooner", "soon", "late", "never"]

@@ -5,7 +5,7 @@ from tests.gang.vectors import settings_of
 from tests.gang.world import World
 
 
-class Noted(Stopwatch):
+class RecordingStopwatch(Stopwatch):
     def __init__(self) -> None:
         self.parts: list[tuple[SessionPart, str]] = []
 
@@ -15,7 +15,7 @@ class Noted(Stopwatch):
 
 def test_the_parts_of_a_session_in_their_order() -> None:
     conf = {"actions": "allocate, preempt, allocate", "tiers": [["gang"], ["predicates", "drf"]]}
-    noted = Noted()
+    noted = RecordingStopwatch()
     World({}, settings_of(conf, "design"), restarting=False).session(noted)
     assert noted.parts == [
         ("opening", ""),

@@ -48,10 +48,10 @@ def run_admission(given: Json, expect: Json) -> list[str]:
     request = a_request(None if operation == "DELETE" else document, old, operation=operation)
     webhooks = VolcanoWebhooks(Given(given), rules, NAMES)
 
-    async def asked() -> AdmissionResponse:
+    async def opened() -> AdmissionResponse:
         return await webhooks.handlers()[f"/{webhook}"](request)
 
-    return list(_differences(document, asyncio.run(asked()), expect))
+    return list(_differences(document, asyncio.run(opened()), expect))
 
 
 def _differences(document: Json, answer: AdmissionResponse, expect: Json) -> Iterator[str]:

@@ -224,9 +224,9 @@ def _scores(scoring: Scoring, given: Json) -> dict[str, float]:
 def _pod(given: Json) -> Pod:
     """Scalars may be named among the others here."""
     about: Json = {name: given[name] for name in ("tolerations", "nodeSelector") if name in given}
-    asked = _flat({name: amount for name, amount in given.items() if name not in about})
-    named: Json = {name: asked.pop(name) for name in (CPU, resources.MEMORY) if name in asked}
-    return next(objects.pods({"name": "p", **about, **named, "scalars": asked}, {}))
+    opened = _flat({name: amount for name, amount in given.items() if name not in about})
+    named: Json = {name: opened.pop(name) for name in (CPU, resources.MEMORY) if name in opened}
+    return next(objects.pods({"name": "p", **about, **named, "scalars": opened}, {}))
 
 
 def _flat(given: Json) -> Json:

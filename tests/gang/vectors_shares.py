@@ -21,9 +21,9 @@ def run_deserved(given: Json, expect: Json, profile: str) -> list[str]:
     """Every difference; only the queues that are listed are compared.  The rule is that of both profiles."""
     total = read(given["total"])
     queues = {queue["name"]: queue_from_object(objects.queue(queue)) for queue in given["queues"]}
-    asked = {queue["name"]: read(queue.get("request", {})) for queue in given["queues"]}
+    opened = {queue["name"]: read(queue.get("request", {})) for queue in given["queues"]}
     allocated = {queue["name"]: read(queue.get("allocated", {})) for queue in given["queues"]}
-    got = deserved(total, claims(total, queues, asked))
+    got = deserved(total, claims(total, queues, opened))
     found = [
         f"deserved[{name}]: expected {expected}, got {told(got[name])}"
         for name, expected in expect.get("deserved", {}).items()
@@ -45,7 +45,7 @@ def read(quantities: Json) -> dict[str, int]:
 
 
 def claims(
-    total: Amounts, queues: Mapping[str, Queue], asked: Mapping[str, Amounts]
+    total: Amounts, queues: Mapping[str, Queue], opened: Mapping[str, Amounts]
 ) -> dict[str, QueueDemand]:
     guaranteed: Amounts = {}
     for queue in queues.values():
@@ -53,7 +53,7 @@ def claims(
     return {
         name: QueueDemand(
             weight=queue.weight,
-            request=asked[name],
+            request=opened[name],
             real_capability=real_capability(total, guaranteed, queue.guarantee, queue.capability),
             guarantee=queue.guarantee,
         )

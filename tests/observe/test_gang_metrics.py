@@ -8,8 +8,8 @@ from quorate.api.meta import Key, Uid
 from quorate.gang.outcome import Bind
 from quorate.observe.gang_metrics import GangMetrics
 from quorate.scheduler.observer import Bound, SchedulerStatus, SessionTimer
+from tests.gang.enqueue_worlds import group, rq, world
 from tests.gang.vectors import settings_of
-from tests.gang.waiting import group, rq, world
 from tests.gang.world import World
 from tests.kube.virtual_clock import VirtualClock
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quorate.gang.plugins.hierarchical_drf import GangUsage, Path, TreeShare, tree_shares
-from tests.gang.asking import Asked, Json
+from tests.gang.plugin_session import Json, PluginSession
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 
@@ -140,8 +140,8 @@ def test_without_annotations_the_tree_of_queues_and_their_weights_count() -> Non
     ],
 )
 def test_annotations_that_say_nothing_are_passed_over(path: str, weights: str) -> None:
-    asked = Asked({"queues": [annotated("a", path, weights)]}, HDRF)
-    assert asked.queue("a").weighted_path == ()
+    opened = PluginSession({"queues": [annotated("a", path, weights)]}, HDRF)
+    assert opened.queue("a").weighted_path == ()
 
 
 def test_what_would_leave_the_other_better_served_goes_to_it() -> None:
@@ -153,9 +153,9 @@ def test_what_would_leave_the_other_better_served_goes_to_it() -> None:
         {"name": "b", "count": 4, "cpu": 1, "group": "b"},
     ]
     world = {"nodes": [{"name": "n1", "cpu": 9}], "queues": queues, "podGroups": groups, "pods": pods}
-    asked = Asked(world, HDRF)
-    assert asked.reclaimable("b-0", ["a-5", "a-4", "a-3", "a-2"]) == ["a-5", "a-4", "a-3"]
-    assert asked.queue_order() == ["b", "a"]
+    opened = PluginSession(world, HDRF)
+    assert opened.reclaimable("b-0", ["a-5", "a-4", "a-3", "a-2"]) == ["a-5", "a-4", "a-3"]
+    assert opened.queue_order() == ["b", "a"]
     for name in ("a-5", "a-4", "a-3", "a-2", "a-1", "a-0"):
-        asked.evict(name)
-    assert asked.queue_order() == ["a", "b"]
+        opened.evict(name)
+    assert opened.queue_order() == ["a", "b"]

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from quorate.gang.queue_accounts import Ledger, ResourceLimits
 from quorate.quota.amount import UNLIMITED
-from tests.gang.asking import Asked, Json
 from tests.gang.objects import pod_group, pods
+from tests.gang.plugin_session import Json, PluginSession
 
 groups = st.sampled_from(["a", "b", "c"])
 amounts = st.none() | st.fixed_dictionaries(
@@ -46,38 +46,38 @@ changes = st.lists(
 @given(changes)
 def test_the_ledger_is_what_it_would_be_if_begun_anew(made: list[tuple[str, Any]]) -> None:
     world = {"nodes": [{"name": "n1", "cpu": 10}], "queues": [{"name": "q1"}, {"name": "q2"}]}
-    asked = Asked(world, ["gang"])
-    model = asked.world.model
+    opened = PluginSession(world, ["gang"])
+    model = opened.world.model
     for kind, change in made:
         match kind:
             case "group":
-                asked.world.put_group(pod_group(change))
+                opened.world.put_group(pod_group(change))
             case "pod":
-                asked.world.put_pods(pods(change, {}))
-            case "delete" if any(key.name == change for key in asked.world.groups):
-                asked.world.do("deletePodGroups", [change])
+                opened.world.put_pods(pods(change, {}))
+            case "delete" if any(key.name == change for key in opened.world.groups):
+                opened.world.do("deletePodGroups", [change])
             case "try":
-                make_and_undo_moves(asked)
+                make_and_undo_moves(opened)
         gangs = list(model.participating_gangs())
         assert model.ledger.accounts(gangs) == Ledger().accounts(gangs)
 
 
 def test_a_group_that_was_made_again_is_not_taken_for_the_one_before() -> None:
     world = {"nodes": [{"name": "n1", "cpu": 10}], "podGroups": [{"name": "a"}]}
-    asked = Asked(world, ["gang"])
-    asked.world.put_pods(pods({"name": "p", "group": "a", "cpu": 2, "node": "n1", "phase": "Running"}, {}))
-    ledger = asked.world.model.ledger
-    assert ledger.accounts([asked.gang("a")])["default"].allocated["cpu"] == 2000
-    asked.world.do("deletePods", ["p"])
-    asked.world.do("deletePodGroups", ["a"])
-    asked.world.put_group(pod_group({"name": "a"}))
-    asked.world.put_pods(pods({"name": "p", "group": "a", "cpu": 3, "node": "n1", "phase": "Running"}, {}))
-    assert ledger.accounts([asked.gang("a")])["default"].allocated["cpu"] == 3000
+    opened = PluginSession(world, ["gang"])
+    opened.world.put_pods(pods({"name": "p", "group": "a", "cpu": 2, "node": "n1", "phase": "Running"}, {}))
+    ledger = opened.world.model.ledger
+    assert ledger.accounts([opened.gang("a")])["default"].allocated["cpu"] == 2000
+    opened.world.do("deletePods", ["p"])
+    opened.world.do("deletePodGroups", ["a"])
+    opened.world.put_group(pod_group({"name": "a"}))
+    opened.world.put_pods(pods({"name": "p", "group": "a", "cpu": 3, "node": "n1", "phase": "Running"}, {}))
+    assert ledger.accounts([opened.gang("a")])["default"].allocated["cpu"] == 3000
 
 
-def make_and_undo_moves(asked: Asked) -> None:
-    with asked.session.statement() as statement:
-        for gang in asked.world.model.gangs.values():
+def make_and_undo_moves(opened: PluginSession) -> None:
+    with opened.session.statement() as statement:
+        for gang in opened.world.model.gangs.values():
             for task in list(gang.tasks.values()):
                 if task.node and task.status.value == "Running":
                     statement.evict(task)
@@ -98,8 +98,8 @@ def test_a_path_counts_in_each_of_its_queues() -> None:
             {"name": "b", "group": "b", "count": 2, "cpu": 1, "node": "n1"},
         ],
     }
-    asked = Asked(world, ["gang"])
-    accounts = asked.session.open_accounts(lambda queue: ("both", queue))
+    opened = PluginSession(world, ["gang"])
+    accounts = opened.session.open_accounts(lambda queue: ("both", queue))
     both = accounts.by_queue["both"]
     assert (both.gangs, both.allocated["cpu"], both.reserved["cpu"], both.elastic["cpu"]) == (
         2,
@@ -107,9 +107,9 @@ def test_a_path_counts_in_each_of_its_queues() -> None:
         2000,
         1000,
     )
-    accounts.reserve(asked.gang("b"))
+    accounts.reserve(opened.gang("b"))
     assert (both.reserved["cpu"], accounts.by_queue["q1"].reserved["cpu"]) == (3000, 2000)
-    accounts.on_deallocate(asked.task("a"))
+    accounts.on_deallocate(opened.task("a"))
     assert (both.allocated, accounts.allocated("q1")) == ({"cpu": 2000, "pods": 2}, {})
 
 

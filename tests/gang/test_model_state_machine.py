@@ -77,7 +77,7 @@ def _has_started(group: PodGroup, pods: Iterable[Pod]) -> bool:
     )
 
 
-class Before:
+class SessionStart:
     """What the laws compare with: how everything stood when a session began."""
 
     def __init__(self, world: World) -> None:
@@ -156,9 +156,9 @@ class Machine(RuleBasedStateMachine):
     @initialize(
         conf=st.sampled_from(CONFIGURATIONS),
         nodes=st.lists(st.integers(1, 6), min_size=1, max_size=3),
-        asked=st.lists(requests, min_size=2, max_size=4),
+        group_requests=st.lists(requests, min_size=2, max_size=4),
     )
-    def begin(self, conf: Json, nodes: list[int], asked: list[Request]) -> None:
+    def begin(self, conf: Json, nodes: list[int], group_requests: list[Request]) -> None:
         given = {
             "priorityClasses": {"high": 10, "low": 1},
             "nodes": [{"name": f"n{index}", "cpu": cpu} for index, cpu in enumerate(nodes)],
@@ -169,8 +169,8 @@ class Machine(RuleBasedStateMachine):
             "quotas": [{"name": "rq", "hard": {"requests.cpu": 12}, "used": {}}],
         }
         self.worlds = [World(given, settings_of(conf, "design"), restarting=each) for each in (False, True)]
-        for name, request in zip(GROUPS, asked, strict=False):
-            self.add_group(name=name, asked=request)
+        for name, request in zip(GROUPS, group_requests, strict=False):
+            self.add_group(name=name, request=request)
 
     def do(self, operation: str, argument: Any) -> None:
         for world in self.worlds:
@@ -182,23 +182,23 @@ class Machine(RuleBasedStateMachine):
 
     # What others do.
 
-    @rule(name=groups, asked=requests)
-    def add_group(self, name: str, asked: "Request") -> None:
+    @rule(name=groups, request=requests)
+    def add_group(self, name: str, request: "Request") -> None:
         if key_of(name) in self.world.groups or any(True for _ in _members(self.world, name)):
             return
         self.age += 1
-        group: Json = {"name": name, "queue": asked.queue, "minMember": asked.least, "created": self.age}
-        group["priorityClassName"] = asked.cls
-        if asked.reserves is not None:
-            group["minResources"] = {"cpu": asked.cpu * min(asked.least, asked.reserves)}
+        group: Json = {"name": name, "queue": request.queue, "minMember": request.least, "created": self.age}
+        group["priorityClassName"] = request.cls
+        if request.reserves is not None:
+            group["minResources"] = {"cpu": request.cpu * min(request.least, request.reserves)}
         self.do("addPodGroups", [group])
         pods = {
             "name": f"{name}{self.age}",
-            "count": asked.least + asked.extra,
+            "count": request.least + request.extra,
             "group": name,
-            "cpu": asked.cpu,
+            "cpu": request.cpu,
         }
-        self.do("delayPods", [pods | {"count": asked.least + asked.extra}])
+        self.do("delayPods", [pods | {"count": request.least + request.extra}])
 
     @rule()
     def controller(self) -> None:
@@ -309,7 +309,7 @@ class Machine(RuleBasedStateMachine):
         raise AssertionError(f"after {SETTLES_WITHIN} sessions there is still news: {outcome}")
 
     def _session(self) -> Outcome:
-        before = Before(self.world)
+        before = SessionStart(self.world)
         for world in self.worlds:
             world.start_step()
         outcome, anew = (world.session() for world in self.worlds)
@@ -351,13 +351,13 @@ class Machine(RuleBasedStateMachine):
 # The laws.
 
 
-def _binds_gangs_whole(before: Before, outcome: Outcome) -> None:
+def _binds_gangs_whole(before: SessionStart, outcome: Outcome) -> None:
     for gang, bound in Counter(bind.gang for bind in outcome.binds).items():
         least = before.groups[gang].spec.min_member
         assert before.ready[gang] + bound >= least, f"{bound} of {gang} bound, which needs {least}"
 
 
-def _fills_no_node_beyond_its_room(before: Before, world: World, outcome: Outcome) -> None:
+def _fills_no_node_beyond_its_room(before: SessionStart, world: World, outcome: Outcome) -> None:
     for node in {bind.node for bind in outcome.binds}:
         used = Counter(before.used[node])
         for bind in outcome.binds:
@@ -373,14 +373,14 @@ def _evicts_for_somebody(outcome: Outcome) -> None:
         assert eviction.beneficiary.name in pipelined, f"{eviction} helps nobody"
 
 
-def _leaves_victims_whole(before: Before, world: World, outcome: Outcome) -> None:
+def _leaves_victims_whole(before: SessionStart, world: World, outcome: Outcome) -> None:
     for gang in {eviction.gang for eviction in outcome.evictions if not eviction.whole}:
         left = before.ready[gang] - sum(eviction.gang == gang for eviction in outcome.evictions)
         least = before.groups[gang].spec.min_member
         assert left >= min(least, before.ready[gang]), f"{gang} is left with {left} of {least}"
 
 
-def _active(before: Before, world: World) -> tuple[list[Key], list[Key]]:
+def _active(before: SessionStart, world: World) -> tuple[list[Key], list[Key]]:
     """Who was charged when groups were admitted: all, and those of them that had not started."""
     unstarted = [
         key
@@ -395,7 +395,7 @@ def _active(before: Before, world: World) -> tuple[list[Key], list[Key]]:
     return [*started, *unstarted], unstarted
 
 
-def _admits_what_there_is_room_for(before: Before, world: World) -> None:
+def _admits_what_there_is_room_for(before: SessionStart, world: World) -> None:
     active, unstarted = _active(before, world)
     for resource in {resource for key in unstarted for resource in before.claims[key]}:
         claimed = sum(before.claims[key].get(resource, 0) for key in active)
@@ -406,7 +406,7 @@ def _admits_what_there_is_room_for(before: Before, world: World) -> None:
         )
 
 
-def _admits_what_there_is_quota_for(before: Before, world: World) -> None:
+def _admits_what_there_is_quota_for(before: SessionStart, world: World) -> None:
     active, unstarted = _active(before, world)
     for hard, used in before.quotas:
         for resource, limit in hard.items():
@@ -421,7 +421,7 @@ def _attempts(group: PodGroup) -> int:
     return int(group.metadata.annotations.get("scheduling.volcano.sh/requeue-attempts", "0"))
 
 
-def _sends_back_who_has_not_started(before: Before, world: World) -> None:
+def _sends_back_who_has_not_started(before: SessionStart, world: World) -> None:
     for key, group in before.groups.items():
         was, now = group.status.phase, world.groups[key].status.phase
         if _attempts(world.groups[key]) > _attempts(group):
@@ -432,7 +432,7 @@ def _sends_back_who_has_not_started(before: Before, world: World) -> None:
             assert not_before is None or not_before <= world.now, f"{key} had to wait until {not_before}"
 
 
-def _admits_the_older_of_equals(before: Before, world: World) -> None:
+def _admits_the_older_of_equals(before: SessionStart, world: World) -> None:
     """Of two groups that ask for the same, and none of them was told to wait, the younger is never first."""
     waited = [
         key

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from quorate.api.meta import Key
-from tests.gang.drawn_worlds import confs, groups, nodes, picture, pods, worlds
-from tests.gang.laws import Before, told, violations
+from tests.gang.generated_worlds import confs, groups, nodes, picture, pods, worlds
+from tests.gang.session_invariants import SessionStart, told, violations
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 from tests.search import examples
@@ -19,7 +19,7 @@ from tests.search import examples
 Json = dict[str, Any]
 
 
-class History(RuleBasedStateMachine):
+class SessionHistory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.number = 0  # of what was made so far
@@ -40,7 +40,7 @@ class History(RuleBasedStateMachine):
 
     @rule()
     def session(self) -> None:
-        before = Before(self.world)
+        before = SessionStart(self.world)
         outcome = self.world.session()
         assert violations(self.world, before, outcome) == []
         assert told(self.twin.session()) == told(outcome)
@@ -116,5 +116,5 @@ class History(RuleBasedStateMachine):
             assert picture(self.world.model) == picture(self.world.fresh_model())
 
 
-TestHistory = pytest.mark.slow(History.TestCase)
+TestHistory = pytest.mark.slow(SessionHistory.TestCase)
 TestHistory.settings = examples(25, steps=15)

@@ -44,7 +44,7 @@ def worlds(draw: st.DrawFn) -> Json:
     return {"nodes": [{"name": "n", "cpu": 1000}], "quotas": quotas, "podGroups": groups}
 
 
-class Guarded:
+class WebhookView:
     """The same namespace as the webhook for pods sees it; what is created counts as used at once."""
 
     def __init__(self, given: Json, phases: Mapping[str, str]) -> None:
@@ -94,7 +94,7 @@ def test_who_can_be_admitted_is_not_refused(world: Json) -> None:
 @given(world=worlds(), order=st.randoms())
 def test_whatever_is_admitted_can_be_created_pod_by_pod(world: Json, order: Any) -> None:
     phases = admitted(world)
-    authorized = Guarded(world, phases)
+    webhook = WebhookView(world, phases)
     members = [
         group["name"]
         for group in world["podGroups"]
@@ -102,20 +102,20 @@ def test_whatever_is_admitted_can_be_created_pod_by_pod(world: Json, order: Any)
         if phases[group["name"]] == "Inqueue"
     ]
     for name in order.sample(members, len(members)):
-        assert authorized.create(name, 1), f"a member of {name} is refused"
+        assert webhook.create(name, 1), f"a member of {name} is refused"
     hard = min(quota["hard"].get("cpu", quota["hard"].get("requests.cpu")) for quota in world["quotas"])
-    assert not members or world["quotas"][0]["used"]["cpu"] + sum(authorized.created.values()) <= hard
+    assert not members or world["quotas"][0]["used"]["cpu"] + sum(webhook.created.values()) <= hard
 
 
-@given(world=worlds(), strangers=st.lists(cpus, max_size=4))
-def test_whoever_is_let_in_sends_nobody_back(world: Json, strangers: list[int]) -> None:
+@given(world=worlds(), foreign_pods=st.lists(cpus, max_size=4))
+def test_whoever_is_let_in_sends_nobody_back(world: Json, foreign_pods: list[int]) -> None:
     before = admitted(world)
-    authorized = Guarded(world, before)
-    for cpu in strangers:
-        authorized.create("", cpu)
+    webhook = WebhookView(world, before)
+    for cpu in foreign_pods:
+        webhook.create("", cpu)
     later = {
         **world,
-        "quotas": authorized.quotas(),
+        "quotas": webhook.quotas(),
         "podGroups": [{**group, "phase": before[group["name"]]} for group in world["podGroups"]],
     }
     after = admitted(later)

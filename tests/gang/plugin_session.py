@@ -15,7 +15,7 @@ from tests.gang.world import World, key_of
 Json = dict[str, Any]
 
 
-class Asked:
+class PluginSession:
     """A session of ``plugins``, in one tier, over what is ``given``.  Names are those of the vectors."""
 
     def __init__(self, given: Mapping[str, Any], plugins: list[str | Json], profile: str = "compat") -> None:

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.gang.vectors import settings_of
-from tests.gang.waiting import (
+from tests.gang.enqueue_worlds import (
     ROOM,
     RUNNING,
     Json,
@@ -13,6 +12,7 @@ from tests.gang.waiting import (
     running,
     stands,
 )
+from tests.gang.vectors import settings_of
 from tests.gang.world import World
 
 

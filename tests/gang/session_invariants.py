@@ -12,7 +12,7 @@ from tests.gang.world import World
 Json = dict[str, Any]
 
 
-class Before:
+class SessionStart:
     """What gangs were when a session began."""
 
     def __init__(self, world: World) -> None:
@@ -22,7 +22,7 @@ class Before:
         self.pods = dict(world.pods)
 
 
-def violations(world: World, before: Before, outcome: Outcome) -> list[str]:
+def violations(world: World, before: SessionStart, outcome: Outcome) -> list[str]:
     """Of the laws that hold for every session, those that ``outcome`` breaks."""
     gangs = world.fresh_model().gangs
     return [
@@ -33,7 +33,7 @@ def violations(world: World, before: Before, outcome: Outcome) -> list[str]:
     ]
 
 
-def _partial_gangs(world: World, before: Before, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
+def _partial_gangs(world: World, before: SessionStart, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
     found = []
     for key in {bind.gang for bind in outcome.binds}:
         gang = gangs[key]
@@ -52,7 +52,7 @@ def _overfull_nodes(world: World) -> list[str]:
     ]
 
 
-def _vain_evictions(before: Before, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
+def _vain_evictions(before: SessionStart, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
     pipelined = Counter(before_gang(before, key) for key in outcome.pipelined)
     found = []
     for eviction in outcome.evictions:
@@ -66,12 +66,14 @@ def _vain_evictions(before: Before, outcome: Outcome, gangs: dict[Key, Gang]) ->
     return found
 
 
-def before_gang(before: Before, task: Key) -> Key:
+def before_gang(before: SessionStart, task: Key) -> Key:
     pod = before.pods[task]
     return Key(task.namespace, pod.metadata.annotations["scheduling.k8s.io/group-name"])
 
 
-def _broken_victims(world: World, before: Before, outcome: Outcome, gangs: dict[Key, Gang]) -> list[str]:
+def _broken_victims(
+    world: World, before: SessionStart, outcome: Outcome, gangs: dict[Key, Gang]
+) -> list[str]:
     """Only where the plugin gang has the last word: in profile compat a later tier may overrule it."""
     if world.settings.profile == "compat" and len(world.settings.tiers) > 1:
         return []

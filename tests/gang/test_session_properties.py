@@ -13,8 +13,8 @@ from quorate.gang.cache.task import EVICTABLE_STATUSES, TaskStatus
 from quorate.gang.session.session import Session
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice
-from tests.gang.drawn_worlds import confs, picture, worlds
-from tests.gang.laws import Before, told, violations
+from tests.gang.generated_worlds import confs, picture, worlds
+from tests.gang.session_invariants import SessionStart, told, violations
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 from tests.search import examples
@@ -39,7 +39,7 @@ def test_every_session_keeps_the_laws(given_: Json, conf: Json, profile: str) ->
     for operations in ([], [("start", "all"), ("reap", "all")], [("reap", "all"), ("start", "all")]):
         for name, argument in operations:
             world.do(name, argument)
-        before = Before(world)
+        before = SessionStart(world)
         assert violations(world, before, world.session()) == []
 
 

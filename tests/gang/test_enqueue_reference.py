@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.volcano import UNSCHEDULABLE
-from tests.gang.waiting import LIMIT, QUOTA, ROOM, Json, world
+from tests.gang.enqueue_worlds import LIMIT, QUOTA, ROOM, Json, world
 from tests.search import examples
 
 BASE_S, MOST_S, TIMEOUT_S = 10, 30, 100
@@ -38,7 +38,7 @@ class Group:
         return self.least or 0
 
 
-class Book:
+class EnqueueReference:
     def __init__(self, start: Json, *, fair: bool) -> None:
         self.now = 1000.0
         self.fair = fair
@@ -166,7 +166,7 @@ def test_who_is_admitted_refused_and_sent_back_is_as_the_book_says(
     course: tuple[Json, list[tuple[str, Any]]], fair: bool, restarting: bool
 ) -> None:
     start, changes = course
-    book = Book(start, fair=fair)
+    book = EnqueueReference(start, fair=fair)
     here = world(
         start,
         restarting=restarting,

@@ -14,7 +14,7 @@ from quorate.gang.plugins.queue_hierarchy import (
 )
 from quorate.quota.amount import UNLIMITED
 from tests.gang import objects
-from tests.gang.asking import Json
+from tests.gang.plugin_session import Json
 
 GPU = "nvidia.com/gpu"
 TOTAL = {"cpu": 10_000, GPU: 4}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from quorate.gang.reports import waiting_groups
-from tests.gang.waiting import group, rq, world
+from tests.gang.enqueue_worlds import group, rq, world
 
 Json = dict[str, Any]
 

@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.gang.objects import pod_group, quota
-from tests.gang.waiting import (
+from tests.gang.enqueue_worlds import (
     INQUEUE,
     QUOTA,
     ROOM,
@@ -18,6 +17,7 @@ from tests.gang.waiting import (
     stands,
     world,
 )
+from tests.gang.objects import pod_group, quota
 from tests.gang.world import key_of
 
 
@@ -61,12 +61,12 @@ def test_who_asks_for_something_else_starts_from_the_beginning(restarted: bool, 
     here.session()
     assert stands(here) == {"a": "Inqueue"}
     stored = here.groups[key_of("a")]
-    asked = msgspec.structs.replace(stored, spec=pod_group(group("a", cpu)).spec)
+    opened = msgspec.structs.replace(stored, spec=pod_group(group("a", cpu)).spec)
     if restarted:
-        here.groups[key_of("a")] = asked
+        here.groups[key_of("a")] = opened
         here.model = here.fresh_model()
     else:
-        here.put_group(asked)
+        here.put_group(opened)
     here.do("removeNodes", ["n1"])
     assert here.session().wake_at == here.now + want
 

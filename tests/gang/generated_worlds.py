@@ -109,9 +109,9 @@ def worlds(draw: st.DrawFn) -> Json:
         given["podGroups"].append(group)
         given["pods"] += members
     if sometimes(draw, 3):
-        stranger = {"name": "web", "cpu": 1, "schedulerName": "default-scheduler"}
-        if draw_place(draw, stranger, room):
-            given["pods"].append(stranger)
+        foreign_pod = {"name": "web", "cpu": 1, "schedulerName": "default-scheduler"}
+        if draw_place(draw, foreign_pod, room):
+            given["pods"].append(foreign_pod)
     return given
 
 
