@@ -132,7 +132,7 @@ class Given:
     def queues(self) -> Mapping[str, Queue]:
         return self._queues
 
-    async def queues_now(self) -> Mapping[str, Queue]:
+    async def list_queues(self) -> Mapping[str, Queue]:
         return self._queues
 
     def pod_group(self, key: Key) -> PodGroup | None:
@@ -141,7 +141,7 @@ class Given:
     def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
         return [group for group in self._groups if group.metadata.namespace == namespace]
 
-    def pod_groups_of(self, queue: str) -> Sequence[PodGroup]:
+    def pod_groups_in_queue(self, queue: str) -> Sequence[PodGroup]:
         return [group for group in self._groups if group.spec.queue == queue]
 
     def quota(self, namespace: str) -> QuotaView:

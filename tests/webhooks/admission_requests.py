@@ -80,7 +80,7 @@ class Place:
     async def has_default_queue(self, namespace: str) -> bool:
         return self.default_queue
 
-    async def has_parts(self, uid: Uid, namespace: str) -> bool:
+    async def has_pods(self, uid: Uid, namespace: str) -> bool:
         return uid in self.parts
 
     async def has_default_priority_class(self) -> bool:

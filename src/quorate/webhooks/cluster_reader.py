@@ -40,7 +40,7 @@ class ClusterReader(Protocol):
 
     async def has_default_queue(self, namespace: str) -> bool: ...
 
-    async def has_parts(self, uid: Uid, namespace: str) -> bool:
+    async def has_pods(self, uid: Uid, namespace: str) -> bool:
         """Return True if the object with ``uid`` is the controller of a pod."""
         ...
 
@@ -102,7 +102,7 @@ class CachedClusterReader:
         await synced(self._queues)
         return self._queues.get(Key(namespace, DEFAULT_NAME)) is not None
 
-    async def has_parts(self, uid: Uid, namespace: str) -> bool:
+    async def has_pods(self, uid: Uid, namespace: str) -> bool:
         pods = (await self._client.list(PODS, namespace)).items
         return any(owner.uid == uid for pod in pods if (owner := pod.metadata.controller) is not None)
 

@@ -164,7 +164,7 @@ class SetWebhook:
         """Check for remaining pods only when a StatefulSet is scaled up from zero, which is rare."""
         if self._kind is not STATEFUL_SET or old is None or replicas(old) or not replicas(new.document):
             return Remains()
-        return Remains(pods=await self._reader.has_parts(new.metadata.uid, namespace))
+        return Remains(pods=await self._reader.has_pods(new.metadata.uid, namespace))
 
     def _job_info(self, metadata: ObjectMeta) -> JobInfo:
         return JobInfo(

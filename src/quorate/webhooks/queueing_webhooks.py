@@ -53,19 +53,17 @@ class QueueingWebhook(Generic[T]):
         try:
             new = codec.decode(self._type, request.object)
         except msgspec.ValidationError as error:
-            return AdmissionResponse((unreadable(request.object, error),))
+            return AdmissionResponse((undecodable_finding(request.object, error),))
         if request.operation == "CREATE":
             return AdmissionResponse(tuple(self._validate_create(new)))
         try:
             old = codec.decode(self._type, request.old_object)
-        except msgspec.ValidationError:
-            return AdmissionResponse(
-                tuple(self._validate_create(new))
-            )  # an undecodable old object forbids no change
+        except msgspec.ValidationError:  # an undecodable old object forbids no change
+            return AdmissionResponse(tuple(self._validate_create(new)))
         return AdmissionResponse(tuple(self._validate_update(old, new)))
 
 
-def unreadable(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
+def undecodable_finding(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
     """Return the finding for a value that fits the schema but cannot be decoded, such as a huge quantity."""
     problem, _, place = str(error).partition(" - at `$")
     path = place.strip("`.")

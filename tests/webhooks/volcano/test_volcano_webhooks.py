@@ -35,7 +35,7 @@ class Copies:
     def queues(self) -> Mapping[str, Queue] | None:
         return self.copied
 
-    async def queues_now(self) -> Mapping[str, Queue]:
+    async def list_queues(self) -> Mapping[str, Queue]:
         self.asked += 1
         return self.stored
 
@@ -48,7 +48,7 @@ class Copies:
     def pod_groups(self, namespace: str) -> list[PodGroup]:
         return []
 
-    def pod_groups_of(self, queue: str) -> list[PodGroup]:
+    def pod_groups_in_queue(self, queue: str) -> list[PodGroup]:
         return []
 
     def quota(self, namespace: str) -> None:

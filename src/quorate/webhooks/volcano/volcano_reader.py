@@ -64,7 +64,7 @@ class VolcanoReader(Protocol):
         """Return the cached queues; None before the cache has synced."""
         ...
 
-    async def queues_now(self) -> Queues: ...
+    async def list_queues(self) -> Queues: ...
 
     def pod_group(self, key: Key) -> PodGroup | None: ...
 
@@ -72,7 +72,7 @@ class VolcanoReader(Protocol):
         """Return the cached pod groups, none before the cache has synced; likewise by queue."""
         ...
 
-    def pod_groups_of(self, queue: str) -> Sequence[PodGroup]: ...
+    def pod_groups_in_queue(self, queue: str) -> Sequence[PodGroup]: ...
 
     def quota(self, namespace: str) -> QuotaView | None:
         """Return the quotas of a namespace; None before all caches have synced."""
@@ -169,7 +169,7 @@ class CachedVolcanoReader:
             return None
         return {queue.metadata.name: queue for queue in self._queues}
 
-    async def queues_now(self) -> Queues:
+    async def list_queues(self) -> Queues:
         return {queue.metadata.name: queue for queue in (await self._client.list(QUEUES)).items}
 
     def pod_group(self, key: Key) -> PodGroup | None:
@@ -178,7 +178,7 @@ class CachedVolcanoReader:
     def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
         return self._groups.by_index(_BY_NAMESPACE, namespace)
 
-    def pod_groups_of(self, queue: str) -> Sequence[PodGroup]:
+    def pod_groups_in_queue(self, queue: str) -> Sequence[PodGroup]:
         return self._groups.by_index(_BY_QUEUE, queue)
 
     def quota(self, namespace: str) -> QuotaView | None:

@@ -49,7 +49,7 @@ from quorate.webhooks.admission_review import (
     Handler,
     for_writes,
 )
-from quorate.webhooks.queueing_webhooks import unreadable
+from quorate.webhooks.queueing_webhooks import undecodable_finding
 from quorate.webhooks.volcano import volcano_routes
 from quorate.webhooks.volcano.quota_pod import IncomingPod, pod_group_of, quota_subject, quota_usage_of
 from quorate.webhooks.volcano.volcano_reader import Queues, VolcanoReader
@@ -93,10 +93,10 @@ class VolcanoWebhooks:
         try:
             group = codec.decode(PodGroup, request.object)
         except msgspec.ValidationError as error:
-            return AdmissionResponse((unreadable(request.object, error),))
+            return AdmissionResponse((undecodable_finding(request.object, error),))
         findings = tuple(pod_group_findings(group))
         if request.operation == "CREATE":
-            findings += await self._by_queues(lambda queues: self._in_queue(group, queues))
+            findings += await self._queue_findings(lambda queues: self._in_queue(group, queues))
         return AdmissionResponse(findings)
 
     def _in_queue(self, group: PodGroup, queues: Queues) -> Findings:
@@ -112,7 +112,7 @@ class VolcanoWebhooks:
             limit, name = each.spec.max_pod_groups, each.metadata.name
             if limit is not None:
                 names = [name, *(child.metadata.name for child in descendants(name, queues))]
-                groups = [group for child in names for group in self._reader.pod_groups_of(child)]
+                groups = [group for child in names for group in self._reader.pod_groups_in_queue(child)]
                 yield QueueLoad(name, limit, sum(group.status.phase != COMPLETED for group in groups))
 
     async def check_min_resources(self, request: AdmissionRequest) -> AdmissionResponse:
@@ -176,17 +176,17 @@ class VolcanoWebhooks:
         try:
             new = codec.decode(Queue, request.object)
         except msgspec.ValidationError as error:
-            return AdmissionResponse((unreadable(request.object, error),))
+            return AdmissionResponse((undecodable_finding(request.object, error),))
         try:
             old = codec.decode(Queue, request.old_object) if request.operation == "UPDATE" else None
         except msgspec.ValidationError:
             old = None  # an undecodable old object forbids no change
         if old is None:
             return AdmissionResponse(
-                await self._by_queues(lambda queues: queue_findings(new, queues, depth=depth))
+                await self._queue_findings(lambda queues: queue_findings(new, queues, depth=depth))
             )
         return AdmissionResponse(
-            await self._by_queues(lambda queues: queue_update_findings(old, new, queues, depth=depth))
+            await self._queue_findings(lambda queues: queue_update_findings(old, new, queues, depth=depth))
         )
 
     async def _delete_queue(self, request: AdmissionRequest) -> AdmissionResponse:
@@ -196,7 +196,9 @@ class VolcanoWebhooks:
             return ALLOWED  # no object can depend on it
         in_use = self._rules.refuse_deletion_of_used_queues
         return AdmissionResponse(
-            await self._by_queues(lambda queues: queue_delete_findings(queue, queues, refuse_in_use=in_use))
+            await self._queue_findings(
+                lambda queues: queue_delete_findings(queue, queues, refuse_in_use=in_use)
+            )
         )
 
     async def mutate_job(self, request: AdmissionRequest) -> AdmissionResponse:
@@ -206,20 +208,20 @@ class VolcanoWebhooks:
         try:
             job = with_defaults(codec.decode(Job, request.object))
         except msgspec.ValidationError as error:
-            return AdmissionResponse((unreadable(request.object, error),))
+            return AdmissionResponse((undecodable_finding(request.object, error),))
         warnings = tuple(volcano_job_warnings(job))
         if request.operation == "CREATE":
-            by_queues = await self._by_queues(lambda queues: volcano_job_queue_findings(job, queues))
-            return AdmissionResponse((*volcano_job_findings(job), *by_queues), warnings)
+            queue_related = await self._queue_findings(lambda queues: volcano_job_queue_findings(job, queues))
+            return AdmissionResponse((*volcano_job_findings(job), *queue_related), warnings)
         old, new = (codec.decode(dict[str, Any], body) for body in (request.old_object, request.object))
         return AdmissionResponse(tuple(volcano_job_update_findings(old, new, job)), warnings)
 
-    async def _by_queues(self, check: Callable[[Queues], Findings]) -> tuple[Finding, ...]:
+    async def _queue_findings(self, check: Callable[[Queues], Findings]) -> tuple[Finding, ...]:
         """Return the findings of ``check``; findings from the cache are checked against the API server."""
         known = self._reader.queues()
         if known is not None and not tuple(check(known)):
             return ()
-        return tuple(check(await self._reader.queues_now()))
+        return tuple(check(await self._reader.list_queues()))
 
 
 def _new_pod(request: AdmissionRequest) -> IncomingPod | None:
