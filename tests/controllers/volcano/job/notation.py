@@ -1,7 +1,7 @@
-"""Jobs and their pods in a line, and plans as a line.
+"""A compact notation for jobs, their pods and plans.
 
-Pods: ``worker: running failed=137 pending@ -``, in the order of their index; ``-`` is one that is not there,
-``@`` after a state one without a node, ``~`` one that is on its way out.
+Pods: ``worker: running failed=137 pending@ -``, in the order of their index.  ``-`` is a missing pod; after
+the state, ``@`` means without a node and ``~`` terminating.
 """
 
 from collections.abc import Iterable
@@ -61,17 +61,17 @@ def _a_task(word: str) -> dict[str, Any]:
 
 
 def job_pods(line: str, *, version: int = 0, retry: int = 0, age: float = 60.0) -> list[JobPod]:
-    """``;`` parts the tasks."""
-    made = []
+    """Return the pods of ``line``, with tasks separated by ``;``."""
+    pods = []
     for part in filter(None, map(str.strip, line.split(";"))):
         task, _, states = part.partition(":")
         for index, state in enumerate(states.split()):
             if state != "-":
-                made.append(_a_member(task, index, state, version, retry, age))
-    return made
+                pods.append(_job_pod(task, index, state, version, retry, age))
+    return pods
 
 
-def _a_member(task: str, index: int, word: str, version: int, retry: int, age: float) -> JobPod:
+def _job_pod(task: str, index: int, word: str, version: int, retry: int, age: float) -> JobPod:
     state, _, code = word.rstrip("~@").partition("=")
     phase = state.capitalize()
     ended = ContainerState()
@@ -102,9 +102,9 @@ def _a_member(task: str, index: int, word: str, version: int, retry: int, age: f
     )  # fmt: skip
 
 
-def a_group(phase: str, why: str = "", *, going: bool = False) -> PodGroup:
+def a_group(phase: str, reason: str = "", *, terminating: bool = False) -> PodGroup:
     condition = PodGroupCondition(
-        type="Unschedulable", status="True", reason=why, message="short of cpu",
+        type="Unschedulable", status="True", reason=reason, message="short of cpu",
         last_transition_time=at_epoch(NOW - 30),
     )  # fmt: skip
     return PodGroup(
@@ -113,14 +113,14 @@ def a_group(phase: str, why: str = "", *, going: bool = False) -> PodGroup:
             namespace="default",
             uid=Uid("uid-of-group"),
             resource_version="7",
-            deletion_timestamp=at_epoch(NOW) if going else None,
+            deletion_timestamp=at_epoch(NOW) if terminating else None,
         ),
         spec=PodGroupSpec(),
-        status=PodGroupStatus(phase=phase, conditions=(condition,) if why else ()),
+        status=PodGroupStatus(phase=phase, conditions=(condition,) if reason else ()),
     )
 
 
-def a_command(action: str, name: str = "order-1") -> Command:
+def a_command(action: str, name: str = "command-1") -> Command:
     return Command(metadata=ObjectMeta(name=name, namespace="default", uid=Uid(f"uid-{name}")), action=action)
 
 
@@ -135,19 +135,19 @@ def planned(
     keep_pending: bool = False,
 ) -> JobPlan:
     own = job_pods(pods, version=job.status.version) if isinstance(pods, str) else pods
-    met = a_group(group) if isinstance(group, str) else group
-    return decide(JobInfo(job, own, met, tuple(commands), tuple(lost), {}, now, keep_pending))
+    stored = a_group(group) if isinstance(group, str) else group
+    return decide(JobInfo(job, own, stored, tuple(commands), tuple(lost), {}, now, keep_pending))
 
 
 def show(plan: JobPlan) -> str:
-    """What the plan does, in the order it is done."""
+    """Return the steps of the plan in the order of execution."""
     parts = []
     if plan.pods_to_delete:
         parts.append(
             f"delete {' '.join(each.metadata.name.removeprefix('train-') for each in plan.pods_to_delete)}"
         )
     if plan.group_to_delete is not None:
-        parts.append("end group")
+        parts.append("delete group")
     if plan.pods_to_create:
         parts.append(f"create {' '.join(f'{each.task}-{each.index}' for each in plan.pods_to_create)}")
     if plan.status is not None and plan.status.state.phase != plan.job.status.state.phase:
@@ -155,13 +155,13 @@ def show(plan: JobPlan) -> str:
     if plan.status is not None and plan.status.retry_count != plan.job.status.retry_count:
         parts.append(f"retry {plan.status.retry_count}")
     if plan.handled_commands:
-        parts.append(f"take up {' '.join(each.metadata.name for each in plan.handled_commands)}")
+        parts.append(f"delete command {' '.join(each.metadata.name for each in plan.handled_commands)}")
     if plan.delete_job:
-        parts.append("end job")
+        parts.append("delete job")
     return "; ".join(parts)
 
 
 def after(plan: JobPlan) -> Job:
-    """The job as it stands once the plan is carried out."""
+    """Return the job after the plan is executed."""
     assert plan.status is not None
     return msgspec.structs.replace(plan.job, status=plan.status)

@@ -1,4 +1,4 @@
-"""Laws of Volcano Jobs: whatever happens to pods and groups, and wherever a plan is cut short."""
+"""Invariants of Volcano Jobs under any events of pods and groups, and any interruption of a plan."""
 
 from collections.abc import Sequence
 
@@ -21,75 +21,77 @@ FINAL = ("Completed", "Failed", "Terminated", "Aborted")
 
 
 class World:
-    """A job with its pods and its group, as the API would keep them."""
+    """A job with its pods and its pod group, as the API server would store them."""
 
     def __init__(self, job: Job) -> None:
         self.job = job
         self.pods: dict[str, JobPod] = {}
         self.group: PodGroup | None = None
         self.lost: dict[str, LostPod] = {}
-        self.born = 0
+        self.created = 0
 
     def plan(self) -> JobPlan:
         pods = [self.pods[name] for name in sorted(self.pods)]
-        return decide(JobInfo(self.job, pods, self.group, (), tuple(self.lost.values()), {}, NOW + self.born))
+        return decide(
+            JobInfo(self.job, pods, self.group, (), tuple(self.lost.values()), {}, NOW + self.created)
+        )
 
-    def carry_out(self, plan: JobPlan, steps: int) -> None:
-        """The first ``steps`` of the writes of ``plan``, in its order."""
+    def execute(self, plan: JobPlan, steps: int) -> None:
+        """Execute the first ``steps`` writes of ``plan``, in its order."""
         writes = [
-            *([lambda: self._status(plan)] if plan.status is not None else []),
-            *([self._make_group] if plan.group is not None and self.group is None else []),
+            *([lambda: self._write_status(plan)] if plan.status is not None else []),
+            *([self._create_group] if plan.group is not None and self.group is None else []),
             *[lambda pod=pod: self._delete(pod) for pod in plan.pods_to_delete],
-            *([self._end_group] if plan.group_to_delete is not None else []),
+            *([self._delete_group] if plan.group_to_delete is not None else []),
             *[lambda new=new: self._create(new.task, new.index) for new in plan.pods_to_create],
         ]
         for write in writes[:steps]:
             write()
 
-    def _status(self, plan: JobPlan) -> None:
+    def _write_status(self, plan: JobPlan) -> None:
         assert plan.status is not None
         old, new = self.job.status, plan.status
-        assert new.version >= old.version, "a version never goes back"
+        assert new.version >= old.version, "the version decreased"
         assert new.retry_count >= old.retry_count
         assert new.retry_count <= max(old.retry_count, with_defaults(self.job).spec.max_retry), (
-            "beyond the retries"
+            "more retries than maxRetry"
         )
         self.job = replace(self.job, status=new)
 
     def _delete(self, pod: JobPod) -> None:
         self.pods.pop(pod.metadata.name, None)
 
-    def _end_group(self) -> None:
+    def _delete_group(self) -> None:
         self.group = None
 
-    def _make_group(self) -> None:
+    def _create_group(self) -> None:
         self.group = a_group("")
 
     def _create(self, task: str, index: int) -> None:
-        assert not awaits_admission(self.group), "a pod was made while its group waits"
+        assert not awaits_admission(self.group), "a pod was created while its group is pending"
         (pod,) = job_pods(
             f"{task}: " + "- " * index + "pending@",
             version=self.job.status.version,
             retry=self.job.status.retry_count,
         )
-        assert pod.metadata.name not in self.pods, "a pod was made twice"
-        self.born += 1
-        uid = Uid(f"{pod.metadata.uid}-{self.born}")
-        created = at_epoch(NOW + self.born)
+        assert pod.metadata.name not in self.pods, "a pod was created twice"
+        self.created += 1
+        uid = Uid(f"{pod.metadata.uid}-{self.created}")
+        created = at_epoch(NOW + self.created)
         self.pods[pod.metadata.name] = replace(
             pod, metadata=replace(pod.metadata, uid=uid, creation_timestamp=created)
         )
 
-    # What others do.
+    # Changes by the scheduler, the kubelet and users.
 
-    def turn(self, phase: str) -> None:
+    def set_group_phase(self, phase: str) -> None:
         if self.group is not None:
             self.group = a_group(phase)
 
-    def fare(self, which: int, phase: str) -> None:
+    def set_pod_phase(self, index: int, phase: str) -> None:
         names = sorted(name for name, pod in self.pods.items() if not pod.is_finished)
         if names:
-            name = names[which % len(names)]
+            name = names[index % len(names)]
             pod = self.pods[name]
             self.pods[name] = replace(
                 pod,
@@ -97,39 +99,39 @@ class World:
                 spec=replace(pod.spec, node_name="node-1"),
             )
 
-    def lose(self, which: int) -> None:
+    def lose_pod(self, index: int) -> None:
         names = sorted(name for name, pod in self.pods.items() if not pod.is_finished and pod.spec.node_name)
         if names:
-            pod = self.pods.pop(names[which % len(names)])
+            pod = self.pods.pop(names[index % len(names)])
             key = pod.metadata.key
             self.lost[key.name] = LostPod(
-                key, pod.task, pod.index, "", pod.version, pod.retry, NOW + self.born
+                key, pod.task, pod.index, "", pod.version, pod.retry, NOW + self.created
             )
 
 
-def run(world: World, happenings: Sequence[tuple[str, int, int]]) -> None:
-    for what, which, steps in happenings:
-        match what:
+def run(world: World, events: Sequence[tuple[str, int, int]]) -> None:
+    for event, index, steps in events:
+        match event:
             case "Pending" | "Inqueue" | "Unknown":
-                world.turn(what)
+                world.set_group_phase(event)
             case "lose":
-                world.lose(which)
+                world.lose_pod(index)
             case _:
-                world.fare(which, what.capitalize())
-        world.carry_out(world.plan(), steps)
+                world.set_pod_phase(index, event.capitalize())
+        world.execute(world.plan(), steps)
 
 
 def settle(world: World) -> int:
-    """How many whole plans it takes until one changes nothing."""
+    """Return the number of complete plans until one changes nothing."""
     for count in range(20):
         before = (world.job.status, dict(world.pods), world.group)
-        world.carry_out(world.plan(), 1000)
+        world.execute(world.plan(), 1000)
         if (world.job.status, world.pods, world.group) == before:
             return count
-    raise AssertionError(f"it never comes to rest: {world.job.status}")
+    raise AssertionError(f"the job does not settle: {world.job.status}")
 
 
-HAPPENINGS = st.lists(
+CHANGES = st.lists(
     st.tuples(
         st.sampled_from(
             ["Pending", "Inqueue", "Inqueue", "Unknown", "running", "succeeded", "failed", "lose"]
@@ -154,12 +156,12 @@ JOBS = st.builds(
 
 
 @examples(150)
-@given(job=JOBS, happenings=HAPPENINGS)
-def test_no_pod_is_made_while_the_group_waits_and_all_comes_to_rest(
-    job: Job, happenings: list[tuple[str, int, int]]
+@given(job=JOBS, events=CHANGES)
+def test_no_pod_is_created_while_the_group_is_pending_and_the_job_settles(
+    job: Job, events: list[tuple[str, int, int]]
 ) -> None:
     world = World(job)
-    run(world, happenings)
+    run(world, events)
     settle(world)
     if world.job.status.state.phase in FINAL:
         assert world.group is None
@@ -169,27 +171,25 @@ def test_no_pod_is_made_while_the_group_waits_and_all_comes_to_rest(
 
 
 @examples(100)
-@given(happenings=HAPPENINGS, retries=st.integers(1, 3))
-def test_a_job_that_restarts_runs_pods_of_one_version_only(
-    happenings: list[tuple[str, int, int]], retries: int
-) -> None:
+@given(events=CHANGES, retries=st.integers(1, 3))
+def test_a_restarted_job_runs_pods_of_one_version(events: list[tuple[str, int, int]], retries: int) -> None:
     policies = [{"event": "PodFailed", "action": "RestartJob"}]
     world = World(a_job("worker=3", phase="", policies=policies, maxRetry=retries))
-    run(world, happenings)
+    run(world, events)
     settle(world)
     versions = {pod.version for pod in world.pods.values() if not pod.is_finished}
     assert versions <= {world.job.status.version}
     assert world.job.status.retry_count == world.job.status.version
 
 
-def test_the_order_of_what_is_there_changes_nothing() -> None:
+def test_the_order_of_the_pods_does_not_matter() -> None:
     job = a_job("ps=1 worker=3", phase="Running", policies=[{"event": "*", "action": "RestartPod"}])
     pods = job_pods("ps: failed; worker: failed pending running")
-    forth, back = (
+    forward, backward = (
         decide(JobInfo(job, each, a_group("Running"), (), (), {}, NOW))
         for each in (pods, list(reversed(pods)))
     )
-    assert forth.status == back.status
-    assert [pod.metadata.name for pod in forth.pods_to_delete] == [
-        pod.metadata.name for pod in back.pods_to_delete
+    assert forward.status == backward.status
+    assert [pod.metadata.name for pod in forward.pods_to_delete] == [
+        pod.metadata.name for pod in backward.pods_to_delete
     ]

@@ -1,4 +1,4 @@
-"""The pods of a Volcano Job: what ties them to it, and what its plugins add."""
+"""The pods of a Volcano Job: labels and annotations of the job, and what its plugins add."""
 
 from typing import Any
 
@@ -38,13 +38,13 @@ def env_of(pod: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def test_a_pod_is_its_template_and_what_ties_it_to_the_job() -> None:
+def test_a_pod_is_its_template_with_the_metadata_of_the_job() -> None:
     task = a_task("worker", 4) | {
         "topologyPolicy": "best-effort",
         "partitionPolicy": {"totalPartitions": 2, "partitionSize": 2},
     }
     task["template"]["metadata"] = {"labels": {"app": "bert"}, "annotations": {"note": "kept"}}
-    annotations = {"volcano.sh/preemptable": "true", "other": "is not the pods'"}
+    annotations = {"volcano.sh/preemptable": "true", "other": "not inherited"}
     job = a_job([task], {"annotations": annotations}, queue="research", priorityClassName="high")
     assert pod_of(job, index=3) == {
         "metadata": {
@@ -91,13 +91,13 @@ def test_a_pod_is_its_template_and_what_ties_it_to_the_job() -> None:
     }
 
 
-def test_what_the_template_says_of_scheduler_and_priority_is_kept() -> None:
+def test_the_template_overrides_scheduler_and_priority() -> None:
     job = a_job([a_task("worker", schedulerName="own", priorityClassName="mine")], priorityClassName="high")
     spec = pod_of(job)["spec"]
     assert (spec["schedulerName"], spec["priorityClassName"]) == ("own", "mine")
 
 
-def test_volumes_are_mounted_everywhere_and_each_claim_once() -> None:
+def test_volumes_are_mounted_in_all_containers_and_each_claim_once() -> None:
     volumes = [
         {"mountPath": "/data", "volumeClaimName": "data"},
         {"mountPath": "/again", "volumeClaimName": "data"},
@@ -114,12 +114,12 @@ def test_volumes_are_mounted_everywhere_and_each_claim_once() -> None:
     assert [mount["mountPath"] for mount in mounts] == ["/data", "/out", "/tmp/work"]
 
 
-def test_env_tells_the_index() -> None:
+def test_env_sets_the_index() -> None:
     pod = pod_of(a_job([a_task("worker", 3)], plugins={"env": []}), index=2)
     assert env_of(pod) == {"VC_TASK_INDEX": "2", "VK_TASK_INDEX": "2"}
 
 
-def test_svc_names_hosts_and_tells_them() -> None:
+def test_svc_sets_hostnames_and_lists_them() -> None:
     job = a_job([a_task("ps-a", 1), a_task("worker", 2)], plugins={"svc": []})
     pod = pod_of(job, index=1)
     assert (pod["spec"]["hostname"], pod["spec"]["subdomain"]) == ("train-worker-1", "train")
@@ -146,14 +146,14 @@ def test_svc_names_hosts_and_tells_them() -> None:
     )
 
 
-def test_svc_shows_who_is_not_ready_and_keeps_nobody_off_when_told_so() -> None:
+def test_svc_flags_publish_unready_pods_and_omit_the_network_policy() -> None:
     arguments = ["--publish-not-ready-addresses=true", "--disable-network-policy=true"]
     job = a_job([a_task("worker")], plugins={"svc": arguments})
     _, service = (each for plugin in plugins_of(job)[0] for each in plugin.owned_objects())
     assert service.body["spec"]["publishNotReadyAddresses"] is True
 
 
-def test_a_pod_on_its_host_s_network_finds_the_others_by_name() -> None:
+def test_a_pod_with_host_network_resolves_cluster_names() -> None:
     assert (
         pod_of(a_job([a_task("worker", hostNetwork=True)]))["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
     )
@@ -161,7 +161,7 @@ def test_a_pod_on_its_host_s_network_finds_the_others_by_name() -> None:
     assert pod_of(own)["spec"]["dnsPolicy"] == "Default"
 
 
-def test_a_template_may_name_its_host_itself() -> None:
+def test_a_template_may_set_the_hostname() -> None:
     job = a_job([a_task("worker", 2, hostname="boss", subdomain="office")], plugins={"svc": []})
     assert pod_of(job)["spec"]["hostname"] == "boss"
     config_map = next(each for plugin in plugins_of(job)[0] for each in plugin.owned_objects())
@@ -188,7 +188,7 @@ def test_ssh_mounts_the_keys(arguments: list[str], path: str, mode: int) -> None
     )
 
 
-def test_ssh_uses_the_keys_it_is_given_in_every_container() -> None:
+def test_ssh_uses_given_keys_in_every_container() -> None:
     keys = ["--ssh-private-key=-----BEGIN\nx=y\n", "--ssh-public-key=ssh-rsa AAAA="]
     job = a_job([a_task("worker", initContainers=[{"name": "first"}])], plugins={"ssh": keys})
     (secret,) = (each for plugin in plugins_of(job)[0] for each in plugin.owned_objects())
@@ -202,7 +202,7 @@ def test_ssh_uses_the_keys_it_is_given_in_every_container() -> None:
 @pytest.mark.parametrize(
     ("task", "index", "rank"), [("master", 0, "0"), ("worker", 0, "1"), ("worker", 1, "2")]
 )
-def test_pytorch_tells_who_is_master_and_the_rank(task: str, index: int, rank: str) -> None:
+def test_pytorch_sets_master_and_rank(task: str, index: int, rank: str) -> None:
     job = a_job([a_task("master"), a_task("worker", 2)], plugins={"pytorch": ["--port=1234"]})
     pod = pod_of(job, task, index)
     env = env_of(pod)
@@ -227,7 +227,7 @@ def test_tensorflow_describes_the_cluster() -> None:
     assert "TF_CONFIG" not in env_of(pod_of(a_job([a_task("worker")], plugins={"tensorflow": []})))
 
 
-def test_tensorflow_knows_roles_by_other_names_and_leaves_out_who_is_not_there() -> None:
+def test_tensorflow_maps_roles_and_omits_missing_tasks() -> None:
     tasks = [a_task("ps", 0), a_task("boss"), a_task("worker", 1), a_task("judge")]
     plugins = {"tensorflow": ["--chief=boss", "--evaluator=judge", "--port=1"]}
     config = codec.decode(dict[str, Any], env_of(pod_of(a_job(tasks, plugins=plugins), "boss"))["TF_CONFIG"])
@@ -250,7 +250,7 @@ def test_hcclrank_counts_masters_before_workers(task: str, index: int, rank: str
     assert pod_of(job, task, index)["metadata"]["annotations"].get("hccl/rankIndex") == rank
 
 
-def test_hcclrank_lets_stand_what_others_say() -> None:
+def test_hcclrank_keeps_a_rank_that_is_set() -> None:
     def rank(plugins: dict[str, list[str]], template: dict[str, Any] | None = None) -> str:
         task = a_task("w", 4)
         if template:
@@ -265,7 +265,7 @@ def test_hcclrank_lets_stand_what_others_say() -> None:
     assert rank({"hcclrank": []}) == "None"
 
 
-def test_mpi_tells_the_master_its_workers() -> None:
+def test_mpi_lists_the_workers_for_the_master() -> None:
     job = a_job([a_task("master"), a_task("worker", 2)], plugins={"mpi": []})
     assert env_of(pod_of(job, "master"))["MPI_HOST"] == "train-worker-0.train,train-worker-1.train"
     worker = pod_of(job)
@@ -274,7 +274,7 @@ def test_mpi_tells_the_master_its_workers() -> None:
     assert {volume["name"] for volume in worker["spec"]["volumes"]} == {"train-1234-ssh", "train-svc"}
 
 
-def test_ray_starts_a_head_and_has_workers_join_it() -> None:
+def test_ray_starts_a_head_that_workers_join() -> None:
     job = a_job([a_task("head", container="head"), a_task("worker", container="worker")], plugins={"ray": []})
     head, worker = pod_of(job, "head"), pod_of(job)
     ports = {each["name"]: each["containerPort"] for each in head["spec"]["containers"][0]["ports"]}
@@ -286,21 +286,21 @@ def test_ray_starts_a_head_and_has_workers_join_it() -> None:
     assert names == ["train-head-svc", "train-svc", "train", "train"]
 
 
-def test_unknown_plugins_are_named() -> None:
+def test_unknown_plugins_are_returned() -> None:
     assert plugins_of(a_job([a_task("worker")], plugins={"dance": []}))[1] == ["dance"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        pytest.param([], {"port": "22", "no-root": "false"}, id="nothing"),
+        pytest.param([], {"port": "22", "no-root": "false"}, id="no arguments"),
         pytest.param(["--port=1"], {"port": "1", "no-root": "false"}, id="with an equals sign"),
-        pytest.param(["-port", "1"], {"port": "1", "no-root": "false"}, id="as two words"),
-        pytest.param(["--no-root"], {"port": "22", "no-root": "true"}, id="a switch"),
-        pytest.param(["--no-root=false"], {"port": "22", "no-root": "false"}, id="a switch that is off"),
-        pytest.param(["--other=1", "port=3"], {"port": "22", "no-root": "false"}, id="no flag of ours"),
-        pytest.param(["--port"], {"port": "22", "no-root": "false"}, id="without its value"),
+        pytest.param(["-port", "1"], {"port": "1", "no-root": "false"}, id="two words"),
+        pytest.param(["--no-root"], {"port": "22", "no-root": "true"}, id="boolean flag"),
+        pytest.param(["--no-root=false"], {"port": "22", "no-root": "false"}, id="boolean flag set to false"),
+        pytest.param(["--other=1", "port=3"], {"port": "22", "no-root": "false"}, id="unknown flag"),
+        pytest.param(["--port"], {"port": "22", "no-root": "false"}, id="missing value"),
     ],
 )
-def test_flags_are_read_as_go_reads_them(arguments: list[str], want: dict[str, str]) -> None:
+def test_flags_are_parsed_as_go_does(arguments: list[str], want: dict[str, str]) -> None:
     assert flags(arguments, {"port": "22", "no-root": "false"}) == want

@@ -1,4 +1,4 @@
-"""Making pods of a job while its group may be sent back."""
+"""Creation of pods while the pod group may become pending again."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ from tests.local.clusters import api_server
 
 
 @pytest.mark.slow
-def test_no_more_pods_are_made_once_their_group_is_sent_back() -> None:
+def test_creation_stops_once_the_group_is_pending_again() -> None:
     pods = [NewPod("worker", index) for index in range(3 * MAX_IN_FLIGHT)]
     template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
     job = with_defaults(a_job([{"name": "worker", "replicas": len(pods), "template": template}]))

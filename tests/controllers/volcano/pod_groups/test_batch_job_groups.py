@@ -1,4 +1,4 @@
-"""A batch Job is placed whole: its group first, its pods when the group is admitted."""
+"""Pod groups of batch Jobs: the group is created first, the Job is started when it is admitted."""
 
 from typing import Any
 
@@ -19,8 +19,8 @@ from quorate.controllers.volcano.pod_groups.batch_job_groups import (
 )
 from tests.controllers.objects import a_workload
 
-OURS = ("quorate", "volcano")
-ASKS = {"scheduling.volcano.sh/queue-name": "research"}
+SCHEDULERS = ("quorate", "volcano")
+GROUP_ANNOTATIONS = {"scheduling.volcano.sh/queue-name": "research"}
 
 
 def a_job(
@@ -30,17 +30,17 @@ def a_job(
     scheduler: str = "volcano",
     pods: int = 3,
     status: dict[str, Any] | None = None,
-    of_template: dict[str, str] | None = None,
+    template_annotations: dict[str, str] | None = None,
     **spec: Any,
 ) -> Job:
     container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
     template = {
-        "metadata": {"annotations": of_template or {}},
+        "metadata": {"annotations": template_annotations or {}},
         "spec": {"schedulerName": scheduler, "priorityClassName": "high", "containers": [container]},
     }
     metadata = {"name": "train", "namespace": "team", "uid": "1234", "resourceVersion": "5"}
     body = {
-        "metadata": {**metadata, "annotations": ASKS if annotations is None else annotations},
+        "metadata": {**metadata, "annotations": GROUP_ANNOTATIONS if annotations is None else annotations},
         "spec": {"suspend": suspend, "parallelism": pods, "completions": pods, "template": template, **spec},
         "status": status or {},
     }
@@ -64,65 +64,66 @@ def show(plan: BatchGroupPlan) -> str:
     if plan.group is not None:
         parts.append(f"group of {plan.group.spec.min_member}")
     if plan.group_to_delete is not None:
-        parts.append("end group")
+        parts.append("delete group")
     if plan.patches:
         suspend = plan.patches[-1].body["spec"]["suspend"]
         parts.append("suspend" if suspend else "start")
     return "; ".join(parts)
 
 
-STARTED_JOB = {**ASKS, STARTED: "true"}
-DONE = {"conditions": [{"type": "Complete", "status": "True"}]}
+STARTED_JOB = {**GROUP_ANNOTATIONS, STARTED: "true"}
+COMPLETE = {"conditions": [{"type": "Complete", "status": "True"}]}
 
 
 @pytest.mark.parametrize(
     ("job", "phase", "want"),
     [
-        pytest.param({}, None, "group of 3", id="suspended, it gets a group"),
-        pytest.param({}, "", "group of 3", id="and waits while that is new"),
-        pytest.param({}, "Pending", "group of 3", id="or waits itself"),
-        pytest.param({}, "Inqueue", "group of 3; start", id="it starts when the group is admitted"),
-        pytest.param({"suspend": False, "annotations": STARTED_JOB}, "Running", "group of 3", id="it runs"),
+        pytest.param({}, None, "group of 3", id="suspended Job gets a group"),
+        pytest.param({}, "", "group of 3", id="new group"),
+        pytest.param({}, "Pending", "group of 3", id="pending group"),
+        pytest.param({}, "Inqueue", "group of 3; start", id="admitted group: start"),
+        pytest.param({"suspend": False, "annotations": STARTED_JOB}, "Running", "group of 3", id="running"),
         pytest.param({"suspend": False, "annotations": STARTED_JOB}, "Pending", "group of 3; suspend",
-                     id="it is held back again when the group is sent back"),
+                     id="group pending again: suspend"),
         pytest.param({"suspend": False, "annotations": STARTED_JOB, "status": {"ready": 1}}, "Pending",
-                     "group of 3", id="but not once a pod is ready"),
-        pytest.param({"suspend": True, "annotations": STARTED_JOB}, "Running", "end group",
-                     id="who pauses it by hand gets the capacity back"),
-        pytest.param({"suspend": False}, None, "", id="one created running is left to its pods"),
-        pytest.param({"annotations": {}}, None, "", id="one that asks for nothing is just suspended"),
-        pytest.param({"status": DONE}, "Running", "end group", id="it ended, and so does its group"),
+                     "group of 3", id="group pending again with a ready pod"),
+        pytest.param({"suspend": True, "annotations": STARTED_JOB}, "Running", "delete group",
+                     id="suspended by a user: delete the group"),
+        pytest.param({"suspend": False}, None, "", id="created running"),
+        pytest.param({"annotations": {}}, None, "", id="suspended without annotations"),
+        pytest.param({"status": COMPLETE}, "Running", "delete group", id="finished: delete the group"),
         pytest.param({"annotations": {"scheduling.volcano.sh/group-min-member": "2"}}, None, "group of 2",
-                     id="it may say how many it needs"),
+                     id="annotated minimum"),
     ],
 )  # fmt: skip
-def test_a_job_that_nobody_else_starts(job: dict[str, Any], phase: str | None, want: str) -> None:
+def test_a_job_that_is_not_queued(job: dict[str, Any], phase: str | None, want: str) -> None:
     assert show(planned(a_job(**job), phase)) == want
 
 
 @pytest.mark.parametrize(
     ("job", "phase", "pods", "want"),
     [
-        pytest.param({}, None, None, "", id="not admitted to a queue: no group yet"),
-        pytest.param({}, None, 2, "group of 2", id="admitted: a group of as many as are admitted"),
-        pytest.param({}, "Inqueue", 3, "group of 3", id="whoever queues it starts it"),
-        pytest.param({"suspend": False}, "Pending", 3, "group of 3; suspend", id="sent back it is held back"),
+        pytest.param({}, None, None, "", id="not admitted by its queue: no group"),
+        pytest.param({}, None, 2, "group of 2", id="admitted by its queue: group of the admitted pods"),
+        pytest.param({}, "Inqueue", 3, "group of 3", id="the job reconciler starts it"),
+        pytest.param({"suspend": False}, "Pending", 3, "group of 3; suspend",
+                     id="group pending again: suspend"),
         pytest.param({"suspend": False, "status": {"ready": 1}}, "Pending", 3, "group of 3",
-                     id="not once a pod is ready"),
-        pytest.param({"suspend": False}, "Running", None, "end group", id="evicted, it has no group"),
-        pytest.param({"annotations": {}}, None, 3, "group of 3", id="the scheduler's name is enough"),
+                     id="group pending again with a ready pod"),
+        pytest.param({"suspend": False}, "Running", None, "delete group", id="evicted: delete the group"),
+        pytest.param({"annotations": {}}, None, 3, "group of 3", id="no annotations needed"),
     ],
 )  # fmt: skip
 def test_a_queued_job(job: dict[str, Any], phase: str | None, pods: int | None, want: str) -> None:
     assert show(planned(a_job(**job), phase, queued=True, pods=pods)) == want
 
 
-def test_a_job_may_be_left_running_when_its_group_is_sent_back() -> None:
+def test_a_job_may_keep_running_when_its_group_is_pending_again() -> None:
     job = a_job(suspend=False, annotations=STARTED_JOB)
     assert show(planned(job, "Pending", keep=True)) == "group of 3"
 
 
-def test_the_start_names_the_group_on_the_pods_and_is_remembered() -> None:
+def test_the_start_patch_names_the_group_and_marks_the_job_as_started() -> None:
     (patch,) = planned(a_job(), "Inqueue").patches
     assert codec.to_builtins(patch.body) == {
         "metadata": {"annotations": {STARTED: "true"}},
@@ -133,7 +134,7 @@ def test_the_start_names_the_group_on_the_pods_and_is_remembered() -> None:
     }
 
 
-def test_the_group_is_the_job_s_and_needs_what_its_pods_need() -> None:
+def test_the_group_is_controlled_by_the_job_and_has_its_resources() -> None:
     group = planned(a_job(), None).group
     assert group is not None
     (owner,) = group.metadata.owner_references
@@ -147,17 +148,18 @@ def test_the_group_is_the_job_s_and_needs_what_its_pods_need() -> None:
 @pytest.mark.parametrize(
     ("job", "want"),
     [
-        pytest.param({}, True, id="pods for one of our schedulers"),
-        pytest.param({"scheduler": "default-scheduler"}, False, id="for another"),
-        pytest.param({"of_template": {"scheduling.k8s.io/group-name": "mine"}}, False, id="its own group"),
-        pytest.param({"of_template": {"scheduling.k8s.io/group-name": "podgroup-1234"}}, True,
-                     id="the group we named"),
+        pytest.param({}, True, id="our scheduler"),
+        pytest.param({"scheduler": "default-scheduler"}, False, id="another scheduler"),
+        pytest.param({"template_annotations": {"scheduling.k8s.io/group-name": "mine"}}, False,
+                     id="another pod group"),
+        pytest.param({"template_annotations": {"scheduling.k8s.io/group-name": "podgroup-1234"}}, True,
+                     id="the pod group of this controller"),
         pytest.param({"annotations": {"kueue.x-k8s.io/elastic-job": "true"}}, False, id="elastic"),
-        pytest.param({"managedBy": "example.com/other"}, False, id="one that somebody else runs"),
+        pytest.param({"managedBy": "example.com/other"}, False, id="managed by another controller"),
     ],
 )  # fmt: skip
-def test_who_takes_part(job: dict[str, Any], want: bool) -> None:
-    assert is_gang_scheduled(a_job(**job), OURS) is want
+def test_jobs_with_a_pod_group(job: dict[str, Any], want: bool) -> None:
+    assert is_gang_scheduled(a_job(**job), SCHEDULERS) is want
     assert group_name(a_job(**job)) == "podgroup-1234"
 
 

@@ -38,7 +38,7 @@ def a_pod(
     return codec.convert(GroupPod, body)
 
 
-def test_pods_of_one_owner_share_a_group_that_goes_with_it() -> None:
+def test_pods_of_one_owner_share_a_group_that_the_owner_controls() -> None:
     group = pod_group_for(a_pod(), {}, {})
     assert (
         codec.to_builtins(group)
@@ -68,17 +68,18 @@ def test_a_pod_without_an_owner_has_a_group_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("owner_annotations", "own", "minimum", "cpu"),
     [
-        pytest.param({}, {}, 1, "1", id="one pod is enough"),
-        pytest.param({MINIMUM: "3"}, {}, 3, "3", id="the owner says how many"),
-        pytest.param({MINIMUM: "-3"}, {}, 1, "1", id="or nothing readable"),
-        pytest.param({MINIMUM: "9" * 99}, {}, 1, "1", id="nor storable"),
-        pytest.param({}, {LEGACY_MINIMUM: "2"}, 2, "2", id="kube-batch had it on the pod"),
+        pytest.param({}, {}, 1, "1", id="default minimum"),
+        pytest.param({MINIMUM: "3"}, {}, 3, "3", id="minimum of the owner"),
+        pytest.param({MINIMUM: "-3"}, {}, 1, "1", id="malformed minimum"),
+        pytest.param({MINIMUM: "9" * 99}, {}, 1, "1", id="minimum out of range"),
+        pytest.param({}, {LEGACY_MINIMUM: "2"}, 2, "2", id="minimum on the pod, as in kube-batch"),
         pytest.param({"scheduling.volcano.sh/group-min-resources": '{"cpu": "7"}'}, {}, 1, "7",
-                     id="the owner says what is needed"),
-        pytest.param({"scheduling.volcano.sh/group-min-resources": "much"}, {}, 1, "1", id="or no amounts"),
+                     id="minResources of the owner"),
+        pytest.param({"scheduling.volcano.sh/group-min-resources": "much"}, {}, 1, "1",
+                     id="malformed minResources"),
     ],
 )  # fmt: skip
-def test_what_the_owner_says_of_the_group(
+def test_minimum_and_resources_come_from_annotations(
     owner_annotations: dict[str, str], own: dict[str, str], minimum: int, cpu: str
 ) -> None:
     spec = pod_group_for(a_pod(own), owner_annotations, {}).spec
@@ -93,22 +94,22 @@ QUEUE = "scheduling.volcano.sh/queue-name"
     ("own", "owner_annotations", "namespace_annotations", "want"),
     [("a", "b", "c", "a"), ("", "b", "c", "b"), ("", "", "c", "c"), ("", "", "", "default")],
 )
-def test_the_queue_is_that_of_the_nearest_who_names_one(
+def test_the_queue_comes_from_pod_owner_or_namespace_in_this_order(
     own: str, owner_annotations: str, namespace_annotations: str, want: str
 ) -> None:
     group = pod_group_for(a_pod({QUEUE: own}), {QUEUE: owner_annotations}, {QUEUE: namespace_annotations})
     assert group.spec.queue == want
 
 
-def test_annotations_are_inherited_and_the_pod_s_own_count_more() -> None:
+def test_annotations_are_inherited_and_those_of_the_pod_take_precedence() -> None:
     own = {"volcano.sh/preemptable": "false", "other": "x"}
     owner_annotations = {
         "volcano.sh/preemptable": "true", "volcano.sh/cooldown-time": "5m", "else": "y",
         "volcano.sh/network-topology-mode": "soft", "volcano.sh/network-topology-highest-tier": "2",
     }  # fmt: skip
     group = pod_group_for(a_pod(own), owner_annotations, {})
-    told = {name: text for name, text in owner_annotations.items() if name != "else"}
-    assert group.metadata.annotations == {**told, "volcano.sh/preemptable": "false"}
+    inherited = {name: text for name, text in owner_annotations.items() if name != "else"}
+    assert group.metadata.annotations == {**inherited, "volcano.sh/preemptable": "false"}
     topology = group.spec.network_topology
     assert topology is not None
     assert (topology.mode, topology.highest_tier_allowed) == ("soft", 2)
@@ -117,16 +118,16 @@ def test_annotations_are_inherited_and_the_pod_s_own_count_more() -> None:
 @pytest.mark.parametrize(
     ("pod", "want"),
     [
-        pytest.param(a_pod(), True, id="a pod without a group"),
-        pytest.param(a_pod({"scheduling.k8s.io/group-name": "mine"}), False, id="one that names its own"),
-        pytest.param(a_pod(status={"phase": "Succeeded"}), False, id="one that is done"),
+        pytest.param(a_pod(), True, id="pod without a group"),
+        pytest.param(a_pod({"scheduling.k8s.io/group-name": "mine"}), False, id="pod with a group"),
+        pytest.param(a_pod(status={"phase": "Succeeded"}), False, id="finished pod"),
     ],
 )
-def test_who_wants_a_group(pod: GroupPod, want: bool) -> None:
+def test_only_unfinished_pods_without_a_group_need_one(pod: GroupPod, want: bool) -> None:
     assert pod.needs_pod_group is want
 
 
-def test_a_changed_template_changes_the_group_but_never_its_queue() -> None:
+def test_a_changed_template_updates_the_group_but_not_its_queue() -> None:
     group = pod_group_for(a_pod({QUEUE: "old"}), {}, {})
     wanted = pod_group_for(a_pod({QUEUE: "new"}, cpu="2"), {}, {})
     assert pod_group_patch(group, group) == {}

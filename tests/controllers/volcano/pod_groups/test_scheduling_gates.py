@@ -1,4 +1,4 @@
-"""Whose gates go when a pod group is admitted, and what is remembered of pods for that."""
+"""Removal of gates when a pod group is admitted, and the reduced pods it reads."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
 from quorate.controllers.volcano.pod_groups.scheduling_gates import is_gated, ungate
 from quorate.kube.writes import Patch
 
-OURS = "scheduling.quorate.dev/pod-group"
-VOLCANOS = "scheduling.volcano.sh/queue-allocation-gate"
+OUR_GATE = "scheduling.quorate.dev/pod-group"
+VOLCANO_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 
 
 def a_pod(*gates: str, **annotations: str) -> GroupPod:
@@ -27,10 +27,10 @@ def a_pod(*gates: str, **annotations: str) -> GroupPod:
     return codec.decode(GroupPod, codec.encode({"metadata": metadata, "spec": spec}))
 
 
-def member(*gates: str, asks: str = "") -> GroupPod:
+def group_pod(*gates: str, requested: str = "") -> GroupPod:
     annotations = {"scheduling.k8s.io_group-name": "a"}
-    if asks:
-        annotations["scheduling.volcano.sh_queue-allocation-gate"] = asks
+    if requested:
+        annotations["scheduling.volcano.sh_queue-allocation-gate"] = requested
     return a_pod(*gates, **annotations)
 
 
@@ -39,54 +39,54 @@ def a_group(phase: str, **metadata: Any) -> PodGroup:
 
 
 def gates_left(patch: Patch | None) -> list[str] | None:
-    """``None``: nothing is done."""
+    """Return the gates after ``patch``; None without a patch."""
     return None if patch is None else [gate.name for gate in patch.body["spec"]["schedulingGates"] or ()]
 
 
 @pytest.mark.parametrize(
-    ("group", "goes"),
+    ("group", "removed"),
     [
         pytest.param(None, False, id="no group"),
-        pytest.param(a_group(""), False, id="a new group"),
-        pytest.param(a_group("Pending"), False, id="a group that waits"),
-        pytest.param(a_group("Inqueue"), True, id="one that is admitted"),
-        pytest.param(a_group("Running"), True, id="one that runs"),
-        pytest.param(a_group("Unknown"), True, id="one in trouble"),
-        pytest.param(a_group("Completed"), True, id="one that is over, and would be placed again"),
+        pytest.param(a_group(""), False, id="new group"),
+        pytest.param(a_group("Pending"), False, id="pending group"),
+        pytest.param(a_group("Inqueue"), True, id="admitted group"),
+        pytest.param(a_group("Running"), True, id="running group"),
+        pytest.param(a_group("Unknown"), True, id="unknown group"),
+        pytest.param(a_group("Completed"), True, id="completed group"),
         pytest.param(
-            a_group("Inqueue", deletionTimestamp="2026-01-01T00:00:00Z"), False, id="one on its way out"
+            a_group("Inqueue", deletionTimestamp="2026-01-01T00:00:00Z"), False, id="terminating group"
         ),
     ],
 )
-def test_a_gate_goes_with_the_admission_of_the_group(group: PodGroup | None, goes: bool) -> None:
-    assert gates_left(ungate(member(OURS), group)) == ([] if goes else None)
+def test_the_gate_is_removed_once_the_group_is_admitted(group: PodGroup | None, removed: bool) -> None:
+    assert gates_left(ungate(group_pod(OUR_GATE), group)) == ([] if removed else None)
 
 
 @pytest.mark.parametrize(
     ("pod", "left"),
     [
-        pytest.param(member(OURS), [], id="ours"),
-        pytest.param(member("other", OURS, "more"), ["other", "more"], id="others keep theirs"),
-        pytest.param(member("other"), None, id="what is not ours is not touched"),
-        pytest.param(member(), None, id="no gate at all"),
-        pytest.param(member(VOLCANOS, asks="true"), [], id="Volcano's, asked for"),
-        pytest.param(member(VOLCANOS, asks="false"), None, id="Volcano's, not asked for"),
-        pytest.param(member(VOLCANOS), None, id="Volcano's, set by hand"),
-        pytest.param(member(VOLCANOS, OURS, asks="true"), [], id="both"),
+        pytest.param(group_pod(OUR_GATE), [], id="our gate"),
+        pytest.param(group_pod("other", OUR_GATE, "more"), ["other", "more"], id="other gates stay"),
+        pytest.param(group_pod("other"), None, id="only another gate"),
+        pytest.param(group_pod(), None, id="no gate"),
+        pytest.param(group_pod(VOLCANO_GATE, requested="true"), [], id="Volcano's gate, requested"),
+        pytest.param(group_pod(VOLCANO_GATE, requested="false"), None, id="Volcano's gate, request is false"),
+        pytest.param(group_pod(VOLCANO_GATE), None, id="Volcano's gate, not requested"),
+        pytest.param(group_pod(VOLCANO_GATE, OUR_GATE, requested="true"), [], id="both gates"),
     ],
 )
-def test_whose_gates_go(pod: GroupPod, left: list[str] | None) -> None:
+def test_only_gates_for_admission_are_removed(pod: GroupPod, left: list[str] | None) -> None:
     assert gates_left(ungate(pod, a_group("Inqueue"))) == left
     assert is_gated(pod) is (left is not None)
 
 
-def test_the_last_gate_takes_the_field_with_it_and_only_of_the_pod_as_it_was_read() -> None:
-    patch = ungate(member(OURS), a_group("Inqueue"))
+def test_the_patch_removes_the_field_with_the_last_gate_and_names_the_version() -> None:
+    patch = ungate(group_pod(OUR_GATE), a_group("Inqueue"))
     assert patch is not None
     assert (patch.body, patch.resource_version) == ({"spec": {"schedulingGates": None}}, "7")
 
 
-def test_of_a_pod_in_a_group_nothing_but_its_gates_is_remembered() -> None:
-    assert bytes(member().spec) == b"{}"
-    assert bytes(member(OURS).spec) == b'{"schedulingGates":[{"name":"%s"}]}' % OURS.encode()
-    assert b"containers" in bytes(a_pod(OURS).spec), "its group is yet to be made from it"
+def test_the_spec_of_a_pod_in_a_group_is_reduced_to_its_gates() -> None:
+    assert bytes(group_pod().spec) == b"{}"
+    assert bytes(group_pod(OUR_GATE).spec) == b'{"schedulingGates":[{"name":"%s"}]}' % OUR_GATE.encode()
+    assert b"containers" in bytes(a_pod(OUR_GATE).spec), "the spec is needed to build its group"
