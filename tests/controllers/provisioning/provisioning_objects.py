@@ -1,4 +1,4 @@
-"""Requests, configurations and checks in a line each."""
+"""Factories of requests, configurations and check states."""
 
 from typing import Any
 
@@ -28,8 +28,8 @@ def a_check(state: Any = "Pending", *, name: str = "capacity", **fields: Any) ->
 def a_request(
     *conditions: str, attempt: int = 1, class_name: str = "queued", details: dict[str, str] | None = None
 ) -> ProvisioningRequest:
-    """The request of ``a_workload()`` for the check ``capacity``; a condition may be false: ``!Type``."""
-    events = tuple(
+    """Return a request of ``a_workload()`` for check ``capacity``; ``!Type`` is a condition that is False."""
+    given = tuple(
         Condition(
             type=each.lstrip("!"),
             status="False" if each.startswith("!") else "True",
@@ -47,5 +47,5 @@ def a_request(
             owner_references=(owner_of(WORKLOADS, workload),),
         ),
         spec=ProvisioningRequestSpec(provisioning_class_name=class_name),
-        status=ProvisioningRequestStatus(conditions=events, provisioning_class_details=details or {}),
+        status=ProvisioningRequestStatus(conditions=given, provisioning_class_details=details or {}),
     )

@@ -1,4 +1,4 @@
-"""What is written for a workload that waits for capacity."""
+"""The decision about a workload with provisioning checks."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -28,12 +28,12 @@ CONFIG = a_config()
 NO_TEMPLATES: Mapping[Key, PodTemplate] = {}
 
 
-def waiting(check: AdmissionCheckState, *conditions: str, admitted: bool = False) -> Workload:
+def with_check(check: AdmissionCheckState, *conditions: str, admitted: bool = False) -> Workload:
     workload = a_workload(*conditions, admitted_to=["spot"], status=WorkloadStatus(admission_checks=(check,)))
     if admitted:
         return workload
-    left = tuple(each for each in workload.status.conditions if each.type != "Admitted")
-    return msgspec.structs.replace(workload, status=msgspec.structs.replace(workload.status, conditions=left))
+    rest = tuple(each for each in workload.status.conditions if each.type != "Admitted")
+    return msgspec.structs.replace(workload, status=msgspec.structs.replace(workload.status, conditions=rest))
 
 
 def planned(
@@ -43,7 +43,7 @@ def planned(
     templates: Mapping[Key, PodTemplate] = NO_TEMPLATES,
     **options: Any,
 ) -> ProvisioningPlan:
-    case = ProvisioningInput(
+    info = ProvisioningInput(
         workload,
         {"capacity": config},
         tuple(requests),
@@ -52,11 +52,11 @@ def planned(
         options.get("deletes_evicted", True),
         CREATED_AT + 100,
     )
-    return decide(case)
+    return decide(info)
 
 
-def shown(plan: ProvisioningPlan) -> str:
-    """The writes: ``+`` creates, ``-`` deletes, ``?`` waits, ``!`` cannot; then the checks."""
+def show(plan: ProvisioningPlan) -> str:
+    """Return the writes (``+`` create, ``-`` delete, ``?`` waiting, ``!`` problem), then the check states."""
     words = [f"-{each.key.name}" for each in plan.deletions]
     for new in plan.new:
         words += [f"?{new.name}"] if new.waits_for else []
@@ -73,52 +73,58 @@ CREATES = "+podtemplates +provisioningrequests"
 @pytest.mark.parametrize(
     ("workload", "requests", "want"),
     [
-        pytest.param(waiting(a_check()), [], f"{CREATES} {NAME}-1 Pending", id="the first"),
-        pytest.param(waiting(a_check()), [a_request()], "Pending", id="it is there"),
-        pytest.param(waiting(a_check()), [a_request("Failed")], "Retry", id="it failed"),
+        pytest.param(with_check(a_check()), [], f"{CREATES} {NAME}-1 Pending", id="first request"),
+        pytest.param(with_check(a_check()), [a_request()], "Pending", id="request exists"),
+        pytest.param(with_check(a_check()), [a_request("Failed")], "Retry", id="request failed"),
         pytest.param(
-            waiting(a_check(retry_count=1)),
+            with_check(a_check(retry_count=1)),
             [],
             f"{CREATES} {NAME}-2 Pending",
-            id="the second, when the first is gone",
+            id="second request, first deleted",
         ),
         pytest.param(
-            waiting(a_check(retry_count=1)),
+            with_check(a_check(retry_count=1)),
             [a_request("Failed")],
             f"{CREATES} {NAME}-2 Pending",
-            id="the second, while the first is there",
+            id="second request, first exists",
         ),
         pytest.param(
-            waiting(a_check(retry_count=1)),
+            with_check(a_check(retry_count=1)),
             [a_request("Failed"), a_request(attempt=2)],
             f"-{NAME}-1 Pending",
             id="only the latest is kept",
         ),
         pytest.param(
-            waiting(a_check()),
+            with_check(a_check()),
             [a_request(class_name="other")],
             f"-{NAME}-1 ?{NAME}-1 Pending",
-            id="one of another configuration goes first",
+            id="request of another configuration is deleted first",
         ),
-        pytest.param(waiting(a_check("Ready"), admitted=True), [], "Ready", id="ready, its request gone"),
-        pytest.param(waiting(a_check("Retry")), [], f"{CREATES} {NAME}-1 Retry", id="one that was lost"),
-        pytest.param(waiting(a_check(), "Finished"), [a_request()], f"-{NAME}-1", id="finished"),
-        pytest.param(waiting(a_check(), "Evicted"), [a_request()], f"-{NAME}-1", id="evicted"),
-        pytest.param(a_workload(status=WorkloadStatus(admission_checks=(a_check(),))), [], "", id="no quota"),
+        pytest.param(with_check(a_check("Ready"), admitted=True), [], "Ready", id="ready, request deleted"),
+        pytest.param(
+            with_check(a_check("Retry")), [], f"{CREATES} {NAME}-1 Retry", id="retry, request deleted"
+        ),
+        pytest.param(with_check(a_check(), "Finished"), [a_request()], f"-{NAME}-1", id="finished"),
+        pytest.param(with_check(a_check(), "Evicted"), [a_request()], f"-{NAME}-1", id="evicted"),
+        pytest.param(
+            a_workload(status=WorkloadStatus(admission_checks=(a_check(),))), [], "", id="no quota reserved"
+        ),
     ],
 )
-def test_the_requests_of_a_workload(
+def test_requests_of_a_workload_are_created_and_deleted(
     workload: Workload, requests: list[ProvisioningRequest], want: str
 ) -> None:
-    assert shown(planned(workload, requests)) == want
+    assert show(planned(workload, requests)) == want
 
 
 def test_requests_of_evicted_workloads_may_be_kept() -> None:
-    assert planned(waiting(a_check(), "Evicted"), [a_request()], deletes_evicted=False) == ProvisioningPlan()
+    assert (
+        planned(with_check(a_check(), "Evicted"), [a_request()], deletes_evicted=False) == ProvisioningPlan()
+    )
 
 
-def test_a_check_without_configuration_waits_again() -> None:
-    plan = planned(waiting(a_check("Ready")), [a_request()], config=None)
+def test_a_check_without_configuration_is_pending() -> None:
+    plan = planned(with_check(a_check("Ready")), [a_request()], config=None)
     assert plan.status is not None
     (check,) = plan.status.admission_checks
     assert (check.state, check.message) == ("Pending", "the check is not active")
@@ -127,25 +133,25 @@ def test_a_check_without_configuration_waits_again() -> None:
     ]
 
 
-def test_jobs_that_use_nothing_managed_need_no_request() -> None:
-    plan = planned(waiting(a_check()), [], a_config(managedResources=["gpu"]))
+def test_workloads_without_managed_resources_need_no_request() -> None:
+    plan = planned(with_check(a_check()), [], a_config(managedResources=["gpu"]))
     assert plan.new == ()
     assert plan.status is not None
     (check,) = plan.status.admission_checks
     assert (check.state, check.message) == ("Ready", "the provisioning request is not needed")
 
 
-def test_checks_of_others_are_left_alone() -> None:
-    others = a_check("Retry", name="other", message="later")
-    workload = waiting(a_check())
-    status = msgspec.structs.replace(workload.status, admission_checks=(others, a_check()))
+def test_checks_of_other_controllers_do_not_change() -> None:
+    foreign = a_check("Retry", name="other", message="later")
+    workload = with_check(a_check())
+    status = msgspec.structs.replace(workload.status, admission_checks=(foreign, a_check()))
     plan = planned(msgspec.structs.replace(workload, status=status), [a_request("Provisioned")])
     assert plan.status is not None
-    assert plan.status.admission_checks[0] == others
+    assert plan.status.admission_checks[0] == foreign
 
 
-def test_a_request_is_the_workloads_and_asks_with_its_parameters() -> None:
-    workload = waiting(a_check())
+def test_a_request_is_controlled_by_the_workload_and_has_its_parameters() -> None:
+    workload = with_check(a_check())
     metadata = msgspec.structs.replace(
         workload.metadata, annotations={"provreq.kueue.x-k8s.io/zone": "b", "other": "c"}
     )
@@ -161,8 +167,8 @@ def test_a_request_is_the_workloads_and_asks_with_its_parameters() -> None:
         owner_references=(owner_of(WORKLOADS, metadata),),
     )
     assert request.body.spec.parameters == {"zone": "b", "kind": "x"}
-    asked = RequestedPodSet(pod_template_ref=TemplateReference(name=TEMPLATE.name), count=3)
-    assert request.body.spec.pod_sets == (asked,)
+    requested = RequestedPodSet(pod_template_ref=TemplateReference(name=TEMPLATE.name), count=3)
+    assert request.body.spec.pod_sets == (requested,)
 
 
 def stored(owner: Any, obj: Any) -> dict[Key, PodTemplate]:
@@ -173,18 +179,20 @@ def stored(owner: Any, obj: Any) -> dict[Key, PodTemplate]:
     return {TEMPLATE: PodTemplate(metadata=metadata)}
 
 
-def test_a_template_that_was_made_is_not_made_again_and_then_handed_over() -> None:
-    workload = waiting(a_check())
-    mine = stored(WORKLOADS, workload)
-    (new,) = planned(workload, templates=mine).new
+def test_an_existing_template_is_used_and_then_controlled_by_the_request() -> None:
+    workload = with_check(a_check())
+    own = stored(WORKLOADS, workload)
+    (new,) = planned(workload, templates=own).new
     assert [each.resource for each in new.writes] == [PROVISIONING_REQUESTS]
-    asked = RequestedPodSet(pod_template_ref=TemplateReference(name=TEMPLATE.name), count=3)
+    requested = RequestedPodSet(pod_template_ref=TemplateReference(name=TEMPLATE.name), count=3)
     request = a_request()
-    request = msgspec.structs.replace(request, spec=msgspec.structs.replace(request.spec, pod_sets=(asked,)))
+    request = msgspec.structs.replace(
+        request, spec=msgspec.structs.replace(request.spec, pod_sets=(requested,))
+    )
     owner = {"metadata": {"ownerReferences": [owner_of(PROVISIONING_REQUESTS, request.metadata)]}}
-    assert planned(workload, [request], templates=mine).template_owners == (
+    assert planned(workload, [request], templates=own).template_owners == (
         Patch(POD_TEMPLATES, TEMPLATE, "5", owner),
     )
-    theirs = stored(PROVISIONING_REQUESTS, request)
-    assert planned(workload, [request], templates=theirs).template_owners == ()
-    assert shown(planned(workload, templates=theirs)) == f"?{NAME}-1 Pending"
+    foreign = stored(PROVISIONING_REQUESTS, request)
+    assert planned(workload, [request], templates=foreign).template_owners == ()
+    assert show(planned(workload, templates=foreign)) == f"?{NAME}-1 Pending"
