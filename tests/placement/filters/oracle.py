@@ -1,6 +1,6 @@
-"""The rules of constraints once more, slowly: each answer recounts all nodes and pods.
+"""The rules of filters and scores, written for one node and one pod at a time.
 
-Written for one node and one pod at a time, from the rules and not from the code under test.
+Each result recounts all nodes and pods.  The rules are from kube-scheduler, not from the code under test.
 """
 
 from collections.abc import Iterable, Sequence
@@ -29,35 +29,38 @@ class Oracle:
                 return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
         if not chosen(pod, node):
             return "node(s) didn't match Pod's node affinity/selector"
-        if any(self.clashes(pod, other) for other in self.on(node)):
+        if any(self.ports_conflict(pod, other) for other in self.on(node)):
             return "node(s) didn't have free ports for the requested pod ports"
         for spread in hard(pod):
             if spread.topology_key not in node.metadata.labels:
                 return "node(s) didn't match pod topology spread constraints (missing required label)"
             if self.skew(pod, node, spread) > spread.max_skew:
                 return "node(s) didn't match pod topology spread constraints"
-        if not self.is_near(pod, node):
+        if not self.satisfies_affinity(pod, node):
             return "node(s) didn't match pod affinity rules"
         for term in required_anti_affinity(pod):
-            if any(matches_term(pod, term, other) for other in self.around(node, term.topology_key)):
+            if any(matches_term(pod, term, other) for other in self.in_domain(node, term.topology_key)):
                 return "node(s) didn't match pod anti-affinity rules"
-        for home in self.nodes:
-            for other in self.on(home):
+        for located_on in self.nodes:
+            for other in self.on(located_on):
                 for term in required_anti_affinity(other):
-                    if same_domain(home, node, term.topology_key) and matches_term(other, term, pod):
+                    if same_domain(located_on, node, term.topology_key) and matches_term(other, term, pod):
                         return "node(s) didn't satisfy existing pods anti-affinity rules"
         return None
 
-    def attraction(self, pod: Pod, node: Node) -> int:
+    def affinity_score(self, pod: Pod, node: Node) -> int:
         total = 0
-        for weight, term in wishes(pod):
+        for weight, term in preferred_terms(pod):
             total += weight * sum(
-                matches_term(pod, term, other) for other in self.around(node, term.topology_key)
+                matches_term(pod, term, other) for other in self.in_domain(node, term.topology_key)
             )
-        for home in self.nodes:
-            for other in self.on(home):
-                for weight, term in (*wishes(other), *((1, term) for term in required_affinity(other))):
-                    if same_domain(home, node, term.topology_key) and matches_term(other, term, pod):
+        for located_on in self.nodes:
+            for other in self.on(located_on):
+                for weight, term in (
+                    *preferred_terms(other),
+                    *((1, term) for term in required_affinity(other)),
+                ):
+                    if same_domain(located_on, node, term.topology_key) and matches_term(other, term, pod):
                         total += weight
         return total
 
@@ -69,52 +72,61 @@ class Oracle:
             and (self.capacity is Capacity.IDLE or state is not AllocationState.RELEASING)
         ]
 
-    def around(self, node: Node, key: str) -> list[Pod]:
-        return [pod for home in self.nodes if same_domain(home, node, key) for pod in self.on(home)]
+    def in_domain(self, node: Node, key: str) -> list[Pod]:
+        return [
+            pod
+            for located_on in self.nodes
+            if same_domain(located_on, node, key)
+            for pod in self.on(located_on)
+        ]
 
-    def clashes(self, pod: Pod, other: Pod) -> bool:
+    def ports_conflict(self, pod: Pod, other: Pod) -> bool:
         return any(
             (one.protocol, one.host_port) == (two.protocol, two.host_port)
             and (one.host_ip == two.host_ip or {one.host_ip, two.host_ip} & {"", "0.0.0.0"})
             for container in pod.spec.containers
             for one in container.ports
-            for its_container in other.spec.containers
-            for two in its_container.ports
+            for other_container in other.spec.containers
+            for two in other_container.ports
         )
 
-    def is_near(self, pod: Pod, node: Node) -> bool:
+    def satisfies_affinity(self, pod: Pod, node: Node) -> bool:
         terms = required_affinity(pod)
         if any(term.topology_key not in node.metadata.labels for term in terms):
             return False
         wanted = [
-            (home, other)
-            for home in self.nodes
-            for other in self.on(home)
+            (located_on, other)
+            for located_on in self.nodes
+            for other in self.on(located_on)
             if all(matches_term(pod, term, other) for term in terms)
         ]
-        nobody = not any(
-            term.topology_key in home.metadata.labels for home, other in wanted for term in terms
+        is_first = not any(
+            term.topology_key in located_on.metadata.labels for located_on, other in wanted for term in terms
         )
-        if terms and nobody and all(matches_term(pod, term, pod) for term in terms):
+        if terms and is_first and all(matches_term(pod, term, pod) for term in terms):
             return True
-        return all(any(same_domain(home, node, term.topology_key) for home, _ in wanted) for term in terms)
+        return all(
+            any(same_domain(located_on, node, term.topology_key) for located_on, _ in wanted)
+            for term in terms
+        )
 
     def skew(self, pod: Pod, node: Node, spread: TopologySpreadConstraint) -> int:
         counts: dict[str, int] = {}
-        for home in self.nodes:
-            if any(other.topology_key not in home.metadata.labels for other in hard(pod)):
+        for located_on in self.nodes:
+            if any(other.topology_key not in located_on.metadata.labels for other in hard(pod)):
                 continue
-            if spread.node_affinity_policy == "Honor" and not chosen(pod, home):
+            if spread.node_affinity_policy == "Honor" and not chosen(pod, located_on):
                 continue
             if spread.node_taints_policy == "Honor" and any(
-                taint.effect != "PreferNoSchedule" and not tolerated(pod, taint) for taint in home.spec.taints
+                taint.effect != "PreferNoSchedule" and not tolerated(pod, taint)
+                for taint in located_on.spec.taints
             ):
                 continue
-            value = home.metadata.labels[spread.topology_key]
+            value = located_on.metadata.labels[spread.topology_key]
             counts[value] = counts.get(value, 0) + sum(
                 is_spread(pod, spread, other)
                 for other, name, state in self.placed
-                if name == home.metadata.name and state is not AllocationState.RELEASING
+                if name == located_on.metadata.name and state is not AllocationState.RELEASING
             )
         least = min(counts.values(), default=0) if len(counts) >= (spread.min_domains or 1) else 0
         here = counts.get(node.metadata.labels[spread.topology_key], 0)
@@ -154,7 +166,7 @@ def same_domain(one: Node, other: Node, key: str) -> bool:
 
 
 def matches_term(owner: Pod, term: PodAffinityTerm, other: Pod) -> bool:
-    """Whether the term of ``owner`` is about ``other``; namespaces have no labels in these worlds."""
+    """Return True if the term of ``owner`` matches ``other``; namespaces have no labels here."""
     space = other.metadata.namespace
     everywhere = term.namespace_selector is not None and matches_selector(term.namespace_selector, {})
     own = not term.namespaces and term.namespace_selector is None and space == owner.metadata.namespace
@@ -194,12 +206,12 @@ def required_anti_affinity(pod: Pod) -> tuple[PodAffinityTerm, ...]:
     return affinity.required if affinity else ()
 
 
-def wishes(pod: Pod) -> list[tuple[int, PodAffinityTerm]]:
-    """Preferred terms with their weights, below 0 for those to be apart from."""
+def preferred_terms(pod: Pod) -> list[tuple[int, PodAffinityTerm]]:
+    """Return preferred terms with their weights, which are negative for anti-affinity."""
     affinity = pod.spec.affinity
-    towards = affinity.pod_affinity.preferred if affinity and affinity.pod_affinity else ()
-    against = affinity.pod_anti_affinity.preferred if affinity and affinity.pod_anti_affinity else ()
+    attracting = affinity.pod_affinity.preferred if affinity and affinity.pod_affinity else ()
+    repelling = affinity.pod_anti_affinity.preferred if affinity and affinity.pod_anti_affinity else ()
     return [
-        *((wish.weight, wish.pod_affinity_term) for wish in towards),
-        *((-wish.weight, wish.pod_affinity_term) for wish in against),
+        *((each.weight, each.pod_affinity_term) for each in attracting),
+        *((-each.weight, each.pod_affinity_term) for each in repelling),
     ]

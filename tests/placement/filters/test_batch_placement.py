@@ -1,4 +1,4 @@
-"""Equal pods in a row, placed by rankings and by real constraints together."""
+"""Batches of equal pods, placed with the real filters."""
 
 from collections import Counter
 from typing import Any
@@ -29,22 +29,22 @@ from tests.placement.filters.world import World, pod
 SCORING = Scoring(NodeOrderArguments(), None)
 
 
-def in_a_row(world: World, incoming: Pod, count: int) -> list[str]:
-    """The nodes of ``count`` such pods, asked for one after the other; fewer if there are no more places."""
-    return _placed(world, incoming, count, _rankings(world))
+def in_a_batch(world: World, incoming: Pod, count: int) -> list[str]:
+    """Return the nodes of ``count`` such pods placed by one finder; fewer if no more fit."""
+    return _placed(world, incoming, count, _finder(world))
 
 
-def each_alone(world: World, incoming: Pod, count: int) -> list[str]:
-    """The same, each asked of somebody who knows nothing of the one before."""
+def one_by_one(world: World, incoming: Pod, count: int) -> list[str]:
+    """Return the nodes of such pods, each placed by a new finder."""
     return _placed(world, incoming, count, None)
 
 
-def _placed(world: World, incoming: Pod, count: int, node_finder: NodeFinder | None) -> list[str]:
-    world.filter_result(incoming)  # its selectors are known
+def _placed(world: World, incoming: Pod, count: int, finder: NodeFinder | None) -> list[str]:
+    world.filter_result(incoming)  # so that its selectors exist
     shape = world.shapes.of(incoming)
     nodes = []
     for number in range(count):
-        choice = (node_finder or _rankings(world)).best(shape)
+        choice = (finder or _finder(world)).best(shape)
         if not isinstance(choice, Choice):
             break
         nodes.append(choice.node)
@@ -52,51 +52,47 @@ def _placed(world: World, incoming: Pod, count: int, node_finder: NodeFinder | N
     return nodes
 
 
-def _rankings(world: World) -> NodeFinder:
+def _finder(world: World) -> NodeFinder:
     return NodeFinder(world.cluster, world.engine, SCORING)
 
 
 @given(world=worlds(), incoming=pods("same"), count=st.integers(1, 8))
-def test_many_pods_go_where_each_would_go_alone(world: World, incoming: Pod, count: int) -> None:
-    together = in_a_row(world, incoming, count)
-    for number in range(len(together)):
+def test_a_batch_is_placed_like_single_pods(world: World, incoming: Pod, count: int) -> None:
+    batch = in_a_batch(world, incoming, count)
+    for number in range(len(batch)):
         world.cluster.remove_pod(Uid(f"placed-{number}"))
-    assert together == each_alone(world, incoming, count)
+    assert batch == one_by_one(world, incoming, count)
 
 
 @given(world=worlds(), incoming=pods("same"), count=st.integers(1, 8))
-def test_each_of_many_pods_goes_where_the_rules_allow_it(world: World, incoming: Pod, count: int) -> None:
-    known = [node for node in world.cluster.nodes if node is not None]
+def test_each_pod_of_a_batch_passes_the_filters(world: World, incoming: Pod, count: int) -> None:
+    nodes = [node for node in world.cluster.nodes if node is not None]
     placed = list(world.placed.values())
-    for name in in_a_row(world, incoming, count):
-        (node,) = (each for each in known if each.metadata.name == name)
-        assert None in (Oracle(known, placed, capacity).failure(incoming, node) for capacity in Capacity)
+    for name in in_a_batch(world, incoming, count):
+        (node,) = (each for each in nodes if each.metadata.name == name)
+        assert None in (Oracle(nodes, placed, capacity).failure(incoming, node) for capacity in Capacity)
         placed.append((incoming, name, AllocationState.USED))
 
 
 @pytest.mark.parametrize(
-    ("requirements", "want"),
+    ("spec", "want"),
     [
-        pytest.param({}, "a=3 b=2 c=2 d=2", id="wherever there is most room"),
+        pytest.param({}, "a=3 b=2 c=2 d=2", id="by least requested resources"),
         pytest.param(
-            required_anti_affinity(term("web", "hostname")), "a=1 b=1 c=1 d=1", id="one on each node"
+            required_anti_affinity(term("web", "hostname")), "a=1 b=1 c=1 d=1", id="anti-affinity by node"
         ),
         pytest.param(
             required_anti_affinity(term("web")),
             "a=1 c=1 d=7",
-            id="one in each zone, the others outside of all",
+            id="anti-affinity by zone, with nodes outside all zones",
         ),
-        pytest.param(required_affinity(term("web")), "a=5 b=4", id="all in the zone of the first"),
-        pytest.param(required_affinity(term("web", "hostname")), "a=9", id="all on the node of the first"),
-        pytest.param(spreading(spread()), "a=3 b=2 c=4", id="as many in each zone, but for one"),
-        pytest.param(
-            {"ports": [{"hostPort": 80, "containerPort": 80}]}, "a=1 b=1 c=1 d=1", id="one port each"
-        ),
-        pytest.param(
-            preferring("podAffinity", 100, term("web", "hostname")), "a=9", id="drawn to each other"
-        ),
+        pytest.param(required_affinity(term("web")), "a=5 b=4", id="affinity by zone"),
+        pytest.param(required_affinity(term("web", "hostname")), "a=9", id="affinity by node"),
+        pytest.param(spreading(spread()), "a=3 b=2 c=4", id="topology spread"),
+        pytest.param({"ports": [{"hostPort": 80, "containerPort": 80}]}, "a=1 b=1 c=1 d=1", id="host port"),
+        pytest.param(preferring("podAffinity", 100, term("web", "hostname")), "a=9", id="preferred affinity"),
     ],
 )
-def test_where_nine_pods_go(requirements: dict[str, Any], want: str) -> None:
-    nodes = in_a_row(World("a zone=1", "b zone=1", "c zone=2", "d"), pod("p app=web", **requirements), 9)
+def test_nodes_of_a_batch_of_nine(spec: dict[str, Any], want: str) -> None:
+    nodes = in_a_batch(World("a zone=1", "b zone=1", "c zone=2", "d"), pod("p app=web", **spec), 9)
     assert " ".join(f"{name}={count}" for name, count in sorted(Counter(nodes).items())) == want

@@ -1,4 +1,4 @@
-"""Standings as a whole: their order, what they cost, and what is heeded."""
+"""Filter results as a whole: the order of filters, caching, and enabled predicates."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ SPREAD = [
 PORT = [{"hostPort": 80, "containerPort": 80}]
 
 
-def demanding() -> dict[str, Any]:
+def spec_with_all() -> dict[str, Any]:
     return {
         "affinity": APART,
         "topologySpreadConstraints": SPREAD,
@@ -36,7 +36,7 @@ def demanding() -> dict[str, Any]:
     }
 
 
-def test_of_several_objections_the_first_counts() -> None:
+def test_the_first_failure_of_a_node_counts() -> None:
     world = World(
         node("a zone=1", unschedulable=True, taints=TAINTED),
         node("b zone=1", taints=TAINTED),
@@ -48,7 +48,7 @@ def test_of_several_objections_the_first_counts() -> None:
     )
     world.put(pod("x app=web", ports=PORT), "d")
     world.put(pod("y app=web"), "f")
-    assert world.reasons(pod("p app=web", **demanding())) == {
+    assert world.reasons(pod("p app=web", **spec_with_all())) == {
         "a": "node(s) were unschedulable",
         "b": "node(s) had untolerated taint {gpu: }",
         "c": "node(s) didn't match Pod's node affinity/selector",
@@ -58,19 +58,20 @@ def test_of_several_objections_the_first_counts() -> None:
     }
 
 
-def test_nodes_are_counted_by_what_stops_them() -> None:
+def test_nodes_are_counted_by_failure() -> None:
     world = World("a", "b pool=x", node("c", unschedulable=True), "d")
     filter_result = world.filter_result(pod("p", nodeSelector={"pool": "x"}))
     assert [
-        (str(failure), count) for failure, count in filter_result.failure_counts(Capacity.IDLE, world.known())
+        (str(failure), count)
+        for failure, count in filter_result.failure_counts(Capacity.IDLE, world.existing())
     ] == [
         ("node(s) didn't match Pod's node affinity/selector", 2),
         ("node(s) were unschedulable", 1),
     ]
 
 
-def test_a_node_that_no_eviction_helps_is_so_whatever_is_said_first() -> None:
-    """A port can be freed, but not a zone changed."""
+def test_an_unresolvable_failure_counts_even_if_it_is_not_the_first() -> None:
+    """Preemption can release a port, but cannot add a topology key."""
     world = World("a zone=1", "b")
     for name in "ab":
         world.put(pod(f"on-{name}", ports=PORT), name)
@@ -81,7 +82,7 @@ def test_a_node_that_no_eviction_helps_is_so_whatever_is_said_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("switch", "pool", "there"),
+    ("predicate", "labels", "placed"),
     [
         ("node_affinity", "", {}),
         ("node_ports", "pool=x", {"ports": PORT}),
@@ -89,45 +90,43 @@ def test_a_node_that_no_eviction_helps_is_so_whatever_is_said_first() -> None:
         ("pod_affinity", "pool=x", {"affinity": APART}),
     ],
 )
-def test_a_constraint_that_is_switched_off_is_not_heeded(
-    switch: str, pool: str, there: dict[str, Any]
-) -> None:
-    taints = TAINTED if "taint" in pool else []
-    labels = pool.replace(" taint", "")
+def test_a_disabled_predicate_rejects_no_node(predicate: str, labels: str, placed: dict[str, Any]) -> None:
+    taints = TAINTED if "taint" in labels else []
+    labels = labels.replace(" taint", "")
 
-    def passing(enabled_predicates: PredicateArguments) -> str:
-        world = World(node(f"n zone=1 {labels}", taints=taints), switches=enabled_predicates)
-        world.put(pod("there", **there), "n")
-        requirements = demanding()
-        if switch == "pod_affinity":
-            del requirements["ports"]
-        return world.passing(pod("p app=web", **requirements))
+    def passing(enabled: PredicateArguments) -> str:
+        world = World(node(f"n zone=1 {labels}", taints=taints), enabled=enabled)
+        world.put(pod("placed", **placed), "n")
+        spec = spec_with_all()
+        if predicate == "pod_affinity":
+            del spec["ports"]
+        return world.passing(pod("p app=web", **spec))
 
     assert passing(PredicateArguments()) == ""
-    assert passing(PredicateArguments(**{switch: False})) == "n"
+    assert passing(PredicateArguments(**{predicate: False})) == "n"
 
 
-def test_spreading_can_be_switched_off() -> None:
-    world = World("a zone=1", "b", switches=PredicateArguments(pod_topology_spread=False))
+def test_topology_spread_can_be_disabled() -> None:
+    world = World("a zone=1", "b", enabled=PredicateArguments(pod_topology_spread=False))
     assert world.passing(pod("p app=web", topologySpreadConstraints=SPREAD)) == "a b"
 
 
-def test_a_cordon_cannot_be_switched_off() -> None:
-    world = World(node("a", unschedulable=True), switches=PredicateArguments(taint_toleration=False))
+def test_a_cordoned_node_is_rejected_without_taint_toleration() -> None:
+    world = World(node("a", unschedulable=True), enabled=PredicateArguments(taint_toleration=False))
     assert world.reasons(pod("p")) == {"a": "node(s) were unschedulable"}
 
 
-def test_what_is_heeded_may_change() -> None:
+def test_enabled_predicates_may_change() -> None:
     world = World(node("a", taints=TAINTED))
     assert world.passing(pod("p")) == ""
     world.engine.set_enabled_predicates(PredicateArguments(taint_toleration=False))
     assert world.passing(pod("p")) == "a"
 
 
-# -- what is asked again, and what is not
+# Caching
 
 
-def test_a_plain_pod_stands_as_it_did_whoever_comes_and_goes() -> None:
+def test_the_result_of_a_plain_pod_does_not_change_with_other_pods() -> None:
     world = World("a", "b")
     before = world.filter_result(pod("p"))
     world.put(pod("q"), "a")
@@ -136,18 +135,18 @@ def test_a_plain_pod_stands_as_it_did_whoever_comes_and_goes() -> None:
     assert world.filter_result(pod("p")).version != before.version
 
 
-def test_a_standing_changes_with_the_pods_it_is_about_only() -> None:
+def test_a_result_changes_only_with_pods_that_its_selectors_match() -> None:
     world = World("a", "b")
-    lonely = pod("p", affinity=APART)
+    exclusive = pod("p", affinity=APART)
     world.put(pod("x app=db"), "a")
-    before = world.filter_result(lonely)
+    before = world.filter_result(exclusive)
     world.put(pod("y app=db"), "a")
-    assert world.filter_result(lonely) is before
+    assert world.filter_result(exclusive) is before
     world.put(pod("z app=web"), "a")
-    assert world.filter_result(lonely).version != before.version
+    assert world.filter_result(exclusive).version != before.version
 
 
-def test_no_two_standings_have_one_version() -> None:
+def test_no_two_results_have_the_same_version() -> None:
     world = World("a", "b")
     versions = []
     for number in range(3):
@@ -157,18 +156,17 @@ def test_no_two_standings_have_one_version() -> None:
     assert len(set(versions)) == len(versions)
 
 
-def test_many_shapes_come_and_go() -> None:
-    """What is kept for those not asked about any more is let go, and made anew when it is."""
+def test_results_of_many_shapes_are_dropped_and_computed_again() -> None:
     world = World("a", "b")
-    lonely = pod("p", affinity=APART)
+    exclusive = pod("p", affinity=APART)
     world.put(pod("x app=web"), "a")
-    assert world.passing(lonely) == "b"
-    kept = []
+    assert world.passing(exclusive) == "b"
+    shapes = []  # kept alive
     for number in range(600):
         other = pod(f"o{number}", nodeSelector={"number": str(number)})
-        kept.append(world.shapes.of(other))
+        shapes.append(world.shapes.of(other))
         assert world.passing(other) == ""
     world.put(pod("y app=web"), "b")
-    assert world.passing(lonely) == ""
+    assert world.passing(exclusive) == ""
     world.take("y")
-    assert world.passing(lonely) == "b"
+    assert world.passing(exclusive) == "b"

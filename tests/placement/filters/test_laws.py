@@ -1,4 +1,4 @@
-"""Constraints against an oracle that recounts the world, while pods and nodes come, change and go."""
+"""Filters and scores against an oracle that recounts everything, while pods and nodes change."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ TAINTS = st.sampled_from(
 )
 APPS = st.sampled_from(("", "app=a", "app=b"))
 RANKS = st.sampled_from(("", "rank=0", "rank=1"))
-HOLDS = st.sampled_from(tuple(AllocationState))
+STATES = st.sampled_from(tuple(AllocationState))
 KEYS = st.sampled_from(("hostname", "zone", "pool"))
 
 
@@ -57,14 +57,14 @@ def terms(draw: st.DrawFn) -> dict[str, Any]:
 
 @st.composite
 def affinities(draw: st.DrawFn) -> dict[str, Any]:
-    wish = st.builds(
+    preferred = st.builds(
         lambda weight, term: {"weight": weight, "podAffinityTerm": term}, st.integers(1, 3), terms()
     )
     sides: dict[str, Any] = {}
     for side in ("podAffinity", "podAntiAffinity"):
         sides[side] = {
             "requiredDuringSchedulingIgnoredDuringExecution": draw(st.lists(terms(), max_size=2)),
-            "preferredDuringSchedulingIgnoredDuringExecution": draw(st.lists(wish, max_size=1)),
+            "preferredDuringSchedulingIgnoredDuringExecution": draw(st.lists(preferred, max_size=1)),
         }
     return sides
 
@@ -121,131 +121,129 @@ def worlds(draw: st.DrawFn) -> World:
     names = [f"n{number}" for number in range(draw(st.integers(1, 5)))]
     world = World(*(draw(nodes(name)) for name in names))
     for number in range(draw(st.integers(0, 6))):
-        where, state = draw(st.sampled_from(names)), draw(HOLDS)
+        where, state = draw(st.sampled_from(names)), draw(STATES)
         world.put(draw(pods(f"p{number}")), where, state)
     return world
 
 
 def oracle(world: World, capacity: Capacity = Capacity.IDLE) -> Oracle:
-    known = [node for node in world.cluster.nodes if node is not None]
-    return Oracle(known, list(world.placed.values()), capacity)
+    nodes = [node for node in world.cluster.nodes if node is not None]
+    return Oracle(nodes, list(world.placed.values()), capacity)
 
 
-def reasons(world: World, pod: Pod, capacity: Capacity) -> dict[str, str]:
-    judge = oracle(world, capacity)
-    found = {node.metadata.name: judge.failure(pod, node) for node in judge.nodes}
-    return {name: reason for name, reason in found.items() if reason is not None}
+def oracle_reasons(world: World, pod: Pod, capacity: Capacity) -> dict[str, str]:
+    recounted = oracle(world, capacity)
+    reasons = {node.metadata.name: recounted.failure(pod, node) for node in recounted.nodes}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
 
 
 @given(world=worlds(), incoming=pods("new"), capacity=st.sampled_from(Capacity))
-def test_nodes_refuse_what_the_rules_refuse(world: World, incoming: Pod, capacity: Capacity) -> None:
-    assert world.reasons(incoming, capacity) == reasons(world, incoming, capacity)
+def test_failures_equal_those_of_the_oracle(world: World, incoming: Pod, capacity: Capacity) -> None:
+    assert world.reasons(incoming, capacity) == oracle_reasons(world, incoming, capacity)
 
 
 @given(world=worlds(), incoming=pods("new"))
-def test_nodes_attract_by_the_rules(world: World, incoming: Pod) -> None:
-    judge = oracle(world)
-    want = {each.metadata.name: judge.attraction(incoming, each) for each in judge.nodes}
-    assert attractions(world, incoming) == want
+def test_affinity_scores_equal_those_of_the_oracle(world: World, incoming: Pod) -> None:
+    recounted = oracle(world)
+    want = {each.metadata.name: recounted.affinity_score(incoming, each) for each in recounted.nodes}
+    assert affinity_scores(world, incoming) == want
 
 
 @given(world=worlds(), watched=st.tuples(pods("w1"), pods("w2")), data=st.data())
 @examples(60)
-def test_answers_follow_every_change(world: World, watched: tuple[Pod, Pod], data: st.DataObject) -> None:
+def test_results_follow_every_change(world: World, watched: tuple[Pod, Pod], data: st.DataObject) -> None:
     for step in range(data.draw(st.integers(1, 6))):
         for incoming in watched:
-            world.reasons(incoming)  # from now on these have something to follow
+            world.reasons(incoming)  # results are cached from here on
         change(world, data, step)
         for incoming in watched:
             for capacity in Capacity:
-                assert world.reasons(incoming, capacity) == reasons(world, incoming, capacity)
+                assert world.reasons(incoming, capacity) == oracle_reasons(world, incoming, capacity)
 
 
 def change(world: World, data: st.DataObject, step: int) -> None:
     names = sorted(world.cluster.names())
-    match data.draw(st.sampled_from(("put", "take", "move", "node", "remove"))):
-        case "put":
-            state = data.draw(HOLDS)
+    match data.draw(st.sampled_from(("add pod", "remove pod", "update pod", "set node", "remove node"))):
+        case "add pod":
+            state = data.draw(STATES)
             world.put(data.draw(pods(f"new{step}")), data.draw(st.sampled_from(names)), state)
-        case "take" if world.placed:
+        case "remove pod" if world.placed:
             world.take(data.draw(st.sampled_from(sorted(world.placed))))
-        case "move" if world.placed:
-            world.move(data.draw(st.sampled_from(sorted(world.placed))), data.draw(HOLDS))
-        case "node":
+        case "update pod" if world.placed:
+            world.move(data.draw(st.sampled_from(sorted(world.placed))), data.draw(STATES))
+        case "set node":
             world.cluster.set_node(data.draw(nodes(data.draw(st.sampled_from((*names, "n9"))))))
-        case "remove" if len(names) > 1:
+        case "remove node" if len(names) > 1:
             world.cluster.remove_node(data.draw(st.sampled_from(names)))
 
 
-@given(world=worlds(), watched=pods("w"), comer=pods("comer"), data=st.data())
-def test_taking_back_what_was_put_restores_every_answer(
-    world: World, watched: Pod, comer: Pod, data: st.DataObject
+@given(world=worlds(), watched=pods("w"), added=pods("added"), data=st.data())
+def test_removing_an_added_pod_restores_all_results(
+    world: World, watched: Pod, added: Pod, data: st.DataObject
 ) -> None:
-    world.filter_result(comer)  # its selectors are known before and after
+    world.filter_result(added)  # so that its selectors exist before and after
     before = world.reasons(watched), world.reasons(watched, Capacity.FUTURE_IDLE)
-    world.put(comer, data.draw(st.sampled_from(sorted(world.cluster.names()))))
+    world.put(added, data.draw(st.sampled_from(sorted(world.cluster.names()))))
     world.reasons(watched)
-    world.take("comer")
+    world.take("added")
     assert (world.reasons(watched), world.reasons(watched, Capacity.FUTURE_IDLE)) == before
 
 
 @given(world=worlds(), incoming=pods("same"), data=st.data())
-def test_a_pod_changes_for_the_next_what_its_reach_says(
+def test_a_placed_pod_changes_only_results_in_its_invalidation_scope(
     world: World, incoming: Pod, data: st.DataObject
 ) -> None:
-    """By that, equal pods are placed many at a time: only nodes that an answer may change for are asked."""
+    """Placing equal pods in batches depends on it: results outside the scope are not computed again."""
     invalidation_scope = world.filter_result(incoming).invalidation_scope
-    before, drawn = world.reasons(incoming), attractions(world, incoming)
-    fitting = world.passing(incoming).split()
-    if not fitting:
+    before, scores = world.reasons(incoming), affinity_scores(world, incoming)
+    passing = world.passing(incoming).split()
+    if not passing:
         return
-    where = data.draw(st.sampled_from(fitting))
+    where = data.draw(st.sampled_from(passing))
     world.put(incoming, where)
-    after, drawn_after = world.reasons(incoming), attractions(world, incoming)
+    after, scores_after = world.reasons(incoming), affinity_scores(world, incoming)
     match invalidation_scope:
         case InvalidationScope.NONE:
-            assert (after, drawn_after) == (before, drawn)
+            assert (after, scores_after) == (before, scores)
         case InvalidationScope.ONE_PER_NODE:
             assert after == {**before, where: after[where]}
-            assert {**drawn_after, where: 0} == {**drawn, where: 0}
+            assert {**scores_after, where: 0} == {**scores, where: 0}
         case InvalidationScope.OWN_NODE:
             assert {**after, where: ""} == {**before, where: ""}
-            assert {**drawn_after, where: 0} == {**drawn, where: 0}
+            assert {**scores_after, where: 0} == {**scores, where: 0}
 
 
 @given(world=worlds(), incoming=pods("new"))
-def test_no_eviction_helps_where_a_node_is_unresolvable(world: World, incoming: Pod) -> None:
+def test_removing_all_pods_does_not_resolve_an_unresolvable_failure(world: World, incoming: Pod) -> None:
     unresolvable = world.filter_result(incoming).unresolvable
     for name in list(world.placed):
         world.take(name)
     empty = world.reasons(incoming)
     for name in world.cluster.names():
         index = world.cluster.index(name)
-        assert not unresolvable[index] or name in empty or _wants_company(incoming)
+        assert not unresolvable[index] or name in empty or _has_affinity(incoming)
 
 
-def _wants_company(pod: Pod) -> bool:
+def _has_affinity(pod: Pod) -> bool:
     return bool(pod.spec.affinity and pod.spec.affinity.pod_affinity)
 
 
 @given(world=worlds(), incoming=pods("new"), data=st.data())
-def test_the_order_in_which_things_are_told_does_not_matter(
-    world: World, incoming: Pod, data: st.DataObject
-) -> None:
-    known = [node for node in world.cluster.nodes if node is not None]
+def test_the_order_of_changes_does_not_matter(world: World, incoming: Pod, data: st.DataObject) -> None:
+    nodes = [node for node in world.cluster.nodes if node is not None]
     other = World()
-    told: list[Node | tuple[Pod, str, AllocationState]] = [*known, *world.placed.values()]
-    for each in data.draw(st.permutations(told)):
+    objects: list[Node | tuple[Pod, str, AllocationState]] = [*nodes, *world.placed.values()]
+    for each in data.draw(st.permutations(objects)):
         if isinstance(each, tuple):
             other.put(*each)
         else:
             other.cluster.set_node(each)
     for capacity in Capacity:
         assert other.reasons(incoming, capacity) == world.reasons(incoming, capacity)
-    assert attractions(other, incoming) == attractions(world, incoming)
+    assert affinity_scores(other, incoming) == affinity_scores(world, incoming)
 
 
-def attractions(world: World, incoming: Pod) -> dict[str, int]:
-    measure = world.filter_result(incoming).raw_scores.pod_affinity
+def affinity_scores(world: World, incoming: Pod) -> dict[str, int]:
+    scores = world.filter_result(incoming).raw_scores.pod_affinity
     names = sorted(world.cluster.names())
-    return {name: 0 if measure is None else int(measure[world.index(name)]) for name in names}
+    return {name: 0 if scores is None else int(scores[world.index(name)]) for name in names}

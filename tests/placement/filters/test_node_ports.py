@@ -12,11 +12,11 @@ from tests.placement.filters.world import World, pod
 
 
 def port(text: str) -> dict[str, Any]:
-    """``[address:]port[/protocol]``"""
+    """Parse ``[address:]port[/protocol]``."""
     rest, _, protocol = text.partition("/")
     address, _, number = rest.rpartition(":")
-    wanted: dict[str, Any] = {"hostPort": int(number), "containerPort": 1, "protocol": protocol or "TCP"}
-    return wanted | ({"hostIP": address} if address else {})
+    parsed: dict[str, Any] = {"hostPort": int(number), "containerPort": 1, "protocol": protocol or "TCP"}
+    return parsed | ({"hostIP": address} if address else {})
 
 
 @pytest.mark.parametrize(
@@ -27,19 +27,19 @@ def port(text: str) -> dict[str, Any]:
         pytest.param("80", "80/UDP", True, id="another protocol"),
         pytest.param("10.0.0.1:80", "10.0.0.1:80", False, id="the same address"),
         pytest.param("10.0.0.1:80", "10.0.0.2:80", True, id="another address"),
-        pytest.param("80", "10.0.0.1:80", False, id="every address is taken"),
-        pytest.param("10.0.0.1:80", "80", False, id="every address is wanted"),
-        pytest.param("10.0.0.1:80", "0.0.0.0:80", False, id="0.0.0.0 is every address"),
+        pytest.param("80", "10.0.0.1:80", False, id="a pod on this address while all are in use"),
+        pytest.param("10.0.0.1:80", "80", False, id="a pod on all addresses while one is in use"),
+        pytest.param("10.0.0.1:80", "0.0.0.0:80", False, id="0.0.0.0 is all addresses"),
     ],
 )
-def test_a_port_is_had_by_one_pod_at_a_time(used: str, wanted: str, free: bool) -> None:
+def test_one_pod_at_a_time_uses_a_port(used: str, wanted: str, free: bool) -> None:
     world = World("n", "other")
-    world.put(pod("there", ports=[port(used)]), "n")
+    world.put(pod("placed", ports=[port(used)]), "n")
     reasons = world.failures(pod("new", ports=[port(wanted)]))
     assert reasons == ({} if free else {"n": PORT_CONFLICT})
 
 
-def test_ports_of_sidecars_count_and_those_of_other_init_containers_do_not() -> None:
+def test_ports_of_sidecars_count_but_not_of_other_init_containers() -> None:
     def with_init(name: str, **init: Any) -> Any:
         return pod(name, initContainers=[{"name": "i", "ports": [port("80")], **init}])
 
@@ -49,7 +49,7 @@ def test_ports_of_sidecars_count_and_those_of_other_init_containers_do_not() -> 
     assert world.passing(with_init("setup")) == "n"
 
 
-def test_a_port_is_free_when_its_last_user_is_gone() -> None:
+def test_a_port_is_free_when_no_pod_uses_it() -> None:
     world = World("n")
     wanted = pod("new", ports=[port("80")])
     world.put(pod("one", ports=[port("10.0.0.1:80")]), "n")
@@ -60,28 +60,28 @@ def test_a_port_is_free_when_its_last_user_is_gone() -> None:
     assert world.passing(wanted) == "n"
 
 
-def test_a_pod_that_leaves_keeps_its_port_until_it_is_gone() -> None:
+def test_a_releasing_pod_uses_its_port_at_idle_capacity_only() -> None:
     world = World("n")
-    world.put(pod("leaving", ports=[port("80")]), "n", AllocationState.RELEASING)
+    world.put(pod("releasing", ports=[port("80")]), "n", AllocationState.RELEASING)
     wanted = pod("new", ports=[port("80")])
     assert world.passing(wanted, Capacity.IDLE) == ""
     assert world.passing(wanted, Capacity.FUTURE_IDLE) == "n"
 
 
-def test_who_was_promised_a_place_has_its_port() -> None:
+def test_a_pipelined_pod_uses_its_port() -> None:
     world = World("n")
-    world.put(pod("promised", ports=[port("80")]), "n", AllocationState.PIPELINED)
+    world.put(pod("pipelined", ports=[port("80")]), "n", AllocationState.PIPELINED)
     assert world.passing(pod("new", ports=[port("80")]), Capacity.FUTURE_IDLE) == ""
 
 
-def test_eviction_frees_a_port() -> None:
+def test_preemption_resolves_a_port_conflict() -> None:
     assert PORT_CONFLICT.remedy is Remedy.PREEMPTION
 
 
-def test_pods_with_a_port_keep_each_other_off_their_node_only() -> None:
+def test_invalidation_scope_of_a_host_port() -> None:
     assert (
         World("n").filter_result(pod("p", ports=[port("80")])).invalidation_scope
         is InvalidationScope.ONE_PER_NODE
     )
-    off = World("n", switches=PredicateArguments(node_ports=False))
+    off = World("n", enabled=PredicateArguments(node_ports=False))
     assert off.filter_result(pod("p", ports=[port("80")])).invalidation_scope is InvalidationScope.NONE

@@ -1,8 +1,8 @@
-"""A few nodes and pods, and how the nodes stand with one more pod.
+"""A few nodes and placed pods, and the filter results for one more pod.
 
 world = World("a zone=1", "b zone=2")
-world.put(pod("web", labels={"app": "web"}), "a")
-world.refusals(pod("new", affinity=...)) == {"a": "node(s) ..."}
+world.put(pod("web app=web"), "a")
+world.reasons(pod("new", affinity=...)) == {"a": "node(s) ..."}
 """
 
 from typing import Any, Final
@@ -24,7 +24,7 @@ from quorate.placement.vectors import Mask
 
 
 def node(text: str, *, ready: bool = True, images: Any = (), **spec: Any) -> Node:
-    """The first word is the name, the others are labels; without a ``hostname`` it is the name."""
+    """Build a node; the first word is the name and default ``hostname``, the others are labels."""
     name, *words = text.split()
     labels = {"hostname": name} | dict(word.split("=") for word in words)
     status = {
@@ -36,7 +36,7 @@ def node(text: str, *, ready: bool = True, images: Any = (), **spec: Any) -> Nod
 
 
 def pod(text: str, *, namespace: str = "default", **spec: Any) -> Pod:
-    """The first word is the name, the others are labels."""
+    """Build a pod; the first word is the name, the others are labels."""
     name, *words = text.split()
     metadata = {"name": name, "uid": name, "namespace": namespace}
     labels = dict(word.split("=") for word in words)
@@ -50,11 +50,11 @@ ALL: Final = PredicateArguments()
 
 
 class World:
-    def __init__(self, *nodes: str | Node, switches: PredicateArguments = ALL) -> None:
+    def __init__(self, *nodes: str | Node, enabled: PredicateArguments = ALL) -> None:
         self.cluster = Cluster()
         self.shapes = Shapes()
         self.storage = StorageIndex()
-        self.engine = ConstraintEngine(self.cluster, switches)
+        self.engine = ConstraintEngine(self.cluster, enabled)
         self.placed: dict[str, tuple[Pod, str, AllocationState]] = {}
         for each in nodes:
             self.cluster.set_node(node(each) if isinstance(each, str) else each)
@@ -66,7 +66,7 @@ class World:
         if before == self.shapes.generation:
             self.cluster.add_pod(Uid(pod.metadata.name), shape, node, state)
         else:
-            self._put_all(anew=[name for name in self.placed if name != pod.metadata.name])
+            self._add_all(already_added=[name for name in self.placed if name != pod.metadata.name])
 
     def take(self, name: str) -> None:
         del self.placed[name]
@@ -80,12 +80,12 @@ class World:
     def filter_result(self, pod: Pod) -> LazyFilterResult:
         before = self.shapes.generation
         shape = self.shapes.of(pod, volume_requirements(pod, self.storage))
-        if before != self.shapes.generation:  # a selector looks at labels that shapes lacked until now
-            self._put_all(anew=list(self.placed))
+        if before != self.shapes.generation:  # a new selector reads labels that the shapes lack
+            self._add_all(already_added=list(self.placed))
         return self.engine.filter(shape)
 
-    def _put_all(self, anew: list[str]) -> None:
-        for name in anew:
+    def _add_all(self, already_added: list[str]) -> None:
+        for name in already_added:
             self.cluster.remove_pod(Uid(name))
         for name, (pod, node, state) in self.placed.items():
             self.cluster.add_pod(
@@ -93,28 +93,28 @@ class World:
             )
 
     def failures(self, pod: Pod, capacity: Capacity = Capacity.IDLE) -> dict[str, FilterFailure]:
-        """What stops the pod, by node; nodes that pass are left out."""
+        """Return the failure of each node that is rejected."""
         statuses = self.filter_result(pod).statuses(capacity)
-        found = {
+        failures = {
             name: statuses.failure(index) for name in self.cluster.names() if (index := self.index(name)) >= 0
         }
-        return {name: failure for name, failure in sorted(found.items()) if failure is not None}
+        return {name: failure for name, failure in sorted(failures.items()) if failure is not None}
 
     def reasons(self, pod: Pod, capacity: Capacity = Capacity.IDLE) -> dict[str, str]:
         return {name: str(failure) for name, failure in self.failures(pod, capacity).items()}
 
     def passing(self, pod: Pod, capacity: Capacity = Capacity.IDLE) -> str:
-        """The names of the nodes that pass, in order."""
+        """Return the names of the nodes that pass, sorted."""
         mask = self.filter_result(pod).passing(capacity)
         return " ".join(sorted(name for name in self.cluster.names() if mask[self.index(name)]))
 
-    def measure(self, pod: Pod, kind: str) -> dict[str, int]:
-        """What one kind of preferences says of each node."""
-        vector = getattr(self.filter_result(pod).raw_scores, kind)
-        return {name: int(vector[self.index(name)]) for name in sorted(self.cluster.names())}
+    def raw_score(self, pod: Pod, kind: str) -> dict[str, int]:
+        """Return one kind of raw scores by node."""
+        scores = getattr(self.filter_result(pod).raw_scores, kind)
+        return {name: int(scores[self.index(name)]) for name in sorted(self.cluster.names())}
 
-    def known(self) -> Mask:
-        """The indexes that have a node."""
+    def existing(self) -> Mask:
+        """Return the indexes that have a node."""
         return np.array([each is not None for each in self.cluster.nodes])
 
     def index(self, name: str) -> int:

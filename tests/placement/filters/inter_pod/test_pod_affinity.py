@@ -1,4 +1,4 @@
-"""Pods near to and apart from each other."""
+"""Pod affinity and anti-affinity, required and preferred."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ NODES = ("a zone=1", "b zone=1", "c zone=2", "d")
 
 
 def term(app: str | None = None, key: str = "zone", **more: Any) -> dict[str, Any]:
-    """Pods of that app; of any, if it is ``*``; without one, there is no selector."""
+    """Build a term that selects pods of ``app``; ``*`` selects all, None leaves the selector out."""
     selector = {} if app == "*" else {"matchLabels": {"app": app}}
     return {"topologyKey": key, **({} if app is None else {"labelSelector": selector}), **more}
 
@@ -26,13 +26,13 @@ def required_anti_affinity(*terms: dict[str, Any]) -> dict[str, Any]:
     return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}}}
 
 
-def preferring(side: str, weight: int, wish: dict[str, Any]) -> dict[str, Any]:
-    wishes = [{"weight": weight, "podAffinityTerm": wish}]
-    return {"affinity": {side: {"preferredDuringSchedulingIgnoredDuringExecution": wishes}}}
+def preferring(side: str, weight: int, term: dict[str, Any]) -> dict[str, Any]:
+    preferred = [{"weight": weight, "podAffinityTerm": term}]
+    return {"affinity": {side: {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}}
 
 
 def with_database(*nodes: str) -> World:
-    """Of the nodes, ``a`` runs the database."""
+    """Build a world with a pod ``db`` on node ``a``."""
     world = World(*(nodes or NODES))
     world.put(pod("db app=db"), "a")
     return world
@@ -41,40 +41,40 @@ def with_database(*nodes: str) -> World:
 @pytest.mark.parametrize(
     ("terms", "want"),
     [
-        pytest.param([term("db")], "a b", id="in its zone"),
-        pytest.param([term("db", "hostname")], "a", id="on its node"),
-        pytest.param([term("web")], "", id="where there is none, nowhere"),
-        pytest.param([term("*")], "a b", id="an empty selector picks every pod"),
-        pytest.param([term(None)], "", id="no selector picks none"),
-        pytest.param([term("db", "rack")], "", id="a label that no node has is no domain"),
-        pytest.param([term("db"), term("web")], "", id="one pod must be picked by all terms"),
-        pytest.param([term("db"), term("*", "hostname")], "a", id="and be in the domain of each"),
+        pytest.param([term("db")], "a b", id="by zone"),
+        pytest.param([term("db", "hostname")], "a", id="by node"),
+        pytest.param([term("web")], "", id="no matching pod"),
+        pytest.param([term("*")], "a b", id="an empty selector matches every pod"),
+        pytest.param([term(None)], "", id="no selector matches no pod"),
+        pytest.param([term("db", "rack")], "", id="a topology key that no node has"),
+        pytest.param([term("db"), term("web")], "", id="two terms that no single pod matches"),
+        pytest.param([term("db"), term("*", "hostname")], "a", id="two terms with different topology keys"),
     ],
 )
-def test_a_pod_is_placed_near_to_others(terms: list[dict[str, Any]], want: str) -> None:
+def test_required_affinity(terms: list[dict[str, Any]], want: str) -> None:
     incoming = pod("p", **required_affinity(*terms))
     assert with_database().passing(incoming) == want
     assert set(with_database().reasons(incoming).values()) <= {"node(s) didn't match pod affinity rules"}
 
 
-def test_two_terms_are_not_met_by_two_pods() -> None:
+def test_two_pods_do_not_satisfy_two_terms() -> None:
     world = with_database()
     world.put(pod("web app=web"), "a")
     assert world.passing(pod("p", **required_affinity(term("db"), term("web")))) == ""
 
 
 @pytest.mark.parametrize(
-    ("labels", "others", "want"),
+    ("labels", "placed", "want"),
     [
-        pytest.param("app=ring", [], "a b c", id="the first of a group goes anywhere with the label"),
-        pytest.param("app=other", [], "", id="but not if its own terms do not pick it"),
-        pytest.param("app=ring", ["c"], "c", id="nor once there is another"),
-        pytest.param("app=ring", ["d"], "a b c", id="unless that is in no domain"),
+        pytest.param("app=ring", [], "a b c", id="the first pod of a group fits every node with the key"),
+        pytest.param("app=other", [], "", id="a pod that its own terms do not match does not"),
+        pytest.param("app=ring", ["c"], "c", id="another pod of the group is placed"),
+        pytest.param("app=ring", ["d"], "a b c", id="another pod of the group is outside all domains"),
     ],
 )
-def test_the_first_pod_of_those_it_wants_to_be_near(labels: str, others: list[str], want: str) -> None:
+def test_the_first_pod_of_a_group(labels: str, placed: list[str], want: str) -> None:
     world = World(*NODES)
-    for name in others:
+    for name in placed:
         world.put(pod("other app=ring"), name)
     assert world.passing(pod(f"p {labels}", **required_affinity(term("ring")))) == want
 
@@ -82,31 +82,31 @@ def test_the_first_pod_of_those_it_wants_to_be_near(labels: str, others: list[st
 @pytest.mark.parametrize(
     ("terms", "want"),
     [
-        pytest.param([term("db")], "c d", id="out of its zone, or where there is no zone"),
-        pytest.param([term("db", "hostname")], "b c d", id="off its node"),
-        pytest.param([term("web")], "a b c d", id="of nobody"),
-        pytest.param([term("web"), term("db", "hostname")], "b c d", id="each term for itself"),
+        pytest.param([term("db")], "c d", id="by zone, including nodes without the key"),
+        pytest.param([term("db", "hostname")], "b c d", id="by node"),
+        pytest.param([term("web")], "a b c d", id="no matching pod"),
+        pytest.param([term("web"), term("db", "hostname")], "b c d", id="each term applies by itself"),
     ],
 )
-def test_a_pod_is_placed_apart_from_others(terms: list[dict[str, Any]], want: str) -> None:
+def test_required_anti_affinity(terms: list[dict[str, Any]], want: str) -> None:
     incoming = pod("p", **required_anti_affinity(*terms))
     assert with_database().passing(incoming) == want
     reasons = set(with_database().reasons(incoming).values())
     assert reasons <= {"node(s) didn't match pod anti-affinity rules"}
 
 
-def test_placed_pods_keep_others_apart_too() -> None:
+def test_anti_affinity_of_placed_pods() -> None:
     world = World(*NODES)
-    world.put(pod("lonely app=lonely", **required_anti_affinity(term("*"))), "a")
+    world.put(pod("exclusive app=exclusive", **required_anti_affinity(term("*"))), "a")
     failure = "node(s) didn't satisfy existing pods anti-affinity rules"
     assert world.reasons(pod("p")) == {"a": failure, "b": failure}
-    world.take("lonely")
+    world.take("exclusive")
     assert world.reasons(pod("p")) == {}
 
 
-def test_only_evicting_can_keep_pods_apart() -> None:
+def test_preemption_resolves_anti_affinity_but_not_affinity() -> None:
     world = with_database()
-    world.put(pod("lonely", **required_anti_affinity(term("web"))), "c")
+    world.put(pod("exclusive", **required_anti_affinity(term("web"))), "c")
     remedies = {
         name: failure.remedy
         for name, failure in world.failures(pod("p app=web", **required_anti_affinity(term("db")))).items()
@@ -118,32 +118,40 @@ def test_only_evicting_can_keep_pods_apart() -> None:
 @pytest.mark.parametrize(
     ("more", "want"),
     [
-        pytest.param({}, "", id="its own namespace, if none is said"),
-        pytest.param({"namespaces": ["data"]}, "a b", id="one that is named"),
-        pytest.param({"namespaces": ["web"]}, "", id="another that is named"),
-        pytest.param({"namespaceSelector": {}}, "a b", id="all of them"),
-        pytest.param({"namespaceSelector": {"matchLabels": {"team": "store"}}}, "a b", id="by its labels"),
-        pytest.param({"namespaceSelector": {"matchLabels": {"team": "shop"}}}, "", id="by other labels"),
+        pytest.param({}, "", id="its own namespace by default"),
+        pytest.param({"namespaces": ["data"]}, "a b", id="a named namespace"),
+        pytest.param({"namespaces": ["web"]}, "", id="another named namespace"),
+        pytest.param({"namespaceSelector": {}}, "a b", id="an empty namespace selector"),
+        pytest.param(
+            {"namespaceSelector": {"matchLabels": {"team": "store"}}},
+            "a b",
+            id="a namespace selector that matches",
+        ),
+        pytest.param(
+            {"namespaceSelector": {"matchLabels": {"team": "shop"}}},
+            "",
+            id="a namespace selector that does not match",
+        ),
         pytest.param(
             {"namespaceSelector": {"matchLabels": {"team": "shop"}}, "namespaces": ["data"]},
             "a b",
-            id="by name or by labels",
+            id="a name or a namespace selector",
         ),
     ],
 )
-def test_the_namespaces_a_term_looks_into(more: dict[str, Any], want: str) -> None:
+def test_namespaces_of_a_term(more: dict[str, Any], want: str) -> None:
     world = World(*NODES)
     world.engine.set_namespace("data", {"team": "store"})
     world.put(pod("db app=db", namespace="data"), "a")
     assert world.passing(pod("p", **required_affinity(term("db", **more)))) == want
 
 
-def test_labels_of_a_namespace_may_change() -> None:
+def test_results_follow_the_labels_of_namespaces() -> None:
     world = World(*NODES)
     world.put(pod("db app=db", namespace="data"), "a")
     world.put(
         pod(
-            "lonely",
+            "exclusive",
             **required_anti_affinity(term("web", namespaceSelector={"matchLabels": {"team": "shop"}})),
         ),
         "c",
@@ -162,40 +170,43 @@ def test_labels_of_a_namespace_may_change() -> None:
 @pytest.mark.parametrize(
     ("more", "want"),
     [
-        pytest.param({"matchLabelKeys": ["version"]}, "", id="of its own version"),
-        pytest.param({"mismatchLabelKeys": ["version"]}, "a b", id="of any version but its own"),
-        pytest.param({"matchLabelKeys": ["flavor"]}, "a b", id="a label that it lacks says nothing"),
+        pytest.param({"matchLabelKeys": ["version"]}, "", id="the same version"),
+        pytest.param({"mismatchLabelKeys": ["version"]}, "a b", id="other versions"),
+        pytest.param({"matchLabelKeys": ["flavor"]}, "a b", id="a key that the pod lacks is ignored"),
     ],
 )
-def test_terms_about_a_label_of_the_pod_itself(more: dict[str, Any], want: str) -> None:
+def test_match_label_keys(more: dict[str, Any], want: str) -> None:
     world = World(*NODES)
     world.put(pod("db app=db version=1 flavor=x"), "a")
     assert world.passing(pod("p version=2", **required_affinity(term("db", **more)))) == want
 
 
-def test_what_the_server_wrote_into_a_selector_stands() -> None:
-    """It writes the label a pod has when it is made, which may be another one by now."""
-    written = term("db", matchLabelKeys=["version"])
-    written["labelSelector"] = {
+def test_a_requirement_added_by_the_api_server_is_kept() -> None:
+    """It has the value of the label at the creation of the pod, which may have changed."""
+    completed = term("db", matchLabelKeys=["version"])
+    completed["labelSelector"] = {
         "matchLabels": {"app": "db"},
         "matchExpressions": [{"key": "version", "operator": "In", "values": ["1"]}],
     }
     world = World(*NODES)
     world.put(pod("db app=db version=1"), "a")
-    assert world.passing(pod("p version=2", **required_affinity(written))) == "a b"
+    assert world.passing(pod("p version=2", **required_affinity(completed))) == "a b"
 
 
 @pytest.mark.parametrize(
     ("capacity", "want"),
-    [pytest.param(Capacity.IDLE, "c d", id="now"), pytest.param(Capacity.FUTURE_IDLE, "a b c d", id="later")],
+    [
+        pytest.param(Capacity.IDLE, "c d", id="idle"),
+        pytest.param(Capacity.FUTURE_IDLE, "a b c d", id="future idle"),
+    ],
 )
-def test_pods_that_leave_count_until_they_are_gone(capacity: Capacity, want: str) -> None:
+def test_releasing_pods_count_at_idle_capacity_only(capacity: Capacity, want: str) -> None:
     world = World(*NODES)
     world.put(pod("db app=db"), "a", AllocationState.RELEASING)
     assert world.passing(pod("p", **required_anti_affinity(term("db"))), capacity) == want
 
 
-def test_members_of_a_gang_see_each_other() -> None:
+def test_placed_members_of_a_gang_exclude_the_next_one() -> None:
     world = World(*NODES)
     member = required_anti_affinity(term("gang", "hostname"))
     for name, node in (("m1", "a"), ("m2", "b"), ("m3", "c")):
@@ -204,73 +215,83 @@ def test_members_of_a_gang_see_each_other() -> None:
     assert world.passing(pod("m4 app=gang", **member)) == "d"
 
 
-# -- preferences
+# Scores
 
 
-def test_preferences_weigh_each_pod_of_the_domain() -> None:
+def test_preferred_terms_add_their_weight_for_each_pod_of_the_domain() -> None:
     world = with_database()
     world.put(pod("db2 app=db"), "b")
     world.put(pod("db3 app=db"), "c")
-    drawn = pod("p", **preferring("podAffinity", 5, term("db")))
-    driven = pod("q", **preferring("podAntiAffinity", 5, term("db")))
-    assert world.measure(drawn, "pod_affinity") == {"a": 10, "b": 10, "c": 5, "d": 0}
-    assert world.measure(driven, "pod_affinity") == {"a": -10, "b": -10, "c": -5, "d": 0}
+    attracted = pod("p", **preferring("podAffinity", 5, term("db")))
+    repelled = pod("q", **preferring("podAntiAffinity", 5, term("db")))
+    assert world.raw_score(attracted, "pod_affinity") == {"a": 10, "b": 10, "c": 5, "d": 0}
+    assert world.raw_score(repelled, "pod_affinity") == {"a": -10, "b": -10, "c": -5, "d": 0}
 
 
-def test_placed_pods_have_preferences_as_well() -> None:
+def test_preferred_terms_of_placed_pods() -> None:
     world = World(*NODES)
-    world.put(pod("glad", **preferring("podAffinity", 7, term("web"))), "a")
-    world.put(pod("loath", **preferring("podAntiAffinity", 3, term("web", "hostname"))), "b")
-    assert world.measure(pod("p app=web"), "pod_affinity") == {"a": 7, "b": 4, "c": 0, "d": 0}
+    world.put(pod("attracting", **preferring("podAffinity", 7, term("web"))), "a")
+    world.put(pod("repelling", **preferring("podAntiAffinity", 3, term("web", "hostname"))), "b")
+    assert world.raw_score(pod("p app=web"), "pod_affinity") == {"a": 7, "b": 4, "c": 0, "d": 0}
     assert world.filter_result(pod("q app=db")).raw_scores.pod_affinity is None
 
 
-def test_who_requires_others_near_is_a_little_glad_of_more() -> None:
+def test_required_affinity_of_placed_pods_adds_a_weight_of_one() -> None:
     world = with_database()
     world.put(pod("client", **required_affinity(term("db"))), "b")
-    assert world.measure(pod("db2 app=db"), "pod_affinity") == {"a": 1, "b": 1, "c": 0, "d": 0}
+    assert world.raw_score(pod("db2 app=db"), "pod_affinity") == {"a": 1, "b": 1, "c": 0, "d": 0}
 
 
-# -- what one pod changes for the next
+# Invalidation
 
 
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
         pytest.param({}, InvalidationScope.NONE, id="no terms"),
-        pytest.param(required_anti_affinity(term("web")), InvalidationScope.NONE, id="terms about others"),
+        pytest.param(
+            required_anti_affinity(term("web")), InvalidationScope.NONE, id="anti-affinity to other pods"
+        ),
         pytest.param(
             required_anti_affinity(term("own")),
             InvalidationScope.OTHER_NODES,
-            id="apart from each other by zone",
+            id="anti-affinity to each other by zone",
         ),
         pytest.param(
             required_anti_affinity(term("own", "hostname")),
             InvalidationScope.ONE_PER_NODE,
-            id="apart from each other by node",
+            id="anti-affinity to each other by node",
         ),
-        pytest.param(required_affinity(term("own")), InvalidationScope.OTHER_NODES, id="near to each other"),
+        pytest.param(
+            required_affinity(term("own")), InvalidationScope.OTHER_NODES, id="affinity to each other"
+        ),
         pytest.param(
             required_affinity(term("own", "hostname")),
             InvalidationScope.OTHER_NODES,
-            id="on the node of the first",
+            id="affinity to each other by node",
         ),
         pytest.param(
-            preferring("podAffinity", 1, term("own")), InvalidationScope.OTHER_NODES, id="drawn to each other"
+            preferring("podAffinity", 1, term("own")),
+            InvalidationScope.OTHER_NODES,
+            id="preferred affinity to each other",
         ),
-        pytest.param(preferring("podAffinity", 1, term("web")), InvalidationScope.NONE, id="drawn to others"),
+        pytest.param(
+            preferring("podAffinity", 1, term("web")),
+            InvalidationScope.NONE,
+            id="preferred affinity to other pods",
+        ),
         pytest.param(
             preferring("podAffinity", 1, term("own", "hostname")),
             InvalidationScope.OWN_NODE,
-            id="drawn to each other's node",
+            id="preferred affinity to each other by node",
         ),
         pytest.param(
             required_anti_affinity(term("own", "rack")),
             InvalidationScope.OWN_NODE,
-            id="apart by a label that nodes lack",
+            id="anti-affinity by a key that nodes lack",
         ),
     ],
 )
-def test_how_far_a_pod_reaches(spec: dict[str, Any], want: InvalidationScope) -> None:
+def test_invalidation_scope(spec: dict[str, Any], want: InvalidationScope) -> None:
     filter_result = World(*NODES).filter_result(pod("p app=own", **spec))
     assert filter_result.invalidation_scope is want

@@ -1,4 +1,4 @@
-"""What is written about claims before their pod is bound."""
+"""Bindings of claims that are written before their pod is bound."""
 
 from typing import Any
 
@@ -19,76 +19,78 @@ from tests.placement.filters.world import World, node
 FREE = {"phase": "Available", "storageClassName": "slow"}
 
 
-def waiting(name: str, **more: Any) -> Any:
+def unbound(name: str, **more: Any) -> Any:
     return claim(name, phase="Pending", storageClassName="slow", **more)
 
 
-def steps(there: World, *claims: str, zone: str = "1") -> list[str]:
-    """``keep v for data``, ``make data on n``, ``none for data``."""
-    said = []
-    for step in volume_bindings(using(*claims), node(f"n zone={zone}"), there.storage):
-        match step:
+def bindings(world: World, *claims: str, zone: str = "1") -> list[str]:
+    """Return ``bind v to data``, ``provision data on n``, ``none for data``."""
+    described = []
+    for binding in volume_bindings(using(*claims), node(f"n zone={zone}"), world.storage):
+        match binding:
             case StaticBinding():
-                said.append(f"keep {step.volume.metadata.name} for {step.claim.metadata.name}")
+                described.append(f"bind {binding.volume.metadata.name} to {binding.claim.metadata.name}")
             case DynamicProvisioning():
-                said.append(f"make {step.claim.metadata.name} on {step.node}")
+                described.append(f"provision {binding.claim.metadata.name} on {binding.node}")
             case _:
-                said.append(f"none for {step.claim.metadata.name}")
-    return said
+                described.append(f"none for {binding.claim.metadata.name}")
+    return described
 
 
 @pytest.mark.parametrize(
     ("things", "want"),
     [
-        pytest.param([waiting("data"), class_("slow")], ["make data on n"], id="one is made"),
+        pytest.param([unbound("data"), class_("slow")], ["provision data on n"], id="no matching volume"),
         pytest.param(
-            [waiting("data"), class_("slow"), volume("v", **FREE)], ["keep v for data"], id="or one taken"
+            [unbound("data"), class_("slow"), volume("v", **FREE)], ["bind v to data"], id="a matching volume"
         ),
         pytest.param(
-            [waiting("data"), class_("slow"), volume("v", **FREE, **in_zone("2"))],
-            ["make data on n"],
-            id="but not one of another zone",
+            [unbound("data"), class_("slow"), volume("v", **FREE, **in_zone("2"))],
+            ["provision data on n"],
+            id="a volume in another zone",
         ),
         pytest.param(
             [
-                waiting("data"),
+                unbound("data"),
                 class_("slow"),
                 volume("large", **FREE, capacity={"storage": "20Gi"}),
                 volume("small", **FREE, capacity={"storage": "15Gi"}),
             ],
-            ["keep small for data"],
-            id="the smallest that suits",
+            ["bind small to data"],
+            id="the smallest of two matching volumes",
         ),
-        pytest.param([waiting("data"), class_("slow", LOCAL)], ["none for data"], id="somebody was faster"),
-        pytest.param([claim("data", "v"), volume("v")], [], id="it is bound"),
         pytest.param(
-            [waiting("data", annotations={"volume.kubernetes.io/selected-node": "n"}), class_("slow")],
+            [unbound("data"), class_("slow", LOCAL)], ["none for data"], id="no volume and no provisioner"
+        ),
+        pytest.param([claim("data", "v"), volume("v")], [], id="a bound claim"),
+        pytest.param(
+            [unbound("data", annotations={"volume.kubernetes.io/selected-node": "n"}), class_("slow")],
             [],
-            id="one is being made",
+            id="a claim with a selected node",
         ),
         pytest.param(
             [
-                waiting("data"),
+                unbound("data"),
                 class_("slow"),
                 volume("v", storageClassName="slow", claimRef={"namespace": "default", "name": "data"}),
             ],
             [],
-            id="one is kept for it",
+            id="a volume reserved for the claim",
         ),
     ],
 )
-def test_a_claim_that_waits_for_its_pod(things: list[Any], want: list[str]) -> None:
-    assert steps(world(*things), "data") == want
+def test_bindings_of_one_claim(things: list[Any], want: list[str]) -> None:
+    assert bindings(world(*things), "data") == want
 
 
-def test_small_claims_choose_first_and_no_volume_is_kept_twice() -> None:
-    there = world(
-        waiting("large", resources={"requests": {"storage": "12Gi"}}),
-        waiting("small", resources={"requests": {"storage": "10Gi"}}),
+def test_small_claims_choose_first_and_no_volume_is_bound_twice() -> None:
+    storage = world(
+        unbound("large", resources={"requests": {"storage": "12Gi"}}),
+        unbound("small", resources={"requests": {"storage": "10Gi"}}),
         class_("slow", LOCAL),
         volume("v", **FREE, capacity={"storage": "12Gi"}),
         volume("w", **FREE, capacity={"storage": "11Gi"}),
     )
-    assert steps(there, "large", "small") == ["keep w for small", "keep v for large"]
-    there.storage.remove_volume("w")
-    assert steps(there, "large", "small") == ["keep v for small", "none for large"]
+    assert bindings(storage, "large", "small") == ["bind w to small", "bind v to large"]
+    storage.storage.remove_volume("w")
+    assert bindings(storage, "large", "small") == ["bind v to small", "none for large"]

@@ -1,4 +1,4 @@
-"""What the claims of a pod ask of its node."""
+"""What the claims of a pod require of its node, and the filters for it."""
 
 from typing import Any
 
@@ -24,7 +24,7 @@ def in_zone(*zones: str) -> dict[str, Any]:
 
 
 def claim(name: str, volume: str = "", *, phase: str = "Bound", **more: Any) -> PersistentVolumeClaim:
-    """Bound to ``volume``, or waiting."""
+    """Build a claim that is bound to ``volume``, or unbound without one."""
     annotations = more.pop("annotations", {}) | ({"pv.kubernetes.io/bind-completed": "yes"} if volume else {})
     metadata = {"name": name, "namespace": "default", "uid": name, "annotations": annotations}
     metadata |= {
@@ -56,19 +56,19 @@ def class_(
 
 
 def world(
-    *things: PersistentVolumeClaim | PersistentVolume | StorageClass,
+    *objects: PersistentVolumeClaim | PersistentVolume | StorageClass,
     nodes: Any = NODES,
-    enabled_predicates: PredicateArguments = ALL,
+    enabled: PredicateArguments = ALL,
 ) -> World:
-    world = World(*nodes, switches=enabled_predicates)
-    for one in things:
-        match one:
+    world = World(*nodes, enabled=enabled)
+    for each in objects:
+        match each:
             case PersistentVolumeClaim():
-                world.storage.set_claim(one)
+                world.storage.set_claim(each)
             case PersistentVolume():
-                world.storage.set_volume(one)
+                world.storage.set_volume(each)
             case StorageClass():
-                world.storage.set_class(one)
+                world.storage.set_class(each)
     return world
 
 
@@ -77,21 +77,21 @@ def using(*claims: str, name: str = "p", **spec: Any) -> Pod:
     return pod(name, volumes=volumes, **spec)
 
 
-def everywhere(reason: str) -> dict[str, str]:
+def on_all_nodes(reason: str) -> dict[str, str]:
     return dict.fromkeys("abc", reason)
 
 
-# -- claims that keep the pod waiting
+# Claims that reject all nodes
 
 
 @pytest.mark.parametrize(
-    ("things", "reason"),
+    ("objects", "reason"),
     [
         pytest.param([], 'persistentvolumeclaim "data" not found', id="no claim"),
         pytest.param(
             [claim("data", deletionTimestamp="2026-01-01T00:00:00Z")],
             'persistentvolumeclaim "data" is being deleted',
-            id="a claim that goes",
+            id="a claim that is being deleted",
         ),
         pytest.param(
             [claim("data", "gone", phase="Lost")],
@@ -101,71 +101,69 @@ def everywhere(reason: str) -> dict[str, str]:
         pytest.param(
             [claim("data", "gone")],
             "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
-            id="a volume that is not there",
+            id="a bound volume that does not exist",
         ),
         pytest.param(
             [claim("data", storageClassName="fast"), class_("fast", waits=False)],
             "pod has unbound immediate PersistentVolumeClaims",
-            id="a volume is being made, wherever",
+            id="an unbound claim with immediate binding",
         ),
         pytest.param(
             [claim("data", storageClassName="fast")],
             "pod has unbound immediate PersistentVolumeClaims",
-            id="no such class",
+            id="a class that does not exist",
         ),
-        pytest.param(
-            [claim("data")], "pod has unbound immediate PersistentVolumeClaims", id="no class at all"
-        ),
+        pytest.param([claim("data")], "pod has unbound immediate PersistentVolumeClaims", id="no class"),
         pytest.param(
             [claim("data", storageClassName="slow", annotations={}, volumeName="wanted"), class_("slow")],
             "pod has unbound immediate PersistentVolumeClaims",
-            id="a claim that names its volume waits for the binding",
+            id="an unbound claim that names its volume",
         ),
     ],
 )
-def test_the_pod_waits_for_its_claims(things: list[Any], reason: str) -> None:
-    assert world(*things).reasons(using("data")) == everywhere(reason)
+def test_claims_that_reject_all_nodes(objects: list[Any], reason: str) -> None:
+    assert world(*objects).reasons(using("data")) == on_all_nodes(reason)
 
 
-def test_claims_are_looked_at_first() -> None:
+def test_failures_of_claims_come_first() -> None:
     tainted = node("b", taints=[{"key": "gpu", "effect": "NoSchedule"}])
     missing = 'persistentvolumeclaim "data" not found'
     assert world(nodes=("a", tainted)).reasons(using("data")) == {"a": missing, "b": missing}
-    off = world(nodes=("a", tainted), enabled_predicates=PredicateArguments(volume_binding=False))
+    off = world(nodes=("a", tainted), enabled=PredicateArguments(volume_binding=False))
     assert off.passing(using("data")) == "a"
 
 
-def test_a_claim_of_a_volume_of_its_own_is_made_for_the_pod() -> None:
-    scratch = pod("p", volumes=[{"name": "scratch", "ephemeral": {}}])
+def test_the_claim_of_an_ephemeral_volume_must_belong_to_the_pod() -> None:
+    using_scratch = pod("p", volumes=[{"name": "scratch", "ephemeral": {}}])
     absent = 'waiting for ephemeral volume controller to create the persistentvolumeclaim "p-scratch"'
-    assert world().reasons(scratch) == everywhere(absent)
+    assert world().reasons(using_scratch) == on_all_nodes(absent)
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p", "controller": True}
-    mine = claim("p-scratch", "v", ownerReferences=[owner])
-    assert world(mine, volume("v")).reasons(scratch) == {}
+    own = claim("p-scratch", "v", ownerReferences=[owner])
+    assert world(own, volume("v")).reasons(using_scratch) == {}
     other = claim("p-scratch", "v", ownerReferences=[owner | {"uid": "another"}])
     foreign = 'persistentvolumeclaim "p-scratch" was not created for the pod'
-    assert world(other, volume("v")).reasons(scratch) == everywhere(foreign)
+    assert world(other, volume("v")).reasons(using_scratch) == on_all_nodes(foreign)
 
 
-# -- volumes that exist
+# Bound volumes
 
 
-def test_a_volume_ties_the_pod_to_the_nodes_that_reach_it() -> None:
-    tied = world(claim("data", "v"), volume("v", **in_zone("1", "2")))
-    assert tied.reasons(using("data")) == {"c": "node(s) didn't match PersistentVolume's node affinity"}
+def test_a_volume_rejects_nodes_outside_its_node_affinity() -> None:
+    bound = world(claim("data", "v"), volume("v", **in_zone("1", "2")))
+    assert bound.reasons(using("data")) == {"c": "node(s) didn't match PersistentVolume's node affinity"}
 
 
-def test_all_volumes_must_be_reached() -> None:
-    tied = world(
+def test_all_volumes_must_be_reachable() -> None:
+    bound = world(
         claim("data", "v"),
         volume("v", **in_zone("1", "2")),
         claim("logs", "w"),
         volume("w", **in_zone("2", "3")),
     )
-    assert tied.passing(using("data", "logs")) == "b"
+    assert bound.passing(using("data", "logs")) == "b"
 
 
-def test_a_volume_that_is_reached_from_everywhere_ties_nobody() -> None:
+def test_a_volume_without_node_affinity_rejects_no_node() -> None:
     assert world(claim("data", "v"), volume("v")).passing(using("data")) == "a b c"
 
 
@@ -176,7 +174,7 @@ def test_a_volume_that_is_reached_from_everywhere_ties_nobody() -> None:
             {"topology.kubernetes.io/zone": "1"},
             ["a topology.kubernetes.io/zone=1", "b topology.kubernetes.io/zone=2"],
             "a",
-            id="its zone",
+            id="one zone",
         ),
         pytest.param(
             {"topology.kubernetes.io/zone": "1__2"},
@@ -186,30 +184,30 @@ def test_a_volume_that_is_reached_from_everywhere_ties_nobody() -> None:
                 "c topology.kubernetes.io/zone=3",
             ],
             "a b",
-            id="one of its zones",
+            id="several zones",
         ),
         pytest.param(
             {"failure-domain.beta.kubernetes.io/zone": "1"},
             ["a topology.kubernetes.io/zone=1", "b topology.kubernetes.io/zone=2"],
             "a",
-            id="the label of old means the new one",
+            id="the deprecated label",
         ),
         pytest.param(
             {"topology.kubernetes.io/region": "1"},
             ["a topology.kubernetes.io/zone=1", "b"],
             "b",
-            id="a node without any zone or region is not asked",
+            id="a node without zone and region",
         ),
-        pytest.param({"team": "1"}, ["a topology.kubernetes.io/zone=1"], "a", id="other labels say nothing"),
+        pytest.param({"team": "1"}, ["a topology.kubernetes.io/zone=1"], "a", id="other labels are ignored"),
     ],
 )
-def test_volumes_with_zones_in_their_labels(labels: dict[str, str], nodes: list[str], want: str) -> None:
-    tied = world(claim("data", "v"), volume("v", labels=labels), nodes=nodes)
-    assert tied.passing(using("data")) == want
-    assert set(tied.reasons(using("data")).values()) <= {"node(s) had no available volume zone"}
+def test_zone_labels_of_volumes(labels: dict[str, str], nodes: list[str], want: str) -> None:
+    bound = world(claim("data", "v"), volume("v", labels=labels), nodes=nodes)
+    assert bound.passing(using("data")) == want
+    assert set(bound.reasons(using("data")).values()) <= {"node(s) had no available volume zone"}
 
 
-# -- volumes that wait for the pod
+# Unbound claims
 
 
 def topology(*zones: str) -> dict[str, Any]:
@@ -221,15 +219,17 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
 
 
 @pytest.mark.parametrize(
-    ("things", "want"),
+    ("objects", "want"),
     [
-        pytest.param([class_("slow")], "a b c", id="a volume can be made anywhere"),
-        pytest.param([class_("slow", **topology("1", "3"))], "a c", id="or where the class says"),
-        pytest.param([class_("slow", LOCAL)], "", id="or nowhere"),
+        pytest.param([class_("slow")], "a b c", id="a provisioner"),
+        pytest.param(
+            [class_("slow", **topology("1", "3"))], "a c", id="a provisioner with allowed topologies"
+        ),
+        pytest.param([class_("slow", LOCAL)], "", id="no provisioner"),
         pytest.param(
             [class_("slow", LOCAL), volume("v", phase="Available", storageClassName="slow", **in_zone("2"))],
             "b",
-            id="one that is there can be taken",
+            id="an available volume",
         ),
         pytest.param(
             [
@@ -237,12 +237,12 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
                 volume("v", phase="Available", storageClassName="slow", **in_zone("2")),
             ],
             "a b",
-            id="or one made",
+            id="an available volume and a provisioner",
         ),
         pytest.param(
             [class_("slow", LOCAL), volume("v", phase="Bound", storageClassName="slow")],
             "",
-            id="not a used one",
+            id="a volume bound to another claim",
         ),
         pytest.param(
             [
@@ -250,7 +250,7 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
                 volume("v", storageClassName="slow", claimRef={"namespace": "default", "name": "data"}),
             ],
             "a b c",
-            id="one that is kept for the claim",
+            id="a volume reserved for the claim",
         ),
         pytest.param(
             [
@@ -263,12 +263,12 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
                 ),
             ],
             "",
-            id="not one that is kept for another",
+            id="a volume reserved for another claim",
         ),
         pytest.param(
             [class_("slow", LOCAL), volume("v", phase="Available", storageClassName="fast")],
             "",
-            id="not one of another class",
+            id="a volume of another class",
         ),
         pytest.param(
             [
@@ -276,7 +276,7 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
                 volume("v", phase="Available", storageClassName="slow", capacity={"storage": "9Gi"}),
             ],
             "",
-            id="not one that is too small",
+            id="a volume that is too small",
         ),
         pytest.param(
             [
@@ -284,7 +284,7 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
                 volume("v", phase="Available", storageClassName="slow", accessModes=["ReadOnlyMany"]),
             ],
             "",
-            id="not one that is used in another way",
+            id="a volume with other access modes",
         ),
         pytest.param(
             [
@@ -292,82 +292,80 @@ NOTHING_TO_BIND = "node(s) didn't find available persistent volumes to bind"
                 volume("v", phase="Available", storageClassName="slow", volumeMode="Block"),
             ],
             "",
-            id="not one of another mode",
+            id="a volume with another mode",
         ),
     ],
 )
-def test_where_a_volume_can_be_had(things: list[Any], want: str) -> None:
-    waiting = world(claim("data", phase="Pending", storageClassName="slow"), *things)
-    assert waiting.passing(using("data")) == want
-    assert set(waiting.reasons(using("data")).values()) <= {NOTHING_TO_BIND}
+def test_nodes_for_an_unbound_claim(objects: list[Any], want: str) -> None:
+    unbound = world(claim("data", phase="Pending", storageClassName="slow"), *objects)
+    assert unbound.passing(using("data")) == want
+    assert set(unbound.reasons(using("data")).values()) <= {NOTHING_TO_BIND}
 
 
-def test_a_volume_that_is_being_made_for_a_node_ties_the_pod_to_it() -> None:
-    chosen = claim(
+def test_a_claim_with_a_selected_node_rejects_other_nodes() -> None:
+    provisioning = claim(
         "data",
         phase="Pending",
         storageClassName="slow",
         annotations={"volume.kubernetes.io/selected-node": "b"},
     )
-    assert world(chosen, class_("slow")).passing(using("data")) == "b"
+    assert world(provisioning, class_("slow")).passing(using("data")) == "b"
 
 
 def test_a_claim_may_select_its_volume_by_labels() -> None:
-    waiting = claim("data", storageClassName="slow", selector={"matchLabels": {"tier": "gold"}})
+    unbound = claim("data", storageClassName="slow", selector={"matchLabels": {"tier": "gold"}})
     silver = volume("v", phase="Available", storageClassName="slow", labels={"tier": "silver"})
     gold = volume("w", phase="Available", storageClassName="slow", labels={"tier": "gold"}, **in_zone("3"))
-    assert world(waiting, class_("slow", LOCAL), silver, gold).passing(using("data")) == "c"
+    assert world(unbound, class_("slow", LOCAL), silver, gold).passing(using("data")) == "c"
 
 
-def test_two_claims_take_two_volumes() -> None:
+def test_two_claims_need_two_volumes() -> None:
     claims = [claim(name, storageClassName="slow") for name in ("data", "logs")]
     volumes = [
         volume(f"v{number}", phase="Available", storageClassName="slow", **in_zone(zone))
         for number, zone in enumerate("112")
     ]
-    waiting = world(*claims, class_("slow", LOCAL), *volumes)
-    assert waiting.passing(using("data", "logs")) == "a"
-    assert waiting.passing(using("data")) == "a b"
+    unbound = world(*claims, class_("slow", LOCAL), *volumes)
+    assert unbound.passing(using("data", "logs")) == "a"
+    assert unbound.passing(using("data")) == "a b"
 
 
-def test_what_follows_from_claims_is_part_of_the_shape() -> None:
-    before = world(claim("data", "v"), volume("v", **in_zone("1")))
-    assert before.passing(using("data")) == "a"
-    before.storage.set_volume(volume("v", **in_zone("2")))
-    assert before.passing(using("data")) == "b"
+def test_results_follow_changes_of_volumes() -> None:
+    changing = world(claim("data", "v"), volume("v", **in_zone("1")))
+    assert changing.passing(using("data")) == "a"
+    changing.storage.set_volume(volume("v", **in_zone("2")))
+    assert changing.passing(using("data")) == "b"
 
 
-def test_volumes_and_claims_and_classes_go() -> None:
-    full = world(
+def test_results_follow_removals() -> None:
+    storage = world(
         claim("data", storageClassName="slow"),
         class_("slow", LOCAL),
         volume("v", phase="Available", storageClassName="slow"),
     )
-    assert full.passing(using("data")) == "a b c"
-    full.storage.remove_volume("v")
-    assert full.reasons(using("data")) == everywhere(NOTHING_TO_BIND)
-    full.storage.remove_class("slow")
-    assert full.reasons(using("data")) == everywhere("pod has unbound immediate PersistentVolumeClaims")
-    full.storage.remove_claim(Key("default", "data"))
-    assert full.reasons(using("data")) == everywhere('persistentvolumeclaim "data" not found')
+    assert storage.passing(using("data")) == "a b c"
+    storage.storage.remove_volume("v")
+    assert storage.reasons(using("data")) == on_all_nodes(NOTHING_TO_BIND)
+    storage.storage.remove_class("slow")
+    assert storage.reasons(using("data")) == on_all_nodes("pod has unbound immediate PersistentVolumeClaims")
+    storage.storage.remove_claim(Key("default", "data"))
+    assert storage.reasons(using("data")) == on_all_nodes('persistentvolumeclaim "data" not found')
 
 
-def test_volumes_and_their_zones_can_be_switched_off_each() -> None:
+def test_volume_binding_and_volume_zone_can_be_disabled() -> None:
     zone = "topology.kubernetes.io/zone"
-    things = claim("data", "v"), volume("v", labels={zone: "1"}, **in_zone("1"))
+    objects = claim("data", "v"), volume("v", labels={zone: "1"}, **in_zone("1"))
     nodes = f"a zone=1 {zone}=1", f"b zone=2 {zone}=1", f"c zone=1 {zone}=2"
 
-    def passing(**enabled_predicates: bool) -> str:
-        return world(
-            *things, nodes=nodes, enabled_predicates=PredicateArguments(**enabled_predicates)
-        ).passing(using("data"))
+    def passing(**enabled: bool) -> str:
+        return world(*objects, nodes=nodes, enabled=PredicateArguments(**enabled)).passing(using("data"))
 
     assert passing() == "a"
     assert passing(volume_binding=False) == "a b"
     assert passing(volume_zone=False) == "a c"
 
 
-def test_pods_that_share_a_claim_go_to_one_node_while_it_has_no_volume() -> None:
+def test_pods_that_share_an_unbound_claim_need_one_node() -> None:
     shared = world(claim("data", phase="Pending", storageClassName="slow"), class_("slow"))
     assert shared.filter_result(using("data")).invalidation_scope is InvalidationScope.OTHER_NODES
     shared.put(using("data", name="first"), "b")
@@ -376,13 +374,11 @@ def test_pods_that_share_a_claim_go_to_one_node_while_it_has_no_volume() -> None
     assert shared.passing(using("data")) == "a b c"
 
 
-def test_a_claim_for_one_pod_is_used_by_one_pod() -> None:
-    read_write_once_pod = world(claim("data", "v", accessModes=["ReadWriteOncePod"]), volume("v"))
-    assert (
-        read_write_once_pod.filter_result(using("data")).invalidation_scope is InvalidationScope.OTHER_NODES
-    )
-    read_write_once_pod.put(using("data", name="first"), "b", AllocationState.RELEASING)
-    assert read_write_once_pod.failures(using("data")) == dict.fromkeys("abc", CLAIM_IN_USE)
-    assert read_write_once_pod.passing(using("data"), Capacity.FUTURE_IDLE) == "a b c"
-    read_write_once_pod.take("first")
-    assert read_write_once_pod.passing(using("data")) == "a b c"
+def test_a_read_write_once_pod_claim_is_used_by_one_pod() -> None:
+    once = world(claim("data", "v", accessModes=["ReadWriteOncePod"]), volume("v"))
+    assert once.filter_result(using("data")).invalidation_scope is InvalidationScope.OTHER_NODES
+    once.put(using("data", name="first"), "b", AllocationState.RELEASING)
+    assert once.failures(using("data")) == dict.fromkeys("abc", CLAIM_IN_USE)
+    assert once.passing(using("data"), Capacity.FUTURE_IDLE) == "a b c"
+    once.take("first")
+    assert once.passing(using("data")) == "a b c"

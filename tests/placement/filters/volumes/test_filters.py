@@ -1,4 +1,4 @@
-"""How many volumes a node takes."""
+"""Limits of volumes per driver and node."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def disks(name: str, count: int | None, driver: str = DRIVER) -> CSINode:
 
 
 def world(limit: int | None = 2) -> World:
-    """Claims c1 to c5 are bound to disks 1 to 5, of which a node takes ``limit``; ``late`` waits for one."""
+    """Build claims c1 to c5 bound to disks, of which a node takes ``limit``, and an unbound claim."""
     world = World("n", "other")
     for number in range(1, 6):
         content: dict[str, Any] = {
@@ -37,8 +37,8 @@ def world(limit: int | None = 2) -> World:
         spec = {"csi": {"driver": DRIVER, "volumeHandle": f"disk-{number}"}}
         disk = {"metadata": {"name": f"v{number}"}, "spec": spec}
         world.storage.set_volume(codec.convert(PersistentVolume, disk))
-    late = {"metadata": {"name": "late", "namespace": "default"}, "spec": {"storageClassName": "slow"}}
-    world.storage.set_claim(codec.convert(PersistentVolumeClaim, late))
+    unbound = {"metadata": {"name": "unbound", "namespace": "default"}, "spec": {"storageClassName": "slow"}}
+    world.storage.set_claim(codec.convert(PersistentVolumeClaim, unbound))
     slow = {"metadata": {"name": "slow"}, "provisioner": DRIVER, "volumeBindingMode": "WaitForFirstConsumer"}
     world.storage.set_class(codec.convert(StorageClass, slow))
     world.engine.set_drivers(disks("n", limit))
@@ -51,33 +51,33 @@ def using(name: str, *claims: str) -> Pod:
 
 
 @pytest.mark.parametrize(
-    ("there", "wanted", "fits"),
+    ("attached", "wanted", "fits"),
     [
         pytest.param(["c1"], ["c2"], True, id="up to the limit"),
-        pytest.param(["c1", "c2"], ["c3"], False, id="not beyond"),
-        pytest.param(["c1", "c2"], ["c2"], True, id="a volume that is there already counts once"),
-        pytest.param(["c1", "c2"], ["c2", "c3"], False, id="and the others count"),
-        pytest.param(["c1", "c2"], [], True, id="a pod without volumes is not asked"),
-        pytest.param([], ["c1", "c2", "c3"], False, id="nor may a pod alone have more"),
-        pytest.param(["c1", "c2"], ["late"], False, id="a volume to be made counts"),
-        pytest.param(["c1"], ["late"], True, id="and finds room"),
+        pytest.param(["c1", "c2"], ["c3"], False, id="beyond the limit"),
+        pytest.param(["c1", "c2"], ["c2"], True, id="a volume that is attached already counts once"),
+        pytest.param(["c1", "c2"], ["c2", "c3"], False, id="an attached volume and another one"),
+        pytest.param(["c1", "c2"], [], True, id="a pod without volumes"),
+        pytest.param([], ["c1", "c2", "c3"], False, id="one pod beyond the limit"),
+        pytest.param(["c1", "c2"], ["unbound"], False, id="a future volume counts"),
+        pytest.param(["c1"], ["unbound"], True, id="a future volume up to the limit"),
     ],
 )
-def test_a_node_takes_so_many_volumes(there: list[str], wanted: list[str], fits: bool) -> None:
+def test_a_node_takes_volumes_up_to_its_limit(attached: list[str], wanted: list[str], fits: bool) -> None:
     full = world()
-    for claim in there:
+    for claim in attached:
         full.put(using(f"with-{claim}", claim), "n")
     assert full.failures(using("p", *wanted)) == ({} if fits else {"n": TOO_MANY_VOLUMES})
 
 
-def test_only_volumes_that_are_not_there_yet_are_added() -> None:
+def test_attached_volumes_are_not_added_again() -> None:
     full = world(limit=3)
     for claim in ("c1", "c2"):
         full.put(using(f"with-{claim}", claim), "n")
     assert full.passing(using("p", "c2", "c3")) == "n other"
 
 
-def test_a_volume_stays_as_long_as_any_pod_uses_it() -> None:
+def test_a_volume_is_attached_as_long_as_any_pod_uses_it() -> None:
     full = world(limit=1)
     full.put(using("one", "c1"), "n")
     full.put(using("two", "c1"), "n")
@@ -87,37 +87,37 @@ def test_a_volume_stays_as_long_as_any_pod_uses_it() -> None:
     assert full.passing(using("p", "c2")) == "n other"
 
 
-def test_the_volume_of_a_pod_that_leaves_is_there_until_it_is_gone() -> None:
+def test_the_volume_of_a_releasing_pod_counts_at_idle_capacity_only() -> None:
     full = world(limit=1)
-    full.put(using("leaving", "c1"), "n", AllocationState.RELEASING)
+    full.put(using("releasing", "c1"), "n", AllocationState.RELEASING)
     assert full.passing(using("p", "c2"), Capacity.IDLE) == "other"
     assert full.passing(using("p", "c2"), Capacity.FUTURE_IDLE) == "n other"
 
 
-def test_other_drivers_and_nodes_that_say_nothing_have_no_limit() -> None:
+def test_drivers_without_a_limit_take_any_number() -> None:
     assert world(limit=None).passing(using("p", "c1", "c2", "c3")) == "n other"
     other = world(limit=None)
     other.engine.set_drivers(disks("n", 0, "files.example.com"))
     assert other.passing(using("p", "c1")) == "n other"
 
 
-def test_limits_may_be_known_before_the_node_and_change() -> None:
-    late = world(limit=1)
-    late.engine.set_drivers(disks("new", 0))
-    late.cluster.set_node(node("new"))
-    assert late.passing(using("p", "c1")) == "n other"
-    late.engine.set_drivers(disks("new", 1))
-    assert late.passing(using("p", "c1")) == "n new other"
-    late.engine.set_drivers(disks("new", 0))
-    late.engine.remove_drivers("new")
-    assert late.passing(using("p", "c1")) == "n new other"
+def test_limits_may_be_set_before_the_node_and_change() -> None:
+    unbound = world(limit=1)
+    unbound.engine.set_drivers(disks("new", 0))
+    unbound.cluster.set_node(node("new"))
+    assert unbound.passing(using("p", "c1")) == "n other"
+    unbound.engine.set_drivers(disks("new", 1))
+    assert unbound.passing(using("p", "c1")) == "n new other"
+    unbound.engine.set_drivers(disks("new", 0))
+    unbound.engine.remove_drivers("new")
+    assert unbound.passing(using("p", "c1")) == "n new other"
 
 
-def test_pods_with_volumes_may_fill_their_node_and_no_other() -> None:
+def test_invalidation_scope_of_a_volume() -> None:
     assert world().filter_result(using("p", "c1")).invalidation_scope is InvalidationScope.OWN_NODE
 
 
-def test_limits_can_be_switched_off() -> None:
+def test_limits_can_be_disabled() -> None:
     full = world(limit=0)
     assert full.passing(using("p", "c1")) == "other"
     full.engine.set_enabled_predicates(PredicateArguments(node_volume_limits=False))
