@@ -11,7 +11,7 @@ from quorate.api.configuration.integrations import FRAMEWORKS, Integrations
 from quorate.api.field_path import look_up, parse_path
 from quorate.api.meta import Key
 from quorate.cli.run.apply import install_definitions
-from quorate.controllers.core.queues import BUSY_INTERVAL_S, INTERVAL_S
+from quorate.controllers.core.queues import INTERVAL_S, MAX_INTERVAL_S
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.slow
 FLEET = Fleet(2, cpu="16", memory="16Gi")
 Story = Callable[[World], Awaitable[None]]
 # Longer than anything is held back to be written together with what follows it.
-QUIET_S = BUSY_INTERVAL_S[0] + INTERVAL_S
+QUIET_S = MAX_INTERVAL_S[0] + INTERVAL_S
 DECLARED = tuple(each for example in EXAMPLES for each in example.integrations.declared)
 
 

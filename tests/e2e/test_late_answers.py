@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.meta import Key
-from quorate.controllers.admission.writer import MOST_UNDER_WAY
+from quorate.controllers.admission.writer import MAX_IN_FLIGHT
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import send, status_patch
 from quorate.queueing import conditions as c
@@ -58,7 +58,7 @@ def test_who_is_more_important_goes_before_those_who_were_there_when_writes_took
     """Only so many decisions wait to be written; the others are made when there is news of these."""
 
     async def story(world: World) -> None:
-        early, late = 3 * MOST_UNDER_WAY, Key(NAMESPACE, "late")
+        early, late = 3 * MAX_IN_FLIGHT, Key(NAMESPACE, "late")
 
         def known() -> tuple[int, int]:
             assert world.replica.view is not None
@@ -67,7 +67,7 @@ def test_who_is_more_important_goes_before_those_who_were_there_when_writes_took
 
         async def is_held_back() -> bool:
             decided, waiting = known()
-            return decided + waiting == early and decided >= MOST_UNDER_WAY and waiting > 0
+            return decided + waiting == early and decided >= MAX_IN_FLIGHT and waiting > 0
 
         async def has_come() -> bool:
             return sum(known()) == early + 1

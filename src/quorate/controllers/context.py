@@ -1,4 +1,4 @@
-"""What every controller needs of the world around it, made once for a run and handed on whole."""
+"""What every controller needs besides its own informers, created once for each run."""
 
 import random
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class ControllerContext:
     clock: Clock
     events: EventRecorder
     configuration: Configuration
-    informers: Informers  # of the kinds that several controllers look at; a job kind brings its own
+    informers: Informers  # of the kinds that several controllers watch
     rng: random.Random
     record: Record
     forget: Forget
 
     def workers_for(self, resource: Resource[Any], default: int) -> int:
-        """How many objects of a kind are worked on at once."""
+        """Return how many objects of a kind are reconciled concurrently."""
         return self.configuration.controllers.workers_for(resource.kind, resource.group, default)

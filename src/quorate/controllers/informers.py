@@ -109,6 +109,10 @@ class Informers:
         self.workloads.add_index(WORKLOADS_OF, _job_uid)
         self.unscheduled_pods = _unscheduled_pods(client)
 
+    def of(self, resource: Resource[T]) -> Informer[T]:
+        """Return the informer of one of the shared kinds, with all its objects."""
+        return next(informer for informer in self.all if informer.resource is resource)
+
     @property
     def all(self) -> tuple[Informer[Any], ...]:
         return (

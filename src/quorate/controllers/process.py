@@ -1,8 +1,8 @@
-"""The queueing controllers as one: made together, started once everything is known, stopped together.
+"""The queueing controllers as one process: created together, started once the caches are synced.
 
-Of several replicas one decides.  The others keep the same copies of what is stored, for those who ask them,
-but decide nothing on them: whoever is elected lists everything anew, after the last leader has stopped, so
-that it never decides on a copy that lags behind what that leader wrote.
+Only the leader of several replicas decides.  Followers keep the same caches and model to answer queries.  A
+new leader lists everything again after the old one has stopped, so that it never decides on a cache that is
+older than the old leader's writes.
 """
 
 import asyncio
@@ -15,13 +15,12 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.metric_labels import LabelSource
 from quorate.api.meta import Key
 from quorate.controllers.admission.auditor import Auditor, ModelMismatch
-from quorate.controllers.admission.driver import Admission
+from quorate.controllers.admission.driver import AdmissionDriver
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.core.cohorts import CohortController
-from quorate.controllers.core.priorities import PriorityController
-from quorate.controllers.core.queues import QueueController
+from quorate.controllers.core.queues import CohortController, QueueController
 from quorate.controllers.core.resource_in_use import ResourceInUseController, checks_of, flavors_of
-from quorate.controllers.core.workloads import WorkloadController
+from quorate.controllers.core.workloads import PriorityController, WorkloadController
+from quorate.controllers.feeds import queueing_feeds
 from quorate.controllers.informers import Informers, report_undecodable_objects, synced
 from quorate.controllers.jobframework.ancestors import AncestorFinder
 from quorate.controllers.jobframework.interface import J, JobKind
@@ -68,9 +67,9 @@ async def run_replica(
     replica: Replica,
     new_identity: Callable[[], str],
 ) -> None:
-    """Run until cancelled: decide while elected, stand by otherwise; decide always if nobody is elected.
+    """Decide while elected and follow otherwise, until cancelled; always decide without leader election.
 
-    A leader that loses its lease stands by again, under a new identity.
+    A leader that loses its lease follows again, with a new identity.
     """
     configuration = configured.current
     rules = configuration.leader_election
@@ -80,37 +79,30 @@ async def run_replica(
     lease = Key(rules.namespace or configuration.namespace, rules.name)
     terms = LeaseTimings(rules.lease_s, rules.renew_deadline_s, rules.retry_s)
 
-    async def stand_by() -> None:
+    async def be_follower() -> None:
         replica.role = "follower"
-        await follow(client, clock, configured, rng, replica)
+        await follow(client, clock, configured, replica)
 
-    async def lead() -> None:
+    async def be_leader() -> None:
         replica.role = "leader"
         await run_queueing(client, clock, configured, rng, replica)
 
-    await leader_election.run(client, clock, lease, terms, new_identity, follow=stand_by, lead=lead)
+    await leader_election.run(client, clock, lease, terms, new_identity, follow=be_follower, lead=be_leader)
 
 
 async def follow(
-    client: Client,
-    clock: Clock,
-    configured: DynamicConfiguration[Configuration],
-    rng: random.Random,
-    replica: Replica,
+    client: Client, clock: Clock, configured: DynamicConfiguration[Configuration], replica: Replica
 ) -> None:
-    """Keep a model of what is stored until cancelled, and decide nothing."""
-    await run_with_current(configured, lambda current: _follow(client, clock, current, rng, replica))
+    """Keep the model up to date until cancelled, without decisions or writes."""
+    await run_with_current(configured, lambda current: _follow(client, clock, current, replica))
 
 
-async def _follow(
-    client: Client, clock: Clock, configuration: Configuration, rng: random.Random, replica: Replica
-) -> None:
-    context = _context(
-        client, clock, configuration, rng, replica.recorder
-    )  # its events are never run: there is nothing to tell
-    informers = context.informers
-    model = Admission(context, replica.recorder).state
-    view = _view(model, informers, replica)
+async def _follow(client: Client, clock: Clock, configuration: Configuration, replica: Replica) -> None:
+    informers = Informers(client)
+    state = State(configuration)
+    for feed in queueing_feeds(state, clock.now):
+        feed.subscribe(informers.of(feed.resource), lambda: None)
+    view = _view(state, informers, replica)
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.all:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
@@ -125,11 +117,10 @@ async def run_queueing(
     rng: random.Random,
     replica: Replica,
 ) -> None:
-    """Decide until cancelled.  ``replica`` is ready once everything stored is known and work has begun.
+    """Decide until cancelled; ``replica`` is ready once the caches are synced and the controllers started.
 
-    All that must survive is in the API: a new run on the same cluster, after a stop at whatever moment,
-    goes on where this one left off.  So it does when the auditor finds the model wrong, and when another
-    configuration comes into force.
+    All durable state is in the API, so a run can stop at any time and the next one continues.  A new run
+    starts when the auditor finds a difference in the model, and when the configuration changes.
     """
     while True:
         try:
@@ -137,7 +128,7 @@ async def run_queueing(
                 run_with_current(configured, lambda current: _decide(client, clock, current, rng, replica))
             )
         except* ModelMismatch as found:
-            logger(__name__).error("building the model anew", problem=str(found.exceptions[0]))
+            logger(__name__).error("rebuilding the model", problem=str(found.exceptions[0]))
 
 
 async def _decide(
@@ -149,8 +140,8 @@ async def _decide(
 ) -> None:
     context = _context(client, clock, configuration, rng, replica.recorder)
     informers = context.informers
-    admission = Admission(context, replica.recorder)
-    state = admission.state
+    driver = AdmissionDriver(context, replica.recorder)
+    state = driver.state
     view = _view(state, informers, replica)
     _record(informers, state, replica.recorder)
 
@@ -169,7 +160,7 @@ async def _decide(
         manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
     )
 
-    def controller_of(
+    def controller_for(
         kind: JobKind[J], jobs: Informer[J], completed: Callable[[J], J] = as_stored
     ) -> JobController[J]:
         ancestors.add(kind.resource, jobs.get)
@@ -182,35 +173,35 @@ async def _decide(
     checks = ResourceInUseController(context, informers.checks, checks_of)
     priorities = PriorityController(context)
     reconcilers = [each.reconciler for each in (workloads, queues, cohorts, flavors, checks, priorities)]
-    watched = list(informers.all)
+    all_informers = list(informers.all)
     memberships = BatchJobMemberships(configuration.gang)
     batch_jobs: Informer[Job] | None = None
     if BATCH_JOB in integrations.frameworks:
         batch_jobs = Informer(client, JOBS)
-        watched.append(batch_jobs)
+        all_informers.append(batch_jobs)
         ancestors.add(JOBS, batch_jobs.get)
         batch = JobController(context, BatchJob(), batch_jobs, ancestors, memberships=memberships)
         reconcilers.append(batch.reconciler)
     pods = Informer(client, PODS)
     if queues_pods(integrations):
-        watched.append(pods)
+        all_informers.append(pods)
         reconcilers += PodController(context, pods, ancestors).reconcilers
     if queues_pods(integrations) and configuration.gates.failure_recovery_policy:
         nodes = Informer(client, NODES)
-        watched.append(nodes)
+        all_informers.append(nodes)
         reconcilers.append(RecoveryController(context, pods, nodes).reconciler)
-    for informer in watched:
+    for informer in all_informers:
         report_undecodable_objects(informer, context.events)
     async with asyncio.TaskGroup() as tasks:
-        for informer in watched:
+        for informer in all_informers:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         tasks.create_task(context.events.run(), name="events")
-        await synced(*watched, within_s=configuration.controllers.cache_sync_timeout_s)
-        tasks.create_task(admission.run(), name="admission")
+        await synced(*all_informers, within_s=configuration.controllers.cache_sync_timeout_s)
+        tasks.create_task(driver.run(), name="admission")
         for reconciler in reconcilers:
             tasks.create_task(reconciler.run(), name=reconciler.name)
         for kind in kinds:
-            tasks.create_task(run_kind(context, kind, controller_of), name=kind.resource.plural)
+            tasks.create_task(run_kind(context, kind, controller_for), name=kind.resource.plural)
         for each in sets:
             name = f"sets {each.resource.plural}"
             tasks.create_task(run_sets(context, each, pods, ancestors), name=name)
@@ -231,10 +222,10 @@ def _context(
 
 
 def _view(state: State, informers: Informers, replica: Replica) -> View:
-    """What is known, with the values of custom labels."""
+    """Return a view of the model, with the values of custom metric labels."""
     custom = replica.recorder.custom
 
-    def keep(source: LabelSource, informer: Informer[T]) -> None:
+    def track(source: LabelSource, informer: Informer[T]) -> None:
         def on_change(change: Change[T]) -> None:
             key = change.key
             name = (key.name, key.namespace) if key.namespace else (key.name,)
@@ -242,9 +233,9 @@ def _view(state: State, informers: Informers, replica: Replica) -> View:
 
         informer.subscribe(on_change)
 
-    keep("ClusterQueue", informers.cluster_queues)
-    keep("Cohort", informers.cohorts)
-    keep("LocalQueue", informers.local_queues)
+    track("ClusterQueue", informers.cluster_queues)
+    track("Cohort", informers.cohorts)
+    track("LocalQueue", informers.local_queues)
     return View(state, informers.workloads, custom)
 
 

@@ -1,13 +1,13 @@
-"""When workloads that wait are told why: once they have waited a while, and then not at every new reason.
+"""Throttling of the reasons that are written to pending workloads.
 
-Under load whoever is first in its queue is judged several times a second, for another reason each time as
-others come and go, and mostly admitted a moment later.  To write each verdict would cost more than all the
-admissions, and nobody could read them.  So while others are admitted, verdicts wait until they have not been
-overtaken for long.
+Under load the head of a queue is evaluated several times a second, each time with another reason, and mostly
+admitted a moment later.  Writing every reason would cost more requests than all admissions, and no user
+could read them.  So a reason is written only after a delay, later still while workloads are being admitted,
+and rarely more than once.
 
-Who looks like one that was judged is not judged as well, and there may be thousands of them: newcomers among
-these are told what the other was told, a few each second, and fewer still while others are being admitted,
-since it may be their turn next.
+A workload of the same shape as an evaluated one is not evaluated itself.  Thousands of such workloads may be
+pending.  They get the reason of the evaluated one, a few each second, and fewer while workloads are being
+admitted, because they may be admitted next.
 """
 
 from collections import deque
@@ -16,88 +16,87 @@ from typing import Final
 from quorate.api.meta import Key
 from quorate.kube.work_queue import WorkQueue
 
-SETTLES_WITHIN_S: Final = 1.0  # a verdict that is overtaken sooner is never told
-REPEATED_AFTER_S: Final = 5.0  # to tell another one to who was told one already
-OVERTAKEN_WITHIN_S: Final = 8.0  # what is not told for so long because others are admitted all the time, is
-NEWCOMERS_AT_ONCE: Final = 20  # of those that were not judged themselves, when nobody was admitted lately
-NEWCOMERS_EVERY_S: Final = 1.0  # also the pause in admissions that counts as "not lately"
+DELAY_S: Final = 1.0  # a reason that is outdated sooner is never written
+REPEAT_DELAY_S: Final = 5.0  # between two reasons of one workload
+MAX_DELAY_S: Final = 8.0  # after so long a reason is written although other workloads are admitted
+UNEVALUATED_AT_ONCE: Final = 20  # unevaluated workloads in one batch, while none is admitted
+UNEVALUATED_INTERVAL_S: Final = 1.0  # between batches; also the pause in admissions that ends "busy"
 
 
 class PendingReasonThrottle:
-    """Who is to be told the verdict that then holds, and when.  Each may be waiting no longer by then.
+    """Says for which workloads the current reason is due; they may no longer be pending then.
 
-    All moments are those of one steady clock.
+    All times are steady times of one clock.
     """
 
     def __init__(self) -> None:
         self._due = WorkQueue()
-        self._told_at: dict[
-            Key, float
-        ] = {}  # of those that were told one and are not known to wait no longer
-        self._untold_since: dict[Key, float] = {}  # of those with a verdict that they were not told
-        self._newcomers: set[Key] = set()
-        self._arrivals: deque[tuple[float, Key]] = deque()  # when each may be told; some are told or gone
-        self._next_newcomers_at = 0.0
-        self._moved_at = -NEWCOMERS_EVERY_S  # when somebody was last admitted or preempted
+        self._written_at: dict[Key, float] = {}  # workloads with a written reason, until they are removed
+        self._unwritten_since: dict[Key, float] = {}  # evaluated workloads without a written reason
+        self._unevaluated: set[Key] = set()
+        # When each unevaluated workload is due; some entries are outdated.
+        self._arrivals: deque[tuple[float, Key]] = deque()
+        self._next_unevaluated_at = 0.0
+        self._admission_at = -UNEVALUATED_INTERVAL_S  # the last admission or preemption
 
-    def came(self, key: Key, now: float) -> None:
-        """``key`` waits and was never told a verdict, of its own or of another like it."""
-        if key not in self._told_at and key not in self._newcomers:
-            self._newcomers.add(key)
-            self._arrivals.append((now + SETTLES_WITHIN_S, key))
+    def add(self, key: Key, now: float) -> None:
+        """Add a pending workload that has never got a reason."""
+        if key not in self._written_at and key not in self._unevaluated:
+            self._unevaluated.add(key)
+            self._arrivals.append((now + DELAY_S, key))
 
-    def passed(self, key: Key, now: float) -> None:
-        """There is a new verdict on ``key``."""
-        self._newcomers.discard(key)
-        told_at = self._told_at.get(key)
-        moment = now + SETTLES_WITHIN_S
-        self._due.add_at(key, moment if told_at is None else max(moment, told_at + REPEATED_AFTER_S))
-        self._untold_since.setdefault(key, now)
+    def update(self, key: Key, now: float) -> None:
+        """Record that ``key`` was evaluated and has a new reason."""
+        self._unevaluated.discard(key)
+        written_at = self._written_at.get(key)
+        due = now + DELAY_S
+        self._due.add_at(key, due if written_at is None else max(due, written_at + REPEAT_DELAY_S))
+        self._unwritten_since.setdefault(key, now)
 
-    def moved(self, now: float) -> None:
-        """Somebody is admitted, or preempted."""
-        self._moved_at = now
+    def record_admission(self, now: float) -> None:
+        """Record that a workload was admitted or preempted."""
+        self._admission_at = now
 
-    def over(self, key: Key) -> None:
-        """``key`` waits no longer, or was not told after all: its next verdict is its first."""
-        self._told_at.pop(key, None)
-        self._untold_since.pop(key, None)
-        self._newcomers.discard(key)
+    def remove(self, key: Key) -> None:
+        """Forget a workload that is no longer pending, or whose reason was not written after all."""
+        self._written_at.pop(key, None)
+        self._unwritten_since.pop(key, None)
+        self._unevaluated.discard(key)
 
     def take_due(self, now: float) -> list[Key]:
-        """Those that are to be told now."""
+        """Return the evaluated workloads whose reason is to be written now."""
         keys: list[Key] = []
         while (key := self._due.get(now)) is not None:
             self._due.done(key)
-            if self._is_busy(now) and now < self._untold_since.get(key, now) + OVERTAKEN_WITHIN_S:
-                self._due.add_at(key, now + SETTLES_WITHIN_S)
+            if self._is_busy(now) and now < self._unwritten_since.get(key, now) + MAX_DELAY_S:
+                self._due.add_at(key, now + DELAY_S)
                 continue
-            self._told_at[key] = now
-            self._untold_since.pop(key, None)
+            self._written_at[key] = now
+            self._unwritten_since.pop(key, None)
             keys.append(key)
         return keys
 
-    def take_newcomers(self, now: float) -> list[Key]:
-        """Those that are to be told now what was told to others like them, if anything was."""
+    def take_unevaluated(self, now: float) -> list[Key]:
+        """Return the unevaluated workloads whose reason, that of their shape, is to be written now."""
         keys: list[Key] = []
-        most = 1 if self._is_busy(now) else NEWCOMERS_AT_ONCE
-        while (due := self._newcomers_due()) is not None and due <= now and len(keys) < most:
+        limit = 1 if self._is_busy(now) else UNEVALUATED_AT_ONCE
+        while (due := self._unevaluated_due()) is not None and due <= now and len(keys) < limit:
             _, key = self._arrivals.popleft()
-            self._newcomers.remove(key)
-            self._told_at[key] = now
+            self._unevaluated.remove(key)
+            self._written_at[key] = now
             keys.append(key)
         if keys:
-            self._next_newcomers_at = now + NEWCOMERS_EVERY_S
+            self._next_unevaluated_at = now + UNEVALUATED_INTERVAL_S
         return keys
 
     def _is_busy(self, now: float) -> bool:
-        return now < self._moved_at + NEWCOMERS_EVERY_S
+        return now < self._admission_at + UNEVALUATED_INTERVAL_S
 
-    def _newcomers_due(self) -> float | None:
-        while self._arrivals and self._arrivals[0][1] not in self._newcomers:
+    def _unevaluated_due(self) -> float | None:
+        while self._arrivals and self._arrivals[0][1] not in self._unevaluated:
             self._arrivals.popleft()
-        return max(self._arrivals[0][0], self._next_newcomers_at) if self._arrivals else None
+        return max(self._arrivals[0][0], self._next_unevaluated_at) if self._arrivals else None
 
     def next_due(self) -> float | None:
-        moments = (self._due.next_due(), self._newcomers_due())
-        return min((moment for moment in moments if moment is not None), default=None)
+        times = (self._due.next_due(), self._unevaluated_due())
+        return min((time for time in times if time is not None), default=None)

@@ -1,12 +1,9 @@
-"""The status of queues: counts, use, and whether they admit; and the finalizer of cluster queues.
+"""The statuses of cluster queues, local queues and cohorts, and the finalizer of cluster queues.
 
-The numbers come from ``queueing.State``.  They change with every workload, so a queue is looked at at most
-once a second, and written only when they differ from what is stored.  Where they differ at look after look,
-looks become rarer, the more so the more queues there are: nobody can follow numbers that change all the time,
-and each write is a request.
-
-Both kinds are looked after together, since what changes the numbers of one mostly changes those of the
-other.  A key without a namespace names a cluster queue, one with a namespace a local queue.
+The values come from ``queueing.State``.  They change with every workload, so a queue is reconciled at most
+once a second, and its status is written only if it differs from the stored one.  While each reconcile finds
+a difference, the interval grows, the more so the more queues there are: no user can follow values that
+change all the time, and each write is a request.
 """
 
 from collections.abc import Iterable, Sequence
@@ -20,102 +17,105 @@ from quorate.controllers.finalizers import add_finalizer, remove_finalizer
 from quorate.controllers.informers import POINTS_TO
 from quorate.kube.informer import Change
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
+from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from quorate.kube.writes import Patch, send, status_patch
 from quorate.queueing.state import State
 
-INTERVAL_S: Final = 1.0  # between looks at one queue
+INTERVAL_S: Final = 1.0  # between two reconciles of one object
 WORKERS: Final = 4
-BUSY_INTERVAL_S: Final = (5.0, 30.0)  # to which that grows while each look finds something to write
-WRITES_PER_S: Final = 6.0  # of all queues together; where it can be kept to by an interval among these
+MAX_INTERVAL_S: Final = (5.0, 30.0)  # for few and for many queues, while each reconcile finds a difference
+WRITES_PER_S: Final = 6.0  # target for all queues together, as far as an interval of this range allows it
 
 Queue = ClusterQueue | LocalQueue
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One look at a queue, and how many in a row, up to it, found something to write."""
+class QueuePace:
+    """When a queue was last reconciled, and how many consecutive reconciles found a difference."""
 
     at: float = 0.0
     writes: int = 0
 
     def next_at(self, queues: int) -> float:
-        """When to look again, as one of ``queues``.
+        """Return when to reconcile again, as one of ``queues``; the first two writes are not delayed."""
+        shortest, longest = MAX_INTERVAL_S
+        interval_s = min(longest, max(shortest, queues / WRITES_PER_S))
+        return self.at + min(interval_s, INTERVAL_S * 2.0 ** min(10, max(0, self.writes - 2)))
 
-        The first changes after a pause are shown quickly, one and what follows it.
-        """
-        shortest, longest = BUSY_INTERVAL_S
-        busy_s = min(longest, max(shortest, queues / WRITES_PER_S))
-        return self.at + min(busy_s, INTERVAL_S * 2.0 ** min(10, max(0, self.writes - 2)))
-
-    def then(self, now: float, *, writes: bool) -> "Look":
-        return Look(now, self.writes + 1 if writes else 0)
+    def then(self, now: float, *, writes: bool) -> "QueuePace":
+        return QueuePace(now, self.writes + 1 if writes else 0)
 
 
 class QueueController:
+    """Reconciles both kinds of queue, because most changes affect the values of both.
+
+    A key without a namespace is that of a cluster queue, one with a namespace that of a local queue.
+    """
+
     def __init__(self, context: ControllerContext, state: State) -> None:
         self._client = context.client
         self._clock = context.clock
         self._steady = context.clock.steady
         self._informers = informers = context.informers
         self._state = state
-        self._looks: dict[Key, Look] = {}  # the last at each queue that was looked at, by the steady clock
+        self._paces: dict[Key, QueuePace] = {}  # of the queues reconciled so far, in steady time
         workers = max(context.workers_for(each, WORKERS) for each in (CLUSTER_QUEUES, LOCAL_QUEUES))
         self.reconciler = Reconciler("queues", self.reconcile, context.clock, workers)
         informers.workloads.subscribe(self._workload_changed)
         informers.local_queues.subscribe(self._local_queue_changed)
         informers.cluster_queues.subscribe(self._cluster_queue_changed)
-        informers.flavors.subscribe(self._whether_active_may_differ)
-        informers.checks.subscribe(self._whether_active_may_differ)
+        informers.flavors.subscribe(self._activity_may_differ)
+        informers.checks.subscribe(self._activity_may_differ)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        for workload in _each(change):
+        for workload in _versions(change):
             local = Key(workload.metadata.namespace, workload.spec.queue_name)
-            self._touch(local)
+            self._enqueue_at_pace(local)
             queue = self._informers.local_queues.get(local)
             if queue is not None:
-                self._touch(Key("", queue.spec.cluster_queue))
+                self._enqueue_at_pace(Key("", queue.spec.cluster_queue))
             if workload.status.admission is not None:
-                self._touch(Key("", workload.status.admission.cluster_queue))
+                self._enqueue_at_pace(Key("", workload.status.admission.cluster_queue))
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
-        if mean_the_same(change.old, change.new):
-            self._touch(change.key)
+        if is_equivalent(change.old, change.new):
+            self._enqueue_at_pace(change.key)
             return
-        for queue in _each(change):
-            self._look_soon(queue.metadata.key)
-            self._look_soon(Key("", queue.spec.cluster_queue))
+        for queue in _versions(change):
+            self._enqueue_soon(queue.metadata.key)
+            self._enqueue_soon(Key("", queue.spec.cluster_queue))
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
-        if mean_the_same(change.old, change.new):
-            self._touch(change.key)
+        if is_equivalent(change.old, change.new):
+            self._enqueue_at_pace(change.key)
             return
-        for queue in _each(change):
-            self._look_soon(queue.metadata.key)
+        for queue in _versions(change):
+            self._enqueue_soon(queue.metadata.key)
             for local in self._informers.local_queues.by_index(POINTS_TO, queue.metadata.name):
-                self._look_soon(local.metadata.key)
+                self._enqueue_soon(local.metadata.key)
 
-    def _whether_active_may_differ(self, change: Change[Any]) -> None:
+    def _activity_may_differ(self, change: Change[Any]) -> None:
         for queue in self._informers.cluster_queues:
-            self._look_soon(queue.metadata.key)
+            self._enqueue_soon(queue.metadata.key)
 
-    def _touch(self, key: Key) -> None:
-        """Its numbers may have changed."""
-        moment = self._looks.get(key, Look()).next_at(len(self._looks))
-        self.reconciler.enqueue_in(key, moment - self._steady.now())
+    def _enqueue_at_pace(self, key: Key) -> None:
+        """Reconcile a queue of which only counts and usage may differ."""
+        next_at = self._paces.get(key, QueuePace()).next_at(len(self._paces))
+        self.reconciler.enqueue_in(key, next_at - self._steady.now())
 
-    def _look_soon(self, key: Key) -> None:
-        """More than its numbers may have changed."""
-        self.reconciler.enqueue_in(key, self._looks.get(key, Look()).at + INTERVAL_S - self._steady.now())
+    def _enqueue_soon(self, key: Key) -> None:
+        """Reconcile a queue whose conditions may differ."""
+        last_at = self._paces.get(key, QueuePace()).at
+        self.reconciler.enqueue_in(key, last_at + INTERVAL_S - self._steady.now())
 
     async def reconcile(self, key: Key) -> None:
         queue = self._queue(key)
         if queue is None:
-            self._looks.pop(key, None)
+            self._paces.pop(key, None)
             return
-        looked_at = self._steady.now()
+        started_at = self._steady.now()
         writes = self._writes(queue, self._clock.now())
-        self._looks[key] = self._looks.get(key, Look()).then(looked_at, writes=bool(writes))
+        self._paces[key] = self._paces.get(key, QueuePace()).then(started_at, writes=bool(writes))
         await send(self._client, writes)
 
     def _writes(self, queue: Queue, now: float) -> Sequence[Patch]:
@@ -132,17 +132,62 @@ class QueueController:
         return informers.local_queues.get(key) if key.namespace else informers.cluster_queues.get(key)
 
 
-def mean_the_same(old: Queue | None, new: Queue | None) -> bool:
-    """Whether two versions of a queue mean the same for its workloads, to whom its numbers do not matter."""
+def is_equivalent(old: Queue | None, new: Queue | None) -> bool:
+    """Return True if two versions of a queue differ at most in the counts and usage of their status."""
     if old is None or new is None:
         return False
-    return _meaning(old) == _meaning(new)
+    return _without_counts(old) == _without_counts(new)
 
 
-def _meaning(queue: Queue) -> tuple[object, ...]:
+def _without_counts(queue: Queue) -> tuple[object, ...]:
     metadata = queue.metadata
     return queue.spec, queue.status.conditions, metadata.annotations, metadata.deletion_timestamp
 
 
-def _each(change: Change[Any]) -> Iterable[Any]:
-    return (queue for queue in (change.old, change.new) if queue is not None)
+def _versions(change: Change[Any]) -> Iterable[Any]:
+    return (version for version in (change.old, change.new) if version is not None)
+
+
+class CohortController:
+    """Writes the weighted share of cohorts, if fair sharing is configured.
+
+    Each workload of a queue counts in the share of every cohort above it.
+    """
+
+    def __init__(self, context: ControllerContext, state: State) -> None:
+        self._client = context.client
+        self._informers = informers = context.informers
+        self._state = state
+        self.reconciler = Reconciler("cohorts", self.reconcile, context.clock)
+        informers.cohorts.subscribe(self._quota_changed)
+        if context.configuration.fair_sharing is not None:
+            informers.cluster_queues.subscribe(self._cluster_queue_changed)
+            informers.workloads.subscribe(self._workload_changed)
+
+    def _quota_changed(self, change: Change[Any]) -> None:
+        """Reconcile all cohorts: the quota of one node counts in the shares of its whole tree."""
+        for cohort in self._informers.cohorts:
+            self._enqueue(cohort.metadata.name)
+
+    def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
+        if change.old is None or change.new is None or change.old.spec != change.new.spec:
+            self._quota_changed(change)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        for workload in _versions(change):
+            if workload.status.admission is None:
+                continue
+            queue = self._state.ledger.cluster_queues.get(workload.status.admission.cluster_queue)
+            node = queue.node.parent if queue is not None else None
+            while node is not None:
+                self._enqueue(node.name)
+                node = node.parent
+
+    def _enqueue(self, name: str) -> None:
+        self.reconciler.enqueue_in(Key("", name), INTERVAL_S)
+
+    async def reconcile(self, key: Key) -> None:
+        cohort = self._informers.cohorts.get(key)
+        if cohort is not None:
+            status = self._state.cohort_status(key.name)
+            await send(self._client, status_patch(COHORTS, cohort, status))

@@ -1,7 +1,7 @@
-"""Flavors and admission checks: one that a cluster queue refers to is not let go."""
+"""Finalizers of flavors and admission checks: an object is not removed while a cluster queue refers to it."""
 
 from collections.abc import Callable
-from typing import Generic
+from typing import Final, Generic
 
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key
@@ -12,7 +12,7 @@ from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import T, metadata_of
 from quorate.kube.writes import send
 
-WORKERS = 4
+WORKERS: Final = 4
 
 
 def flavors_of(queue: ClusterQueue) -> frozenset[str]:
@@ -24,22 +24,22 @@ def checks_of(queue: ClusterQueue) -> frozenset[str]:
 
 
 class ResourceInUseController(Generic[T]):
-    """Holds our finalizer on the objects of one kind while a cluster queue names them, in ``named_by``."""
+    """Keeps our finalizer on the objects of one kind; ``names_in`` returns those that a queue refers to."""
 
     def __init__(
         self,
         context: ControllerContext,
         objects: Informer[T],
-        named_by: Callable[[ClusterQueue], frozenset[str]],
+        names_in: Callable[[ClusterQueue], frozenset[str]],
     ) -> None:
         self._client = context.client
         self._objects = objects
-        self._named_by = named_by
+        self._names_in = names_in
         self._queues = context.informers.cluster_queues
         self._index = f"names {objects.resource.plural}"
         workers = context.workers_for(objects.resource, WORKERS)
         self.reconciler = Reconciler(objects.resource.plural, self.reconcile, context.clock, workers)
-        self._queues.add_index(self._index, named_by)
+        self._queues.add_index(self._index, names_in)
         objects.subscribe(self._object_changed)
         self._queues.subscribe(self._queue_changed)
 
@@ -48,8 +48,8 @@ class ResourceInUseController(Generic[T]):
             self.reconciler.enqueue(change.key)
 
     def _queue_changed(self, change: Change[ClusterQueue]) -> None:
-        before = frozenset() if change.old is None else self._named_by(change.old)
-        after = frozenset() if change.new is None else self._named_by(change.new)
+        before = frozenset() if change.old is None else self._names_in(change.old)
+        after = frozenset() if change.new is None else self._names_in(change.new)
         for name in sorted(before - after):
             self.reconciler.enqueue(Key("", name))
 

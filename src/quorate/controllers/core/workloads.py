@@ -1,26 +1,31 @@
-"""The life of workloads: conditions, evictions by the clock, backoffs that end, deactivation, orphans.
+"""The lifecycle of workloads: conditions, timeouts, backoffs, deactivation and orphans; and their priority.
 
-What must happen is decided by ``queueing.lifecycle``; this writes it.
+``queueing.lifecycle`` decides what must happen; this module writes it.
 """
 
-from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
+from typing import Final
+
+from quorate.api.kueue import GROUP, ClusterQueue, LocalQueue, Workload, WorkloadPriorityClass
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.core.queues import mean_the_same
+from quorate.controllers.core.queues import is_equivalent
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.informers import POINTS_TO, UnscheduledPod, unscheduled_since, workloads_of
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
 from quorate.kube.reconcile import Reconciler
-from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Patch, Write, send, status_patch
+from quorate.queueing.conditions import is_finished
 from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.transition import Transition
 from quorate.queueing.state import State
 
-WORKERS = 16  # a run mostly waits for the answer to its one write
-_LOCAL_QUEUE = "submitted to"
-_CLUSTER_QUEUE = "holds quota of"
+WORKERS: Final = 16  # a reconcile mostly waits for the response to its one write
+PRIORITY_WORKERS: Final = 4
+_LOCAL_QUEUE: Final = "local queue"  # index of workloads by the key of their local queue
+_CLUSTER_QUEUE: Final = "cluster queue"  # index of workloads by the queue whose quota they hold
+_PRIORITY_CLASS: Final = "priority class"  # index of workloads by their WorkloadPriorityClass
 
 
 class WorkloadController:
@@ -40,20 +45,20 @@ class WorkloadController:
         informers.workloads.subscribe(self._workload_changed)
         informers.local_queues.subscribe(self._local_queue_changed)
         informers.cluster_queues.subscribe(self._cluster_queue_changed)
-        informers.unscheduled_pods.subscribe(self._unplaced_pod_changed)
+        informers.unscheduled_pods.subscribe(self._unscheduled_pod_changed)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.new is not None:
             self.reconciler.enqueue(change.new.metadata.key)
 
-    def _unplaced_pod_changed(self, change: Change[UnscheduledPod]) -> None:
-        if change.old is None and change.new is not None:  # a clock may start; none does when one leaves
+    def _unscheduled_pod_changed(self, change: Change[UnscheduledPod]) -> None:
+        if change.old is None and change.new is not None:  # may start a timeout; a deletion starts none
             for workload in workloads_of(change.new):
                 self.reconciler.enqueue(workload)
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
         old, new = change.old, change.new
-        if mean_the_same(old, new):
+        if is_equivalent(old, new):
             return
         for queue in (old, new):
             if queue is not None:
@@ -61,7 +66,7 @@ class WorkloadController:
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
         old, new = change.old, change.new
-        if mean_the_same(old, new):
+        if is_equivalent(old, new):
             return
         name = next(queue.metadata.name for queue in (old, new) if queue is not None)
         self._enqueue_all(_CLUSTER_QUEUE, name)
@@ -88,7 +93,7 @@ class WorkloadController:
         regarding = reference_to(WORKLOADS, workload)
         for event in transition.events:
             self._events.event(regarding, event.type, event.reason, event.message)
-            self._log.info("workload", key=key, became=event.reason, note=event.message)
+            self._log.info("event", key=key, reason=event.reason, detail=event.message)
         return transition.wake_at
 
 
@@ -112,3 +117,33 @@ def _local_queue_of(workload: Workload) -> tuple[Key, ...]:
 def _cluster_queue_of(workload: Workload) -> tuple[str, ...]:
     admission = workload.status.admission
     return (admission.cluster_queue,) if admission is not None else ()
+
+
+class PriorityController:
+    """Copies a changed value of a WorkloadPriorityClass to its workloads, pending or admitted."""
+
+    def __init__(self, context: ControllerContext) -> None:
+        self._client = context.client
+        self._informers = informers = context.informers
+        workers = context.workers_for(WORKLOAD_PRIORITY_CLASSES, PRIORITY_WORKERS)
+        self.reconciler = Reconciler("priorities", self.reconcile, context.clock, workers)
+        informers.workloads.add_index(_PRIORITY_CLASS, _priority_class_of)
+        informers.workload_classes.subscribe(self._class_changed)
+
+    def _class_changed(self, change: Change[WorkloadPriorityClass]) -> None:
+        self.reconciler.enqueue(change.key)
+
+    async def reconcile(self, key: Key) -> None:
+        priority_class = self._informers.workload_classes.get(key)
+        if priority_class is None:
+            return  # its workloads keep their priority
+        body = {"spec": {"priority": priority_class.value}}
+        for workload in self._informers.workloads.by_index(_PRIORITY_CLASS, key.name):
+            if workload.spec.priority != priority_class.value and not is_finished(workload):
+                metadata = workload.metadata
+                await send(self._client, [Patch(WORKLOADS, metadata.key, metadata.resource_version, body)])
+
+
+def _priority_class_of(workload: Workload) -> tuple[str, ...]:
+    ref = workload.spec.priority_class_ref
+    return (ref.name,) if ref is not None and ref.group == GROUP else ()

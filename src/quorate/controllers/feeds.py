@@ -1,0 +1,53 @@
+"""The feeds of the queueing model: which kinds it is built from, and which call each change makes.
+
+The admission driver and the followers subscribe these feeds to informers; a command that needs the model
+once loads them from lists.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from quorate.api.core import Namespace
+from quorate.api.kueue import Workload
+from quorate.kube.feed import Feed
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LIMIT_RANGES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    RESOURCE_FLAVORS,
+    RUNTIME_CLASSES,
+    WORKLOADS,
+    Resource,
+    T,
+)
+from quorate.queueing.state import State
+
+
+def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], ...]:
+    """Return the feeds of ``state``, in the order of a load: what others refer to comes first."""
+
+    def put_namespace(namespace: Namespace) -> None:
+        state.put_namespace(namespace.metadata.name, namespace.metadata.labels)
+
+    def put_workload(workload: Workload) -> None:
+        state.put_workload(workload, now())
+
+    return (
+        _cluster_feed(NAMESPACES, put_namespace, state.remove_namespace),
+        Feed(LIMIT_RANGES, state.put_limit_range, state.remove_limit_range),
+        _cluster_feed(RUNTIME_CLASSES, state.put_runtime_class, state.remove_runtime_class),
+        _cluster_feed(RESOURCE_FLAVORS, state.put_flavor, state.remove_flavor),
+        _cluster_feed(COHORTS, state.put_cohort, state.remove_cohort),
+        _cluster_feed(ADMISSION_CHECKS, state.put_admission_check, state.remove_admission_check),
+        _cluster_feed(CLUSTER_QUEUES, state.put_cluster_queue, state.remove_cluster_queue),
+        Feed(LOCAL_QUEUES, state.put_local_queue, state.remove_local_queue),
+        Feed(WORKLOADS, put_workload, state.remove_workload),
+    )
+
+
+def _cluster_feed(resource: Resource[T], put: Callable[[T], None], remove: Callable[[str], None]) -> Feed[T]:
+    """Return the feed of a cluster-scoped kind, whose objects are removed by name."""
+    return Feed(resource, put, lambda key: remove(key.name))
