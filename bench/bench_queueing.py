@@ -1,4 +1,4 @@
-"""Micro-benchmarks of the queueing core, for looking closer at what ``bench.queueing`` measures.
+"""Micro-benchmarks of the queueing core, for a closer look at the measures of ``bench.queueing``.
 
 pytest bench --benchmark-only -o python_files='bench_*.py'
 """
@@ -8,44 +8,43 @@ from typing import Any
 
 import pytest
 
-from bench.costs import Crowd
-from bench.worlds import BASELINE, EPOCH_S, make_state, newcomers
+from bench.costs import Backlog
+from bench.worlds import BASELINE, EPOCH_S, endless_workloads, make_state
 from quorate.queueing.decisions import Reserve
 from quorate.queueing.scheduling.cycle import AdmissionCycle
-from quorate.queueing.state import State
 
 
 @pytest.mark.parametrize("workloads", [1_000, 15_000])
-def test_admitting_all_that_fit(benchmark: Any, workloads: int) -> None:
-    """Room for half of the work: one cycle after the other until nothing more can be decided."""
+def test_admitting_everything_that_fits(benchmark: Any, workloads: int) -> None:
+    """The quota is half of the requests; run cycles until no more can be decided."""
     work = workloads // 3 * sum(class_.cpu for class_ in BASELINE.classes)
     world = BASELINE._replace(nominal=work // 2 // (BASELINE.cohorts * BASELINE.queues))
-    pending = list(islice(newcomers(world), workloads))
+    pending = list(islice(endless_workloads(world), workloads))
 
-    def fresh() -> tuple[tuple[State], dict[str, Any]]:
+    def fresh() -> tuple[tuple[AdmissionCycle], dict[str, Any]]:
         state = make_state(world)
         for workload in pending:
             state.put_workload(workload, EPOCH_S)
-        return (state,), {}
+        return (AdmissionCycle(state),), {}
 
-    def admit(state: State) -> int:
-        admitted, cycle = 0, AdmissionCycle(state)
-        while decisions := cycle.run(EPOCH_S).decisions:
+    def admit(admission_cycle: AdmissionCycle) -> int:
+        admitted = 0
+        while decisions := admission_cycle.run(EPOCH_S).decisions:
             admitted += sum(isinstance(decision, Reserve) for decision in decisions)
         return admitted
 
     admitted = benchmark.pedantic(admit, setup=fresh, rounds=3)
-    assert workloads // 5 < admitted < workloads  # time work, not refusal
+    assert workloads // 5 < admitted < workloads  # both admissions and refusals are measured
     benchmark.extra_info["admitted"] = admitted
 
 
 @pytest.mark.parametrize("pending", [1_000, 100_000])
 def test_one_admission_among_many_pending(benchmark: Any, pending: int) -> None:
-    """One ends, the next of its class is admitted: the same cost however many wait."""
-    crowd = Crowd(pending)
+    """One workload finishes and the next of its class is admitted, at a cost independent of ``pending``."""
+    backlog = Backlog(pending)
 
     def replace_one() -> None:
-        crowd.end_one()
-        assert crowd.admit() == 1
+        backlog.finish_one()
+        assert backlog.admit() == 1
 
     benchmark.pedantic(replace_one, rounds=200, iterations=1, warmup_rounds=10)

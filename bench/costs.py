@@ -1,7 +1,7 @@
-"""What single things cost the core, and whether that grows with what they do not touch.
+"""Costs of single operations of the queueing core, and whether they grow with unrelated objects.
 
-Costs are compared in turns, a batch here and a batch there, and by their medians: what else the machine
-does then weighs on both alike.
+Two costs are compared by alternating batches and by their medians, so that other load on the machine affects
+both in the same way.
 """
 
 import gc
@@ -21,9 +21,9 @@ from bench.worlds import (
     WorkloadClass,
     World,
     cluster_queue,
+    endless_workloads,
     make_state,
     make_workload,
-    newcomers,
 )
 from quorate.api import codec
 from quorate.api.kueue import Cohort, Workload
@@ -36,74 +36,74 @@ from quorate.queueing.state import State
 Step = Callable[[], None]
 
 
-class Crowd:
-    """The queues of ``BASELINE``, full, and as many pending workloads of its classes as one likes."""
+class Backlog:
+    """The queues of ``BASELINE`` with all quota used, and a number of pending workloads of its classes."""
 
     def __init__(self, pending: int) -> None:
         self.state = make_state(BASELINE)
         self.admission_cycle = AdmissionCycle(self.state)
-        self.newcomers = newcomers(BASELINE)
-        self._workloads: dict[Key, Workload] = {}  # as stored
+        self.workloads = endless_workloads(BASELINE)  # not created yet
+        self._stored: dict[Key, Workload] = {}
         self._running: deque[Key] = deque()
-        for workload in islice(self.newcomers, pending):
-            self.add(workload)
+        for workload in islice(self.workloads, pending):
+            self.put(workload)
         self.admit()
 
-    def add(self, workload: Workload) -> None:
-        self._workloads[workload.metadata.key] = workload
+    def put(self, workload: Workload) -> None:
+        self._stored[workload.metadata.key] = workload
         self.state.put_workload(workload, EPOCH_S)
 
-    def end_one(self) -> None:
-        """The one that runs longest ends."""
+    def finish_one(self) -> None:
+        """Finish the workload that was admitted first."""
         key = self._running.popleft()
-        del self._workloads[key]
+        del self._stored[key]
         self.state.remove_workload(key)
 
     def admit(self) -> int:
-        """Admit all that can be; how many that are."""
+        """Admit everything that fits; return the number of admissions."""
         admitted = 0
         while decisions := self.admission_cycle.run(EPOCH_S).decisions:
             for reserve in decisions:
                 if isinstance(reserve, Reserve):
-                    workload = self._workloads[reserve.key]
-                    self.add(replace(workload, status=admit_status(workload, reserve, EPOCH_S)))
+                    workload = self._stored[reserve.key]
+                    self.put(replace(workload, status=admit_status(workload, reserve, EPOCH_S)))
                     self._running.append(reserve.key)
                     admitted += 1
         return admitted
 
 
-def crowding(few: int, many: int) -> float:
-    """What an admission costs among ``many`` pending workloads, as a multiple of that among ``few``.
+def admission_cost_ratio(few: int, many: int) -> float:
+    """Return the cost of an admission with ``many`` pending workloads as a multiple of that with ``few``.
 
-    An admission is: one workload ends, another comes, a third takes the room.  Those that run are all of
-    the most important class, and so are those that come, lest one be replaced by several.
+    One admission is: one workload finishes, another is created, a third takes the quota.  The running and the
+    new workloads are all of the most important class, so that one workload is never replaced by several.
     """
     batches, batch = 40, 25
 
-    def admitting(pending: int) -> Step:
-        crowd = Crowd(pending)
+    def admissions(pending: int) -> Step:
+        backlog = Backlog(pending)
         large = BASELINE._replace(classes=BASELINE.classes[-1:])
-        coming = deque(islice(newcomers(large, first=pending), batches * batch))
+        new = deque(islice(endless_workloads(large, first=pending), batches * batch))
 
         def step() -> None:
             for _ in range(batch):
-                crowd.end_one()
-                crowd.add(coming.popleft())
-                assert crowd.admit() == 1, "the room of one was not taken by one"
+                backlog.finish_one()
+                backlog.put(new.popleft())
+                assert backlog.admit() == 1, "the quota of one workload was not taken by one workload"
 
         return step
 
-    return _ratio(admitting(many), admitting(few), batches)
+    return _cost_ratio(admissions(many), admissions(few), batches)
 
 
-def bytes_pending(count: int) -> float:
-    """The memory one pending workload takes: the object as decoded, and all that the core keeps of it."""
-    crowd = Crowd(count // 10)  # so that everything there is one of is there
+def bytes_per_pending_workload(count: int) -> float:
+    """Return the memory of one pending workload: the decoded object and everything the core keeps of it."""
+    backlog = Backlog(count // 10)  # so that everything that exists once exists already
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
-    for workload in islice(crowd.newcomers, count):
-        crowd.add(workload)
-    crowd.admit()
+    for workload in islice(backlog.workloads, count):
+        backlog.put(workload)
+    backlog.admit()
     del workload
     gc.collect()
     after, _ = tracemalloc.get_traced_memory()
@@ -111,38 +111,39 @@ def bytes_pending(count: int) -> float:
     return (after - before) / count
 
 
-_WAITER: Final = WorkloadClass("waiter", per_queue=1, cpu=1_000, priority=0, runs_ms=0, every_ms=0)
+_TOO_LARGE: Final = WorkloadClass("too-large", per_queue=1, cpu=1_000, priority=0, runs_ms=0, every_ms=0)
 
 
-def queue_change(few: int, many: int) -> float:
-    """What new quota for one queue costs in a tree of ``many``, as a multiple of that in one of ``few``."""
+def queue_update_cost_ratio(few: int, many: int) -> float:
+    """Return the cost of new quota for a queue in a tree of ``many``, as a multiple of that of ``few``."""
 
-    def changing(queues: int) -> Step:
-        state = _with_one_waiting(queues)
+    def updates(queues: int) -> Step:
+        state, admission_cycle = _with_one_pending(queues)
         forms = cycle([cluster_queue("c0-q0", nominal, borrowing=100) for nominal in (21, 20)])
-        return lambda: _change(state, lambda: state.put_cluster_queue(next(forms)))
+        return lambda: _update(admission_cycle, lambda: state.put_cluster_queue(next(forms)))
 
-    return _ratio(changing(many), changing(few), 200)
+    return _cost_ratio(updates(many), updates(few), 200)
 
 
-def cohort_change(few: int, many: int) -> float:
-    """The same for new quota of the cohort at the root."""
+def cohort_update_cost_ratio(few: int, many: int) -> float:
+    """Return the same for new quota of the root cohort."""
 
-    def changing(queues: int) -> Step:
-        state = _with_one_waiting(queues)
+    def updates(queues: int) -> Step:
+        state, admission_cycle = _with_one_pending(queues)
         forms = cycle([_cohort("c0", nominal) for nominal in (1, 0)])
-        return lambda: _change(state, lambda: state.put_cohort(next(forms)))
+        return lambda: _update(admission_cycle, lambda: state.put_cohort(next(forms)))
 
-    return _ratio(changing(many), changing(few), 200)
+    return _cost_ratio(updates(many), updates(few), 200)
 
 
-def _with_one_waiting(queues: int) -> State:
-    """A tree of ``queues``, all of them idle but for one workload that is too large."""
+def _with_one_pending(queues: int) -> tuple[State, AdmissionCycle]:
+    """Return a tree of ``queues``, all idle except for one pending workload that is too large."""
     world = World("idle", cohorts=1, queues=queues, classes=())
     state = make_state(world)
-    state.put_workload(make_workload("c0-q0", _WAITER, 0, EPOCH_S), EPOCH_S)
-    AdmissionCycle(state).run(EPOCH_S)
-    return state
+    state.put_workload(make_workload("c0-q0", _TOO_LARGE, 0, EPOCH_S), EPOCH_S)
+    admission_cycle = AdmissionCycle(state)
+    admission_cycle.run(EPOCH_S)
+    return state, admission_cycle
 
 
 def _cohort(name: str, nominal: int) -> Cohort:
@@ -151,13 +152,14 @@ def _cohort(name: str, nominal: int) -> Cohort:
     return codec.convert(Cohort, {"metadata": {"name": name}, "spec": {"resourceGroups": [group]}})
 
 
-def _change(state: State, change: Callable[[], None]) -> None:
-    change()
-    assert len(AdmissionCycle(state).run(EPOCH_S).decisions) == 1, "the one that waits was not judged anew"
+def _update(admission_cycle: AdmissionCycle, update: Callable[[], None]) -> None:
+    update()
+    decisions = admission_cycle.run(EPOCH_S).decisions
+    assert len(decisions) == 1, "the pending workload was not evaluated again"
 
 
-def _ratio(one: Step, other: Step, rounds: int) -> float:
-    """The processor time of ``one`` as a multiple of that of ``other``."""
+def _cost_ratio(one: Step, other: Step, rounds: int) -> float:
+    """Return the processor time of ``one`` as a multiple of that of ``other``."""
     times: tuple[list[float], list[float]] = ([], [])
     for _ in range(rounds):
         for step, taken in zip((one, other), times, strict=True):

@@ -15,8 +15,8 @@ from typing import Annotated, Final
 import typer
 from rich.console import Console
 
+from bench.limits import check_limits
 from bench.nodes import PACKING, SPREADING, Crowd, make_node, pod_as_stored, uids
-from bench.verdicts import hold_to_limits
 from quorate.api import codec
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Uid
@@ -162,7 +162,7 @@ def main(rounds: Annotated[int, typer.Option(min=1, help="How often to measure e
     console = Console()
     with console.status("measuring placement"):
         values = {name: [measure() for _ in range(rounds)] for name, measure in MEASURES.items()}
-    sys.exit(hold_to_limits(values, console))
+    sys.exit(check_limits(values, console))
 
 
 if __name__ == "__main__":

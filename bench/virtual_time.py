@@ -1,7 +1,7 @@
-"""A world in virtual time with an ideal API: what is decided is written, and seen written, at once.
+"""A world in virtual time with an ideal API: decisions are written and observed at once.
 
-A victim stops the moment it is evicted, and queues again; what it had done is lost.  So the virtual time a
-world takes tells how good the decisions are, and the real time how fast they are made.
+A preempted workload stops the moment it is evicted and queues again; its work is lost.  So the virtual time
+of a run measures the quality of the decisions, and its processor time their cost.
 """
 
 from collections import deque
@@ -28,7 +28,7 @@ from quorate.queueing.scheduling.cycle import AdmissionCycle
 
 
 class Arrival(NamedTuple):
-    """A workload to be created; those of one instant in the order of their numbers."""
+    """A workload to be created; workloads of one instant are ordered by number."""
 
     at_ms: int
     number: int
@@ -37,44 +37,42 @@ class Arrival(NamedTuple):
 
 
 class Job:
-    """A workload that was created and has not finished."""
+    """A workload that is created and not finished."""
 
     __slots__ = ("arrival", "attempts", "workload")
 
     def __init__(self, arrival: Arrival, workload: Workload) -> None:
         self.arrival = arrival
         self.workload = workload  # as stored
-        self.attempts = 0  # admissions and evictions so far: tells which finish is the right one
+        self.attempts = 0  # admissions and evictions so far: identifies the valid ``Finish``
 
 
 class Finish(NamedTuple):
     at_ms: int
-    ticket: int  # keeps equals first-in-first-out
+    ticket: int  # equal times are first in, first out
     job: Job
-    attempt: int  # it finishes only if it was not evicted meanwhile
+    attempt: int  # invalid if the job was evicted meanwhile
 
 
 class Outcome(msgspec.Struct):
-    """How a run went."""
+    """The results of a run."""
 
-    finished_ms: int = 0  # when, in virtual time, the last workload finished
+    finished_ms: int = 0  # virtual time at which the last workload finished
     admissions: int = 0
     preemptions: int = 0
-    holds: int = 0  # reasons for waiting that were written, since they told something new
+    holds: int = 0  # statuses of pending workloads that were written because they changed
     cycles: int = 0
-    processor_s: float = (
-        0.0  # in cycles, state and statuses, and in what drives them here; of this thread only
-    )
+    processor_s: float = 0.0  # of this thread: cycles, state, statuses, and the simulation around them
     waits_ms: dict[str, list[int]] = {}  # to the first admission, ascending, by workload class
 
     @property
     def admissions_per_s(self) -> float:
-        """Per second of processor time, which is real time on a machine that does nothing else."""
+        """Return the admissions per second of processor time."""
         return self.admissions / self.processor_s
 
 
-class Run:
-    """One world, from its first workload to the end of its last."""
+class Simulation:
+    """One run of a world, until its last workload has finished."""
 
     def __init__(self, world: World) -> None:
         self._state = make_state(world)
@@ -85,14 +83,14 @@ class Run:
         self._jobs: dict[Key, Job] = {}
         self._outcome = Outcome()
 
-    def to_the_end(self, on_progress: Callable[[int], None]) -> Outcome:
-        """``on_progress`` is told how many workloads have finished, time and again."""
+    def run(self, on_progress: Callable[[int], None]) -> Outcome:
+        """Run to the end; ``on_progress`` gets the number of finished workloads from time to time."""
         outcome, workloads = self._outcome, len(self._arrivals)
         while self._arrivals or self._finishes:
             now_ms = min(queue[0].at_ms for queue in (self._arrivals, self._finishes) if queue)
-            created = list(self._created(now_ms))  # the work of an API server and its client, not of the core
+            created = list(self._created(now_ms))  # not measured: it is work of an API server and its client
             before = thread_time()
-            self._happen(created, now_ms)
+            self._step(created, now_ms)
             outcome.processor_s += thread_time() - before
             on_progress(workloads - len(self._arrivals) - len(self._jobs))
         assert not self._jobs, f"{len(self._jobs)} workloads were never admitted"
@@ -105,8 +103,8 @@ class Run:
             arrival = self._arrivals.popleft()
             yield Job(arrival, make_workload(arrival.queue, arrival.class_, arrival.number, _seconds(now_ms)))
 
-    def _happen(self, created: list[Job], now_ms: int) -> None:
-        """One instant.  Who finishes makes room for who comes, so it goes first."""
+    def _step(self, created: list[Job], now_ms: int) -> None:
+        """Process one instant: finishes first, because they release quota for the created workloads."""
         now = _seconds(now_ms)
         while self._finishes and self._finishes[0].at_ms == now_ms:
             finish = heappop(self._finishes)
@@ -119,18 +117,18 @@ class Run:
         while decisions := self._admission_cycle.run(now).decisions:
             self._outcome.cycles += 1
             for decision in decisions:
-                self._carry_out(decision, now_ms)
+                self._write_decision(decision, now_ms)
 
     def _finish(self, job: Job, now: float) -> None:
         self._write(job, finish_status(job.workload, "Succeeded", "Job finished", now), now)
         self._state.remove_workload(job.workload.metadata.key)
         del self._jobs[job.workload.metadata.key]
 
-    def _carry_out(self, decision: Decision, now_ms: int) -> None:
+    def _write_decision(self, decision: Decision, now_ms: int) -> None:
         job, now = self._jobs[decision.key], _seconds(now_ms)
         match decision:
             case Reserve():
-                self._admitted(job, now_ms)
+                self._start(job, now_ms)
                 self._write(job, admit_status(job.workload, decision, now), now)
             case Preempt():
                 self._outcome.preemptions += 1
@@ -144,7 +142,7 @@ class Run:
             case _:
                 assert_never(decision)
 
-    def _admitted(self, job: Job, now_ms: int) -> None:
+    def _start(self, job: Job, now_ms: int) -> None:
         at_ms, _, _, class_ = job.arrival
         self._outcome.admissions += 1
         if job.attempts == 0:
@@ -163,7 +161,7 @@ class Run:
 
 
 def _arrivals(world: World) -> Iterator[Arrival]:
-    """The workloads of ``world``, class by class."""
+    """Return the workloads of ``world``, class by class."""
     numbers = count()
     for class_ in world.classes:
         for index in range(class_.per_queue):

@@ -1,7 +1,7 @@
-"""Worlds to measure in: which queues there are, and which workloads come when.
+"""Benchmark worlds: their queues, and which workloads are created when.
 
-Both worlds here are those of the benchmark of Kueue's scheduler.  Every queue gets the same workloads, and
-the cohorts are equal, so how long the work takes at best is known beforehand (``World.floor_s``).
+Both worlds are those of Kueue's scheduler benchmark.  Every queue gets the same workloads and all cohorts are
+equal, so the least time that the work takes is known in advance (``World.lower_bound_s``).
 """
 
 from collections.abc import Iterator
@@ -16,11 +16,11 @@ from quorate.api.meta import at_epoch
 from quorate.queueing.state import State
 
 NAMESPACE: Final = "default"
-EPOCH_S: Final = 1_767_225_600  # when virtual time begins: 2026-01-01T00:00:00Z
+EPOCH_S: Final = 1_767_225_600  # the beginning of virtual time: 2026-01-01T00:00:00Z
 
 
 class WorkloadClass(NamedTuple):
-    """Equal workloads of one pod each, created at a steady pace."""
+    """Equal workloads of one pod each, created at a constant interval."""
 
     name: str
     per_queue: int
@@ -32,7 +32,7 @@ class WorkloadClass(NamedTuple):
 
 
 class World(NamedTuple):
-    """``cohorts`` of ``queues`` cluster queues each, and what is created in every one of these."""
+    """``cohorts`` cohorts of ``queues`` cluster queues each, and the workloads of every cluster queue."""
 
     name: str
     cohorts: int
@@ -46,23 +46,23 @@ class World(NamedTuple):
         return self.cohorts * self.queues * sum(one.per_queue for one in self.classes)
 
     @property
-    def floor_s(self) -> float:
-        """The least virtual time it can take: all the work, in all the quota, all the time."""
+    def lower_bound_s(self) -> float:
+        """Return the least virtual time for all work: with all quota used all the time."""
         work = sum(one.per_queue * one.cpu * one.runs_ms for one in self.classes)
         return work / self.nominal / 1000
 
     @property
     def quota(self) -> int:
-        """All there is of it, in cpus."""
+        """Return the total quota in cpus."""
         return self.cohorts * self.queues * self.nominal
 
     def scaled(self, scale: float) -> "World":
-        """The same work at the same pace, for a part of the time (or longer)."""
+        """Return the world with ``scale`` times as many workloads per queue, created at the same interval."""
         classes = (one._replace(per_queue=ceil(one.per_queue * scale)) for one in self.classes)
         return self._replace(classes=tuple(classes))
 
     def queue_names(self) -> Iterator[str]:
-        """Of each cluster queue, and of its one local queue."""
+        """Return the name of each cluster queue, which is also that of its local queue."""
         return (f"c{cohort}-q{queue}" for cohort in range(self.cohorts) for queue in range(self.queues))
 
 
@@ -89,7 +89,7 @@ LARGE_SCALE: Final = World(
 
 
 def make_state(world: World) -> State:
-    """The queues of ``world``, and no workloads."""
+    """Return a state with the queues of ``world`` and no workloads."""
     state = State(Configuration())
     state.put_namespace(NAMESPACE, {})
     state.put_flavor(codec.convert(ResourceFlavor, {"metadata": {"name": "default"}}))
@@ -102,7 +102,7 @@ def make_state(world: World) -> State:
 
 
 def cluster_queue(name: str, nominal: int, borrowing: int) -> ClusterQueue:
-    """One with quota for cpu, in the cohort its name begins with."""
+    """Return a cluster queue with quota for cpu, in the cohort that its name begins with."""
     quota = {"name": "cpu", "nominalQuota": nominal, "borrowingLimit": borrowing}
     group = {"coveredResources": ["cpu"], "flavors": [{"name": "default", "resources": [quota]}]}
     spec = {
@@ -115,9 +115,9 @@ def cluster_queue(name: str, nominal: int, borrowing: int) -> ClusterQueue:
 
 
 def make_workload(queue: str, class_: WorkloadClass, number: int, created_s: float) -> Workload:
-    """As an API server hands it over: owned by a job, with the labels and finalizers of its controller.
+    """Return a workload as read from an API server: with the owner, labels and finalizers of a job.
 
-    ``number`` tells it from all others of its world.
+    ``number`` is unique in its world.
     """
     name = f"job-{class_.name}-{number:06}"
     identity = f"{number:08}-0000-4000-8000-000000000000"
@@ -155,8 +155,8 @@ def make_workload(queue: str, class_: WorkloadClass, number: int, created_s: flo
     return codec.decode(Workload, codec.encode({"metadata": metadata, "spec": spec}))
 
 
-def newcomers(world: World, first: int = 0) -> Iterator[Workload]:
-    """Workloads without end, numbered from ``first``, dealt to the classes and queues in turn."""
-    places = cycle([(queue, class_) for class_ in world.classes for queue in world.queue_names()])
-    for number, (queue, class_) in enumerate(places, first):
+def endless_workloads(world: World, first: int = 0) -> Iterator[Workload]:
+    """Return workloads without end, numbered from ``first``, of each class and queue in turn."""
+    combinations = cycle([(queue, class_) for class_ in world.classes for queue in world.queue_names()])
+    for number, (queue, class_) in enumerate(combinations, first):
         yield make_workload(queue, class_, number, EPOCH_S)

@@ -36,7 +36,7 @@ def how_it_went(world: World, outcome: Outcome) -> Group:
         f"[bold]{world.name}[/]: {record.workloads:,} workloads in {world.cohorts} × {world.queues} queues, "
         f"created in {record.created_s:.1f} s",
         _waits(outcome),
-        f"  {record.wall_s:.1f} s of wall time, at best {world.floor_s:.1f} s; "
+        f"  {record.wall_s:.1f} s of wall time, at best {world.lower_bound_s:.1f} s; "
         f"{record.admissions:,} admissions, {record.evictions:,} evictions",
         f"  quota in use: {_bars(record.in_use)} {fmean(record.in_use):.0%} "
         f"(samples every {SAMPLE_EVERY_S:g} s)",

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from bench.gang.core import bytes_a_pod, idle_session, one_large_gang, small_gangs
 from bench.gang.quality import GANGS, RIVALS, play
-from bench.verdicts import hold_to_limits, table
+from bench.limits import check_limits, number_table
 
 MEASURES: Final[Mapping[str, Callable[[], float]]] = {
     "session: a gang of 10,000 on 5,000 nodes, s": one_large_gang,
@@ -31,11 +31,13 @@ def main(rounds: Annotated[int, typer.Option(min=1, help="How often to measure e
     with console.status("measuring the gang core"):
         values = {name: [measure() for _ in range(rounds)] for name, measure in MEASURES.items()}
         console.print(_quality())
-    sys.exit(hold_to_limits(values, console))
+    sys.exit(check_limits(values, console))
 
 
 def _quality() -> Table:
-    result = table("gangs started", "GPUs at work", "GPUs stranded", first=f"of {GANGS} gangs, by whom")
+    result = number_table(
+        "gangs started", "GPUs at work", "GPUs stranded", first=f"of {GANGS} gangs, by whom"
+    )
     for name, (by_gang, scores) in RIVALS.items():
         found = [play(by_gang=by_gang, scores=scores, seed=seed) for seed in range(SEEDS)]
         result.add_row(name, *(f"{fmean(numbers):.1f}" for numbers in zip(*found, strict=True)))

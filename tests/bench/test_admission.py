@@ -49,7 +49,7 @@ def test_part_of_a_world_is_the_same_work_for_a_shorter_time() -> None:
     part = BASELINE.scaled(0.1)
     assert [one.per_queue for one in part.classes] == [35, 10, 5]
     assert part.workloads == 1_500
-    assert part.floor_s == pytest.approx(BASELINE.floor_s / 10)
+    assert part.lower_bound_s == pytest.approx(BASELINE.lower_bound_s / 10)
 
 
 METRICS = """\

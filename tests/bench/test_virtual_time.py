@@ -1,34 +1,34 @@
-"""The driver of the benchmark worlds: small ones, worked out by hand."""
+"""Small benchmark worlds whose results are computed by hand."""
 
 import pytest
 from bench.limits import Limit, Limits, Runs, load
-from bench.virtual_time import Run
+from bench.virtual_time import Simulation
 from bench.worlds import WorkloadClass, World
 
 SMALL = WorkloadClass("small", per_queue=3, cpu=1, priority=50, runs_ms=200, every_ms=100)
 
 
-def test_a_world_ends_when_its_quota_has_done_its_work() -> None:
-    """One cpu: the second and the third wait for the one before."""
-    outcome = Run(World("one", 1, 1, (SMALL,), nominal=1, borrowing=0)).to_the_end(lambda _: None)
+def test_a_world_ends_when_all_work_is_done_at_full_quota() -> None:
+    """With one cpu the second and the third workload each wait for the one before."""
+    outcome = Simulation(World("one", 1, 1, (SMALL,), nominal=1, borrowing=0)).run(lambda _: None)
     assert outcome.finished_ms == 600
     assert outcome.waits_ms == {"small": [0, 100, 200]}
     assert (outcome.admissions, outcome.preemptions) == (3, 0)
 
 
-def test_a_queue_borrows_what_its_neighbour_leaves() -> None:
-    """Two queues of one cpu, each with two at once: in pairs all the same."""
+def test_a_queue_borrows_unused_quota_of_its_cohort() -> None:
+    """Two queues of one cpu, each with two workloads at once: two workloads always run."""
     twins = WorkloadClass("twin", per_queue=2, cpu=1, priority=50, runs_ms=500, every_ms=0)
-    outcome = Run(World("two", 1, 2, (twins,), nominal=1, borrowing=1)).to_the_end(lambda _: None)
+    outcome = Simulation(World("two", 1, 2, (twins,), nominal=1, borrowing=1)).run(lambda _: None)
     assert outcome.finished_ms == 1_000
     assert outcome.waits_ms == {"twin": [0, 0, 500, 500]}
 
 
-def test_a_victim_starts_over_when_its_preemptor_has_ended() -> None:
-    """At 100 ms the late one takes both cpus from the early one, which had 400 ms to go."""
+def test_a_preempted_workload_starts_over_when_its_preemptor_has_ended() -> None:
+    """At 100 ms the late workload takes both cpus from the early one, which needs 400 ms more."""
     early = WorkloadClass("early", per_queue=1, cpu=1, priority=50, runs_ms=500, every_ms=0)
     late = WorkloadClass("late", per_queue=1, cpu=2, priority=200, runs_ms=1_000, every_ms=0, from_ms=100)
-    outcome = Run(World("one", 1, 1, (early, late), nominal=2, borrowing=0)).to_the_end(lambda _: None)
+    outcome = Simulation(World("one", 1, 1, (early, late), nominal=2, borrowing=0)).run(lambda _: None)
     assert outcome.finished_ms == 100 + 1_000 + 500
     assert outcome.waits_ms == {"early": [0], "late": [0]}
     assert (outcome.admissions, outcome.preemptions) == (3, 1)
@@ -46,11 +46,11 @@ RUNS = Runs(count=1, low=2, median=2, high=2)
         (Limit("", RUNS, at_least=2), 1.9, True),
     ],
 )
-def test_a_measure_breaks_its_limit_when_it_is_beyond(limit: Limit, value: float, broken: bool) -> None:
+def test_a_value_beyond_the_limit_breaks_it(limit: Limit, value: float, broken: bool) -> None:
     assert Limits("any", {"it": limit}).broken({"it": value}) == (["it"] if broken else [])
 
 
-def test_the_runs_of_each_limit_kept_it() -> None:
+def test_the_recorded_runs_keep_their_limits() -> None:
     for name, limit in load().measures.items():
         assert limit.allows(limit.runs.median), name
         assert limit.runs.low <= limit.runs.median <= limit.runs.high, name

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from bench.limits import load, table
+from bench.limits import load, markdown_table
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "performance.md"
 
 
 def test_the_page_shows_every_limit() -> None:
     """After a change: python -m bench.limits."""
-    assert table(load()) in PAGE.read_text()
+    assert markdown_table(load()) in PAGE.read_text()
