@@ -4,7 +4,7 @@ import pytest
 
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.recorder import Recorder, resource_of
-from tests.queueing.test_reasons import RECLAIMING, queue
+from tests.queueing.test_nomination import RECLAIMING, queue
 from tests.queueing.world import World
 
 

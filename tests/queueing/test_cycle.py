@@ -1,4 +1,4 @@
-"""The cycle as a whole: many admissions at once, reservations that fail, and workloads that must wait."""
+"""The admission cycle: many admissions in one run, failed writes, and blocked admission."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -39,7 +39,7 @@ def names(decisions: Iterable[Decision], kind: type[Decision]) -> list[str]:
     return [decision.key.name for decision in decisions if isinstance(decision, kind)]
 
 
-def test_one_cycle_admits_all_that_fit_and_says_why_the_others_wait() -> None:
+def test_one_run_admits_everything_that_fits_and_gives_reasons_for_the_rest() -> None:
     world = one_queue(
         w("a", created=1), w("b", cpu=5, created=2), w("c", cpu=3, created=3), w("d", created=4)
     )
@@ -52,15 +52,15 @@ def test_one_cycle_admits_all_that_fit_and_says_why_the_others_wait() -> None:
     assert hold.message.endswith("insufficient unused quota for cpu in flavor default, 1 more needed")
 
 
-def test_a_second_cycle_on_the_same_world_decides_nothing() -> None:
+def test_a_second_run_on_the_same_state_decides_nothing() -> None:
     for strategy in ("BestEffortFIFO", "StrictFIFO"):
         world = one_queue(w("a"), w("b", cpu=9), strategy=strategy)
         assert world.admission_cycle.run(world.now).decisions
         assert world.admission_cycle.run(world.now).decisions == ()
 
 
-def test_queues_and_cohorts_told_again_as_they_were_change_nothing() -> None:
-    """Their statuses are written often, and each write is told."""
+def test_an_update_of_a_queue_or_cohort_that_changes_no_spec_changes_nothing() -> None:
+    """Their statuses are written often, and each write is an update."""
     world = World(
         {
             "flavors": ["default"],
@@ -78,8 +78,8 @@ def test_queues_and_cohorts_told_again_as_they_were_change_nothing() -> None:
     assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["a"]
 
 
-def test_a_backoff_that_only_its_end_is_told_of_ends_in_a_try() -> None:
-    """Who releases a workload from outside may say when to try it again, and nothing else."""
+def test_a_workload_is_tried_after_its_backoff_without_a_requeued_condition() -> None:
+    """Another client that releases a workload may set the end of the backoff and nothing else."""
     world = one_queue(w("a", requeueState={"count": 1, "requeueAt": 1060}))
     assert world.admission_cycle.run(world.now).decisions == ()
     backing_off = world.workloads["a"]
@@ -88,14 +88,14 @@ def test_a_backoff_that_only_its_end_is_told_of_ends_in_a_try() -> None:
     assert names(world.admission_cycle.run(1060.0).decisions, Reserve) == ["a"]
 
 
-def test_when_the_head_of_a_strict_queue_is_deleted_the_next_has_its_turn() -> None:
+def test_when_the_head_of_a_strict_queue_is_deleted_the_next_workload_is_tried() -> None:
     world = one_queue(w("big", cpu=9), w("small", created=1), strategy="StrictFIFO")
     assert names(world.admission_cycle.run(world.now).decisions, Reserve) == []
     world.state.remove_workload(Key("default", "big"))
     assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["small"]
 
 
-def test_a_reservation_that_could_not_be_written_is_tried_again() -> None:
+def test_a_reservation_whose_write_failed_is_decided_again() -> None:
     world = one_queue(w("a", cpu=4), w("b", cpu=4, created=1))
     assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["a"]
     world.state.forget(Key("default", "a"))
@@ -103,7 +103,7 @@ def test_a_reservation_that_could_not_be_written_is_tried_again() -> None:
     assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["a"]
 
 
-def test_a_reservation_stays_assumed_while_older_news_arrive() -> None:
+def test_a_reservation_stays_assumed_while_older_objects_arrive() -> None:
     world = one_queue(w("a"))
     stale = world.workloads["a"]
     (reserve,) = world.admission_cycle.run(world.now).decisions
@@ -114,7 +114,7 @@ def test_a_reservation_stays_assumed_while_older_news_arrive() -> None:
     assert Key("default", "a") in world.state.ledger.reservations
 
 
-def test_a_deleted_workload_gives_back_what_was_only_assumed() -> None:
+def test_deleting_a_workload_releases_its_assumed_reservation() -> None:
     world = one_queue(w("a"))
     world.admission_cycle.run(world.now)
     world.state.remove_workload(Key("default", "a"))
@@ -123,8 +123,8 @@ def test_a_deleted_workload_gives_back_what_was_only_assumed() -> None:
     assert not world.state.ledger.unready
 
 
-def test_who_was_only_just_admitted_is_preempted_once_that_is_written() -> None:
-    """Two heads of ``b`` that never fit give ``a`` the time to borrow before the third has its turn."""
+def test_an_assumed_workload_is_preempted_once_its_reservation_is_written() -> None:
+    """``a`` borrows while two heads of ``b`` that never fit precede the third workload of ``b``."""
     queues: Json = {name: {"cohort": "all", "quota": [{"default": {"cpu": 1}}]} for name in ("a", "b")}
     queues["b"]["preemption"] = {"reclaimWithinCohort": "Any"}
     jobs = [("a1", "a", 1), ("a2", "a", 1), ("b1", "b", 8), ("b2", "b", 9), ("b3", "b", 1)]
@@ -141,7 +141,7 @@ def test_who_was_only_just_admitted_is_preempted_once_that_is_written() -> None:
     assert names(decisions, Preempt) == ["a1"]
 
 
-def test_a_blocked_cycle_goes_on_only_when_everybody_is_ready() -> None:
+def test_a_suspended_round_is_resumed_only_when_all_workloads_are_ready() -> None:
     wait = {"timeout": "60s", "blockAdmission": True}
     world = one_queue(w("a"), w("b", created=1), w("c", created=2), waitForPodsReady=wait)
     cycle = world.admission_cycle.run(world.now)
@@ -154,7 +154,7 @@ def test_a_blocked_cycle_goes_on_only_when_everybody_is_ready() -> None:
     assert list(world.admitted()) == ["a", "b"]
 
 
-def test_what_a_blocked_cycle_waits_for_may_leave() -> None:
+def test_the_head_of_a_suspended_round_may_be_deleted() -> None:
     wait = {"timeout": "60s", "blockAdmission": True}
     world = one_queue(w("a"), w("b", created=1), w("c", created=2), waitForPodsReady=wait)
     world.run("cycle")
@@ -166,8 +166,8 @@ def test_what_a_blocked_cycle_waits_for_may_leave() -> None:
     assert list(world.admitted()) == ["a", "c"]
 
 
-def test_what_happens_to_another_queue_while_a_cycle_is_blocked_is_not_forgotten() -> None:
-    """``x`` leaves while ``b`` waits for ``a``: that ``y`` fits now must be seen when the cycle goes on."""
+def test_changes_of_other_queues_during_a_suspended_round_are_not_lost() -> None:
+    """``x`` is deleted while ``b`` waits for ``a``: the next round must find that ``y`` fits."""
     world = World(
         {
             "config": {"waitForPodsReady": {"timeout": "60s", "blockAdmission": True}},
@@ -195,10 +195,10 @@ def test_what_happens_to_another_queue_while_a_cycle_is_blocked_is_not_forgotten
     world.run({"podsReady": {"a": True}})
     assert list(world.admitted()) == ["a", "b"]
     world.admission_cycle.run(world.now)
-    assert world.admission_cycle.suspended is not None  # y waits for b to be ready, and for nothing else
+    assert world.admission_cycle.suspended is not None  # y waits only for b to be ready
 
 
-def test_a_workload_that_changes_while_blocked_is_judged_anew() -> None:
+def test_a_workload_that_changes_during_a_suspended_round_is_nominated_again() -> None:
     wait = {"timeout": "60s", "blockAdmission": True}
     world = one_queue(w("a"), w("b", created=1), waitForPodsReady=wait)
     world.run({"cycle": 2})
@@ -209,7 +209,7 @@ def test_a_workload_that_changes_while_blocked_is_judged_anew() -> None:
 
 
 @pytest.mark.parametrize("seen_first", ["workload", "queues"])
-def test_objects_may_come_in_any_order(seen_first: str) -> None:
+def test_objects_may_arrive_in_any_order(seen_first: str) -> None:
     world = one_queue(w("a"))
     state = State(world.configuration)
     queue, local = (

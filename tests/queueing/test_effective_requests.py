@@ -1,4 +1,4 @@
-"""What limit ranges and runtime classes make of a pod, and what they refuse."""
+"""How limit ranges change and bound the requests of pods."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.queueing.world import World
 
 
 def decided(limits: list[dict[str, Any]], container: dict[str, Any]) -> str:
-    """``admitted``, or why not."""
+    """Return ``admitted`` or the message of the pending workload."""
     world = World(
         {
             "flavors": ["default"],
@@ -45,44 +45,47 @@ def decided(limits: list[dict[str, Any]], container: dict[str, Any]) -> str:
             "resources validation failed: "
             "containers[0] of pod set main asks for -1 of cpu, must be at least 0, "
             "containers[0] of pod set main asks for 1 of pods, which a queue counts itself",
-            id="what no container can ask for",
+            id="negative, and pods",
         ),
         pytest.param(
-            [{"type": "Container", "max": {"cpu": 2}}], {"requests": {"cpu": 2}}, "admitted", id="at the most"
+            [{"type": "Container", "max": {"cpu": 2}}],
+            {"requests": {"cpu": 2}},
+            "admitted",
+            id="at the maximum",
         ),
         pytest.param(
             [{"type": "Container", "max": {"cpu": 2}}, {"type": "Container", "max": {"cpu": 1}}],
             {"requests": {"cpu": 2}},
             "resources didn't satisfy LimitRange constraints: "
             "a container of pod set main: cpu is 2, at most 1 is allowed",
-            id="the narrowest of several",
+            id="the narrowest of several bounds",
         ),
         pytest.param(
             [{"type": "Container", "min": {"cpu": "500m"}}],
             {"requests": {"cpu": "100m"}},
             "resources didn't satisfy LimitRange constraints: "
             "a container of pod set main: cpu is 100m, at least 500m is required",
-            id="too little",
+            id="below the minimum",
         ),
         pytest.param(
             [{"type": "Container", "maxLimitRequestRatio": {"cpu": 2}}],
             {"requests": {"cpu": 1}, "limits": {"cpu": 3}},
             "resources didn't satisfy LimitRange constraints: a container of pod set main: "
             "the limit of cpu is 3 for a request of 1, at most 2 times as much is allowed",
-            id="a limit too far above the request",
+            id="the ratio of limit to request",
         ),
         pytest.param(
             [{"type": "Pod", "max": {"cpu": 1}}],
             {"requests": {"cpu": 2}},
             "resources didn't satisfy LimitRange constraints: "
             "a pod of pod set main: cpu is 2, at most 1 is allowed",
-            id="of the pod as a whole",
+            id="the pod as a whole",
         ),
         pytest.param(
             [{"type": "Container", "min": {"memory": "1Gi"}}],
             {"requests": {"cpu": 1}},
             "admitted",
-            id="what is not asked for is not too little",
+            id="a minimum of a resource that is not requested",
         ),
     ],
 )
@@ -91,7 +94,7 @@ def test_limit_ranges(limits: list[dict[str, Any]], container: dict[str, Any], w
     assert got.startswith(want) if want.endswith(": ") else got == want
 
 
-def test_a_limit_range_that_goes_lets_those_in_it_kept_out() -> None:
+def test_a_workload_is_admitted_once_the_limit_range_is_removed() -> None:
     world = World(
         {
             "flavors": ["default"],

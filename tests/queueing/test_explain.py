@@ -1,4 +1,4 @@
-"""What those who ask are told about a workload that waits."""
+"""Explanations of pending workloads."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def a_world(**changes: object) -> World:
     return world
 
 
-def test_who_is_ahead_and_who_holds_what_it_lacks() -> None:
+def test_an_explanation_names_workloads_ahead_and_the_holders_of_the_quota() -> None:
     explanation = explain(a_world().state, Key("default", "second"))
     assert explanation is not None
     assert explanation.hold is not None
@@ -47,7 +47,7 @@ def test_who_is_ahead_and_who_holds_what_it_lacks() -> None:
     )
 
 
-def test_what_can_never_fit_is_told_so_and_nobody_is_blamed() -> None:
+def test_a_workload_that_can_never_fit_has_no_holders() -> None:
     explanation = explain(a_world().state, Key("default", "huge"))
     assert explanation is not None
     assert explanation.can_never_fit
@@ -55,38 +55,38 @@ def test_what_can_never_fit_is_told_so_and_nobody_is_blamed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("waits", "never"),
+    ("pending", "never"),
     [
-        pytest.param({"requests": {"cpu": 8}}, False, id="others may finish"),
-        pytest.param({"requests": {"cpu": 9}}, True, id="more than there is"),
-        pytest.param({"count": 9, "minCount": 8}, False, id="fewer pods may do"),
-        pytest.param({"count": 10, "minCount": 9}, True, id="even the fewest are too many"),
-        pytest.param({"nodeSelector": {"type": "other"}}, True, id="no flavor has such nodes"),
+        pytest.param({"requests": {"cpu": 8}}, False, id="fits once the other workload finishes"),
+        pytest.param({"requests": {"cpu": 9}}, True, id="more than the quota"),
+        pytest.param({"count": 9, "minCount": 8}, False, id="the minimum count fits"),
+        pytest.param({"count": 10, "minCount": 9}, True, id="the minimum count does not fit"),
+        pytest.param({"nodeSelector": {"type": "other"}}, True, id="no flavor has the node label"),
         pytest.param({"requests": {"memory": 1}}, True, id="a resource that is not covered"),
     ],
 )
-def test_can_never_fit(waits: Json, never: bool) -> None:
-    pod_set = {"requests": {"cpu": 1}, **waits}
+def test_can_never_fit(pending: Json, never: bool) -> None:
+    pod_set = {"requests": {"cpu": 1}, **pending}
     world = World(
         {
             "flavors": {"default": {"nodeLabels": {"type": "plain"}}},
             "clusterQueues": {"a": {"quota": [{"default": {"cpu": 8}}]}},
             "workloads": [
                 {"name": "busy", "queue": "a", "requests": {"cpu": 8}, "admitted": "default"},
-                {"name": "waits", "queue": "a", "podSets": [pod_set]},
+                {"name": "pending", "queue": "a", "podSets": [pod_set]},
             ],
         }
     )
     world.run("cycle")
     used = dict(world.node("a").usage)
-    explanation = explain(world.state, Key("default", "waits"))
+    explanation = explain(world.state, Key("default", "pending"))
     assert explanation is not None
     assert explanation.can_never_fit is never
     assert world.node("a").usage == used
 
 
-def test_a_flavor_passed_over_this_time_may_still_serve() -> None:
-    """Who lost a race goes on with the next flavor, here one that is too small for it."""
+def test_a_workload_can_fit_although_its_last_search_skipped_the_flavor_that_fits() -> None:
+    """``loser`` resumes after the flavor it lost to ``winner``, at one that is too small."""
     world = World(
         {
             "flavors": ["one", "two"],
@@ -109,7 +109,7 @@ def test_a_flavor_passed_over_this_time_may_still_serve() -> None:
     assert not explanation.can_never_fit
 
 
-def test_a_queue_that_takes_nothing_is_the_reason_before_any_quota() -> None:
+def test_an_inactive_queue_is_the_reason_whatever_the_quota() -> None:
     explanation = explain(a_world(stopPolicy="Hold").state, Key("default", "second"))
     assert explanation is not None
     assert explanation.hold is not None
@@ -119,5 +119,5 @@ def test_a_queue_that_takes_nothing_is_the_reason_before_any_quota() -> None:
     )
 
 
-def test_who_does_not_wait_needs_no_explanation() -> None:
+def test_a_workload_that_is_not_pending_has_no_explanation() -> None:
     assert explain(a_world().state, Key("default", "mine")) is None

@@ -1,4 +1,4 @@
-"""The core through any history: workloads come, go, fail and change while administrators do as they like."""
+"""The queueing core in arbitrary histories of workloads, queues, quota and restarts."""
 
 from typing import Any
 
@@ -22,12 +22,12 @@ which = st.integers(0, 7)
 
 
 class AnyHistory(RuleBasedStateMachine):
-    """After every step: usage is the sum of what is reserved, and nobody holds what is not granted."""
+    """After every step usage is the sum of the reservations, and every reservation is allowed."""
 
     def __init__(self) -> None:
         super().__init__()
         self.world = World({"flavors": ["one", "two"], "clusterQueues": {}, "workloads": []})
-        # What was overdrawn when quota changed last, and by how much: it may only get less.
+        # By how much each node was over its quota after the last change of quota: it may only decrease.
         self.debts: dict[tuple[str, FlavorResource], int] = {}
         self.made = 0
 
@@ -55,13 +55,13 @@ class AnyHistory(RuleBasedStateMachine):
             }
         )
 
-    def chosen(self, index: int, **wanted: bool) -> str | None:
-        """One of the workloads that are as ``wanted``."""
+    def chosen(self, index: int, **states: bool) -> str | None:
+        """Return one of the workloads with the given states."""
         kinds = {"reserving": c.has_quota_reservation, "evicted": c.is_evicted, "finished": c.is_finished}
         names = [
             name
             for name, workload in self.world.workloads.items()
-            if all(kinds[kind](workload) == value for kind, value in wanted.items())
+            if all(kinds[kind](workload) == value for kind, value in states.items())
         ]
         return names[index % len(names)] if names else None
 
@@ -107,13 +107,13 @@ class AnyHistory(RuleBasedStateMachine):
             self.world.run({"evictionDone": [name]})
 
     @rule(index=which, active=st.booleans())
-    def switch(self, index: int, active: bool) -> None:
+    def set_active(self, index: int, active: bool) -> None:
         name = self.chosen(index, finished=False)
         if name is not None:
             self.world.run({"active": {name: active}})
 
     @rule(index=which, ready=st.booleans())
-    def get_ready(self, index: int, ready: bool) -> None:
+    def set_ready(self, index: int, ready: bool) -> None:
         name = self.chosen(index, reserving=True, evicted=False, finished=False)
         if name is not None:
             self.world.run({"podsReady": {name: ready}})
@@ -123,19 +123,19 @@ class AnyHistory(RuleBasedStateMachine):
         self.world.run({"advance": seconds})
 
     @rule(queue=st.sampled_from(QUEUES), quota=quotas(in_cohort=True), cohort=st.sampled_from(COHORTS))
-    def requota(self, queue: str, quota: list[Json], cohort: str) -> None:
+    def set_quota(self, queue: str, quota: list[Json], cohort: str) -> None:
         self.update("clusterQueues", queue, {"quota": quota, "cohort": cohort})
 
     @rule(cohort=st.sampled_from(COHORTS[1:]), quota=quotas(in_cohort=False))
-    def requota_cohort(self, cohort: str, quota: list[Json]) -> None:
+    def set_cohort_quota(self, cohort: str, quota: list[Json]) -> None:
         self.update("cohorts", cohort, {"quota": quota})
 
     @rule(queue=st.sampled_from(QUEUES), policy=st.sampled_from(("None", "Hold", "HoldAndDrain")))
-    def hold(self, queue: str, policy: str) -> None:
+    def set_stop_policy(self, queue: str, policy: str) -> None:
         self.update("clusterQueues", queue, {"stopPolicy": policy})
 
     @rule(flavor=st.sampled_from(("one", "two")), present=st.booleans())
-    def reflavor(self, flavor: str, present: bool) -> None:
+    def set_flavor(self, flavor: str, present: bool) -> None:
         if present:
             self.world.put_flavor(flavor, {})
         else:
@@ -152,7 +152,7 @@ class AnyHistory(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        """What is stored is all that is needed: quota and queues are as before."""
+        """Rebuild the state from the stored objects: reservations and queues are as before."""
         old, world = self.world.state, self.world
         world.state = State(world.configuration)
         world.admission_cycle = AdmissionCycle(world.state)
@@ -174,7 +174,7 @@ class AnyHistory(RuleBasedStateMachine):
         assert self.queued(world.state) == self.queued(old)
 
     def queued(self, state: State) -> dict[str, list[Key]]:
-        """In order, but for who goes first while its victims stop: that is not stored."""
+        """Return the queues in queue order, without sticky workloads: these are not stored."""
         return {
             name: [
                 entry.key
@@ -194,23 +194,23 @@ class AnyHistory(RuleBasedStateMachine):
         assert audit_model(self.world.state, self.world.workloads.values()) == ()
 
     @invariant()
-    def nothing_is_used_beyond_its_limits(self) -> None:
+    def usage_stays_within_limits(self) -> None:
         for node in self.nodes():
             for pair in (*node.usage, *node.limits):
                 assert tree.available(node, pair) >= self.debts.get((node.name, pair), 0)
 
     @invariant()
-    def every_reservation_belongs_to_a_workload_that_lives(self) -> None:
+    def every_reservation_belongs_to_an_active_workload(self) -> None:
         state = self.world.state
         assert state.ledger.reservations.keys().isdisjoint(state.ledger.entries)
         for key, reservation in state.ledger.reservations.items():
             workload = self.world.workloads[key.name]
             assert workload.spec.active
             assert not c.is_finished(workload)
-            (wanted,), (got,) = workload.spec.pod_sets, reservation.admission.pod_set_assignments
-            assert isinstance(wanted.min_count, int)
+            (pod_set,), (got,) = workload.spec.pod_sets, reservation.admission.pod_set_assignments
+            assert isinstance(pod_set.min_count, int)
             assert got.count is not None
-            assert wanted.min_count <= got.count <= wanted.count
+            assert pod_set.min_count <= got.count <= pod_set.count
 
 
 TestAnyHistory = AnyHistory.TestCase

@@ -1,4 +1,4 @@
-"""Causes are shown with exactly the texts that tools written for Kueue match on."""
+"""Reasons have exactly the texts that tools written for Kueue match."""
 
 import pytest
 
@@ -31,7 +31,7 @@ PREFIX = "couldn't assign flavors to pod set main: "
 
 
 @pytest.mark.parametrize(
-    ("causes", "text"),
+    ("reasons", "text"),
     [
         ([SHORT], f"{PREFIX}insufficient unused quota for cpu in flavor spot, 2500m more needed"),
         (
@@ -75,5 +75,5 @@ PREFIX = "couldn't assign flavors to pod set main: "
     ],
     ids=lambda value: type(value[0]).__name__ if isinstance(value, list) else "",
 )
-def test_message(causes: list[InadmissibleReason], text: str) -> None:
-    assert inadmissible_message(causes) == text
+def test_message(reasons: list[InadmissibleReason], text: str) -> None:
+    assert inadmissible_message(reasons) == text

@@ -1,4 +1,4 @@
-"""Laws of the queueing core over generated worlds, and over histories of them."""
+"""Laws of the queueing core, checked on generated worlds."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -65,9 +65,9 @@ def workloads(draw: st.DrawFn, name: str) -> Json:
 
 @st.composite
 def worlds(draw: st.DrawFn, *, preempting: bool = True) -> Json:
-    """Three queues, alone or in cohorts up to three levels deep, flavors in order, and much to do.
+    """Return three queues, alone or in cohorts up to three levels deep, with up to eight workloads.
 
-    Any of the core's feature gates may be turned; no law depends on one.
+    Any of the core's feature gates may be set; no law depends on one.
     """
     gates = draw(st.dictionaries(st.sampled_from(QUEUEING_GATES), st.booleans()))
     sharing: Json = {"fairSharing": {}} if draw(st.booleans()) else {}
@@ -97,7 +97,7 @@ def worlds(draw: st.DrawFn, *, preempting: bool = True) -> Json:
 
 
 def a_world_at_work(given_: Json) -> World:
-    """The first half of the workloads run, as far as they fit; the others have just come."""
+    """Return a world in which the first half of the workloads was tried and the second half is new."""
     late = {workload["name"] for workload in given_["workloads"][len(given_["workloads"]) // 2 :]}
     for workload in given_["workloads"]:
         workload["create"] = "later" if workload["name"] in late else ""
@@ -110,7 +110,7 @@ def a_world_at_work(given_: Json) -> World:
 
 
 def writes(decisions: Iterable[Decision]) -> set[tuple[str, str]]:
-    """What is taken and from whom, without the reasons of those who wait."""
+    """Return reservations and preemptions in comparable form."""
     return {
         (decision.key.name, str(decision.admission) if isinstance(decision, Reserve) else decision.reason)
         for decision in decisions
@@ -126,18 +126,18 @@ def usage_of(state: State) -> dict[Any, Any]:
 
 
 @given(worlds())
-def test_a_cycle_decides_what_as_many_single_rounds_would(given_: Json) -> None:
+def test_one_run_decides_the_same_as_many_single_rounds(given_: Json) -> None:
     together = writes(a_world_at_work(given_).admission_cycle.run(1000).decisions)
     world = a_world_at_work(given_)
     queues = world.state.ledger.cluster_queues.values()
     one_by_one: set[tuple[str, str]] = set()
-    for _ in range(40):  # more rounds than there are workloads times flavors
+    for _ in range(40):  # more rounds than workloads times flavors
         one_by_one |= writes(world.admission_cycle.start_round(queues).run(1000))
     assert together == one_by_one
 
 
 @given(worlds())
-def test_deciding_leaves_usage_as_the_sum_of_reservations_within_every_limit(given_: Json) -> None:
+def test_after_a_cycle_usage_is_the_sum_of_reservations_and_within_limits(given_: Json) -> None:
     world = a_world_at_work(given_)
     world.admission_cycle.run(1000)
     state = world.state
@@ -147,7 +147,7 @@ def test_deciding_leaves_usage_as_the_sum_of_reservations_within_every_limit(giv
 
 
 @given(worlds())
-def test_a_second_cycle_on_the_same_world_writes_nothing_new(given_: Json) -> None:
+def test_a_second_run_on_the_same_state_writes_nothing(given_: Json) -> None:
     world = a_world_at_work(given_)
     world.admission_cycle.run(1000)
     assert writes(world.admission_cycle.run(1000).decisions) == set()
@@ -162,7 +162,7 @@ def test_the_order_in_which_objects_arrive_does_not_matter(given_: Json, random:
 
 
 @given(worlds())
-def test_nobody_is_preempted_against_the_policy_of_the_preemptor(given_: Json) -> None:
+def test_preemption_obeys_the_policy_of_the_preemptors_queue(given_: Json) -> None:
     world = a_world_at_work(given_)
     policies_ = {name: queue["preemption"] for name, queue in given_["clusterQueues"].items()}
     priority = {workload["name"]: workload["priority"] for workload in given_["workloads"]}
@@ -186,20 +186,20 @@ def test_nobody_is_preempted_against_the_policy_of_the_preemptor(given_: Json) -
 
 
 @given(worlds())
-def test_admitted_counts_are_whole_or_accepted(given_: Json) -> None:
+def test_admitted_counts_are_between_minimum_and_full_counts(given_: Json) -> None:
     world = World(given_)
     for decision in world.admission_cycle.run(1000).decisions:
         if isinstance(decision, Reserve):
             (pods,) = decision.admission.pod_set_assignments
-            (wanted,) = world.given_workload(decision.key.name)["podSets"]
+            (pod_set,) = world.given_workload(decision.key.name)["podSets"]
             assert pods.count is not None
-            assert wanted.get("minCount", wanted["count"]) <= pods.count <= wanted["count"]
+            assert pod_set.get("minCount", pod_set["count"]) <= pods.count <= pod_set["count"]
 
 
 @given(worlds())
 @examples(200)
-def test_without_an_outside_event_the_world_comes_to_rest(given_: Json) -> None:
-    """Victims stop at once and queue again; sooner or later nobody is preempted any more."""
+def test_without_external_events_preemption_ends(given_: Json) -> None:
+    """Preempted workloads stop at once and queue again; after a while no preemption is decided."""
     world = a_world_at_work(given_)
     for _ in range(60):
         decisions = world.admission_cycle.run(world.now).decisions
@@ -209,4 +209,4 @@ def test_without_an_outside_event_the_world_comes_to_rest(given_: Json) -> None:
         world.settle()
         world.run({"evictionDone": [name for name, w in world.workloads.items() if c.is_evicted(w)]})
         world.now += 1
-    raise AssertionError("it goes on for ever")
+    raise AssertionError("preemption does not end")

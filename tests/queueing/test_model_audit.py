@@ -1,4 +1,4 @@
-"""What the audit of the model finds, each fault made by hand."""
+"""Differences that the audit of the model finds, each caused by hand."""
 
 from collections.abc import Callable
 
@@ -22,7 +22,7 @@ TWO_CPUS = ReservationRecord("cq", {CPU: 2000})
 
 
 def a_world() -> World:
-    """``runs`` holds 2 of 3 cpus, ``waits`` for as many."""
+    """Return a world in which ``runs`` uses 2 of 3 cpus and ``waits`` requests as many."""
     world = World(
         {
             "flavors": ["default"],
@@ -37,12 +37,12 @@ def a_world() -> World:
     return world
 
 
-def test_nothing_in_a_sound_model() -> None:
+def test_a_correct_model_has_no_difference() -> None:
     world = a_world()
     assert audit_model(world.state, world.workloads.values()) == ()
 
 
-def test_nothing_while_a_reservation_is_being_written() -> None:
+def test_an_assumed_reservation_is_no_difference() -> None:
     world = a_world()
     world.run({"finish": ["runs"]})
     assert world.admission_cycle.run(world.now).decisions
@@ -68,16 +68,16 @@ def count_usage_twice(world: World) -> None:
 @pytest.mark.parametrize(
     ("fault", "found"),
     [
-        pytest.param(forget_the_entry, [UntrackedWorkload(WAITS)], id="one that waits is not known"),
+        pytest.param(forget_the_entry, [UntrackedWorkload(WAITS)], id="a pending workload is missing"),
         pytest.param(
             forget_the_reservation,
             [ReservationMismatch(RUNS, None, TWO_CPUS)],
-            id="one that holds quota is not known",
+            id="a reservation is missing",
         ),
         pytest.param(
             keep_a_finished_one,
             [ReservationMismatch(RUNS, TWO_CPUS, None)],
-            id="one that is gone holds quota",
+            id="a deleted workload has a reservation",
         ),
         pytest.param(
             count_usage_twice,
@@ -89,7 +89,7 @@ def count_usage_twice(world: World) -> None:
         ),
     ],
 )
-def test_a_fault_is_found(fault: Callable[[World], None], found: list[object]) -> None:
+def test_a_difference_is_found(fault: Callable[[World], None], found: list[object]) -> None:
     world = a_world()
     fault(world)
     assert list(audit_model(world.state, world.workloads.values())) == found

@@ -1,4 +1,4 @@
-"""The annotation that lifts a workload above its class, where the administrator allows it."""
+"""Priority boost: an annotation that changes the effective priority, if the gate is enabled."""
 
 import pytest
 
@@ -20,12 +20,12 @@ def a_workload(boost: str) -> Workload:
 @pytest.mark.parametrize(
     ("boost", "want"), [("", 10), ("5", 15), ("+5", 15), ("-15", -5), ("5.5", 10), ("much", 10), ("-", 10)]
 )
-def test_a_boost_is_a_signed_integer_that_is_added(boost: str, want: int) -> None:
+def test_a_signed_integer_boost_is_added_to_the_priority(boost: str, want: int) -> None:
     assert effective_priority(a_workload(boost), BOOSTED) == want
     assert effective_priority(a_workload(boost), Gates()) == 10
 
 
-def test_a_boost_moves_a_workload_ahead_and_a_new_one_is_noticed() -> None:
+def test_a_boost_changes_the_queue_order_and_affects_scheduling() -> None:
     configuration = Configuration(gates=BOOSTED)
     assert queue_order(a_workload("5"), configuration) < queue_order(a_workload(""), configuration)
     assert affects_scheduling(a_workload(""), a_workload("5"))

@@ -1,4 +1,4 @@
-"""The pending queue against the plainest model of it: two sorted lists."""
+"""The pending queue compared with a simple model: two sorted lists."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
@@ -16,8 +16,8 @@ class AnyHistory(RuleBasedStateMachine):
         super().__init__()
         self.queue = PendingQueue()
         self.active: list[Entry] = []
-        self.parked: list[Entry] = []
-        self.blocked: set[Shape] = set()
+        self.inadmissible: list[Entry] = []
+        self.inadmissible_shapes: set[Shape] = set()
         self.made = 0
 
     def first(self) -> Entry | None:
@@ -31,59 +31,71 @@ class AnyHistory(RuleBasedStateMachine):
         uid = f"{self.made:03}"
         entry = Entry(Workload(metadata=ObjectMeta(name=uid)), shape, (-shape.priority, moment, uid))
         is_active = self.queue.push(entry)
-        assert is_active == (shape not in self.blocked)
-        (self.active if is_active else self.parked).append(entry)
+        assert is_active == (shape not in self.inadmissible_shapes)
+        (self.active if is_active else self.inadmissible).append(entry)
 
     @precondition(lambda self: self.queue.in_flight is None)
-    @rule(fate=st.sampled_from(("admit", "retry", "retry and stick", "park", "block", "back off", "stray")))
-    def decide(self, fate: str) -> None:
+    @rule(
+        outcome=st.sampled_from(
+            (
+                "admit",
+                "retry",
+                "retry as sticky",
+                "inadmissible",
+                "inadmissible shape",
+                "back off",
+                "namespace mismatch",
+            )
+        )
+    )
+    def decide(self, outcome: str) -> None:
         want = self.first()
         entry = self.queue.pop()
         assert entry is want
         if entry is None:
             return
         self.active.remove(entry)
-        if fate == "admit":
+        if outcome == "admit":
             self.queue.remove(entry)
             return
         self.queue.in_flight = None
-        match fate:
-            case "park":
+        match outcome:
+            case "inadmissible":
                 self.queue.add_inadmissible(entry)
-            case "block":
+            case "inadmissible shape":
                 self.queue.add_inadmissible_shape(entry)
-                self.blocked.add(entry.shape)
-                self.parked += [other for other in self.active if other.shape is entry.shape]
+                self.inadmissible_shapes.add(entry.shape)
+                self.inadmissible += [other for other in self.active if other.shape is entry.shape]
                 self.active = [other for other in self.active if other.shape is not entry.shape]
             case "back off":
                 self.queue.backing_off[entry.key] = entry
-            case "stray":
+            case "namespace mismatch":
                 self.queue.namespace_mismatched[entry.key] = entry
             case _:
                 self.queue.push(entry)
                 self.active.append(entry)
-                if fate == "retry and stick":
+                if outcome == "retry as sticky":
                     self.queue.sticky = entry
                 return
-        self.parked.append(entry)
+        self.inadmissible.append(entry)
 
     @rule(index=st.integers(0, 20))
     def leave(self, index: int) -> None:
-        all_entries = [*self.active, *self.parked]
+        all_entries = [*self.active, *self.inadmissible]
         if index < len(all_entries):
             entry = all_entries[index]
             self.queue.remove(entry)
-            (self.active if entry in self.active else self.parked).remove(entry)
+            (self.active if entry in self.active else self.inadmissible).remove(entry)
 
-    @rule(welcome=st.booleans())
-    def wake(self, welcome: bool) -> None:
-        staying = {*self.queue.backing_off.values()}
-        if not welcome:
-            staying |= {*self.queue.namespace_mismatched.values()}
-        self.queue.queue_inadmissible({""} if welcome else ())
-        self.active += [entry for entry in self.parked if entry not in staying]
-        self.parked = [entry for entry in self.parked if entry in staying]
-        self.blocked.clear()
+    @rule(matches=st.booleans())
+    def queue_inadmissible(self, matches: bool) -> None:
+        remaining = {*self.queue.backing_off.values()}
+        if not matches:
+            remaining |= {*self.queue.namespace_mismatched.values()}
+        self.queue.queue_inadmissible({""} if matches else ())
+        self.active += [entry for entry in self.inadmissible if entry not in remaining]
+        self.inadmissible = [entry for entry in self.inadmissible if entry in remaining]
+        self.inadmissible_shapes.clear()
 
     @invariant()
     def both_agree(self) -> None:
@@ -91,16 +103,16 @@ class AnyHistory(RuleBasedStateMachine):
             return entry is not self.queue.sticky, entry.order
 
         assert self.queue.active() == sorted(self.active, key=in_order)
-        assert self.queue.inadmissible() == sorted(self.parked, key=in_order)
+        assert self.queue.inadmissible() == sorted(self.inadmissible, key=in_order)
         assert self.queue.active_count == len(self.active)
-        assert self.queue.inadmissible_count == len(self.parked)
+        assert self.queue.inadmissible_count == len(self.inadmissible)
 
 
 TestAnyHistory = AnyHistory.TestCase
 
 
-def test_a_workload_may_leave_and_come_back() -> None:
-    """What is left of its first stay in the heap does not meet its second."""
+def test_a_workload_may_be_removed_and_added_again() -> None:
+    """The stale item of its first entry is not taken for its second."""
     queue = PendingQueue()
     first, second, again = (
         Entry(Workload(metadata=ObjectMeta(name=uid)), SHAPES[0], (0, 0.0, uid)) for uid in "abb"
@@ -112,8 +124,8 @@ def test_a_workload_may_leave_and_come_back() -> None:
     assert queue.active() == [first, again]
 
 
-def test_waking_a_queue_of_one_shape_does_not_touch_its_workloads() -> None:
-    """A hundred thousand equal workloads are parked and woken by exchanging two lists."""
+def test_requeueing_workloads_of_one_shape_exchanges_two_heaps() -> None:
+    """The cost does not depend on their number: none of a hundred thousand is touched."""
     queue = PendingQueue()
     for index in range(100_000):
         uid = f"{index:06}"

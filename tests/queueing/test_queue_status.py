@@ -1,4 +1,4 @@
-"""The status of queues: what they hold, who waits, and why they take no new work."""
+"""The status of queues: usage, counts, and why a queue is inactive."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def a_world(queue: dict[str, Any] | None = None, local: dict[str, Any] | None = 
     )
 
 
-def test_counts_and_usage_follow_the_workloads() -> None:
+def test_counts_and_usage_are_those_of_the_workloads() -> None:
     world = a_world()
     world.run({"cycle": 2})
     status = world.state.cluster_queue_status("cq", world.now)
@@ -49,7 +49,7 @@ def test_counts_and_usage_follow_the_workloads() -> None:
 @pytest.mark.parametrize(
     ("queue", "given", "reason", "message"),
     [
-        pytest.param({}, {}, "Ready", "Can admit new workloads", id="running"),
+        pytest.param({}, {}, "Ready", "Can admit new workloads", id="active"),
         pytest.param(
             {"stopPolicy": "Hold"}, {}, "Stopped", "Can't admit new workloads: is stopped.", id="stopped"
         ),
@@ -66,7 +66,7 @@ def test_counts_and_usage_follow_the_workloads() -> None:
             "Misconfigured",
             "Can't admit new workloads: is misconfigured: spec.fairSharing.weight: '-1' is negative, "
             "must be at least 0, references missing ResourceFlavor(s): spot.",
-            id="what no webhook refused",
+            id="stored although invalid",
         ),
         pytest.param(
             {"namespaceSelector": {"a b": "c d", "e f": "g h"}},
@@ -88,7 +88,7 @@ def test_counts_and_usage_follow_the_workloads() -> None:
         ),
     ],
 )
-def test_a_cluster_queue_says_why_it_takes_nothing(
+def test_the_active_condition_of_a_cluster_queue(
     queue: dict[str, Any], given: dict[str, Any], reason: str, message: str
 ) -> None:
     world = a_world(queue, **given)
@@ -107,7 +107,7 @@ def test_a_cluster_queue_says_why_it_takes_nothing(
     ("local", "reason"),
     [({"stopPolicy": "Hold"}, "Stopped"), ({"clusterQueue": "gone"}, "ClusterQueueDoesNotExist")],
 )
-def test_a_local_queue_says_why_it_takes_nothing(local: dict[str, Any], reason: str) -> None:
+def test_the_active_condition_of_a_local_queue(local: dict[str, Any], reason: str) -> None:
     world = a_world(local=local)
     status = world.state.local_queue_status(Key("default", "lq"), world.now)
     active = find_condition(status.conditions, "Active")
@@ -117,17 +117,17 @@ def test_a_local_queue_says_why_it_takes_nothing(local: dict[str, Any], reason: 
 
 
 @pytest.mark.parametrize(
-    ("offered", "shown"),
+    ("flavors", "shown"),
     [
-        pytest.param(["spot", "spot"], ["spot"], id="one given twice by mistake"),
+        pytest.param(["spot", "spot"], ["spot"], id="a flavor that is specified twice"),
         pytest.param(
             [f"f{at:03}" for at in range(80)], [f"f{at:03}" for at in range(64)], id="more than fit"
         ),
     ],
 )
-def test_a_status_has_no_more_flavors_than_the_api_stores(offered: list[str], shown: list[str]) -> None:
+def test_a_status_has_no_more_flavors_than_the_api_accepts(flavors: list[str], shown: list[str]) -> None:
     world = a_world(
-        {"quota": [{flavor: {f"r{at}": 1}} for at, flavor in enumerate(offered)]}, flavors=offered
+        {"quota": [{flavor: {f"r{at}": 1}} for at, flavor in enumerate(flavors)]}, flavors=flavors
     )
     status = world.state.cluster_queue_status("cq", world.now)
     assert [usage.name for usage in status.flavors_usage] == shown
@@ -135,7 +135,7 @@ def test_a_status_has_no_more_flavors_than_the_api_stores(offered: list[str], sh
     assert [usage.name for usage in local.flavors_reservation] == shown
 
 
-def test_shares_are_shown_where_they_count() -> None:
+def test_the_status_contains_the_share_with_fair_sharing() -> None:
     world = a_world(config={"fairSharing": {}})
     world.run("cycle")
     status = world.state.cluster_queue_status("cq", world.now)

@@ -1,4 +1,4 @@
-"""``blockAdmission`` among those that compete for the same flavors: who waits for whom, and until when."""
+"""``blockAdmission`` with scope SameFlavors: which workloads are blocked, and until when."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ SAME_FLAVORS: Json = {"timeout": "60s", "blockAdmission": True, "blockAdmissionS
 
 
 def a_world(*workloads: Json, **queues: list[str]) -> World:
-    """Cluster queues with 4 cpu of each of their flavors, and nobody ready."""
+    """Return cluster queues with 4 cpu of each of their flavors, and no ready workload."""
     return World(
         {
             "config": {"waitForPodsReady": SAME_FLAVORS},
@@ -31,8 +31,8 @@ def a_world(*workloads: Json, **queues: list[str]) -> World:
     )
 
 
-def rest(world: World) -> None:
-    """Decide and carry out until nothing is left to do."""
+def run_until_idle(world: World) -> None:
+    """Run cycles and write decisions until there are none."""
     world.settle()
     while decisions := world.admission_cycle.run(world.now).decisions:
         world.carry_out(decisions)
@@ -50,11 +50,11 @@ def w(name: str, queue: str, cpu: int = 1, **fields: Any) -> Json:
     return {"name": name, "queue": queue, "requests": {"cpu": cpu}, **fields}
 
 
-def test_other_flavors_are_not_held_back() -> None:
+def test_an_unready_workload_does_not_block_other_flavors() -> None:
     world = a_world(
         w("a1", "a"), w("a2", "a", created=1), w("b1", "b"), w("b2", "b", created=1), a=["spot"], b=["gpu"]
     )
-    rest(world)
+    run_until_idle(world)
     assert list(world.admitted()) == ["a1", "b1"]
     hold = why_pending(world.state, Key("default", "a2"))
     assert hold is not None
@@ -64,65 +64,65 @@ def test_other_flavors_are_not_held_back() -> None:
     )
 
 
-def test_the_same_flavor_in_another_queue_and_cohort_is() -> None:
+def test_an_unready_workload_blocks_its_flavor_in_all_queues_and_cohorts() -> None:
     world = a_world(w("a1", "a"), w("b1", "b", created=1), a=["spot"], b=["spot"])
-    rest(world)
+    run_until_idle(world)
     assert list(world.admitted()) == ["a1"]
     world.run({"podsReady": {"a1": True}})
-    rest(world)
+    run_until_idle(world)
     assert list(world.admitted()) == ["a1", "b1"]
 
 
-def test_who_is_held_back_in_one_flavor_tries_the_next_one() -> None:
+def test_a_workload_blocked_in_one_flavor_tries_the_next_one() -> None:
     world = a_world(w("a1", "a"), w("a2", "a", created=1), w("a3", "a", created=2), a=["spot", "ondemand"])
-    rest(world)
+    run_until_idle(world)
     assert flavors_of(world) == {"a1": {"spot"}, "a2": {"ondemand"}}
 
 
-def test_who_leaves_holds_nobody_back() -> None:
+def test_a_deleted_workload_blocks_no_other() -> None:
     world = a_world(w("a1", "a"), w("b1", "b", created=1), a=["spot"], b=["spot"])
-    rest(world)
+    run_until_idle(world)
     world.run({"delete": ["a1"]})
-    rest(world)
+    run_until_idle(world)
     assert list(world.admitted()) == ["b1"]
 
 
-def test_who_loses_a_pod_holds_back_again() -> None:
+def test_a_workload_that_loses_a_pod_blocks_again() -> None:
     world = a_world(w("a1", "a"), w("b1", "b", create="later"), a=["spot"], b=["spot"])
-    rest(world)
+    run_until_idle(world)
     world.run({"podsReady": {"a1": True}})
-    rest(world)
+    run_until_idle(world)
     world.run({"podsReady": {"a1": False}})
-    rest(world)
+    run_until_idle(world)
     world.run({"create": ["b1"]})
-    rest(world)
+    run_until_idle(world)
     assert list(world.admitted()) == ["a1"]
 
 
-def test_equal_workloads_are_judged_by_the_first_of_them() -> None:
-    crowd = [w(f"w{index}", "a", created=index) for index in range(50)]
-    world = a_world(*crowd, a=["spot"])
+def test_workloads_of_one_shape_are_evaluated_once() -> None:
+    equal = [w(f"w{index}", "a", created=index) for index in range(50)]
+    world = a_world(*equal, a=["spot"])
     decisions = world.admission_cycle.run(world.now).decisions
     assert sum(isinstance(decision, Hold) for decision in decisions) == 1
 
 
 @given(given_=worlds(preempting=False))
-def test_no_flavor_has_two_unready_and_nobody_waits_for_the_ready(given_: Json) -> None:
+def test_a_flavor_has_one_unready_workload_at_most_and_only_unready_ones_block(given_: Json) -> None:
     given_["config"]["waitForPodsReady"] = SAME_FLAVORS
     world = World(given_)
     for _ in range(len(world.workloads) + 1):
-        rest(world)
+        run_until_idle(world)
         usages = [world.state.ledger.reservations[key].usage for key in world.state.ledger.unready]
-        holders = [flavor for usage in usages for flavor in {pair.flavor for pair in usage}]
-        assert len(holders) == len(set(holders))
+        flavors = [flavor for usage in usages for flavor in {pair.flavor for pair in usage}]
+        assert len(flavors) == len(set(flavors))
         for name in world.workloads:
             hold = why_pending(world.state, Key("default", name))
-            for cause in hold.reasons if hold is not None else ():
-                if isinstance(cause, AwaitingPodsReady):
-                    assert cause.flavor in holders
+            for reason in hold.reasons if hold is not None else ():
+                if isinstance(reason, AwaitingPodsReady):
+                    assert reason.flavor in flavors
         world.run({"podsReady": {key.name: True for key in world.state.ledger.unready}})
     assert not world.state.ledger.unready
-    rest(world)
+    run_until_idle(world)
     assert all(
         name in world.ready for name, workload in world.workloads.items() if c.has_quota_reservation(workload)
     )

@@ -1,4 +1,4 @@
-"""Growing jobs: what the first slice holds is carried over to the one that replaces it."""
+"""Workload slices of a growing job: the usage of the first is carried over to its replacement."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ CPU = FlavorResource("default", "cpu")
 
 
 def a_world(*workloads: dict[str, Any], quota: int = 3, **queue: Any) -> World:
-    """``old`` holds 2 cpus of a queue."""
+    """Return a world in which ``old`` uses 2 cpus."""
     old = {"name": "old", "queue": "cq", "requests": {"cpu": 2}, "admitted": "default"}
     return World(
         {
@@ -29,7 +29,7 @@ def new(cpu: int = 3, **fields: Any) -> dict[str, Any]:
     return {"name": "new", "queue": "cq", "requests": {"cpu": cpu}, "replaces": "old", "created": 1, **fields}
 
 
-def in_use(state: State) -> int:
+def used_cpus(state: State) -> int:
     return state.ledger.cluster_queues["cq"].node.usage.get(CPU, 0) // 1000
 
 
@@ -38,61 +38,61 @@ def cycle(world: World) -> None:
     assert audit_model(world.state, world.workloads.values()) == ()
 
 
-def holding(world: World) -> list[str]:
+def reserving(world: World) -> list[str]:
     return sorted(key.name for key in world.state.ledger.reservations)
 
 
 def test_growing_takes_quota_for_the_new_pods_only() -> None:
     world = a_world(new())
     cycle(world)
-    assert (holding(world), in_use(world.state)) == (["new", "old"], 3)
+    assert (reserving(world), used_cpus(world.state)) == (["new", "old"], 3)
     world.run({"finish": ["old"]})
-    assert (holding(world), in_use(world.state)) == (["new"], 3)
+    assert (reserving(world), used_cpus(world.state)) == (["new"], 3)
 
 
-def test_what_is_decided_counts_before_it_is_written() -> None:
+def test_an_assumed_slice_counts() -> None:
     world = a_world(new())
     assert world.admission_cycle.run(world.now).decisions
-    assert in_use(world.state) == 3
+    assert used_cpus(world.state) == 3
     assert audit_model(world.state, world.workloads.values()) == ()
     world.state.forget(Key("default", "new"))
-    assert in_use(world.state) == 2, "the old slice counts again when the write failed"
+    assert used_cpus(world.state) == 2, "the replaced slice counts again after the write failed"
 
 
 @pytest.mark.parametrize(
-    "other",
+    "slice_",
     [
-        pytest.param(new(cpu=4), id="more than there is"),
-        pytest.param({**new(), "replaces": "unknown"}, id="nothing to carry over"),
+        pytest.param(new(cpu=4), id="more than the quota"),
+        pytest.param({**new(), "replaces": "unknown"}, id="no usage to carry over"),
     ],
 )
-def test_growing_waits_for_quota(other: dict[str, Any]) -> None:
-    world = a_world(other)
+def test_a_slice_without_quota_stays_pending(slice_: dict[str, Any]) -> None:
+    world = a_world(slice_)
     cycle(world)
-    assert (holding(world), in_use(world.state)) == (["old"], 2)
+    assert (reserving(world), used_cpus(world.state)) == (["old"], 2)
 
 
-def test_a_slice_never_preempts_the_one_it_replaces() -> None:
+def test_a_slice_does_not_preempt_the_slice_it_replaces() -> None:
     world = a_world(new(cpu=4, priority=9), quota=3, preemption={"withinClusterQueue": "LowerPriority"})
     assert [type(each).__name__ for each in world.admission_cycle.run(world.now).decisions] == ["Hold"]
 
 
-def test_the_first_slice_counts_again_when_the_second_loses_its_quota() -> None:
+def test_the_replaced_slice_counts_again_when_the_replacement_is_removed() -> None:
     world = a_world(new())
     cycle(world)
     world.state.remove_workload(Key("default", "new"))
     del world.workloads["new"]
-    assert (holding(world), in_use(world.state)) == (["old"], 2)
+    assert (reserving(world), used_cpus(world.state)) == (["old"], 2)
     assert audit_model(world.state, world.workloads.values()) == ()
 
 
 @pytest.mark.parametrize("order", [["old", "new"], ["new", "old"]])
-def test_a_restarted_controller_counts_the_same_in_whatever_order_it_learns(order: list[str]) -> None:
+def test_usage_does_not_depend_on_the_order_in_which_slices_are_listed(order: list[str]) -> None:
     world = a_world(new())
     cycle(world)
     restarted = a_world()
     restarted.state.remove_workload(Key("default", "old"))
     for name in order:
         restarted.state.put_workload(world.workloads[name], world.now)
-    assert in_use(restarted.state) == 3
+    assert used_cpus(restarted.state) == 3
     assert audit_model(restarted.state, world.workloads.values()) == ()

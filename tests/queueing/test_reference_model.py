@@ -1,8 +1,7 @@
-"""Who is admitted without preemption, against a second, slow and plain reading of the rules.
+"""Admission without preemption, compared with a second, slow and simple implementation of the rules.
 
-The oracle knows the formulas of Kueue's quota (nominal, borrowing, lending, cohorts in cohorts), its order of
-heads, and nothing of how the core goes about it: all sums are made anew for each question, from the
-workloads that run.
+The reference model knows the formulas of Kueue's quota (nominal, borrowing, lending, nested cohorts) and its
+order of heads.  It shares no code with the core, and computes all sums from the running workloads each time.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +14,7 @@ from tests.queueing.world import World
 from tests.search import examples
 
 QUEUES = ("a", "b", "c", "d")
-COHORTS = ("R", "S", "T")  # each may lie in one before it: with the queues, up to four levels
+COHORTS = ("R", "S", "T")  # each may have an earlier one as parent: with the queues, up to four levels
 FLAVORS = ("one", "two")
 
 
@@ -27,25 +26,25 @@ class Running(NamedTuple):
     cpu: int  # of all its pods
 
 
-class Waiting(NamedTuple):
+class Pending(NamedTuple):
     name: str
     queue: str
     rank: tuple[int, int, str]  # priority negated, creation, name: smaller goes first
     pods: int
-    least: int
+    minimum: int
     cpu: int  # of one pod
 
 
-class Oracle:
-    """The world as it is given, and who runs in it so far."""
+class ReferenceModel:
+    """The given world, and the workloads that run in it so far."""
 
     def __init__(self, given: Json) -> None:
         self.queues: Json = given["clusterQueues"]
         self.cohorts: Json = given["cohorts"]
         self.running: list[Running] = []
-        self.start: dict[str, int] = {}  # by workload: the flavor at which its next search starts, if not 0
-        self.waiting = [
-            Waiting(
+        self.start: dict[str, int] = {}  # by workload: the flavor at which its next search begins, if not 0
+        self.pending = [
+            Pending(
                 one["name"],
                 one["queue"],
                 (-one["priority"], one["created"], one["name"]),
@@ -71,13 +70,13 @@ class Oracle:
         found: Json = next((entry[flavor]["cpu"] for entry in quotas if flavor in entry), {})
         return found
 
-    def subtree(self, node: str, flavor: str) -> int:
-        lent = [self.subtree(c, flavor) - self.guaranteed(c, flavor) for c in self.children(node)]
+    def subtree_quota(self, node: str, flavor: str) -> int:
+        lent = [self.subtree_quota(c, flavor) - self.guaranteed(c, flavor) for c in self.children(node)]
         return int(self.limits(node, flavor).get("nominal", 0)) + sum(lent)
 
     def guaranteed(self, node: str, flavor: str) -> int:
         lending = self.limits(node, flavor).get("lendingLimit")
-        return 0 if lending is None else max(0, self.subtree(node, flavor) - lending)
+        return 0 if lending is None else max(0, self.subtree_quota(node, flavor) - lending)
 
     def usage(self, node: str, flavor: str) -> int:
         own = sum(one.cpu for one in self.running if (one.queue, one.flavor) == (node, flavor))
@@ -87,77 +86,77 @@ class Oracle:
         ]
         return own + sum(below)
 
-    def free(self, node: str, flavor: str) -> int:
-        owned, kept = self.subtree(node, flavor), self.guaranteed(node, flavor)
+    def available(self, node: str, flavor: str) -> int:
+        owned, kept = self.subtree_quota(node, flavor), self.guaranteed(node, flavor)
         used, parent = self.usage(node, flavor), self.parent(node)
         if not parent:
             return owned - used
-        above = self.free(parent, flavor)
+        above = self.available(parent, flavor)
         borrowing = self.limits(node, flavor).get("borrowingLimit")
         if borrowing is not None:
             above = min(above, (owned - kept) - max(0, used - kept) + borrowing)
         return max(0, kept - used) + above
 
-    def most(self, node: str, flavor: str) -> int:
-        """What could be used if nothing else ran anywhere."""
-        owned, parent = self.subtree(node, flavor), self.parent(node)
+    def potential_available(self, node: str, flavor: str) -> int:
+        """Return what would be available in an empty tree."""
+        owned, parent = self.subtree_quota(node, flavor), self.parent(node)
         if not parent:
             return owned
         borrowing = self.limits(node, flavor).get("borrowingLimit")
-        whole = self.guaranteed(node, flavor) + self.most(parent, flavor)
+        whole = self.guaranteed(node, flavor) + self.potential_available(parent, flavor)
         return whole if borrowing is None else min(whole, owned + borrowing)
 
     def height(self, node: str) -> int:
         return 1 + max((self.height(child) for child in self.children(node)), default=-1)
 
     def level(self, queue: str, flavor: str, cpu: int) -> tuple[int, bool]:
-        """How far up the tree quota would be taken, and whether there is a cohort above that."""
-        if not self.parent(queue) or self.usage(queue, flavor) + cpu <= self.subtree(queue, flavor):
+        """Return the borrowing level, and whether there is a cohort above it."""
+        if not self.parent(queue) or self.usage(queue, flavor) + cpu <= self.subtree_quota(queue, flavor):
             return 0, bool(self.parent(queue))
         rest = cpu - max(0, self.guaranteed(queue, flavor) - self.usage(queue, flavor))
         node = queue
         while self.parent(node):
             node = self.parent(node)
-            if self.usage(node, flavor) + rest <= self.subtree(node, flavor):
+            if self.usage(node, flavor) + rest <= self.subtree_quota(node, flavor):
                 return self.height(node), bool(self.parent(node))
             rest -= max(0, self.guaranteed(node, flavor) - self.usage(node, flavor))
         return self.height(node), False
 
     # Admission.
 
-    def offer(self, one: Waiting, pods: int) -> tuple[int, int] | None:
-        """The level and flavor for so many pods: the first flavor that will do, from the start on."""
+    def assign(self, one: Pending, pods: int) -> tuple[int, int] | None:
+        """Return level and flavor for ``pods`` pods: the first flavor that fits, beginning at the start."""
         for index in range(self.start.get(one.name, 0), len(self.flavors(one))):
             flavor = self.flavors(one)[index]
-            if pods * one.cpu <= self.free(one.queue, flavor):
+            if pods * one.cpu <= self.available(one.queue, flavor):
                 return self.level(one.queue, flavor, pods * one.cpu)[0], index
         return None
 
-    def flavors(self, one: Waiting) -> list[str]:
+    def flavors(self, one: Pending) -> list[str]:
         return [flavor for entry in self.queues[one.queue]["quota"] for flavor in entry]
 
-    def best(self, one: Waiting) -> tuple[int, str, int] | None:
-        """The most pods that fit: with the level and flavor.  The next search goes on behind that flavor."""
-        for pods in range(one.pods, one.least - 1, -1):
-            offer = self.offer(one, pods)
-            if offer is not None:
-                level, index = offer
+    def best(self, one: Pending) -> tuple[int, str, int] | None:
+        """Return level, flavor and the most pods that fit.  The next search begins after that flavor."""
+        for pods in range(one.pods, one.minimum - 1, -1):
+            assigned = self.assign(one, pods)
+            if assigned is not None:
+                level, index = assigned
                 self.start[one.name] = (index + 1) % len(self.flavors(one))
                 return level, self.flavors(one)[index], pods
         return None
 
-    def preempting_assignment(self, one: Waiting) -> tuple[int, str] | None:
-        """The level and flavor on which it would wait for a preemption that nobody is there to suffer."""
+    def needs_preemption(self, one: Pending) -> tuple[int, str] | None:
+        """Return level and flavor if only preemption could help, for which there are no candidates."""
         cpu = one.pods * one.cpu
         for flavor in self.flavors(one)[self.start.get(one.name, 0) :]:
             level, may_reclaim = self.level(one.queue, flavor, cpu)
             nominal = int(self.limits(one.queue, flavor).get("nominal", 0))
-            if cpu <= self.most(one.queue, flavor) and (cpu <= nominal or may_reclaim):
+            if cpu <= self.potential_available(one.queue, flavor) and (cpu <= nominal or may_reclaim):
                 return level, flavor
         return None
 
-    def held(self, one: Waiting, level: int, flavor: str) -> Running:
-        """What is kept for it until the round is over."""
+    def reserved_for_round(self, one: Pending, level: int, flavor: str) -> Running:
+        """Return the quota that is reserved for it for the rest of the round."""
         cpu, quota = one.pods * one.cpu, self.limits(one.queue, flavor)
         left = int(quota.get("nominal", 0)) - self.usage(one.queue, flavor)
         if level == 0:
@@ -166,42 +165,42 @@ class Oracle:
             cpu = max(0, min(cpu, left + quota["borrowingLimit"]))
         return Running(one.name, one.queue, flavor, 0, cpu)
 
-    def head(self, queue: str, parked: set[str]) -> Waiting | None:
-        line = [one for one in self.waiting if one.queue == queue and one.name not in parked]
+    def head(self, queue: str, inadmissible: set[str]) -> Pending | None:
+        line = [one for one in self.pending if one.queue == queue and one.name not in inadmissible]
         return min(line, key=lambda one: one.rank, default=None)
 
     def admit_all(self) -> set[tuple[str, str, int]]:
-        """Round by round: the heads are judged together, then take turns; until nothing changes."""
-        parked: set[str] = set()
+        """Nominate all heads, then process them in order; repeat until nothing changes."""
+        inadmissible: set[str] = set()
         while True:
-            turns: list[tuple[int, tuple[int, int, str], Waiting, str, int]] = []
-            moved = False
-            for head in [self.head(queue, parked) for queue in self.queues]:
+            nominations: list[tuple[int, tuple[int, int, str], Pending, str, int]] = []
+            changed = False
+            for head in [self.head(queue, inadmissible) for queue in self.queues]:
                 if head is None:
                     continue
                 found = self.best(head)
                 if found is not None:
-                    turns.append((found[0], head.rank, head, *found[1:]))
+                    nominations.append((found[0], head.rank, head, *found[1:]))
                     continue
-                preempting_assignment = self.preempting_assignment(head)
-                if preempting_assignment is not None:
-                    turns.append((preempting_assignment[0], head.rank, head, preempting_assignment[1], 0))
+                needs_preemption = self.needs_preemption(head)
+                if needs_preemption is not None:
+                    nominations.append((needs_preemption[0], head.rank, head, needs_preemption[1], 0))
                 self.start[head.name] = 0
                 if self.queues[head.queue]["strategy"] == "BestEffortFIFO":
-                    parked.add(head.name)
-                    moved = True
+                    inadmissible.add(head.name)
+                    changed = True
             admitted = list(self.running)
-            for level, _, one, flavor, pods in sorted(turns):
+            for level, _, one, flavor, pods in sorted(nominations):
                 if not pods:
-                    self.running.append(self.held(one, level, flavor))
-                elif pods * one.cpu <= self.free(one.queue, flavor):
+                    self.running.append(self.reserved_for_round(one, level, flavor))
+                elif pods * one.cpu <= self.available(one.queue, flavor):
                     started = Running(one.name, one.queue, flavor, pods, pods * one.cpu)
                     self.running.append(started)
                     admitted.append(started)
-                    self.waiting.remove(one)
-                    moved = True
+                    self.pending.remove(one)
+                    changed = True
             self.running = admitted
-            if not moved:
+            if not changed:
                 return {(one.name, one.flavor, one.pods) for one in self.running}
 
 
@@ -238,8 +237,8 @@ def worlds(draw: st.DrawFn, flavors: int) -> Json:
     workloads = []
     for index in range(draw(st.integers(1, 9))):
         count = draw(st.integers(1, 4))
-        least = draw(st.integers(1, count)) if draw(st.booleans()) else count
-        pod_set = {"count": count, "minCount": least, "requests": {"cpu": draw(st.integers(1, 3))}}
+        minimum = draw(st.integers(1, count)) if draw(st.booleans()) else count
+        pod_set = {"count": count, "minCount": minimum, "requests": {"cpu": draw(st.integers(1, 3))}}
         workloads.append(
             {
                 "name": f"w{index}",
@@ -268,16 +267,16 @@ def admitted(given_: Json) -> set[tuple[str, str, int]]:
 
 
 def agree(given_: Any) -> None:
-    assert admitted(given_) == Oracle(given_).admit_all()
+    assert admitted(given_) == ReferenceModel(given_).admit_all()
 
 
 @given(worlds(flavors=1))
 @examples(150)
-def test_the_core_admits_whom_the_oracle_admits(given_: Json) -> None:
+def test_the_core_admits_what_the_reference_model_admits(given_: Json) -> None:
     agree(given_)
 
 
 @given(worlds(flavors=2))
 @examples(150)
-def test_and_on_the_flavors_on_which_it_does(given_: Json) -> None:
+def test_the_core_assigns_the_flavors_of_the_reference_model(given_: Json) -> None:
     agree(given_)

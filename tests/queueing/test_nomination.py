@@ -1,6 +1,6 @@
-"""The causes of a refusal, as a cycle gives them: every number in them, and every name.
+"""The inadmissible reasons that a round gives, with all their amounts and names.
 
-How causes are worded is in ``test_causes``; here it is what they know.
+``test_inadmissible_reasons`` checks their texts.
 """
 
 import pytest
@@ -29,8 +29,8 @@ def key(name: str) -> Key:
     return Key("default", name)
 
 
-def causes_of_one_round(given: Json, name: str) -> tuple[InadmissibleReason, ...]:
-    """Why ``name`` is refused in a single round, in which each queue has one head."""
+def reasons_of_one_round(given: Json, name: str) -> tuple[InadmissibleReason, ...]:
+    """Return why ``name`` is pending after a single round, in which each queue has one head."""
     world = World({"flavors": ["default"], **given})
     decisions = world.admission_cycle.start_round(world.state.ledger.cluster_queues.values()).run(world.now)
     (hold,) = [one for one in decisions if isinstance(one, Hold) and one.key == key(name)]
@@ -54,12 +54,12 @@ DRIVER_AND_WORKERS = [
 
 
 @pytest.mark.parametrize(
-    ("given", "causes"),
+    ("given", "reasons"),
     [
         pytest.param(
             {"clusterQueues": PAIR, "workloads": [BUSY, {"name": "w", "queue": "a", "requests": {"cpu": 4}}]},
             (QuotaShort("main", "default", "cpu", needed=4000, available=3000, maximum=8000),),
-            id="short for now",
+            id="insufficient unused quota",
         ),
         pytest.param(
             {"clusterQueues": PAIR, "workloads": [BUSY, {"name": "w", "queue": "a", "requests": {"cpu": 9}}]},
@@ -68,7 +68,7 @@ DRIVER_AND_WORKERS = [
                     "main", "default", "cpu", previous=0, requested=9000, available=3000, maximum=8000
                 ),
             ),
-            id="never",
+            id="above the maximum capacity",
         ),
         pytest.param(
             {
@@ -76,7 +76,7 @@ DRIVER_AND_WORKERS = [
                 "workloads": [BUSY, {"name": "w", "queue": "a", "podSets": DRIVER_AND_WORKERS}],
             },
             (QuotaShort("workers", "default", "cpu", needed=7000, available=3000, maximum=8000),),
-            id="with what the pod set before it takes",
+            id="with the request of an earlier pod set",
         ),
         pytest.param(
             {
@@ -88,7 +88,7 @@ DRIVER_AND_WORKERS = [
                     "workers", "default", "cpu", previous=1000, requested=6000, available=6000, maximum=6000
                 ),
             ),
-            id="never, with what the pod set before it takes",
+            id="above the maximum capacity with the request of an earlier pod set",
         ),
         pytest.param(
             {
@@ -106,7 +106,7 @@ DRIVER_AND_WORKERS = [
                 ],
             },
             (TaintUntolerated("main", "spot", "k", "v", "NoSchedule"), AffinityMismatched("main", "slow")),
-            id="every flavor by its own",
+            id="one reason per flavor",
         ),
         pytest.param(
             {
@@ -114,7 +114,7 @@ DRIVER_AND_WORKERS = [
                 "workloads": [{"name": "w", "queue": "a", "requests": {"example.com/gpu": 1}}],
             },
             (ResourceUncovered("main", "example.com/gpu"),),
-            id="a resource nobody offers",
+            id="a resource that no group covers",
         ),
         pytest.param(
             {
@@ -122,7 +122,7 @@ DRIVER_AND_WORKERS = [
                 "workloads": [{"name": "w", "queue": "a", "requests": {"cpu": 1}}],
             },
             (NamespaceMismatched("default", "a"),),
-            id="a stranger",
+            id="namespace mismatch",
         ),
         pytest.param(
             {
@@ -137,7 +137,7 @@ DRIVER_AND_WORKERS = [
                     key("first"), (Shortage("default", "cpu", needed=5000, available=4000, maximum=8000),)
                 ),
             ),
-            id="somebody before it in the round",
+            id="no longer fits after an earlier head",
         ),
         pytest.param(
             {
@@ -164,7 +164,7 @@ DRIVER_AND_WORKERS = [
                 QuotaShort("main", "default", "cpu", needed=3000, available=0, maximum=4000),
                 AwaitingPreemption((key("x"), key("y"))),
             ),
-            id="those that make room",
+            id="pending preemption",
         ),
         pytest.param(
             {
@@ -176,7 +176,7 @@ DRIVER_AND_WORKERS = [
                 ],
             },
             (TargetsOverlap(key("victim"), key("first")),),
-            id="somebody who preempts the same one",
+            id="overlapping preemption targets",
         ),
         pytest.param(
             {
@@ -194,23 +194,23 @@ DRIVER_AND_WORKERS = [
                 ],
             },
             (AwaitingPodsReady(key("unready")),),
-            id="one that is not ready",
+            id="blocked by an unready workload",
         ),
     ],
 )
-def test_causes(given: Json, causes: tuple[InadmissibleReason, ...]) -> None:
-    assert causes_of_one_round(given, "w") == causes
+def test_the_reasons_of_a_pending_workload(given: Json, reasons: tuple[InadmissibleReason, ...]) -> None:
+    assert reasons_of_one_round(given, "w") == reasons
 
 
 @pytest.mark.parametrize(
-    ("cause", "needed", "short_by"),
+    ("reason", "needed", "short_by"),
     [
         (QuotaShort("main", "f", "cpu", needed=7, available=3, maximum=8), 7, 4),
         (QuotaExceeded("main", "f", "cpu", previous=2, requested=7, available=3, maximum=8), 9, 6),
         (Shortage("f", "cpu", needed=5, available=4, maximum=8), 5, 1),
     ],
 )
-def test_the_numbers_of_what_is_lacking(
-    cause: QuotaShort | QuotaExceeded | Shortage, needed: int, short_by: int
+def test_needed_and_missing_amounts(
+    reason: QuotaShort | QuotaExceeded | Shortage, needed: int, short_by: int
 ) -> None:
-    assert (cause.needed, cause.short_by) == (needed, short_by)
+    assert (reason.needed, reason.short_by) == (needed, short_by)
