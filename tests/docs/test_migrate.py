@@ -63,7 +63,7 @@ def test_the_way_over_can_be_gone(tmp_path: Path) -> None:
         done = shell.run(command("quorate controllers --config"))
         assert done.returncode == 2
         *findings, last = done.stderr.splitlines()
-        assert last.startswith("error: /dev/null: is no kubeconfig")
+        assert last.startswith("error: /dev/null: is not a kubeconfig")
         assert all("WARNING configuration" in each for each in findings), findings
 
         shell.says(command("kubectl scale deployment kueue-controller-manager"))

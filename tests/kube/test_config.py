@@ -99,7 +99,7 @@ def test_skipping_verification_is_only_for_who_asks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("a: [", r":2: is no YAML: ", id="no yaml"),
+        pytest.param("a: [", r":2: is not YAML: ", id="no yaml"),
         pytest.param("just text", "expected a mapping with clusters, users and contexts", id="no mapping"),
         pytest.param(
             "{current-context: x, contexts: [{name: y, context: {}}]}",
@@ -122,7 +122,7 @@ def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str, message: str) -
     [
         pytest.param("", "server: 127.0.0.1", "is no http:// or https:// URL", id="no URL"),
         pytest.param(
-            "", "server: 'https://x', certificate-authority-data: '%%'", "is no base64", id="base64"
+            "", "server: 'https://x', certificate-authority-data: '%%'", "is not base64", id="base64"
         ),
         pytest.param("", "server: 'https://x', certificate-authority: no.pem", "No such file", id="missing"),
         pytest.param(
@@ -171,11 +171,11 @@ def test_a_token_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("one")
     credentials = TokenFile(path)
-    assert not asyncio.run(credentials.renew("Bearer one"))
+    assert not asyncio.run(credentials.refresh("Bearer one"))
     (tmp_path / "next").write_text("two")
     (tmp_path / "next").rename(path)
     assert credentials.authorization() == "Bearer two"
-    assert asyncio.run(credentials.renew("Bearer one"))
+    assert asyncio.run(credentials.refresh("Bearer one"))
 
 
 @pytest.mark.slow
@@ -199,11 +199,11 @@ def test_a_program_is_asked_for_a_token_and_asked_again_when_it_is_refused(tmp_p
     async def story() -> None:
         credentials = (await load_rest_config(path)).credentials
         assert credentials.authorization() == "Bearer token-1"
-        renewed = await asyncio.gather(*(credentials.renew("Bearer token-1") for _ in range(5)))
+        renewed = await asyncio.gather(*(credentials.refresh("Bearer token-1") for _ in range(5)))
         assert renewed == [True] * 5
         assert credentials.authorization() == "Bearer token-2"
         program.write_text("#!/bin/sh\nexit 1\n")
-        assert not await credentials.renew("Bearer token-2")
+        assert not await credentials.refresh("Bearer token-2")
         assert "token" not in repr(credentials)
 
     asyncio.run(story())

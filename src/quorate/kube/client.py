@@ -1,8 +1,8 @@
-"""Requests to one API server, typed by resource.
+"""The client of one API server, typed by resource.
 
-One connection pool, at most ``concurrency`` requests under way at once, a deadline on each, and another
-attempt where that is safe (see ``retry``).  What the server refuses is raised (see ``errors``).  A typed
-object holds only the fields we read: patch what exists, and write whole only what was composed whole.
+It has one connection pool, at most ``concurrency`` requests in flight, a deadline for each, and retries where
+they are safe (see ``flowcontrol``).  Refusals are raised as exceptions (see ``errors``).  A typed object has
+only the fields we read: patch existing objects, and replace only objects that were composed completely.
 """
 
 import asyncio
@@ -44,14 +44,14 @@ from quorate.kube.rest.decoding import (
 )
 
 PAGE_SIZE = 500
-WATCH_S = 300.0  # the server ends a watch after this; a fresh one starts on another server of several
-WATCH_SLACK_S = 30.0  # a server that is silent for longer than it was to answer in all is gone
+WATCH_S = 300.0  # after which the server ends a watch; the next one may go to another replica
+WATCH_SLACK_S = 30.0  # silence beyond the end of a watch means that the connection is dead
 CONNECT_S = 10.0
-LARGE_BYTES = 2**19  # a body of more is sent piece by piece, so that others have their turns between
+LARGE_BYTES = 2**19  # larger bodies are sent in pieces, so that other tasks are not delayed
 
-# Deadlines are kept by asyncio: aiohttp's own timer swallows a cancellation that comes in the turn of the
-# event loop in which it rings, as each of the two blocks it guards (ClientSession._request,
-# ClientResponse.start) takes one back, and whoever was told to stop goes on for ever.
+# asyncio keeps the deadlines: aiohttp's own timer swallows a cancellation that arrives in the iteration
+# of the event loop in which it expires, because each of the two blocks it guards (ClientSession._request,
+# ClientResponse.start) uncancels once, and the cancelled task continues for ever.
 UNTIMED = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
 
 
@@ -62,7 +62,7 @@ class PatchKind(StrEnum):
     APPLY = "application/apply-patch+yaml"  # JSON is YAML
 
 
-# Told of each attempt: verb (``WATCH`` when a watch begins), path, status code (0: no answer), seconds.
+# Called for each attempt: verb (``WATCH`` for the start of a watch), path, status code (0: none), seconds.
 OnResponse = Callable[[str, str, int, float], None]
 
 
@@ -71,10 +71,10 @@ def _ignore(verb: str, path: str, code: int, seconds: float) -> None:
 
 
 class Client:
-    """An async context manager; requests outside it are a mistake.
+    """An async context manager; requests are sent within its block only.
 
-    ``deadline_s`` bounds each request with all its attempts, not counting the wait for a turn.  Without a
-    ``rate_limiter`` the server's own priority and fairness sets the pace: it answers 429 when it is too much.
+    ``deadline_s`` bounds a request with all its attempts, but not the wait for a free slot.  Without a
+    ``rate_limiter`` the API priority and fairness of the server limits the rate, by responses with code 429.
     """
 
     def __init__(
@@ -89,18 +89,18 @@ class Client:
         rate_limiter: TokenBucketRateLimiter | None = None,
     ) -> None:
         self.cluster = cluster
-        self._on_answer = on_response
-        self.rng = rng  # spreads the attempts of many clients that failed together
+        self._on_response = on_response
+        self.rng = rng  # spreads the retries of clients that failed together
         self._slots = asyncio.Semaphore(concurrency)
         self._rate_limiter = rate_limiter
         self._deadline_s = deadline_s
         self._field_manager = field_manager
         self._session: aiohttp.ClientSession | None = None
-        # Writes the server has not answered yet, those included whose callers were cancelled meanwhile.
+        # Writes without a response yet, including those of cancelled callers.
         self._writes: set[asyncio.Task[bytes]] = set()
 
     async def __aenter__(self) -> Self:
-        # Turns bound the requests; watches come on top, one connection each, so the pool itself is unbounded.
+        # Slots bound the requests; each watch has a connection besides, so the pool itself is unbounded.
         connector = aiohttp.TCPConnector(
             limit=0, ssl=self.cluster.tls or True, keepalive_timeout=60.0, socket_factory=_socket
         )
@@ -109,7 +109,7 @@ class Client:
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
             proxy=self.cluster.proxy or None,
-            # Compressing costs the server more than sending over the networks it is usually asked on.
+            # Compression costs the server more than the transfer over a cluster network.
             headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "quorate"},
         )
         return self
@@ -117,7 +117,7 @@ class Client:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        assert self._session is not None, "left without being entered"
+        assert self._session is not None, "exited without being entered"
         for write in self._writes:
             write.cancel()
         await asyncio.gather(*self._writes, return_exceptions=True)
@@ -135,10 +135,10 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
     ) -> Listing[T]:
-        """All objects that match, in as many pages as it takes.
+        """Return all objects that match, in pages.
 
-        When the first page has grown too old for the server to go on from (410) the list starts over; the
-        third time it asks for everything at once, which cannot grow old.
+        When the continue token has expired (410) the list starts over; the third attempt requests everything
+        in one page, which cannot expire.
         """
         query = _selectors(label_selector, field_selector)
         for limit in (PAGE_SIZE, PAGE_SIZE):
@@ -167,16 +167,16 @@ class Client:
     async def create(
         self, resource: Resource[T], body: Body, namespace: str = "", *, dry_run: bool = False
     ) -> T:
-        """The object as stored.  ``namespace`` is by default the one the body names."""
+        """Create an object and return it as stored; ``namespace`` is by default that of the body."""
         path = resource.path(namespace or _namespace_of(body))
-        answer = await self.request("POST", path, query=self._writing(dry_run), body=resource.encode(body))
+        answer = await self.request("POST", path, query=self._query(dry_run), body=resource.encode(body))
         return _decode(resource, f"POST {path}", answer)
 
     async def replace(
         self, resource: Resource[T], key: Key, body: Body, *, subresource: str = "", dry_run: bool = False
     ) -> T:
         path = resource.path(key.namespace, key.name, subresource)
-        answer = await self.request("PUT", path, query=self._writing(dry_run), body=resource.encode(body))
+        answer = await self.request("PUT", path, query=self._query(dry_run), body=resource.encode(body))
         return _decode(resource, f"PUT {path}", answer)
 
     async def patch(
@@ -191,12 +191,12 @@ class Client:
         field_manager: str = "",
         dry_run: bool = False,
     ) -> T:
-        """The object after ``patch``; ``force`` takes fields over from other appliers (APPLY only).
+        """Patch an object and return it as stored; ``force`` takes over fields of other managers (APPLY).
 
-        ``field_manager`` is who is said to have written it, by default the client's.
+        ``field_manager`` is by default that of the client.
         """
         path = resource.path(key.namespace, key.name, subresource)
-        query = self._writing(dry_run) | ({"force": "true"} if force else {})
+        query = self._query(dry_run) | ({"force": "true"} if force else {})
         if field_manager:
             query["fieldManager"] = field_manager
         answer = await self.request(
@@ -215,9 +215,9 @@ class Client:
         grace_period_s: int | None = None,
         dry_run: bool = False,
     ) -> None:
-        """Ask for deletion; finalizers may keep the object a while.
+        """Delete an object; finalizers may delay its removal.
 
-        ``uid`` and ``resource_version`` are conditions: ``Conflict`` when the object is another by now.
+        ``uid`` and ``resource_version`` are preconditions: ``Conflict`` is raised if they do not hold.
         """
         preconditions = {"uid": uid, "resourceVersion": resource_version}
         options = {
@@ -240,7 +240,7 @@ class Client:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The body of a successful answer; ``path`` is quoted already, ``query`` is not.
+        """Return the body of a successful response; ``path`` is quoted already, ``query`` is not.
 
         Raises ``ApiError`` or ``Unreachable``.
         """
@@ -256,11 +256,11 @@ class Client:
                     opening = self._open(
                         method, self._url(path, query), authorization, UNTIMED, body, headers
                     )
-                    answer = self._answer(method, path, opening, deadline)
-                    return await (answer if method == "GET" else self._seen_through(answer))
+                    exchange = self._exchange(method, path, opening, deadline)
+                    return await (exchange if method == "GET" else self._shielded(exchange))
                 except Unauthorized:
-                    # Credentials expire; with fresh ones it is another request, and this one did nothing.
-                    if attempt > 1 or not await self.cluster.credentials.renew(authorization):
+                    # Credentials expire; the rejected request had no effect and is sent with fresh ones.
+                    if attempt > 1 or not await self.cluster.credentials.refresh(authorization):
                         raise
                 except (ApiError, Unreachable) as failure:
                     delay_s = retry_delay_s(method, attempt, failure)
@@ -272,23 +272,23 @@ class Client:
                     await asyncio.sleep(delay_s)
                 attempt += 1
 
-    async def _seen_through(self, exchange: Coroutine[Any, Any, bytes]) -> bytes:
-        """Await ``exchange``, which goes on to its answer even if the caller is cancelled."""
+    async def _shielded(self, exchange: Coroutine[Any, Any, bytes]) -> bytes:
+        """Await ``exchange``, which continues until its response even if the caller is cancelled."""
         write = asyncio.create_task(exchange)
         self._writes.add(write)
         write.add_done_callback(self._writes.discard)
         try:
             return await asyncio.shield(write)
         except asyncio.CancelledError:
-            write.add_done_callback(_unheard)
+            write.add_done_callback(_retrieve_exception)
             raise
 
     async def writes_finished(self) -> None:
-        """Return once no write is under way any more, whoever asked for it: after at most the deadline."""
+        """Return once no write is in flight, also of cancelled callers; at most after the deadline."""
         if self._writes:
             await asyncio.wait(self._writes)
 
-    async def _answer(
+    async def _exchange(
         self, method: str, path: str, opening: aiohttp.client._RequestContextManager, deadline: float
     ) -> bytes:
         request, clock, code = f"{method} {path}", asyncio.get_running_loop().time, 0
@@ -300,7 +300,7 @@ class Client:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._unreachable(request, error) from error
         finally:
-            self._on_answer(method, path, code, clock() - began)
+            self._on_response(method, path, code, clock() - began)
         if response.status >= 400:
             raise error_from_answer(request, response.status, answer, _retry_after_s(response))
         return answer
@@ -313,10 +313,10 @@ class Client:
         label_selector: str = "",
         field_selector: str = "",
     ) -> AsyncIterator[WatchEvent[T] | Bookmark | UndecodableObject]:
-        """What happened after ``resource_version``, until the server ends the watch, as it does in time.
+        """Yield the events after ``resource_version`` until the server ends the watch (``WATCH_S``).
 
-        Raises ``Gone`` when the server no longer knows that far back, ``Unreachable`` when the stream
-        breaks, ``Unreadable`` when a frame is no frame.
+        Raises ``Gone`` if that version is no longer kept, ``Unreachable`` if the stream breaks, and
+        ``Unreadable`` if a frame cannot be parsed.
         """
         path = resource.path(namespace)
         query = _selectors(label_selector, field_selector) | {
@@ -331,7 +331,7 @@ class Client:
         lines = Lines()
         try:
             opening = self._open("GET", self._url(path, query), authorization, timeout)
-            async with await self._let_in(path, opening) as response:
+            async with await self._start_watch(path, opening) as response:
                 if response.status >= 400:
                     answer = await response.read()
                     raise error_from_answer(request, response.status, answer, _retry_after_s(response))
@@ -339,15 +339,15 @@ class Client:
                     for line in lines.feed(chunk):
                         yield decode_frame(resource, request, line)
         except Unauthorized:
-            await self.cluster.credentials.renew(authorization)  # for the caller's next attempt
+            await self.cluster.credentials.refresh(authorization)  # for the caller's next attempt
             raise
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._unreachable(request, error) from error
 
-    async def _let_in(
+    async def _start_watch(
         self, path: str, opening: aiohttp.client._RequestContextManager
     ) -> aiohttp.ClientResponse:
-        """A watch that begins; silence afterwards is normal, before it is not."""
+        """Return the response of a watch; the deadline applies to its start, later silence is normal."""
         clock, code = asyncio.get_running_loop().time, 0
         began = clock()
         try:
@@ -355,7 +355,7 @@ class Client:
                 response = await opening
             code = response.status
         finally:
-            self._on_answer("WATCH", path, code, clock() - began)
+            self._on_response("WATCH", path, code, clock() - began)
         return response
 
     def _open(
@@ -385,7 +385,7 @@ class Client:
         tail = f"?{urlencode(query)}" if query else ""
         return URL(f"{self.cluster.server}{path}{tail}", encoded=True)
 
-    def _writing(self, dry_run: bool) -> dict[str, str]:
+    def _query(self, dry_run: bool) -> dict[str, str]:
         return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})
 
     def _unreachable(self, request: str, error: Exception) -> Unreachable:
@@ -402,8 +402,8 @@ class Client:
         return Unreachable(request, self.cluster.server, problem, sent)
 
 
-def _unheard(write: asyncio.Task[bytes]) -> None:
-    """Whoever would have been told how it went is gone."""
+def _retrieve_exception(write: asyncio.Task[bytes]) -> None:
+    """Retrieve the exception of a write whose caller was cancelled: otherwise asyncio logs it."""
     if not write.cancelled():
         write.exception()
 
@@ -423,7 +423,7 @@ def _namespace_of(body: Body) -> str:
 
 
 def _reason(error: OSError) -> str:
-    """In the system's own words; empty when it has none."""
+    """Return the error text of the operating system; empty if it has none."""
     known = error.errno is not None and error.errno > 0
     return (os.strerror(error.errno) if known else error.strerror or "").lower()  # type: ignore[arg-type]
 
@@ -434,18 +434,18 @@ def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:
 
 
 def _retry_after_s(response: aiohttp.ClientResponse) -> float | None:
-    """The header in whole seconds, as the API sends it; a date, which proxies may send, says nothing."""
+    """Return Retry-After in seconds, as API servers send it; None for a date, as proxies may send it."""
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isdecimal() else None
 
 
 def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """A socket that notices within about a minute when the other side vanished, even in a silent watch."""
+    """Return a socket with keepalives that detect a dead peer within a minute, also in a silent watch."""
     family, type_, protocol, _, _ = address
-    made = socket.socket(family, type_, protocol)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_KEEPIDLE"):  # not on every system we run on
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
-        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-    return made
+    connection = socket.socket(family, type_, protocol)
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_KEEPIDLE"):  # not available on every platform
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+    return connection

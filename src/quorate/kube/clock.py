@@ -1,4 +1,4 @@
-"""Time as the shell sees it.  The cores are told ``now``; only the shell asks a clock."""
+"""Clocks and timers of the processes; the pure cores get the time as an argument ``now``."""
 
 import asyncio
 import time
@@ -11,27 +11,26 @@ class Clock(Protocol):
         ...
 
     async def sleep_until(self, moment: float) -> None:
-        """Return once ``now()`` has reached ``moment``; at once if it already has."""
+        """Return once ``now()`` is at least ``moment``."""
         ...
 
     @property
     def steady(self) -> "Clock":
-        """A clock of the same pace that nobody sets, for how long something lasts: its zero means nothing.
+        """A monotonic clock of the same rate, for durations; its zero is arbitrary.
 
-        Any wait that began when it began must end when it ends, whatever an administrator or NTP does to
-        the time of day meanwhile.
+        A wait must end on time although an administrator or NTP sets the wall clock meanwhile.
         """
         ...
 
 
 class WallClock:
-    """The time of this machine."""
+    """The wall clock of this machine."""
 
     def now(self) -> float:
-        return time.time()  # noqa: TID251  the one place that may ask
+        return time.time()  # noqa: TID251  the only allowed use
 
     async def sleep_until(self, moment: float) -> None:
-        while (left := moment - self.now()) > 0:  # noqa: ASYNC110  the machine may have slept
+        while (left := moment - self.now()) > 0:  # noqa: ASYNC110  the machine may be suspended
             await asyncio.sleep(left)
 
     @property
@@ -40,13 +39,13 @@ class WallClock:
 
 
 class SteadyClock:
-    """Seconds since some moment or other; it never goes back."""
+    """Monotonic seconds since an arbitrary moment."""
 
     def now(self) -> float:
         return time.monotonic()
 
     async def sleep_until(self, moment: float) -> None:
-        while (left := moment - self.now()) > 0:  # noqa: ASYNC110  a timer may be a hair early
+        while (left := moment - self.now()) > 0:  # noqa: ASYNC110  a timer may fire early
             await asyncio.sleep(left)
 
     @property
@@ -58,20 +57,20 @@ _STEADY = SteadyClock()
 
 
 class Timer:
-    """Sets an event when the clock reaches the moment it was last set for.
+    """Sets an event when the clock reaches the moment of the last ``reset``.
 
-    To be set anew costs nothing while the moment stays, so a loop may do so at every turn.  How long it takes
-    until that moment is asked when it is set: it rings then even if the clock is set back meanwhile.
+    A reset to the same moment costs nothing, so a loop may reset in every iteration.  The remaining duration
+    is computed at the reset: the timer fires on time even if the clock is set back meanwhile.
     """
 
     def __init__(self, clock: Clock, event: asyncio.Event) -> None:
         self._clock = clock
         self._event = event
-        self._moment: float | None = None  # when it is to ring; None: not at all
-        self._sleep: asyncio.Task[None] | None = None  # there exactly while there is a moment
+        self._moment: float | None = None  # when to fire; None: never
+        self._sleep: asyncio.Task[None] | None = None  # not None exactly while there is a moment
 
     def reset(self, moment: float | None) -> None:
-        """Ring at ``moment`` and at no other; None: not at all."""
+        """Fire at ``moment`` only; None: never."""
         if moment == self._moment:
             return
         if self._sleep is not None:
@@ -79,9 +78,9 @@ class Timer:
             self._sleep = None
         self._moment = moment
         if moment is not None:
-            self._sleep = asyncio.create_task(self._ring_at(moment))
+            self._sleep = asyncio.create_task(self._fire_at(moment))
 
-    async def _ring_at(self, moment: float) -> None:
+    async def _fire_at(self, moment: float) -> None:
         steady = self._clock.steady
         await steady.sleep_until(steady.now() + moment - self._clock.now())
         self._moment = self._sleep = None

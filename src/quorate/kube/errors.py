@@ -1,7 +1,7 @@
-"""What can go wrong when the API is asked something, as exceptions with attributes.
+"""Errors of requests to an API server, as exceptions with attributes.
 
-``ApiError`` and below: the server answered and refused.  ``Unreachable``: no whole answer came, so it is
-unknown whether the server did what it was asked.  ``Unreadable``: an answer came that is no API answer.
+``ApiError`` and its subclasses: the server responded with a refusal.  ``Unreachable``: no complete response
+arrived, so it is unknown whether the request had an effect.  ``Unreadable``: the response cannot be parsed.
 """
 
 from typing import ClassVar
@@ -28,7 +28,7 @@ class StatusDetails(Struct):
 
 
 class Status(Struct):
-    """The body of a refusal, and the object of a watch's last frame when it ends in an error."""
+    """The body of a refusal, and the object of an ERROR frame of a watch."""
 
     status: str = ""
     message: str = ""
@@ -38,10 +38,9 @@ class Status(Struct):
 
 
 class ApiError(Exception):
-    """The server answered, and refused.
+    """The server refused a request.
 
-    ``request`` is the request in words ("PATCH /api/v1/..."); ``retry_after_s`` is how long the server asks
-    to be left alone, None when it does not say.
+    ``request`` is its method and path ("PATCH /api/v1/..."); ``retry_after_s`` is None without Retry-After.
     """
 
     advice: ClassVar[str] = ""
@@ -55,7 +54,7 @@ class ApiError(Exception):
         details: StatusDetails | None = None,
         retry_after_s: float | None = None,
     ) -> None:
-        super().__init__(request, status_code, reason, message, details, retry_after_s)  # intact: it pickles
+        super().__init__(request, status_code, reason, message, details, retry_after_s)  # for pickle
         self.request, self.status_code, self.reason, self.message = request, status_code, reason, message
         self.details = details if details is not None else StatusDetails()
         self.retry_after_s = retry_after_s
@@ -86,29 +85,29 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """The object changed since it was read, or is another by now: read it again and decide again."""
+    """The object has changed or was replaced since it was read: read it and decide again."""
 
 
 class Gone(ApiError):
-    """The resource version asked for is no longer kept: list again."""
+    """The requested resource version is no longer kept: list again."""
 
 
 class Invalid(ApiError):
-    """The object breaks a rule; ``details.causes`` names every field that does."""
+    """The object is invalid; ``details.causes`` has every invalid field."""
 
 
 class TooManyRequests(ApiError):
-    advice = "the server is busy, or a disruption budget stands in the way: try later"
+    advice = "the server is overloaded, or a disruption budget forbids it: try later"
 
 
 class ServerError(ApiError):
-    """A fault within the server, or between it and us; what was asked may or may not have been done."""
+    """A fault of the server or of a proxy; the request may have had an effect."""
 
 
 class Unreachable(Exception):
-    """No whole answer came: nothing listens, the connection broke, or the deadline passed.
+    """No complete response arrived: nothing listens, the connection broke, or the deadline passed.
 
-    ``sent`` is False when the request certainly never reached the server.
+    ``sent`` is False if the request certainly did not reach the server.
     """
 
     def __init__(self, request: str, server: str, problem: str, sent: bool = True) -> None:
@@ -120,7 +119,7 @@ class Unreachable(Exception):
 
 
 class Unreadable(Exception):
-    """What came back is not what the API promises: no JSON, or JSON of another shape."""
+    """The response is not JSON, or has an unexpected structure."""
 
     def __init__(self, request: str, problem: str) -> None:
         super().__init__(request, problem)
@@ -131,7 +130,7 @@ class Unreadable(Exception):
 
 
 def may_have_succeeded(failure: ApiError | Unreachable | Unreadable) -> bool:
-    """Whether what was asked may have been done all the same, or may yet be: nobody said that it was not."""
+    """Return True if the request may have taken effect, or may still do, despite the failure."""
     match failure:
         case Unreachable(sent=sent):
             return sent
@@ -154,10 +153,10 @@ _BY_CODE = {
 
 
 def error_from_status(request: str, status: Status, retry_after_s: float | None = None) -> ApiError:
-    """The exception for a refusal; an unknown code below 500 is a plain ``ApiError``.
+    """Return the exception for a refusal; an unknown code below 500 is a plain ``ApiError``.
 
-    A patch that names another uid is a conflict, although the API calls it invalid: elsewhere it calls the
-    same thing a conflict, and whoever names a uid means that.
+    A patch with a different uid is a ``Conflict`` although the API answers Invalid: the uid is meant as a
+    precondition, and for other writes the API answers a failed uid precondition with Conflict.
     """
     kind = _BY_REASON.get(status.reason) or _BY_CODE.get(status.code)
     if kind is None:
@@ -171,10 +170,10 @@ def error_from_status(request: str, status: Status, retry_after_s: float | None 
 
 
 def error_from_answer(request: str, status_code: int, body: bytes, retry_after_s: float | None) -> ApiError:
-    """The exception for an answer of 400 and above; a proxy's answer need not have a Status for a body."""
+    """Return the exception for a response of 400 and above; the body of a proxy may not be a Status."""
     try:
         status = codec.decode(Status, body)
     except msgspec.DecodeError:
         status = Status(message=body[:200].decode(errors="replace").strip())
-    # The line above the body is what the server meant; a Status may leave its code out.
+    # The status line is authoritative: the code in a Status is optional.
     return error_from_status(request, msgspec.structs.replace(status, code=status_code), retry_after_s)

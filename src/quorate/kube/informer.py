@@ -1,13 +1,12 @@
-"""A copy in memory of all objects of one kind, kept true by a watch.
+"""The informer: a cache of all objects of one kind, kept up to date by a list and a watch.
 
-``run`` lists, then watches from the list's version; a broken or ended watch is taken up from the last
-version seen, and when the server no longer knows that far back everything is listed anew and compared, so
-that nothing that happened meanwhile is missed, deletions included (only the steps between are).
+``run`` lists, then watches from the version of the list.  A watch that breaks or ends is resumed at the last
+version; when that version is no longer kept, a new list is compared with the cache, so that no final state is
+missed, deletions included (intermediate states are).
 
-Subscribers are called at once, one after the other, with the cache already showing the change.  A
-subscriber that raises ends ``run`` with that exception: whoever keeps a model by these changes is wrong
-from then on, and must be built anew.  An object that does not fit its type is logged and treated as not
-there, as nothing can be decided about it.
+Subscribers are called synchronously in order of subscription, after the cache is updated.  A subscriber that
+raises ends ``run`` with its exception: a model that missed a change is wrong and must be rebuilt.  An object
+that cannot be decoded into its type is logged and treated as absent, because nothing can be decided about it.
 """
 
 import asyncio
@@ -26,11 +25,11 @@ from quorate.kube.resources import Resource, T, metadata_of
 from quorate.kube.rest.decoding import Bookmark, UndecodableObject, WatchEvent
 
 RECONNECT = Backoff(first_s=0.1, cap_s=10.0)
-STEADY_S = 5.0  # a watch that lasted this long was a good one, even if nothing happened in it
+STABLE_S = 5.0  # a watch of this length resets the backoff, even without events
 
 
 class Change(msgspec.Struct, Generic[T], frozen=True):
-    """One object before and after; None is "not there".  Never both None."""
+    """One object before and after; None means absent.  Not both are None."""
 
     old: T | None
     new: T | None
@@ -54,16 +53,16 @@ class Informer(Generic[T]):
         reconnect: Backoff = RECONNECT,
     ) -> None:
         self.resource = resource
-        self.synced = asyncio.Event()  # set once the first list is in the cache and reported
+        self.synced = asyncio.Event()  # set once subscribers have seen the first list
         self._client = client
         self._scope = (namespace, label_selector, field_selector)
         self._reconnect = reconnect
-        self._failures = 0  # lists and watches in a row that brought nothing
+        self._failures = 0  # consecutive lists and watches without an event
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
         self._subscribers: list[Callable[[Change[T]], None]] = []
-        self._told_of_misfits: list[Callable[[UndecodableObject], None]] = []
-        self._version = ""  # everything up to here is in the cache; "" when a list is due
+        self._undecodable_subscribers: list[Callable[[UndecodableObject], None]] = []
+        self._version = ""  # the version of the cache; "" when a list is required
         self._log = logger(__name__).bind(resource=resource.plural)
 
     def get(self, key: Key) -> T | None:
@@ -73,32 +72,32 @@ class Informer(Generic[T]):
         return len(self._objects)
 
     def __iter__(self) -> Iterator[T]:
-        """All objects by key.  It sorts: O(n log n), for loops that end up in decisions."""
+        """Iterate in key order, which costs O(n log n), so that decisions are deterministic."""
         return iter([self._objects[key] for key in sorted(self._objects)])
 
     def add_index(self, name: str, values_of: Callable[[T], Iterable[Hashable]]) -> None:
-        """Make ``by_index(name, value)`` answer which objects have ``value`` among ``values_of(object)``."""
+        """Index the objects by each value of ``values_of(object)``, for ``by_index(name, value)``."""
         assert name not in self._indexes, f"index {name} of {self.resource.plural} exists"
         index = self._indexes[name] = _Index(values_of)
         for key, obj in self._objects.items():
             index.update(key, None, obj)
 
     def by_index(self, name: str, value: Hashable) -> list[T]:
-        """The objects with that value, by key."""
+        """Return the objects with that value in key order."""
         return [self._objects[key] for key in sorted(self._indexes[name].keys(value))]
 
     def subscribe(self, on_change: Callable[[Change[T]], None]) -> None:
-        """Have ``on_change`` called with every change from now on, and first with all that is there."""
+        """Call ``on_change`` now with each cached object, and from now on with every change."""
         self._subscribers.append(on_change)
         for obj in self:
             on_change(Change(None, obj))
 
-    def subscribe_undecodable(self, on_misfit: Callable[[UndecodableObject], None]) -> None:
-        """Have ``on_misfit`` called with every object that is left out from now on."""
-        self._told_of_misfits.append(on_misfit)
+    def subscribe_undecodable(self, on_undecodable: Callable[[UndecodableObject], None]) -> None:
+        """Call ``on_undecodable`` from now on with each object that cannot be decoded."""
+        self._undecodable_subscribers.append(on_undecodable)
 
     async def run(self) -> None:
-        """Keep the cache true until cancelled.  Ends by itself only when a subscriber raises."""
+        """Keep the cache up to date until cancelled or until a subscriber raises."""
         clock = asyncio.get_running_loop().time
         while True:
             began = clock()
@@ -110,15 +109,15 @@ class Informer(Generic[T]):
             except Gone:
                 self._version = ""
             except Unreadable as error:
-                self._version = ""  # whatever the frame said is missed, so compare with a list
+                self._version = ""  # the event is lost: compare with a list
                 problem = str(error)
             except (ApiError, Unreachable) as error:
                 problem = str(error)
-            if clock() - began >= STEADY_S:
+            if clock() - began >= STABLE_S:
                 self._failures = 0
             self._failures += 1
             if problem:
-                self._log.warning("list or watch broke", problem=problem, failures=self._failures)
+                self._log.warning("list or watch failed", problem=problem, failures=self._failures)
             if problem or self._failures > 1:
                 await asyncio.sleep(self._reconnect.jittered_s(self._failures, self._client.rng))
 
@@ -152,11 +151,11 @@ class Informer(Generic[T]):
                     self._version = metadata.resource_version
 
     def _put(self, key: Key, new: T | None) -> None:
-        """Make ``new`` the object of ``key``, and say so if that is news."""
+        """Store ``new`` as the object of ``key``, and notify subscribers if it changed."""
         old = self._objects.get(key)
         if old is not None and new is not None:
             before, after = metadata_of(old), metadata_of(new)
-            if before.uid != after.uid:  # one was deleted and another took its name, both unseen
+            if before.uid != after.uid:  # deleted and created again, both unseen
                 self._put(key, None)
                 old = None
             elif before.resource_version == after.resource_version:
@@ -176,15 +175,15 @@ class Informer(Generic[T]):
             try:
                 on_change(change)
             except Exception as error:
-                error.add_note(f"while {on_change} was told of a change of {self.resource.plural} {key}")
+                error.add_note(f"in {on_change}, for a change of {self.resource.plural} {key}")
                 raise
 
     def _report(self, undecodable: UndecodableObject) -> None:
         self._log.error(
-            "object left out: it does not fit its type", key=undecodable.key, problem=undecodable.problem
+            "object ignored: it cannot be decoded", key=undecodable.key, problem=undecodable.problem
         )
-        for on_misfit in self._told_of_misfits:
-            on_misfit(undecodable)
+        for on_undecodable in self._undecodable_subscribers:
+            on_undecodable(undecodable)
 
 
 class _Index(Generic[T]):

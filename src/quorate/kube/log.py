@@ -1,10 +1,10 @@
-"""One line per decision: a constant message, and keys for the rest.
+"""Structured logging: one line per decision, with a constant message and keys for the rest.
 
     log = logger(__name__)
     log.info("workload admitted", queue=queue, waited_s=12.5)
 
-``configure`` chooses between lines for people and JSON for machines.  Nothing that authenticates is ever
-given as a key; types that hold a token leave it out of their ``repr``.
+``configure`` selects console lines or JSON.  Credentials are never logged: types that hold a token omit it
+from their ``repr``.
 """
 
 import logging
@@ -16,11 +16,11 @@ import msgspec
 
 Format = Literal["console", "json"]
 _KEYS = "quorate_keys"
-_JSON = (str, int, float, list, tuple, dict, type(None))  # shown as they are; all else by its ``str``
+_JSON = (str, int, float, list, tuple, dict, type(None))  # encoded as they are; other values as ``str``
 
 
 class Log:
-    """Writes lines under one name; ``bind`` returns another that adds keys to each of its lines."""
+    """A logger; ``bind`` returns one that adds keys to each line."""
 
     def __init__(self, target: logging.Logger, keys: dict[str, Any]) -> None:
         self._target = target
@@ -42,7 +42,7 @@ class Log:
         self._write(logging.ERROR, message, keys, None)
 
     def fault(self, message: str, error: BaseException, **keys: Any) -> None:
-        """An error of ours, not of the outside: its traceback follows."""
+        """Log an internal error with its traceback."""
         self._write(logging.ERROR, message, keys, error)
 
     def _write(self, level: int, message: str, keys: dict[str, Any], error: BaseException | None) -> None:
@@ -65,7 +65,7 @@ class ConsoleFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message, then the keys."""
+    """One JSON object per line: time, level, logger, message, then the keys."""
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -84,7 +84,7 @@ class JsonFormatter(logging.Formatter):
 
 
 def configure(format_: Format, level: int = logging.INFO, stream: TextIO = sys.stderr) -> None:
-    """Send every line of this process to ``stream``, replacing what was set up before."""
+    """Send all lines of this process to ``stream``, replacing earlier handlers."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if format_ == "json" else ConsoleFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)

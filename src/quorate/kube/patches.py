@@ -1,6 +1,6 @@
-"""The smallest write that makes one value into another: JSON merge patches (RFC 7396).
+"""Patches as differences of two values: JSON merge patches (RFC 7396) for the API server.
 
-Reviews answer with JSON patches (RFC 6902) instead.
+Responses to admission reviews contain JSON patches (RFC 6902) instead.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,10 +16,10 @@ Value = Struct | Mapping[str, Any]
 
 
 def merge_patch(old: Value, new: Value) -> Json:
-    """The merge patch that applied to ``old`` gives ``new``; empty when there is nothing to write.
+    """Return the merge patch from ``old`` to ``new``; empty if they are equal.
 
-    Fields that ``new`` does not have become null, and lists travel whole.  A merge patch cannot say
-    "null", so a field that is None counts as absent on both sides.
+    Fields that ``new`` does not have are null in the patch, and lists are replaced.  A merge patch cannot set
+    a field to null, so a field that is None counts as absent on both sides.
     """
     return _difference(_as_json(old), _as_json(new))
 
@@ -33,7 +33,7 @@ class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def json_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Operation, ...]:
-    """The JSON patch that applied to ``old`` gives ``new``.  Lists that differ travel whole."""
+    """Return the JSON patch from ``old`` to ``new``; lists that differ are replaced."""
     return tuple(_operations("", old, new))
 
 
@@ -42,15 +42,15 @@ def _operations(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> It
         if name not in new:
             yield Operation("remove", _pointer(path, name))
     for name, after in new.items():
-        place = _pointer(path, name)
+        pointer = _pointer(path, name)
         if name not in old:
-            yield Operation("add", place, after)
+            yield Operation("add", pointer, after)
             continue
         before = old[name]
         if isinstance(before, dict) and isinstance(after, dict):
-            yield from _operations(place, before, after)
+            yield from _operations(pointer, before, after)
         elif not _same(before, after):
-            yield Operation("replace", place, after)
+            yield Operation("replace", pointer, after)
 
 
 def _pointer(path: str, name: str) -> str:
@@ -58,7 +58,7 @@ def _pointer(path: str, name: str) -> str:
 
 
 def merged(document: Json, patch: Mapping[str, Any]) -> Json:
-    """What the server makes of ``document`` by the merge patch."""
+    """Return ``document`` with the merge patch applied."""
     result = {name: value for name, value in document.items() if name not in patch}
     for name, value in patch.items():
         if isinstance(value, Mapping):
@@ -70,10 +70,10 @@ def merged(document: Json, patch: Mapping[str, Any]) -> Json:
 
 
 def status_merge_patch(metadata: ObjectMeta, old: Value, new: Value) -> Json:
-    """The merge patch of the status subresource from ``old`` to ``new``; empty when they are equal.
+    """Return the merge patch of the status subresource from ``old`` to ``new``; empty if they are equal.
 
-    It carries the version of the object that ``new`` was decided on, so that the server answers with a
-    conflict when the object is another by now.
+    It contains the resource version that ``new`` was decided on, so that the server answers with a conflict
+    if the object has changed since.
     """
     changed = merge_patch(old, new)
     if not changed:
@@ -82,7 +82,7 @@ def status_merge_patch(metadata: ObjectMeta, old: Value, new: Value) -> Json:
 
 
 def _as_json(value: Value) -> Json:
-    # A round trip rather than to_builtins: it is as fast, and sees Raw fields as the JSON they hold.
+    # Encoding and decoding is as fast as to_builtins, and decodes Raw fields as well.
     return codec.decode(dict[str, Any], codec.encode(value))
 
 

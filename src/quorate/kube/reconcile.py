@@ -1,12 +1,12 @@
-"""Running a controller: each key it is given is brought to its decided state, several keys at a time.
+"""The reconciler: runs a ``reconcile`` function for the keys of a work queue, several keys concurrently.
 
-The contract of the ``reconcile`` function: it is given a name, looks at the world as it is now, decides
-once and writes; it returns the moment (epoch seconds) to look again, or None when the next change is soon
-enough.  It is never run twice at once for one key.
+Contract of ``reconcile``: it gets a key, reads the current state, decides once and writes.  It returns the
+time (epoch seconds) of the next run, or None if the next change is early enough.  It never runs twice
+concurrently for one key.
 
-What ``kube.errors`` names is the outside's doing: the key is tried again after a backoff of its own, until
-a run succeeds.  Any other exception is ours: it is logged with its traceback,
-and tried again in the same way, so that one object cannot stop the work on all the others.
+After an error of ``kube.errors`` the key is retried with a backoff of its own until a run succeeds.  Any
+other exception is a bug: it is logged with its traceback and retried in the same way, so that one object
+cannot stop the work on all others.
 """
 
 import asyncio
@@ -31,12 +31,12 @@ class Reconciler:
         self._clock = clock
         self._workers = workers
         self._steady = clock.steady
-        self._queue = WorkQueue()  # its moments are those of the steady clock
-        self._failures: dict[Key, int] = {}  # runs in a row that raised, for keys whose last run did
-        self._busy = 0  # runs under way, at most _workers
+        self._queue = WorkQueue()  # its moments are steady time
+        self._failures: dict[Key, int] = {}  # consecutive failed runs, of keys whose last run failed
+        self._busy = 0  # runs in progress, at most _workers
         self._stopping = False
-        self._news = asyncio.Event()  # set when the queue may have something to start or to wait for
-        self._timer = Timer(clock.steady, self._news)
+        self._queue_changed = asyncio.Event()  # set when a run may start or a delay may have changed
+        self._timer = Timer(clock.steady, self._queue_changed)
         self._idle = asyncio.Event()  # set while nothing runs and nothing is ready
         self._idle.set()
         self._log = logger(__name__).bind(controller=name)
@@ -44,35 +44,35 @@ class Reconciler:
     def enqueue(self, key: Key) -> None:
         self._queue.add(key)
         self._idle.clear()
-        self._news.set()
+        self._queue_changed.set()
 
     def enqueue_at(self, key: Key, moment: float) -> None:
-        """Run at ``moment`` (epoch seconds): after the time that is left until then, come what may."""
+        """Run at ``moment`` (epoch seconds), also if the wall clock is set meanwhile."""
         self.enqueue_in(key, moment - self._clock.now())
 
     def enqueue_in(self, key: Key, delay_s: float) -> None:
         self._queue.add_at(key, self._steady.now() + delay_s)
-        self._news.set()
+        self._queue_changed.set()
 
     def stop(self) -> None:
-        """Start no more runs; ``run`` returns when those under way have ended."""
+        """Start no more runs; ``run`` returns when the current runs have ended."""
         self._stopping = True
-        self._news.set()
+        self._queue_changed.set()
 
     async def drained(self) -> None:
-        """Return once nothing runs and nothing is ready; keys delayed to a later moment do not count."""
+        """Return once no key runs or is ready; delayed keys do not count."""
         await self._idle.wait()
 
     async def run(self) -> None:
-        """Work until ``stop`` or cancellation; a cancelled run leaves its object for the next start."""
+        """Run until ``stop`` or cancellation; a cancelled run is repeated after the next start."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 while not self._stopping:
-                    self._news.clear()
+                    self._queue_changed.clear()
                     self._start_runs(tasks)
                     if self._busy < self._workers:
                         self._timer.reset(self._queue.next_due())
-                    await self._news.wait()
+                    await self._queue_changed.wait()
         finally:
             self._timer.reset(None)
 
@@ -86,27 +86,27 @@ class Reconciler:
             tasks.create_task(self._run_once(key))
 
     async def _run_once(self, key: Key) -> None:
-        again_in_s: float | None
+        retry_in_s: float | None
         try:
-            again_at = await self._reconcile(key)
+            run_at = await self._reconcile(key)
         except (ApiError, Unreachable, Unreadable) as error:
-            again_in_s = self._after_failure(key)
-            if not isinstance(error, Conflict):  # a conflict is everyday life: somebody else wrote first
-                self._log.warning("retrying", key=key, problem=str(error), again_in_s=again_in_s)
+            retry_in_s = self._after_failure(key)
+            if not isinstance(error, Conflict):  # conflicts are normal: another client wrote first
+                self._log.warning("retrying", key=key, problem=str(error), retry_in_s=retry_in_s)
         except Exception as error:
-            again_in_s = self._after_failure(key)
-            self._log.fault("reconcile raised", error, key=key, again_in_s=again_in_s)
+            retry_in_s = self._after_failure(key)
+            self._log.fault("reconcile raised", error, key=key, retry_in_s=retry_in_s)
         else:
-            again_in_s = None if again_at is None else again_at - self._clock.now()
+            retry_in_s = None if run_at is None else run_at - self._clock.now()
             self._failures.pop(key, None)
         finally:
             self._busy -= 1
             self._queue.done(key)
-            self._news.set()
+            self._queue_changed.set()
             if self._queue.idle:
                 self._idle.set()
-        if again_in_s is not None:
-            self._queue.add_at(key, self._steady.now() + again_in_s)
+        if retry_in_s is not None:
+            self._queue.add_at(key, self._steady.now() + retry_in_s)
 
     def _after_failure(self, key: Key) -> float:
         failures = self._failures[key] = self._failures.get(key, 0) + 1

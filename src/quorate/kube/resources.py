@@ -1,4 +1,4 @@
-"""Which kinds of object there are, where the API keeps them, and how their bodies are read and written."""
+"""API resources: their paths, and the types into which their objects are decoded."""
 
 import builtins
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ T = TypeVar("T", bound=HasMetadata | Json)
 
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
-    """One kind as the API serves it; ``type`` is what its objects are decoded into."""
+    """One kind as the API serves it; ``type`` is the type of decoded objects."""
 
     group: str  # "" is the core group
     version: str
@@ -42,9 +42,9 @@ class Resource(Generic[T]):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of one object, or of the collection when ``name`` is empty.
+        """Return the path of one object, or of the collection if ``name`` is empty.
 
-        With no namespace a namespaced kind is meant in all of them, which only reading allows.
+        Without a namespace the collection of a namespaced kind spans all namespaces, for reads only.
         """
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
@@ -72,13 +72,13 @@ def metadata_of(obj: HasMetadata | Json) -> ObjectMeta:
 
 
 def reference_to(resource: Resource[T], obj: T) -> ObjectReference:
-    """How an event or a status points at ``obj``."""
+    """Return a reference to ``obj`` for an event or a status."""
     metadata = metadata_of(obj)
     return reference(resource, metadata.key, metadata.uid)
 
 
 def reference(resource: Resource[Any], key: Key, uid: Uid) -> ObjectReference:
-    """The same of an object of which no more is at hand."""
+    """Return a reference to an object of which only key and uid are known."""
     return ObjectReference(
         api_version=resource.api_version,
         kind=resource.kind,
@@ -89,7 +89,7 @@ def reference(resource: Resource[Any], key: Key, uid: Uid) -> ObjectReference:
 
 
 def untyped(group: str, version: str, plural: str, kind: str, namespaced: bool) -> Resource[Json]:
-    """A kind whose objects are kept as JSON, as things applied from files are."""
+    """Return a kind whose objects stay JSON, such as manifests from files."""
     return Resource(group, version, plural, kind, namespaced, cast(type[Json], dict[str, Any]))
 
 
@@ -109,7 +109,7 @@ PRIORITY_CLASSES = Resource(
 )
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, core.RuntimeClass)
 
-# As a scheduler reads them.
+# With the fields that a scheduler reads.
 PLACEABLE_PODS = Resource("", "v1", "pods", "Pod", True, scheduling.Pod)
 PLACEABLE_NODES = Resource("", "v1", "nodes", "Node", False, scheduling.Node)
 PERSISTENT_VOLUMES = Resource(

@@ -1,7 +1,7 @@
-"""Where the API server is and how to be let in: kubeconfig files, or the files every pod has.
+"""The REST configuration: server address and credentials, from a kubeconfig or the service account of a pod.
 
-Tokens, certificates and passwords are read here.  A user that needs a plugin (``exec``, ``auth-provider``)
-is left to kubernetes_asyncio, imported only then: it costs a third of a second and 38 MB.
+Tokens, certificates and passwords are read here.  A user with a plugin (``exec``, ``auth-provider``) requires
+kubernetes_asyncio, which is imported only then: it costs a third of a second and 38 MB.
 """
 
 import os
@@ -18,21 +18,21 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 @dataclass(frozen=True, slots=True)
 class RestConfig:
-    """One API server and our way in; ``tls`` is None for plain http."""
+    """Address and credentials of one API server; ``tls`` is None for plain HTTP."""
 
-    server: str  # scheme, host and port, perhaps a path; no slash at the end
+    server: str  # scheme, host, port and optional path, without a trailing slash
     tls: ssl.SSLContext | None = field(default=None, repr=False)
     credentials: Credentials = field(default_factory=Anonymous)
-    tls_server_name: str = ""  # the name the certificate must carry; "" is the host of ``server``
+    tls_server_name: str = ""  # the expected name in the certificate; "" is the host of ``server``
     proxy: str = ""
     namespace: str = "default"
 
 
 async def load_rest_config(kubeconfig: Path | None = None, context: str = "") -> RestConfig:
-    """The cluster of ``context`` (by default the current one) in ``kubeconfig``.
+    """Load ``context`` (by default the current one) of ``kubeconfig``.
 
-    Without a file: the first of $KUBECONFIG's files that exists, then ~/.kube/config, then, in a pod, the
-    service account.  Raises ``InvalidKubeconfig``.
+    Without a file: the first existing file of $KUBECONFIG, then ~/.kube/config, then, in a pod, the service
+    account.  Raises ``InvalidKubeconfig``.
     """
     path = kubeconfig if kubeconfig is not None else _default_kubeconfig()
     if path is None:
@@ -41,10 +41,10 @@ async def load_rest_config(kubeconfig: Path | None = None, context: str = "") ->
         raise InvalidKubeconfig(
             "kubeconfig", "none found in $KUBECONFIG or ~/.kube/config; name one with --kubeconfig"
         )
-    return await _cluster_of(read_kubeconfig(path, context))
+    return await _config_of(read_kubeconfig(path, context))
 
 
-async def _cluster_of(entry: KubeconfigContext) -> RestConfig:
+async def _config_of(entry: KubeconfigContext) -> RestConfig:
     server = entry.cluster.server.rstrip("/")
     if not server.startswith(("http://", "https://")):
         raise InvalidKubeconfig(f"{entry.path}: cluster server", f"{server!r} is no http:// or https:// URL")
@@ -67,7 +67,7 @@ async def _cluster_of(entry: KubeconfigContext) -> RestConfig:
 
 
 def in_cluster_config(directory: Path = SERVICE_ACCOUNT) -> RestConfig:
-    """The cluster whose pod this process runs in, as its service account."""
+    """Return the configuration of the service account of the pod that runs this process."""
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if ":" in host:  # an IPv6 address
         host = f"[{host}]"
@@ -116,7 +116,7 @@ def _tls(entry: KubeconfigContext, certificate: Certificate | None) -> ssl.SSLCo
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: Certificate) -> None:
-    # The ssl module reads chains from files only; this one is readable by us alone and lives for one call.
+    # The ssl module loads chains from files only; this one is private and exists during one call.
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate.certificate + b"\n" + certificate.key)
         file.flush()

@@ -1,7 +1,4 @@
-"""Who we are to the API server: the Authorization header, however it is come by.
-
-A client certificate is not here: it belongs to the TLS context (see ``config``).
-"""
+"""Credentials for the Authorization header; client certificates are in the TLS context (see ``config``)."""
 
 import base64
 from dataclasses import dataclass, field
@@ -11,34 +8,34 @@ from typing import Protocol
 
 class Credentials(Protocol):
     def authorization(self) -> str:
-        """The value of the Authorization header now; empty for none."""
+        """Return the current value of the Authorization header; empty for none."""
         ...
 
-    async def renew(self, refused: str) -> bool:
-        """The server refused the value ``refused``: whether there is another one to try."""
+    async def refresh(self, refused: str) -> bool:
+        """Refresh after the server refused the value ``refused``; return whether the value has changed."""
         ...
 
 
 class Anonymous:
-    """No header: a client certificate says who we are, or nothing does."""
+    """No header: authentication by client certificate, or none."""
 
     def authorization(self) -> str:
         return ""
 
-    async def renew(self, refused: str) -> bool:
+    async def refresh(self, refused: str) -> bool:
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A bearer token that never changes."""
+    """A static bearer token."""
 
     token: str = field(repr=False)
 
     def authorization(self) -> str:
         return f"Bearer {self.token}"
 
-    async def renew(self, refused: str) -> bool:
+    async def refresh(self, refused: str) -> bool:
         return False
 
 
@@ -50,21 +47,21 @@ class BasicAuth:
     def authorization(self) -> str:
         return "Basic " + base64.b64encode(f"{self.username}:{self.password}".encode()).decode()
 
-    async def renew(self, refused: str) -> bool:
+    async def refresh(self, refused: str) -> bool:
         return False
 
 
 class TokenFile:
-    """A bearer token in a file that someone else rewrites before it expires, as in a pod.
+    """A bearer token in a file that is rewritten before the token expires, as kubelet does in a pod.
 
-    The file is looked at (one ``stat``) for each request and read when it changed.
+    Each request costs one ``stat``; the file is read when it has changed.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._modified_ns = -1
         self._header = ""
-        self.authorization()  # a missing file is an error now, not at the first request
+        self.authorization()  # a missing file fails here, not at the first request
 
     def authorization(self) -> str:
         modified_ns = self._path.stat().st_mtime_ns
@@ -73,7 +70,7 @@ class TokenFile:
             self._modified_ns = modified_ns
         return self._header
 
-    async def renew(self, refused: str) -> bool:
+    async def refresh(self, refused: str) -> bool:
         return self.authorization() != refused
 
     def __repr__(self) -> str:

@@ -1,7 +1,7 @@
-"""What lists and watches answer, from bytes to typed objects.
+"""Decoding of list and watch responses into typed objects.
 
-One object that does not fit its type (an old version stored junk, a definition without a schema) must not
-hide all the others: it is handed on as ``UndecodableObject`` instead of raising.
+An object that does not have its type (stored by an old version, or of a definition without a schema) must not
+hide all other objects: it becomes an ``UndecodableObject`` instead of an exception.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from quorate.kube.resources import Resource, T
 
 
 class UndecodableObject(msgspec.Struct, frozen=True):
-    """An object that exists but is not of the type its kind should have; ``problem`` names the field."""
+    """An existing object that does not have the type of its kind; ``problem`` names the field."""
 
     key: Key
     resource_version: str
@@ -30,13 +30,13 @@ class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Bookmark(msgspec.Struct, frozen=True):
-    """Everything up to ``resource_version`` has been sent."""
+    """All events up to ``resource_version`` have been sent."""
 
     resource_version: str
 
 
 class Listing(msgspec.Struct, Generic[T], frozen=True):
-    """All objects asked for as they were at ``resource_version``."""
+    """All matching objects as of ``resource_version``."""
 
     items: tuple[T, ...]
     resource_version: str
@@ -58,8 +58,8 @@ class _Frame(msgspec.Struct, Generic[T], frozen=True):
     object: T
 
 
-class _Headed(Struct):
-    """As much of any object as every object has."""
+class _AnyObject(Struct):
+    """The metadata, which every object has."""
 
     metadata: ObjectMeta = ObjectMeta()
 
@@ -72,17 +72,17 @@ class Page(msgspec.Struct, Generic[T], frozen=True):
 
 
 def decode_page(resource: Resource[T], request: str, body: bytes) -> Page[T]:
-    """One page of a list.  Raises ``Unreadable`` when it is no list at all."""
+    """Decode one page of a list.  Raises ``Unreadable`` if it is not a list."""
     try:
         page = codec.decode(_page_of(resource.type), body)
     except msgspec.ValidationError:
-        return _decode_piecemeal(resource, request, body)
+        return _decode_items_separately(resource, request, body)
     except msgspec.DecodeError as error:
         raise Unreadable(request, str(error)) from error
     return Page(page.items, [], page.metadata.resource_version, page.metadata.continue_)
 
 
-def _decode_piecemeal(resource: Resource[T], request: str, body: bytes) -> Page[T]:
+def _decode_items_separately(resource: Resource[T], request: str, body: bytes) -> Page[T]:
     try:
         page = codec.decode(_Page[msgspec.Raw], body)  # type: ignore[type-var]
     except msgspec.DecodeError as error:
@@ -92,29 +92,29 @@ def _decode_piecemeal(resource: Resource[T], request: str, body: bytes) -> Page[
         try:
             items.append(codec.decode(resource.type, raw))
         except msgspec.ValidationError as error:
-            undecodable.append(_misfit(request, raw, error))
+            undecodable.append(_undecodable(request, raw, error))
     return Page(items, undecodable, page.metadata.resource_version, page.metadata.continue_)
 
 
 def decode_frame(
     resource: Resource[T], request: str, line: bytes
 ) -> WatchEvent[T] | Bookmark | UndecodableObject:
-    """One line of a watch.  Raises the ``ApiError`` of an ERROR frame (``Gone`` among them), ``Unreadable``.
+    """Decode one line of a watch.  Raises ``Unreadable``, or the ``ApiError`` of an ERROR frame.
 
-    The usual frame is decoded in one go; the others (errors, bookmarks, misfits) take a second look.
+    The usual frame is decoded in one pass; errors, bookmarks and undecodable objects take a second pass.
     """
     try:
         frame = codec.decode(_frame_of(resource.type), line)
     except msgspec.ValidationError as error:
-        return _decode_odd_frame(request, line, error)
+        return _decode_other_frame(request, line, error)
     except msgspec.DecodeError as error:
         raise Unreadable(request, str(error)) from error
     if frame.type in ("ADDED", "MODIFIED", "DELETED"):
         return WatchEvent(cast(Any, frame.type), frame.object)
-    return _decode_odd_frame(request, line, None)
+    return _decode_other_frame(request, line, None)
 
 
-def _decode_odd_frame(
+def _decode_other_frame(
     request: str, line: bytes, undecodable: msgspec.ValidationError | None
 ) -> Bookmark | UndecodableObject:
     try:
@@ -122,24 +122,24 @@ def _decode_odd_frame(
         if frame.type == "ERROR":
             raise error_from_status(request, codec.decode(Status, frame.object))
         if frame.type == "BOOKMARK":
-            return Bookmark(codec.decode(_Headed, frame.object).metadata.resource_version)
+            return Bookmark(codec.decode(_AnyObject, frame.object).metadata.resource_version)
     except msgspec.DecodeError as error:
         raise Unreadable(request, str(error)) from error
     if undecodable is None:
         raise Unreadable(request, f"a frame of type {frame.type!r}")
-    return _misfit(request, frame.object, undecodable)
+    return _undecodable(request, frame.object, undecodable)
 
 
-def _misfit(request: str, raw: msgspec.Raw, problem: msgspec.ValidationError) -> UndecodableObject:
+def _undecodable(request: str, raw: msgspec.Raw, problem: msgspec.ValidationError) -> UndecodableObject:
     try:
-        metadata = codec.decode(_Headed, raw).metadata
+        metadata = codec.decode(_AnyObject, raw).metadata
     except msgspec.DecodeError as error:
         raise Unreadable(request, str(error)) from error
-    text = str(problem).replace("`$.object", "`$")  # the same whether it came in a list or in a watch
+    text = str(problem).replace("`$.object", "`$")  # the same text for a list as for a watch
     return UndecodableObject(metadata.key, metadata.resource_version, text, metadata.uid)
 
 
-# msgspec makes a type for each parameter when it is asked for; mypy cannot follow a type held in a variable.
+# msgspec creates generic types at run time; mypy cannot follow a type parameter that is a variable.
 def _page_of(type_: type[T]) -> type[_Page[T]]:
     return cast(type[_Page[T]], _Page.__class_getitem__(type_))  # type: ignore[attr-defined]
 
@@ -149,13 +149,13 @@ def _frame_of(type_: type[T]) -> type[_Frame[T]]:
 
 
 class Lines:
-    """Chunks of a stream cut into lines, each byte looked at once however the stream was chunked."""
+    """Splits a chunked stream into lines; each byte is scanned once, whatever the chunks are."""
 
     def __init__(self) -> None:
-        self._pending: list[bytes] = []  # pieces of the line that has not ended; none holds a newline
+        self._pending: list[bytes] = []  # parts of the incomplete line, without newlines
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The lines that ``chunk`` completes, without their ends; empty ones are left out."""
+        """Yield the non-empty lines that ``chunk`` completes, without line ends."""
         first, *rest = chunk.split(b"\n")
         self._pending.append(first)
         if not rest:

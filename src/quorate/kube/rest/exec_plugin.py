@@ -1,4 +1,4 @@
-"""Users whose credentials come from a program or a provider: kubernetes_asyncio knows how."""
+"""Credentials of an exec plugin or an auth provider, by means of kubernetes_asyncio."""
 
 import asyncio
 from pathlib import Path
@@ -13,30 +13,30 @@ from quorate.kube.rest.kubeconfig import Certificate, InvalidKubeconfig, Kubecon
 
 
 class PluginCredentials:
-    """A bearer token that is asked for again when the server no longer takes it."""
+    """A bearer token of a plugin, which runs again when the server refuses the token."""
 
     def __init__(self, path: Path, context: str) -> None:
         self._path, self._context = path, context
         self._token = ""
-        self._asking = asyncio.Lock()
+        self._refreshing = asyncio.Lock()
 
     def authorization(self) -> str:
         return f"Bearer {self._token}" if self._token else ""
 
-    async def renew(self, refused: str) -> bool:
-        async with self._asking:  # a hundred requests may be refused at once; one asks for all
+    async def refresh(self, refused: str) -> bool:
+        async with self._refreshing:  # many requests may be refused at once; one refresh serves all
             if self.authorization() == refused:
                 try:
-                    await self.ask()
+                    await self.run()
                 except InvalidKubeconfig as error:
-                    # It worked at the start, so this is a bad moment rather than a bad file: the request
-                    # is refused, and whoever made it tries again.
-                    logger(__name__).warning("credentials not renewed", problem=str(error))
+                    # It worked at the start, so the failure is probably temporary: the request fails with the
+                    # refusal, and its caller retries.
+                    logger(__name__).warning("credentials not refreshed", problem=str(error))
                     return False
             return self.authorization() != refused
 
-    async def ask(self) -> Any:
-        """Run the plugin; the whole of what kubernetes_asyncio made of its answer."""
+    async def run(self) -> Any:
+        """Run the plugin and return the Configuration of kubernetes_asyncio."""
         configuration = Configuration()
         try:
             await load_kube_config(str(self._path), self._context, configuration, persist_config=True)
@@ -46,12 +46,12 @@ class PluginCredentials:
         return configuration
 
     def __repr__(self) -> str:
-        return f"Plugin({str(self._path)!r}, {self._context!r})"
+        return f"PluginCredentials({str(self._path)!r}, {self._context!r})"
 
 
 async def load_plugin(entry: KubeconfigContext) -> tuple[Credentials, Certificate | None]:
     plugin = PluginCredentials(entry.path, entry.context)
-    configuration = await plugin.ask()
+    configuration = await plugin.run()
     certificate = None
     if configuration.cert_file and configuration.key_file:
         certificate = Certificate(_read(configuration.cert_file), _read(configuration.key_file))

@@ -1,4 +1,4 @@
-"""The kubeconfig file, as ``kubectl config`` writes it: its fields, and what one of its contexts picks."""
+"""The kubeconfig file as ``kubectl config`` writes it: its fields, and the resolution of one context."""
 
 import base64
 import binascii
@@ -24,7 +24,7 @@ class InvalidKubeconfig(Exception):
 
 
 class _Fields(msgspec.Struct, frozen=True, rename="kebab"):
-    """Fields we do not know are skipped."""
+    """Unknown fields are ignored."""
 
 
 class ClusterFields(_Fields, frozen=True):
@@ -49,7 +49,7 @@ class UserFields(_Fields, frozen=True):
     auth_provider: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
-        return "UserFields(...)"  # every field of it may be a secret
+        return "UserFields(...)"  # every field may be a secret
 
 
 class ContextFields(_Fields, frozen=True):
@@ -82,7 +82,7 @@ class _Kubeconfig(_Fields, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """PEM texts of a client certificate and its key."""
+    """A client certificate and its key, both PEM."""
 
     certificate: bytes
     key: bytes = field(repr=False)
@@ -90,7 +90,7 @@ class Certificate:
 
 @dataclass(frozen=True, slots=True)
 class KubeconfigContext:
-    """What one context picks.  Names of files in it are relative to the kubeconfig's directory."""
+    """The cluster and user of one context; file names are relative to the directory of the kubeconfig."""
 
     path: Path
     context: str
@@ -99,7 +99,7 @@ class KubeconfigContext:
     user: UserFields
 
     def authority(self) -> bytes | None:
-        """The PEM text of the authorities that may vouch for the server; None for the system's own."""
+        """Return the CA certificates of the server, PEM; None for those of the system."""
         return self._pem(
             "certificate-authority",
             self.cluster.certificate_authority,
@@ -121,7 +121,7 @@ class KubeconfigContext:
             try:
                 return base64.b64decode(data, validate=True)
             except binascii.Error as error:
-                raise InvalidKubeconfig(f"{self.path}: {name}-data", f"is no base64: {error}") from error
+                raise InvalidKubeconfig(f"{self.path}: {name}-data", f"is not base64: {error}") from error
         if file:
             try:
                 return (self.path.parent / file).read_bytes()
@@ -131,7 +131,7 @@ class KubeconfigContext:
 
 
 def read_kubeconfig(path: Path, context: str = "") -> KubeconfigContext:
-    """What ``context`` picks from the file, or its current context.  Raises ``InvalidKubeconfig``."""
+    """Resolve ``context``, by default the current one, in the file.  Raises ``InvalidKubeconfig``."""
     config = _parse(path)
     name = context or config.current_context
     contexts = {entry.name: entry.context for entry in config.contexts}
@@ -154,14 +154,14 @@ def _parse(path: Path) -> _Kubeconfig:
         raise InvalidKubeconfig(str(path), (error.strerror or str(error)).lower()) from error
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f":{error.problem_mark.line + 1}"
-        raise InvalidKubeconfig(f"{path}{line}", f"is no YAML: {error.problem}") from error
-    except yaml.YAMLError as error:  # bytes that are no text
-        raise InvalidKubeconfig(str(path), f"is no YAML: {error}") from error
+        raise InvalidKubeconfig(f"{path}{line}", f"is not YAML: {error.problem}") from error
+    except yaml.YAMLError as error:  # bytes that are not text
+        raise InvalidKubeconfig(str(path), f"is not YAML: {error}") from error
     if not isinstance(document, dict):
         raise InvalidKubeconfig(
-            str(path), "is no kubeconfig: expected a mapping with clusters, users and contexts"
+            str(path), "is not a kubeconfig: expected a mapping with clusters, users and contexts"
         )
-    # kubectl writes null for a section that is empty.
+    # kubectl writes null for an empty section.
     present = {name: value for name, value in document.items() if value is not None}
     try:
         return msgspec.convert(present, _Kubeconfig)

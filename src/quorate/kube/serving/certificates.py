@@ -1,6 +1,6 @@
-"""Certificates of our own: an authority that nobody knows beforehand, and servers that it vouches for.
+"""Self-managed certificates: a certificate authority, and server and client certificates that it signs.
 
-Keys are P-256: small, fast to make, and understood by every client.
+Keys are P-256: small, fast to generate, and supported by every client.
 """
 
 import ipaddress
@@ -32,11 +32,11 @@ class KeyPair:
 
 
 class UnusableCertificate(ValueError):
-    """PEM that is no certificate or key, or a key that cannot sign here."""
+    """PEM that is not a certificate or key, or a key of an unsupported type."""
 
 
 def new_authority(name: str, now: float) -> KeyPair:
-    """An authority that may sign certificates of servers and clients, and nothing else."""
+    """Return a CA that may sign leaf certificates only."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _common_name(name)
     builder = _builder(subject, subject, key.public_key(), at_epoch(now), AUTHORITY_LIFETIME)
@@ -49,7 +49,7 @@ def new_authority(name: str, now: float) -> KeyPair:
 
 
 def new_server_certificate(authority: KeyPair, name: str, hosts: Iterable[str], now: float) -> KeyPair:
-    """A certificate of ``authority`` for a server called by any of ``hosts``, names or IP addresses.
+    """Return a certificate signed by ``authority`` for a server with ``hosts``, names or IP addresses.
 
     Raises ``UnusableCertificate``.
     """
@@ -58,7 +58,7 @@ def new_server_certificate(authority: KeyPair, name: str, hosts: Iterable[str], 
 
 
 def new_client_certificate(authority: KeyPair, name: str, now: float) -> KeyPair:
-    """A certificate of ``authority`` for a client called ``name``.  Raises ``UnusableCertificate``."""
+    """Return a certificate signed by ``authority`` for client ``name``.  Raises ``UnusableCertificate``."""
     return _leaf(authority, name, ExtendedKeyUsageOID.CLIENT_AUTH, None, now)
 
 
@@ -86,14 +86,14 @@ def _leaf(
 
 
 def expires_within(certificate: bytes, margin: timedelta, now: float) -> bool:
-    """Whether the PEM ``certificate`` ends within ``margin``, or has.  Raises ``UnusableCertificate``."""
+    """Return True if the certificate expires within ``margin``.  Raises ``UnusableCertificate``."""
     return _certificate(certificate).not_valid_after_utc - margin <= at_epoch(now)
 
 
 def is_valid_for(authority: bytes, server: KeyPair, hosts: Iterable[str]) -> bool:
-    """Whether clients that trust ``authority`` believe a server with that pair, called by any of ``hosts``.
+    """Return True if clients that trust ``authority`` accept ``server`` under each of ``hosts``.
 
-    Raises ``UnusableCertificate``.  Validity in time is another question.
+    Expiry is not checked.  Raises ``UnusableCertificate``.
     """
     certificate, key = _certificate(server.certificate), _key(server.key)
     try:
@@ -108,14 +108,14 @@ def _certificate(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
     except ValueError as error:
-        raise UnusableCertificate(f"no certificate in PEM: {error}") from error
+        raise UnusableCertificate(f"not a PEM certificate: {error}") from error
 
 
 def _key(pem: bytes) -> ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey:
     try:
         key = serialization.load_pem_private_key(pem, password=None)
     except (ValueError, TypeError) as error:
-        raise UnusableCertificate(f"no private key in PEM: {error}") from error
+        raise UnusableCertificate(f"not a PEM private key: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
         raise UnusableCertificate("a private key that is neither ECDSA nor RSA")
     return key

@@ -1,7 +1,7 @@
-"""Who asks, and may they: answered by the API server, as it answers for every part of a cluster.
+"""Delegated authentication and authorization: the API server reviews tokens and access.
 
-Verdicts are kept for ten seconds, as kube-apiserver's own delegates keep them: a dashboard asks often, and
-a right that was taken away is gone soon enough.
+Decisions are cached for ten seconds, as in kube-apiserver's delegated authentication: a dashboard sends many
+requests, and a revoked permission takes effect soon enough.
 """
 
 from collections import OrderedDict
@@ -14,8 +14,8 @@ from quorate.api import codec
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 
-KEPT_S: Final = 10.0
-MOST_KEPT: Final = 1000
+CACHE_TTL_S: Final = 10.0
+CACHE_SIZE: Final = 1000
 
 V = TypeVar("V")
 
@@ -28,7 +28,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 class ResourceAccess(msgspec.Struct, frozen=True):
-    """Something done to an object, or with an empty ``name`` to any of its kind."""
+    """Access to an object, or with an empty ``name`` to all objects of the kind."""
 
     verb: str
     group: str
@@ -39,7 +39,7 @@ class ResourceAccess(msgspec.Struct, frozen=True):
 
 
 class PathAccess(msgspec.Struct, frozen=True):
-    """Something done to a path that leads to no object; ``verb`` is that of HTTP, in lower case."""
+    """Access to a non-resource path; ``verb`` is the HTTP method in lower case."""
 
     verb: str
     path: str
@@ -69,21 +69,21 @@ class _Answer(msgspec.Struct, Generic[V]):
 
 
 class DelegatedAuth:
-    """Raises ``ApiError`` or ``Unreachable`` when the API server does not say."""
+    """Raises ``ApiError`` or ``Unreachable`` if the API server does not review."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._users: _Kept[str, User | None] = _Kept()
-        self._verdicts: _Kept[tuple[User, Access], bool] = _Kept()
+        self._users: _ExpiringCache[str, User | None] = _ExpiringCache()
+        self._decisions: _ExpiringCache[tuple[User, Access], bool] = _ExpiringCache()
 
     async def authenticate(self, token: str) -> User | None:
-        """Whose bearer token this is; None if nobody's."""
+        """Return the user of a bearer token; None for an invalid token."""
         now = self._clock.now()
         known = self._users.get(token, now)
         if known is not None:
             return known[0]
-        status = await self._ask("authentication.k8s.io", "TokenReview", {"token": token}, _TokenStatus)
+        status = await self._review("authentication.k8s.io", "TokenReview", {"token": token}, _TokenStatus)
         info = status.user
         extra = tuple((key, tuple(values)) for key, values in sorted(info.extra.items()))
         user = User(info.username, info.uid, tuple(info.groups), extra) if status.authenticated else None
@@ -92,7 +92,7 @@ class DelegatedAuth:
 
     async def is_allowed(self, user: User, access: Access) -> bool:
         now = self._clock.now()
-        known = self._verdicts.get((user, access), now)
+        known = self._decisions.get((user, access), now)
         if known is not None:
             return known[0]
         attributes = {key: value for key, value in msgspec.structs.asdict(access).items() if value}
@@ -104,11 +104,11 @@ class DelegatedAuth:
             "extra": {key: list(values) for key, values in user.extra},
             kind: attributes,
         }
-        status = await self._ask("authorization.k8s.io", "SubjectAccessReview", spec, _AccessStatus)
-        self._verdicts.put((user, access), status.allowed, now)
+        status = await self._review("authorization.k8s.io", "SubjectAccessReview", spec, _AccessStatus)
+        self._decisions.put((user, access), status.allowed, now)
         return status.allowed
 
-    async def _ask(self, group: str, kind: str, spec: dict[str, object], type_: type[V]) -> V:
+    async def _review(self, group: str, kind: str, spec: dict[str, object], type_: type[V]) -> V:
         body = codec.encode({"apiVersion": f"{group}/v1", "kind": kind, "spec": spec})
         answer = await self._client.request("POST", f"/apis/{group}/v1/{kind.lower()}s", body=body)
         return codec.decode(_Answer[type_], answer).status  # type: ignore[valid-type]
@@ -117,18 +117,18 @@ class DelegatedAuth:
 K = TypeVar("K", bound=Hashable)
 
 
-class _Kept(Generic[K, V]):
-    """The latest answers, for a while."""
+class _ExpiringCache(Generic[K, V]):
+    """The latest values, with their time of insertion."""
 
     def __init__(self) -> None:
-        self._answers: OrderedDict[K, tuple[V, float]] = OrderedDict()  # with the moment each was given
+        self._entries: OrderedDict[K, tuple[V, float]] = OrderedDict()
 
-    def get(self, question: K, now: float) -> tuple[V] | None:
-        found = self._answers.get(question)
-        return None if found is None or now >= found[1] + KEPT_S else (found[0],)
+    def get(self, key: K, now: float) -> tuple[V] | None:
+        found = self._entries.get(key)
+        return None if found is None or now >= found[1] + CACHE_TTL_S else (found[0],)
 
-    def put(self, question: K, answer: V, now: float) -> None:
-        self._answers[question] = answer, now
-        self._answers.move_to_end(question)
-        if len(self._answers) > MOST_KEPT:
-            self._answers.popitem(last=False)
+    def put(self, key: K, value: V, now: float) -> None:
+        self._entries[key] = value, now
+        self._entries.move_to_end(key)
+        if len(self._entries) > CACHE_SIZE:
+            self._entries.popitem(last=False)

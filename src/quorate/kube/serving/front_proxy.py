@@ -1,6 +1,6 @@
-"""Through whom an aggregated API is asked: the API server, by the certificate it shows.
+"""Verification of the front proxy: the API server, which forwards requests to an aggregated API.
 
-Every cluster tells in one ConfigMap which authority signs that certificate and which names may stand in it.
+One ConfigMap of every cluster has the authority of its client certificate and the allowed common names.
 """
 
 import json
@@ -19,22 +19,22 @@ NAME: Final = "extension-apiserver-authentication"
 
 
 class FrontProxyVerifier:
-    """Nobody is one until ``run`` has read who is; ``context`` then asks clients for certificates."""
+    """Trusts no client before ``run`` reads the ConfigMap; then ``context`` requests client certificates."""
 
     def __init__(self, client: Client, context: ssl.SSLContext) -> None:
         self._context = context
-        self._names: frozenset[str] | None = None  # empty: any; None: nobody is trusted yet
+        self._names: frozenset[str] | None = None  # empty: any; None: none is trusted yet
         self._informer = Informer(
             client, CONFIG_MAPS, namespace=NAMESPACE, field_selector=f"metadata.name={NAME}"
         )
         self._informer.subscribe(self._changed)
 
     async def run(self) -> None:
-        """Keep up with the cluster until cancelled."""
+        """Follow the ConfigMap until cancelled."""
         await self._informer.run()
 
     def is_trusted(self, certificate: Mapping[str, Any]) -> bool:
-        """Whether a client that showed ``certificate``, as ``getpeercert`` gives it, speaks for others."""
+        """Return True if the client with ``certificate`` (``getpeercert``) may name other users."""
         subject = certificate.get("subject", ())
         names = {value for part in subject for key, value in part if key == "commonName"}
         return self._names is not None and (not self._names or not self._names.isdisjoint(names))
@@ -45,10 +45,12 @@ class FrontProxyVerifier:
         try:
             names = frozenset(map(str, json.loads(data.get("requestheader-allowed-names", "[]"))))
             if authority:
-                # One that was replaced stays trusted until the process ends: there is no way to unload it.
+                # A replaced authority stays trusted until the process ends: it cannot be unloaded.
                 self._context.load_verify_locations(cadata=authority)
                 self._context.verify_mode = ssl.CERT_OPTIONAL
         except (ValueError, TypeError, ssl.SSLError) as error:
-            logger(__name__).warning("front proxy not known", config_map=NAME, problem=str(error))
+            logger(__name__).warning(
+                "front proxy configuration is invalid", config_map=NAME, problem=str(error)
+            )
             return
         self._names = names if authority else None

@@ -1,4 +1,4 @@
-"""The TLS a server of ours speaks, with a certificate that can be replaced while it serves."""
+"""TLS contexts of our servers, whose certificate can be replaced while they serve."""
 
 import os
 import ssl
@@ -17,7 +17,7 @@ _VERSIONS: Final = {
 
 
 def server_context(rules: TlsOptions) -> ssl.SSLContext:
-    """A context without a certificate yet, that asks clients for none."""
+    """Return a context without a certificate that requests no client certificates."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = _VERSIONS[rules.minimum_version]
     if rules.ciphers:
@@ -28,9 +28,9 @@ def server_context(rules: TlsOptions) -> ssl.SSLContext:
 
 
 def load_certificate(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """From now on handshakes show ``pair``; connections that stand go on.  Raises ``UnusableCertificate``."""
+    """Use ``pair`` for new handshakes; existing connections continue.  Raises ``UnusableCertificate``."""
     content = pair.certificate.rstrip() + b"\n" + pair.key
-    # The library reads files only.  One in memory leaves no key behind, and needs no disk to write on.
+    # The ssl module loads files only; a file in memory leaves no key on a disk.
     if hasattr(os, "memfd_create"):
         with open(os.memfd_create("tls"), "wb") as file:
             _load(context, file.fileno(), content)
@@ -44,4 +44,4 @@ def _load(context: ssl.SSLContext, descriptor: int, content: bytes, name: str = 
     try:
         context.load_cert_chain(name or f"/proc/self/fd/{descriptor}")
     except ssl.SSLError as error:
-        raise UnusableCertificate(f"certificate and key do not go together: {error}") from error
+        raise UnusableCertificate(f"certificate and key do not match: {error}") from error
