@@ -1,4 +1,4 @@
-"""What was decided about a status holds until the API says it, or something newer."""
+"""An assumed status holds until the API has it, or a newer one."""
 
 from dataclasses import replace
 from typing import Any
@@ -21,7 +21,7 @@ def group(version: int, phase: str, *, uid: str = "1", **given: Any) -> PodGroup
 
 
 def told(model: Model, phase: str) -> GangStatus:
-    """A session decided on ``phase``, and the API is being told."""
+    """Assume a status with ``phase``, as a session does."""
     gang = model.gangs[A]
     assert gang.written_status is not None
     status = replace(gang.written_status, phase=phase)
@@ -36,14 +36,14 @@ def a_model() -> Model:
     return model
 
 
-def test_an_object_from_before_the_decision_does_not_take_it_back() -> None:
+def test_an_object_older_than_the_decision_does_not_override_it() -> None:
     model = a_model()
     told(model, "Inqueue")
     model.set_group(group(2, "Pending", minMember=4))
     assert (model.gangs[A].phase, model.gangs[A].min_member) == ("Inqueue", 4)
 
 
-def test_once_seen_written_the_object_is_believed_again() -> None:
+def test_after_the_write_is_observed_the_object_counts_again() -> None:
     model = a_model()
     told(model, "Inqueue")
     model.set_group(group(2, "Inqueue"))
@@ -51,7 +51,7 @@ def test_once_seen_written_the_object_is_believed_again() -> None:
     assert model.gangs[A].phase == "Pending"
 
 
-def test_what_is_older_than_the_write_is_not_believed_and_what_is_newer_is() -> None:
+def test_objects_older_than_the_write_are_ignored_and_newer_ones_count() -> None:
     model = a_model()
     status = told(model, "Inqueue")
     model.status_written(status, group(5, "Inqueue").metadata)
@@ -61,7 +61,7 @@ def test_what_is_older_than_the_write_is_not_believed_and_what_is_newer_is() -> 
     assert model.gangs[A].phase == "Pending"
 
 
-def test_that_an_earlier_decision_was_written_says_nothing_of_a_later_one() -> None:
+def test_the_write_of_an_earlier_decision_does_not_confirm_a_later_one() -> None:
     model = a_model()
     first = told(model, "Inqueue")
     told(model, "Running")
@@ -70,7 +70,7 @@ def test_that_an_earlier_decision_was_written_says_nothing_of_a_later_one() -> N
     assert model.gangs[A].phase == "Running"
 
 
-def test_a_group_made_again_starts_afresh() -> None:
+def test_a_group_created_anew_starts_afresh() -> None:
     model = a_model()
     told(model, "Inqueue")
     model.set_group(group(7, "", uid="2"))
@@ -81,7 +81,7 @@ def test_a_group_made_again_starts_afresh() -> None:
     assert model.gangs[A].phase == ""
 
 
-def test_another_request_is_not_held_responsible_for_failed_attempts() -> None:
+def test_a_changed_spec_resets_the_attempts() -> None:
     model = a_model()
     notes = {"scheduling.volcano.sh/requeue-attempts": "3"}
     model.set_group(group(2, "Pending", annotations=notes))

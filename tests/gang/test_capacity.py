@@ -1,4 +1,4 @@
-"""The plugin capacity beyond the shared vectors: limits, borrowing, what is taken back, flat and in trees."""
+"""Plugin capacity, beyond the shared vectors: limits, borrowing and reclaim, flat and hierarchical."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def tree(level: int) -> list[str | Json]:
 
 
 def a_world(queues: list[Json], pods: list[Json], **more: Any) -> Json:
-    """Each queue has one group of its own name, and ``pods`` name it in theirs: ``a-0`` is of queue ``a``."""
+    """Open a session where each queue has one group of its name; pod ``a-0`` is of queue ``a``."""
     inner = {queue["parent"] for queue in queues if "parent" in queue} | {"root"}
     groups = [
         {"name": queue["name"], "queue": queue["name"], "minMember": 0, **queue.get("group", {})}
@@ -46,18 +46,22 @@ def waiting(name: str, **more: Any) -> Json:
 @pytest.mark.parametrize(
     ("queue", "has", "asks", "want"),
     [
-        pytest.param({"deserved": {"cpu": 2}}, 2, {}, True, id="beyond what it deserves it borrows"),
-        pytest.param({"capability": {"cpu": 3}}, 2, {}, True, id="up to its capability"),
-        pytest.param({"capability": {"cpu": 2}}, 2, {}, False, id="not above it"),
+        pytest.param({"deserved": {"cpu": 2}}, 2, {}, True, id="it borrows beyond what it deserves"),
+        pytest.param({"capability": {"cpu": 3}}, 2, {}, True, id="it borrows up to its capability"),
+        pytest.param({"capability": {"cpu": 2}}, 2, {}, False, id="not above its capability"),
         pytest.param(
-            {"capability": {"cpu": 2}}, 2, {"cpu": 0, "memory": "1Gi"}, True, id="of what is asked for"
+            {"capability": {"cpu": 2}},
+            2,
+            {"cpu": 0, "memory": "1Gi"},
+            True,
+            id="only requested resources are checked",
         ),
         pytest.param(
-            {"capability": {GPU: 0}}, 2, {"scalars": {GPU: 1}}, False, id="a capability of no device"
+            {"capability": {GPU: 0}}, 2, {"scalars": {GPU: 1}}, False, id="a capability of 0 devices"
         ),
-        pytest.param({"capability": {"pods": 2}}, 2, {}, True, id="places for pods are not looked at"),
+        pytest.param({"capability": {"pods": 2}}, 2, {}, True, id="places for pods are not checked"),
         pytest.param({"state": "Closed"}, 0, {}, False, id="a closed queue"),
-        pytest.param({}, 6, {}, False, id="not what is guaranteed to others"),
+        pytest.param({}, 6, {}, False, id="not the guarantees of other queues"),
     ],
 )
 def test_what_a_queue_may_allocate(queue: Json, has: int, asks: Json, want: bool) -> None:
@@ -66,7 +70,7 @@ def test_what_a_queue_may_allocate(queue: Json, has: int, asks: Json, want: bool
     assert opened.allocatable("a-x") is want
 
 
-def test_a_group_is_admitted_within_what_its_queue_can_have() -> None:
+def test_a_group_is_admitted_within_the_limits_of_its_queue() -> None:
     group = {"minResources": {"cpu": 5, "memory": "1Gi"}}
     queues: list[Json] = [{"name": "a", "capability": {"cpu": 6}, "deserved": {"cpu": 1}, "group": group}]
     queues.append({"name": "b", "group": {"queue": "a", "phase": "Running"}})
@@ -86,7 +90,7 @@ def test_a_group_is_admitted_within_what_its_queue_can_have() -> None:
 
 
 def departments(**more: Json) -> list[Json]:
-    """``root`` > ``dept`` (6 cpus at most) > ``a``, ``b``; and ``c`` below the root."""
+    """Return ``root`` > ``dept`` (6 cpus at most) > ``a``, ``b``; and ``c`` below the root."""
     queues: list[Json] = [
         {"name": "dept", "capability": {"cpu": 6}},
         {"name": "a", "parent": "dept"},
@@ -96,7 +100,7 @@ def departments(**more: Json) -> list[Json]:
     return [{**queue, **more.get(queue["name"], {})} for queue in queues]
 
 
-def test_in_a_tree_what_is_admitted_counts_in_the_departments() -> None:
+def test_in_a_hierarchy_reservations_count_in_all_ancestors() -> None:
     queues = departments(a={"group": {"minResources": {"cpu": 4}}}, b={"group": {"minResources": {"cpu": 4}}})
     opened = PluginSession(a_world(queues, []), TREE)
     assert opened.admission("b") == ""
@@ -106,7 +110,7 @@ def test_in_a_tree_what_is_admitted_counts_in_the_departments() -> None:
     assert opened.admission("b") != "", "a still waits, so nothing is reserved for it to be withdrawn"
 
 
-def test_in_a_tree_departments_have_to_hold_what_is_allocated() -> None:
+def test_in_a_hierarchy_allocations_are_limited_by_all_ancestors() -> None:
     pods = [running("a", 4), running("b", 2), waiting("b-x"), waiting("c-x")]
     opened = PluginSession(a_world(departments(), pods), TREE)
     assert not opened.allocatable("b-x")
@@ -135,7 +139,7 @@ def test_the_root_admits_more_than_the_cluster_has() -> None:
         ),
     ],
 )
-def test_queues_that_are_no_tree_share_nothing(more: dict[str, Json], why: str) -> None:
+def test_an_invalid_hierarchy_allows_nothing(more: dict[str, Json], why: str) -> None:
     opened = PluginSession(a_world(departments(**more), []), TREE)
     groups = [{"name": "c", "queue": "c", "minResources": {"cpu": 1}}]
     pods = [{"name": "a", "count": 1, "group": "c", "cpu": 1}, {"name": "x", "group": "c", "cpu": 1}]
@@ -146,7 +150,7 @@ def test_queues_that_are_no_tree_share_nothing(more: dict[str, Json], why: str) 
     assert opened.reclaimable("x", ["a-0"]) == []
 
 
-def test_a_group_in_a_department_stops_all() -> None:
+def test_a_group_in_an_inner_queue_makes_the_hierarchy_invalid() -> None:
     groups = [{"name": "a", "queue": "a", "minResources": {}}, {"name": "d", "queue": "dept"}]
     opened = PluginSession({"queues": departments(), "podGroups": groups}, TREE)
     assert opened.admission("a") == ("no queue has a share: queue dept has pod groups, and queues below it")
@@ -162,39 +166,39 @@ def test_a_group_in_a_department_stops_all() -> None:
             [{"name": "a", "deserved": {"cpu": 4}}, {"name": "b", "deserved": {"cpu": 2}}],
             [running("a", 2), running("b", 2)],
             ["a", "b"],
-            id="who has the smaller part of what it deserves",
+            id="the smaller share of the deserved amounts comes first",
         ),
         pytest.param(
             [{"name": "a"}, {"name": "b", "deserved": {"cpu": 2}}],
             [running("b", 1)],
             ["b", "a"],
-            id="who deserves nothing has all of it",
+            id="a queue that deserves nothing has share 1",
         ),
         pytest.param(
             [{"name": "a"}, {"name": "b", "deserved": {"cpu": 2}}],
             [running("b", 2)],
             ["b", "a"],
-            id="and goes after those who have all of it too",
+            id="and comes after queues with share 1 that deserve something",
         ),
         pytest.param(
             [{"name": "a"}, {"name": "b", "deserved": {"cpu": 2}}],
             [running("b", 3)],
             ["a", "b"],
-            id="but before those who have more",
+            id="but before queues with a larger share",
         ),
         pytest.param(
             [{"name": "a", "deserved": {"cpu": 2}}, {"name": "b", "priority": 1}],
             [running("b", 5)],
             ["b", "a"],
-            id="priority before all",
+            id="priority comes before the share",
         ),
     ],
 )
-def test_the_order_of_queues(queues: list[Json], pods: list[Json], want: list[str]) -> None:
+def test_queue_order(queues: list[Json], pods: list[Json], want: list[str]) -> None:
     assert PluginSession(a_world(queues, pods), FLAT).queue_order() == want
 
 
-def test_in_a_tree_leaves_compare_where_their_paths_part() -> None:
+def test_in_a_hierarchy_leaves_compare_where_their_paths_part() -> None:
     queues = departments(
         dept={"deserved": {"cpu": 8}, "capability": {}},
         a={"deserved": {"cpu": 4}, "created": 1},
@@ -208,7 +212,7 @@ def test_in_a_tree_leaves_compare_where_their_paths_part() -> None:
     assert opened.queue_order() == ["c", "b", "a", "dept"], "equal departments go by their oldest leaf"
 
 
-def test_victims_come_from_near_queues_first() -> None:
+def test_near_queues_lose_tasks_first() -> None:
     opened = PluginSession(a_world(departments(), [running("a", 1), running("c", 1), waiting("b-x")]), TREE)
     candidates = [opened.task("c-0"), opened.task("a-0")]
     order = opened.session.in_victim_order(candidates, opened.queue("b"))
@@ -221,24 +225,26 @@ def test_victims_come_from_near_queues_first() -> None:
 @pytest.mark.parametrize(
     ("queue", "has", "asks", "want"),
     [
-        pytest.param({"deserved": {"cpu": 3}}, 2, {}, True, id="within what it deserves"),
-        pytest.param({"deserved": {"cpu": 2}}, 2, {}, False, id="not beyond"),
-        pytest.param({}, 0, {}, False, id="who deserves nothing has nothing to take back"),
+        pytest.param({"deserved": {"cpu": 3}}, 2, {}, True, id="within the deserved amounts"),
+        pytest.param({"deserved": {"cpu": 2}}, 2, {}, False, id="not beyond the deserved amounts"),
+        pytest.param({}, 0, {}, False, id="a queue that deserves nothing may not reclaim"),
         pytest.param(
             {"deserved": {"cpu": 2, "memory": "1Gi"}}, 2, {"memory": "1Gi"}, True, id="one resource is enough"
         ),
-        pytest.param({"deserved": {"cpu": 2, "pods": 9}}, 2, {}, False, id="places for pods are none"),
+        pytest.param(
+            {"deserved": {"cpu": 2, "pods": 9}}, 2, {}, False, id="places for pods do not count as a resource"
+        ),
         pytest.param(
             {"deserved": {"cpu": 5}, "capability": {"memory": "1Gi"}},
             0,
             {"memory": "2Gi"},
             False,
-            id="in all limits",
+            id="all limits hold",
         ),
         pytest.param({"deserved": {"cpu": 3}, "state": "Closed"}, 0, {}, False, id="a closed queue"),
     ],
 )
-def test_who_may_claim(queue: Json, has: int, asks: Json, want: bool) -> None:
+def test_preemptive(queue: Json, has: int, asks: Json, want: bool) -> None:
     opened = PluginSession(
         a_world([{"name": "a", **queue}], [running("a", has), waiting("a-x", **asks)]), FLAT
     )
@@ -249,71 +255,77 @@ def test_who_may_claim(queue: Json, has: int, asks: Json, want: bool) -> None:
     ("queue", "pods", "asks", "victims"),
     [
         pytest.param(
-            {"deserved": {"cpu": 2}}, [running("a", 4)], {}, ["a-3", "a-2"], id="down to what it deserves"
+            {"deserved": {"cpu": 2}}, [running("a", 4)], {}, ["a-3", "a-2"], id="down to the deserved amounts"
         ),
         pytest.param(
             {"deserved": {"cpu": "2500m"}},
             [running("a", 4)],
             {},
             ["a-3", "a-2"],
-            id="the last may take it below",
+            id="the last victim may take it below",
         ),
-        pytest.param({}, [running("a", 3)], {}, ["a-2", "a-1", "a-0"], id="all of who deserves nothing"),
+        pytest.param(
+            {}, [running("a", 3)], {}, ["a-2", "a-1", "a-0"], id="all tasks of a queue that deserves nothing"
+        ),
         pytest.param(
             {"deserved": {"memory": "1Gi"}},
             [running("a", 2)],
             {},
             ["a-1", "a-0"],
-            id="or nothing of that kind",
+            id="or nothing of that resource",
         ),
         pytest.param(
             {"guarantee": {"cpu": 1, "memory": "1Gi"}, "deserved": {"cpu": 1, "memory": "1Gi"}},
             [running("a", 3, memory="1Gi")],
             {},
             ["a-2", "a-1"],
-            id="never below what is guaranteed",
+            id="never below the guarantee",
         ),
         pytest.param(
             {"guarantee": {GPU: 1}},
             [running("a", 3)],
             {},
             [],
-            id="who lacks something that is guaranteed gives nothing",
+            id="a queue below its guarantee loses nothing",
         ),
         pytest.param(
             {"deserved": {"cpu": 9, "memory": "1Gi"}},
             [running("a", 3, memory="1Gi")],
             {},
             ["a-2", "a-1"],
-            id="too much of one resource is enough",
+            id="an excess of one resource is enough",
         ),
         pytest.param(
             {"deserved": {"cpu": 9, "memory": "1Gi"}},
             [running("a", 2), {**running("m", 1, memory="3Gi"), "group": "a"}],
             {},
             ["m-0"],
-            id="if the victim has of it",
+            id="only if the victim requests that resource",
         ),
         pytest.param(
             {"deserved": {"pods": 9}},
             [running("a", 2)],
             {},
             [],
-            id="who deserves places for pods deserves something",
+            id="deserved places for pods count",
         ),
         pytest.param(
-            {}, [running("a", 2)], {"cpu": 0, "scalars": {GPU: 1}}, [], id="nothing the claimant wants"
+            {},
+            [running("a", 2)],
+            {"cpu": 0, "scalars": {GPU: 1}},
+            [],
+            id="no resource that the preemptor requests",
         ),
         pytest.param(
             {},
             [running("a", 1), {**running("g", 1, scalars={GPU: 2}), "group": "a"}],
             {"cpu": 0, "scalars": {GPU: 1}},
             ["g-0"],
-            id="but who has some of what it wants",
+            id="only victims with a resource that the preemptor requests",
         ),
     ],
 )
-def test_what_is_taken_back(queue: Json, pods: list[Json], asks: Json, victims: list[str]) -> None:
+def test_reclaimable(queue: Json, pods: list[Json], asks: Json, victims: list[str]) -> None:
     queues = [{"name": "a", **queue}, {"name": "b", "deserved": {"cpu": 9, GPU: 8}}]
     opened = PluginSession(a_world(queues, [*pods, waiting("b-x", **asks)]), FLAT)
     candidates = [f"{pod['name']}-{index}" for pod in pods for index in reversed(range(pod["count"]))]
@@ -323,12 +335,12 @@ def test_what_is_taken_back(queue: Json, pods: list[Json], asks: Json, victims: 
 @pytest.mark.parametrize(
     ("level", "deserved", "may"),
     [
-        pytest.param(0, 9, False, id="by itself the queue deserves no more"),
-        pytest.param(1, 9, True, id="its department does"),
-        pytest.param(1, 4, False, id="if there is something left of it"),
+        pytest.param(0, 9, False, id="the queue alone deserves no more"),
+        pytest.param(1, 9, True, id="its parent does"),
+        pytest.param(1, 4, False, id="only if the parent has some left"),
     ],
 )
-def test_a_department_may_claim_for_its_queue(level: int, deserved: int, may: bool) -> None:
+def test_a_parent_may_reclaim_for_its_queue(level: int, deserved: int, may: bool) -> None:
     queues = departments(dept={"capability": {}, "deserved": {"cpu": deserved}}, a={"deserved": {"cpu": 1}})
     pods = [running("a", 3), running("b", 1), waiting("a-x")]
     assert PluginSession(a_world(queues, pods), tree(level)).preemptive("a-x") is may
@@ -337,11 +349,11 @@ def test_a_department_may_claim_for_its_queue(level: int, deserved: int, may: bo
 @pytest.mark.parametrize(
     ("level", "victims"),
     [
-        pytest.param(0, ["a-2", "a-1"], id="the queue has more than it deserves"),
-        pytest.param(1, ["a-2"], id="and its department has less"),
+        pytest.param(0, ["a-2", "a-1"], id="the queue exceeds what it deserves"),
+        pytest.param(1, ["a-2"], id="but its parent does not"),
     ],
 )
-def test_a_department_defends_what_it_deserves(level: int, victims: list[str]) -> None:
+def test_a_parent_protects_what_it_deserves(level: int, victims: list[str]) -> None:
     queues = departments(
         dept={"capability": {}, "deserved": {"cpu": 4}},
         a={"deserved": {"cpu": 1}},
@@ -356,12 +368,12 @@ def test_a_department_defends_what_it_deserves(level: int, victims: list[str]) -
 @pytest.mark.parametrize(
     ("level", "deserved", "victims"),
     [
-        pytest.param(0, {}, ["a-0"], id="queues that deserve nothing take from each other"),
-        pytest.param(1, {}, [], id="but not within a department that counts"),
-        pytest.param(1, {"cpu": 1}, ["a-0"], id="unless the claimant deserves some"),
+        pytest.param(0, {}, ["a-0"], id="queues that deserve nothing reclaim from each other"),
+        pytest.param(1, {}, [], id="but not below a common reclaim ancestor"),
+        pytest.param(1, {"cpu": 1}, ["a-0"], id="unless the preemptor's queue deserves some"),
     ],
 )
-def test_within_a_department_nobody_takes_turns(level: int, deserved: Json, victims: list[str]) -> None:
+def test_queues_below_one_parent_do_not_alternate(level: int, deserved: Json, victims: list[str]) -> None:
     pods = [running("a", 1), waiting("b-x")]
     opened = PluginSession(a_world(departments(b={"deserved": deserved}), pods), tree(level))
     assert opened.reclaimable("b-x", ["a-0"]) == victims
@@ -370,21 +382,23 @@ def test_within_a_department_nobody_takes_turns(level: int, deserved: Json, vict
 @pytest.mark.parametrize(
     ("queue", "want"),
     [
-        pytest.param({"deserved": {"cpu": 3}}, False, id="the queue has what it deserves"),
-        pytest.param({"deserved": {"cpu": 2}}, True, id="the queue has more"),
-        pytest.param({"deserved": {"cpu": 3, "memory": "1Gi"}}, False, id="of something else nothing"),
+        pytest.param({"deserved": {"cpu": 3}}, False, id="the queue does not exceed what it deserves"),
+        pytest.param({"deserved": {"cpu": 2}}, True, id="the queue exceeds what it deserves"),
+        pytest.param(
+            {"deserved": {"cpu": 3, "memory": "1Gi"}}, False, id="it deserves none of another resource"
+        ),
         pytest.param({}, True, id="the queue deserves nothing"),
         pytest.param(
-            {"deserved": {"cpu": 1}, "guarantee": {"cpu": 1}}, False, id="it would lack its guarantee"
+            {"deserved": {"cpu": 1}, "guarantee": {"cpu": 1}}, False, id="its guarantee would be lost"
         ),
     ],
 )
-def test_when_a_whole_gang_can_be_taken(queue: Json, want: bool) -> None:
+def test_gang_reclaimable(queue: Json, want: bool) -> None:
     opened = PluginSession(a_world([{"name": "a", **queue}, {"name": "b"}], [running("a", 3)]), FLAT)
     assert opened.gang_reclaimable("a", "b") is want
 
 
-def test_a_department_that_counts_defends_its_gangs_against_others() -> None:
+def test_a_reclaim_ancestor_protects_its_gangs() -> None:
     queues = departments(dept={"capability": {}, "deserved": {"cpu": 3}}, a={"deserved": {"cpu": 1}})
     opened = PluginSession(a_world(queues, [running("a", 3)]), tree(1))
     assert (opened.gang_reclaimable("a", "b"), opened.gang_reclaimable("a", "c")) == (True, False)

@@ -1,4 +1,4 @@
-"""Gangs whose pods ask more of their nodes than room: constraints and sessions together."""
+"""Gangs whose pods have constraints on nodes."""
 
 from collections import Counter
 from typing import Any
@@ -38,7 +38,7 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 
 
 def world(nodes: str, *, members: int, minimum: int, **spec: Any) -> World:
-    """Nodes like ``a1``, in the zone of their first letter; a group of equal pods ``m0``, ``m1``..."""
+    """Return nodes like ``a1``, in the zone of their first letter, and a group of equal pods."""
     given = {
         "nodes": [{"name": name, "cpu": 8, "labels": {ZONE: name[0], HOST: name}} for name in nodes.split()],
         "podGroups": [{"name": "gang", "minMember": minimum, "phase": "Inqueue"}],
@@ -70,13 +70,13 @@ def by_zone(world: World) -> Counter[str]:
     return Counter(node[0] for node in world.binds.values())
 
 
-def test_members_that_keep_apart_have_a_node_each() -> None:
+def test_members_with_anti_affinity_get_a_node_each() -> None:
     apart = world("a1 a2 b1", members=3, minimum=3, **selecting("podAntiAffinity", HOST))
     apart.session()
     assert sorted(apart.binds.values()) == ["a1", "a2", "b1"]
 
 
-def test_a_gang_whose_last_member_has_no_node_of_its_own_is_not_begun() -> None:
+def test_a_gang_with_anti_affinity_and_too_few_nodes_is_not_placed() -> None:
     apart = world("a1 a2", members=3, minimum=3, **selecting("podAntiAffinity", HOST))
     outcome = apart.session()
     assert apart.binds == {}
@@ -88,7 +88,7 @@ def test_a_gang_whose_last_member_has_no_node_of_its_own_is_not_begun() -> None:
     assert len(apart.binds) == 3
 
 
-def test_members_that_stay_together_follow_the_first() -> None:
+def test_members_with_affinity_follow_the_first() -> None:
     near = world("a1 a2 b1 b2", members=6, minimum=6, **selecting("podAffinity", ZONE))
     near.session()
     assert sorted(by_zone(near).values()) == [6]
@@ -97,13 +97,13 @@ def test_members_that_stay_together_follow_the_first() -> None:
 @pytest.mark.parametrize(
     ("members", "minimum", "want"),
     [
-        pytest.param(6, 6, {"a": 6}, id="all fit where the best node is"),
-        pytest.param(10, 10, {"b": 10}, id="all fit elsewhere only"),
-        pytest.param(14, 9, {"b": 12}, id="enough of them fit elsewhere only"),
+        pytest.param(6, 6, {"a": 6}, id="all fit in the zone of the best node"),
+        pytest.param(10, 10, {"b": 10}, id="all fit in another zone only"),
+        pytest.param(14, 9, {"b": 12}, id="enough of them fit in another zone only"),
         pytest.param(13, 13, {}, id="they fit nowhere"),
     ],
 )
-def test_a_gang_that_stays_together_begins_where_there_is_room_for_it(
+def test_a_gang_with_affinity_starts_where_all_of_it_fits(
     members: int, minimum: int, want: dict[str, int]
 ) -> None:
     near = world("", members=members, minimum=minimum, **selecting("podAffinity", ZONE))
@@ -115,7 +115,7 @@ def test_a_gang_that_stays_together_begins_where_there_is_room_for_it(
     assert by_zone(near) == want
 
 
-def test_a_master_goes_where_there_is_room_for_its_workers() -> None:
+def test_a_master_is_placed_where_its_workers_fit() -> None:
     together = world("", members=0, minimum=10)
     rooms = {"a1": 8, "b1": 4, "b2": 4, "b3": 4}
     nodes = [{"name": name, "cpu": cpu, "labels": {ZONE: name[0]}} for name, cpu in rooms.items()]
@@ -128,7 +128,7 @@ def test_a_master_goes_where_there_is_room_for_its_workers() -> None:
     assert by_zone(together) == {"b": 10}
 
 
-def test_it_begins_where_others_are_about_to_leave() -> None:
+def test_a_gang_with_affinity_starts_where_releasing_pods_free_capacity() -> None:
     near = world("a1 b1", members=6, minimum=6, **selecting("podAffinity", ZONE))
     for name, node, cpu in (("stays", "a1", "3"), ("leaves", "b1", "5")):
         container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
@@ -138,7 +138,7 @@ def test_it_begins_where_others_are_about_to_leave() -> None:
     assert (near.binds, set(near.pipelined.values())) == ({}, {"b1"})
 
 
-def test_members_follow_whom_they_must_be_near_whatever_they_are_called() -> None:
+def test_members_are_placed_after_the_targets_of_their_affinity_whatever_their_names() -> None:
     together = world("a1 b1", members=0, minimum=3)
     term = {"topologyKey": ZONE, "labelSelector": {"matchLabels": {"index": "z-master"}}}
     affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
@@ -160,7 +160,7 @@ def test_members_are_spread_over_zones() -> None:
     assert by_zone(spread) == {"a": 2, "b": 2, "c": 2}
 
 
-def test_a_gang_waits_for_its_claim_and_goes_where_the_volume_is() -> None:
+def test_a_gang_waits_for_its_volume_claim_and_is_placed_at_the_volume() -> None:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     waiting = world("a1 b1", members=2, minimum=2, volumes=volumes)
     outcome = waiting.session()
@@ -182,7 +182,7 @@ def test_a_gang_waits_for_its_claim_and_goes_where_the_volume_is() -> None:
     assert waiting.binds == {"m0": "b1", "m1": "b1"}
 
 
-def test_what_follows_from_a_claim_is_forgotten_with_the_pod() -> None:
+def test_volume_requirements_are_removed_with_the_pod() -> None:
     volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
     gone = world("a1", members=1, minimum=1, volumes=volumes)
     gone.remove_pods([Key("default", "m0")])
@@ -191,7 +191,7 @@ def test_what_follows_from_a_claim_is_forgotten_with_the_pod() -> None:
     assert gone.binds == {}
 
 
-def test_terms_look_into_namespaces_by_their_labels() -> None:
+def test_affinity_terms_select_namespaces_by_label() -> None:
     term = {
         "topologyKey": ZONE,
         "labelSelector": {"matchLabels": {"app": "db"}},
@@ -211,7 +211,7 @@ def test_terms_look_into_namespaces_by_their_labels() -> None:
     assert near.binds == {"m0": "b1", "m1": "b1"}
 
 
-def test_a_port_is_freed_by_evicting_who_has_it() -> None:
+def test_evicting_a_pod_frees_its_port() -> None:
     ports = [{"name": "main", "ports": [{"hostPort": 80, "containerPort": 80}]}]
     given = {
         "nodes": [{"name": "a1", "cpu": 8}],

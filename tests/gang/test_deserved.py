@@ -1,4 +1,4 @@
-"""What queues deserve: tables worked by hand, laws, and the rounds of the specification as a slow oracle."""
+"""What queues deserve: hand-computed tables, properties, and the rounds of the specification as oracle."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -36,7 +36,7 @@ def test_vector(vector: dict[str, Any]) -> None:
                 {"name": "c", "request": {"cpu": 1}},
             ],
             {"a": {"cpu": "4833.33333m"}, "b": {"cpu": "4166.66667m"}, "c": {"cpu": 1}},
-            id="whoever is lifted to a guarantee rises from there with the others",
+            id="a queue raised to its guarantee gets more from there on",
         ),
         pytest.param(
             {"cpu": 10},
@@ -46,7 +46,7 @@ def test_vector(vector: dict[str, Any]) -> None:
                 {"name": "c", "request": {"cpu": 9}},
             ],
             {"a": {"cpu": 8}, "b": {"cpu": 7}, "c": {}},
-            id="guarantees are granted even beyond the cluster, and then nobody else may have anything",
+            id="guarantees are granted beyond the cluster and leave nothing for other queues",
         ),
         pytest.param(
             {"cpu": 9, "nvidia.com/gpu": 8},
@@ -59,7 +59,7 @@ def test_vector(vector: dict[str, Any]) -> None:
                 {"name": "b", "capability": {"cpu": 0}, "request": {"cpu": 1, "nvidia.com/gpu": 8}},
             ],
             {"a": {"cpu": 6}, "b": {"cpu": 1, "nvidia.com/gpu": 8}},
-            id="a capability of no device is none, one of no cpu is no limit",
+            id="a capability of 0 devices allows none, one of 0 cpu is no limit",
         ),
         pytest.param(
             {"cpu": 8, "pods": 30},
@@ -68,19 +68,19 @@ def test_vector(vector: dict[str, Any]) -> None:
                 {"name": "b", "request": {"cpu": 8, "pods": 40}},
             ],
             {"a": {"cpu": "5333.33333m", "pods": 8}, "b": {"cpu": "2666.66667m", "pods": 22}},
-            id="places for pods are shared like anything else",
+            id="places for pods are divided like other resources",
         ),
         pytest.param(
             {"cpu": 8},
             [{"name": "a", "request": {"cpu": 2, "nvidia.com/gpu": 4}}, {"name": "b", "request": {"cpu": 9}}],
             {"a": {"cpu": 2}, "b": {"cpu": 6}},
-            id="nobody deserves what the cluster lacks, and wanting it keeps nothing from others",
+            id="no queue deserves what the cluster lacks, and requesting it costs other queues nothing",
         ),
         pytest.param(
             {"cpu": 8},
             [{"name": "a", "guarantee": {"nvidia.com/gpu": 2}, "request": {"cpu": 8}}],
             {"a": {"cpu": 8, "nvidia.com/gpu": 2}},
-            id="a guarantee of what the cluster lacks is granted all the same",
+            id="a guarantee of a resource that the cluster lacks is granted",
         ),
         pytest.param(
             {"cpu": 8},
@@ -89,13 +89,13 @@ def test_vector(vector: dict[str, Any]) -> None:
                 {"name": "b", "request": {"cpu": 5}},
             ],
             {"a": {"cpu": 1}, "b": {"cpu": 5}},
-            id="without weight a queue gets its guarantee and no more",
+            id="a queue with weight 0 gets only its guarantee",
         ),
         pytest.param(
             {"cpu": 8},
             [{"name": "a", "weight": 0, "guarantee": {"cpu": 1}, "request": {"cpu": 8}}],
             {"a": {}},
-            id="where nobody has weight nothing is poured",
+            id="if all weights are 0 nothing is divided",
         ),
     ],
 )
@@ -106,14 +106,20 @@ def test_deserved(total: dict[str, Any], queues: list[dict[str, Any]], want: dic
 @pytest.mark.parametrize(
     ("guaranteed", "own", "capability", "want"),
     [
-        pytest.param("cpu=4", "", "", "cpu=6 gpu=8", id="what is guaranteed to others is out of reach"),
-        pytest.param("cpu=4", "cpu=4", "", "cpu=10 gpu=8", id="what is guaranteed to oneself is not"),
+        pytest.param("cpu=4", "", "", "cpu=6 gpu=8", id="guarantees of other queues are not available"),
+        pytest.param("cpu=4", "cpu=4", "", "cpu=10 gpu=8", id="its own guarantee is available"),
+        pytest.param("cpu=12", "cpu=5", "", "cpu=5 gpu=8", id="excessive guarantees leave zero, not less"),
         pytest.param(
-            "cpu=12", "cpu=5", "", "cpu=5 gpu=8", id="too many guarantees leave no less than nothing"
+            "cpu=4",
+            "cpu=4",
+            "cpu=7 gpu=0",
+            "cpu=7 gpu=0",
+            id="a capability limits the resources that it names",
         ),
-        pytest.param("cpu=4", "cpu=4", "cpu=7 gpu=0", "cpu=7 gpu=0", id="a capability caps what it names"),
-        pytest.param("tpu=2", "tpu=2", "", "cpu=10 gpu=8 tpu=2", id="a guarantee the cluster lacks counts"),
-        pytest.param("", "", "tpu=2", "cpu=10 gpu=8", id="a capability gives nothing"),
+        pytest.param(
+            "tpu=2", "tpu=2", "", "cpu=10 gpu=8 tpu=2", id="a guarantee of a missing resource counts"
+        ),
+        pytest.param("", "", "tpu=2", "cpu=10 gpu=8", id="a capability grants nothing"),
     ],
 )
 def test_real_capability(guaranteed: str, own: str, capability: str, want: str) -> None:
@@ -126,14 +132,14 @@ def amounts(text: str) -> dict[str, int]:
     return {name: int(amount) for name, _, amount in (part.partition("=") for part in text.split())}
 
 
-def test_the_dominant_share_is_the_largest_of_any_resource_there_is() -> None:
+def test_the_dominant_share_is_the_largest_share_of_an_existing_resource() -> None:
     assert dominant_share({"cpu": 1, "gpu": 3, "tpu": 9}, {"cpu": 4, "gpu": Fraction(9, 2), "tpu": 0}) == (
         Fraction(2, 3)
     )
     assert dominant_share({"cpu": 1}, {}) == 0
 
 
-def test_quantities_are_read_like_those_of_nodes() -> None:
+def test_quantities_of_queues_are_parsed_like_those_of_nodes() -> None:
     assert read({"cpu": 1.5, "memory": "1Ki", "count/pods": 3}) == {"cpu": 1500, "memory": 1024}
 
 
@@ -154,7 +160,7 @@ Deserved = Mapping[str, Mapping[str, Fraction]]
 
 
 def rounds(total: Amounts, claims: Mapping[str, QueueDemand]) -> dict[str, dict[str, float]]:
-    """The rounds as the specification writes them, in floats, until hardly anything changes."""
+    """Compute the rounds of the specification in floats until hardly anything changes."""
     names = {*total, *(name for claim in claims.values() for name in claim.guarantee)}
     remaining = {name: float(total.get(name, 0)) for name in names}
     result = {queue: dict.fromkeys(names, 0.0) for queue in claims}
@@ -189,7 +195,7 @@ def rounds(total: Amounts, claims: Mapping[str, QueueDemand]) -> dict[str, dict[
 
 
 @given(total=amounts_of_some, claims=worlds)
-def test_it_is_where_the_rounds_lead(total: Amounts, claims: dict[str, QueueDemand]) -> None:
+def test_the_result_is_the_limit_of_the_rounds(total: Amounts, claims: dict[str, QueueDemand]) -> None:
     got, slow = deserved(total, claims), rounds(total, claims)
     for queue in claims:
         for name in RESOURCES:
@@ -197,9 +203,7 @@ def test_it_is_where_the_rounds_lead(total: Amounts, claims: dict[str, QueueDema
 
 
 @given(total=amounts_of_some, claims=worlds)
-def test_nothing_is_granted_beyond_the_cluster_but_guarantees(
-    total: Amounts, claims: dict[str, QueueDemand]
-) -> None:
+def test_only_guarantees_exceed_the_cluster(total: Amounts, claims: dict[str, QueueDemand]) -> None:
     got = deserved(total, claims)
     for name in RESOURCES:
         granted = sum(
@@ -209,7 +213,7 @@ def test_nothing_is_granted_beyond_the_cluster_but_guarantees(
 
 
 @given(total=amounts_of_some, claims=worlds)
-def test_nobody_deserves_more_than_it_wants_or_may_have_beyond_its_guarantee(
+def test_beyond_its_guarantee_a_queue_deserves_at_most_its_request_and_capability(
     total: Amounts, claims: dict[str, QueueDemand]
 ) -> None:
     for queue, granted in deserved(total, claims).items():
@@ -220,7 +224,7 @@ def test_nobody_deserves_more_than_it_wants_or_may_have_beyond_its_guarantee(
 
 
 @given(total=amounts_of_some, claims=worlds)
-def test_nothing_is_left_while_somebody_wants_it(total: Amounts, claims: dict[str, QueueDemand]) -> None:
+def test_nothing_is_left_while_a_queue_can_take_it(total: Amounts, claims: dict[str, QueueDemand]) -> None:
     got = deserved(total, claims)
     for name in RESOURCES:
         if sum(got[queue].get(name, 0) for queue in claims) < total.get(name, 0):
@@ -239,7 +243,9 @@ def test_the_order_of_queues_does_not_matter(
 
 
 @given(total=amounts_of_some, claims=worlds.filter(bool), more=st.integers(1, 5))
-def test_more_weight_never_means_less(total: Amounts, claims: dict[str, QueueDemand], more: int) -> None:
+def test_more_weight_never_decreases_what_a_queue_deserves(
+    total: Amounts, claims: dict[str, QueueDemand], more: int
+) -> None:
     queue = min(claims)
     claim = claims[queue]
     heavier = QueueDemand(claim.weight + more, claim.request, claim.real_capability, claim.guarantee)
@@ -248,7 +254,7 @@ def test_more_weight_never_means_less(total: Amounts, claims: dict[str, QueueDem
 
 
 @given(total=amounts_of_some, claims=worlds)
-def test_resources_are_shared_independently(total: Amounts, claims: dict[str, QueueDemand]) -> None:
+def test_resources_are_divided_independently(total: Amounts, claims: dict[str, QueueDemand]) -> None:
     got = deserved(total, claims)
     for name in RESOURCES:
         alone = deserved(

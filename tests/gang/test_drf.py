@@ -1,4 +1,4 @@
-"""The plugin drf beyond the shared vectors: the order of gangs by their dominant share, and their victims."""
+"""Plugin drf, beyond the shared vectors: job order by dominant share, and victims."""
 
 import pytest
 
@@ -20,35 +20,37 @@ def world(*pods: Json, **more: object) -> Json:
 @pytest.mark.parametrize(
     ("pods", "want"),
     [
-        pytest.param([running("a", 1, cpu=1), running("b", 2, cpu=1)], "cab", id="who has less goes first"),
         pytest.param(
-            [running("a", 3, cpu=1), running("b", 1, scalars={GPU: 1})], "cba", id="by any resource"
+            [running("a", 1, cpu=1), running("b", 2, cpu=1)], "cab", id="the smaller share comes first"
+        ),
+        pytest.param(
+            [running("a", 3, cpu=1), running("b", 1, scalars={GPU: 1})], "cba", id="of any resource"
         ),
         pytest.param(
             [running("a", 1, cpu=4), running("b", 1, scalars={GPU: 2}), running("c", 1, memory="45Gi")],
             "acb",
-            id="each by the one it has most of",
+            id="each gang by its dominant resource",
         ),
         pytest.param(
             [running("a", 1, scalars={"example.com/tpu": 8}, node="gone")],
             "bca",
-            id="what no node has is not counted",
+            id="a resource that no node has is ignored",
         ),
-        pytest.param([running("a", 5, cpu=1, phase="Succeeded")], "abc", id="nor is what is done"),
-        pytest.param([running("a", 5, cpu=1, deleting=True)], "abc", id="nor what is leaving"),
-        pytest.param([{"name": "a", "group": "a", "cpu": 9}], "abc", id="nor what waits"),
+        pytest.param([running("a", 5, cpu=1, phase="Succeeded")], "abc", id="finished tasks are ignored"),
+        pytest.param([running("a", 5, cpu=1, deleting=True)], "abc", id="releasing tasks are ignored"),
+        pytest.param([{"name": "a", "group": "a", "cpu": 9}], "abc", id="pending tasks are ignored"),
     ],
 )
-def test_the_order_of_gangs(pods: list[Json], want: str) -> None:
+def test_job_order(pods: list[Json], want: str) -> None:
     assert PluginSession(world(*pods), ["drf"]).gang_order() == list(want)
 
 
-def test_places_for_pods_are_a_resource_too() -> None:
+def test_places_for_pods_count_as_a_resource() -> None:
     pods = [running("a", 1, cpu="100m"), running("b", 55)]
     assert PluginSession(world(*pods), ["drf"]).gang_order() == ["c", "a", "b"]
 
 
-def test_the_order_follows_what_is_promised_and_given_back() -> None:
+def test_job_order_follows_pipelined_and_evicted_tasks() -> None:
     opened = PluginSession(world(running("a", 2, cpu=1), {"name": "b", "group": "b", "cpu": 3}), ["drf"])
     opened.pipeline("b", "n1")
     assert opened.gang_order() == ["c", "a", "b"]
@@ -61,20 +63,25 @@ def test_the_order_follows_what_is_promised_and_given_back() -> None:
     ("claimant", "candidates", "victims"),
     [
         pytest.param(
-            running("b", 1, cpu=1), ["a-5", "a-4", "a-3"], ["a-5", "a-4", "a-3"], id="who has much more"
+            running("b", 1, cpu=1),
+            ["a-5", "a-4", "a-3"],
+            ["a-5", "a-4", "a-3"],
+            id="victims of a gang with a much larger share",
         ),
         pytest.param(
             running("b", 3, cpu=1),
             ["a-5", "a-4", "a-3"],
             ["a-5", "a-4"],
-            id="down to what the claimant will have",
+            id="down to the share that the preemptor reaches",
         ),
-        pytest.param(running("b", 5, cpu=1), ["a-5", "a-4"], [], id="not to take turns"),
+        pytest.param(
+            running("b", 5, cpu=1), ["a-5", "a-4"], [], id="no victims if the gangs would only change places"
+        ),
         pytest.param(
             running("b", 3, cpu=1),
             ["a-5", "c-0", "a-4"],
             ["a-5", "a-4"],
-            id="each gang by what it has itself",
+            id="each gang by its own share",
         ),
     ],
 )
@@ -84,13 +91,13 @@ def test_victims(claimant: Json, candidates: list[str], victims: list[str]) -> N
     assert opened.preemptable("new", candidates) == victims
 
 
-def test_who_is_not_taken_leaves_his_gang_as_it_was() -> None:
+def test_a_candidate_that_is_not_chosen_does_not_reduce_the_share_of_its_gang() -> None:
     pods = [running("a", 1, cpu=5), {**running("s", 1, cpu=1), "group": "a"}]
     pods += [running("b", 3, cpu=1), {"name": "new", "group": "b", "cpu": 1}]
     assert PluginSession(world(*pods), ["drf"]).preemptable("new", ["a-0", "s-0"]) == ["s-0"]
 
 
-def test_shares_that_hardly_differ_are_equal() -> None:
+def test_shares_within_the_tolerance_are_equal() -> None:
     node = {"name": "n1", "cpu": 2000}
     pods = [running("a", 2, cpu=1), running("b", 0), {"name": "new", "group": "b", "cpu": "1001m"}]
     opened = PluginSession(world(*pods, nodes=[node]), ["drf"])

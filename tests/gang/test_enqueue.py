@@ -1,4 +1,4 @@
-"""Which groups are admitted, and why others wait, in profile ``design``.
+"""Which groups are admitted in profile ``design``, and why the rest wait.
 
 The cluster of a case is one node of 4 cpus unless it says otherwise.
 """
@@ -32,14 +32,14 @@ from tests.gang.enqueue_worlds import (
     [
         pytest.param(
             {"podGroups": [group("a", "4", created=1), group("b", "1m", created=2)]},
-            {"a": "Inqueue", "b": ROOM}, id="exactly full is full",
+            {"a": "Inqueue", "b": ROOM}, id="an exact fit fills the cluster",
         ),
         pytest.param(
             {"podGroups": [group("a", "5"), group("b"), group("c", "0")]},
-            {"a": ROOM, "b": "Inqueue", "c": "Inqueue"}, id="who needs nothing needs no room",
+            {"a": ROOM, "b": "Inqueue", "c": "Inqueue"}, id="a group without minResources needs no capacity",
         ),
         pytest.param(
-            {"podGroups": [{"name": "a", "minResources": {}}]}, {"a": "Inqueue"}, id="nothing at all is named"
+            {"podGroups": [{"name": "a", "minResources": {}}]}, {"a": "Inqueue"}, id="empty minResources"
         ),
         pytest.param(
             {"podGroups": [{"name": "a", "minResources": {"cpu": 1, "pods": 500}}]},
@@ -47,61 +47,63 @@ from tests.gang.enqueue_worlds import (
         ),
         pytest.param(
             {"podGroups": [{"name": "a", "minResources": {"cpu": 1, "nvidia.com/gpu": 1}}]},
-            {"a": ROOM}, id="what no node has",
+            {"a": ROOM}, id="a resource that no node has",
         ),
         pytest.param(
             {"podGroups": [group("a", "2")], "pods": [{"name": "web", "cpu": 3, "node": "n1", **RUNNING}]},
-            {"a": ROOM}, id="pods of others use room",
+            {"a": ROOM}, id="pods of other schedulers use capacity",
         ),
         pytest.param(
             {
                 "podGroups": [group("a", "2")],
                 "pods": [{"name": "web", "cpu": 3, "node": "n1", "deleting": True, **RUNNING}],
             },
-            {"a": "Inqueue"}, id="what is being given back is free",
+            {"a": "Inqueue"}, id="releasing pods count as free",
         ),
         pytest.param(
             {"podGroups": [group("r", "3", **RUNNING), group("a", "1"), group("b", "1")],
              "pods": [running("r")]},
-            {"r": "Running", "a": "Inqueue", "b": ROOM}, id="a running group keeps reserving what it lacks",
+            {"r": "Running", "a": "Inqueue", "b": ROOM},
+            id="a running group keeps the reservation for missing members",
         ),
         pytest.param(
             {
                 "podGroups": [group("r", "3", **RUNNING), group("a", "3")],
                 "pods": [running("r"), pod("r", "r-1", phase="Succeeded"), pod("r", "r-2", phase="Failed")],
             },
-            {"r": "Running", "a": "Inqueue"}, id="members that are done consumed their part",
+            {"r": "Running", "a": "Inqueue"}, id="finished members reduce the reservation",
         ),
         pytest.param(
             {
                 "podGroups": [group("r", "3", minMember=2, **RUNNING), group("a", "2")],
                 "pods": [running("r"), running("r", name="r-1", cpu="2", deleting=True)],
             },
-            {"r": "Unknown", "a": ROOM}, id="the place of a member that leaves is kept for the next",
+            {"r": "Unknown", "a": ROOM},
+            id="the reservation of a releasing member is kept for its replacement",
         ),
         pytest.param(
             {
                 "podGroups": [group("r", "1", **RUNNING), group("a", "1")],
                 "pods": [running("r", name=f"r-{i}") for i in range(3)],
             },
-            {"r": "Running", "a": "Inqueue"}, id="who has more than it claims claims no more",
+            {"r": "Running", "a": "Inqueue"}, id="a group with more than its minimum has no claim left",
         ),
         pytest.param(
             {"podGroups": [group("r", "9", **RUNNING), group("a", "1")]},
-            {"r": "Pending", "a": ROOM}, id="who lost all its members had started",
+            {"r": "Pending", "a": ROOM}, id="a group that lost all its members has started",
         ),
         pytest.param(
             {"podGroups": [group("c", "4", phase="Completed"), group("a", "4")],
              "pods": [pod("c", phase="Succeeded")]},
-            {"c": "Completed", "a": "Inqueue"}, id="what is complete claims nothing",
+            {"c": "Completed", "a": "Inqueue"}, id="a completed group has no claim",
         ),
         pytest.param(
             {"podGroups": [group("a", "4")], "pods": [pod("a", "a-0", "4")]},
-            {"a": "Inqueue"}, id="pods that were made too early change nothing",
+            {"a": "Inqueue"}, id="pods that exist before the admission change nothing",
         ),
         pytest.param(
             {"podGroups": [group("a", "3", minMember=2)], "pods": [pod("a", "a-0", "3", node="n1")]},
-            {"a": "Inqueue"}, id="room that its pods have already is not asked for twice",
+            {"a": "Inqueue"}, id="the group's own bound pods count once",
         ),
         pytest.param(
             {"queues": [{"name": "default", "state": "Closed"}], "podGroups": [group("a"), group("b", "1")]},
@@ -109,11 +111,11 @@ from tests.gang.enqueue_worlds import (
         ),
         pytest.param(
             {"queues": [{"name": "q"}], "podGroups": [group("a", queue="q"), group("b", queue="gone")]},
-            {"a": "Inqueue", "b": ""}, id="without its queue a group is not looked at",
+            {"a": "Inqueue", "b": ""}, id="a group without its queue is not evaluated",
         ),
     ],
 )  # fmt: skip
-def test_room(given: Json, want: dict[str, str]) -> None:
+def test_node_resources(given: Json, want: dict[str, str]) -> None:
     here = world(given)
     here.session()
     assert stands(here) == want
@@ -125,7 +127,7 @@ def scoped(scope: str, operator: str = "Exists", *values: str) -> Json:
 
 
 def asking(name: str, **least: Any) -> Json:
-    """Of the quota only: the node has no part in it."""
+    """Return a world where only the quota limits."""
     named = {resource.replace("__", "/").replace("_", "."): amount for resource, amount in least.items()}
     return {"name": name, "minMember": 1, "minResources": named}
 
@@ -135,11 +137,11 @@ def asking(name: str, **least: Any) -> Json:
     [
         pytest.param(
             {"quotas": [rq({"cpu": 4}, {"cpu": 2})], "podGroups": [group("a", "3"), group("b", "2")]},
-            {"a": QUOTA, "b": "Inqueue"}, id="used and hard",
+            {"a": QUOTA, "b": "Inqueue"}, id="hard minus used is available",
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 4})], "podGroups": [group("r", "3", **INQUEUE), group("a", "2")]},
-            {"r": "Inqueue", "a": ROOM}, id="room is asked for first",
+            {"r": "Inqueue", "a": ROOM}, id="node resources are checked before quota",
         ),
         pytest.param(
             {"quotas": [rq({"requests.cpu": 4}, {"requests.cpu": 2})],
@@ -148,85 +150,87 @@ def asking(name: str, **least: Any) -> Json:
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 2})], "podGroups": [asking("a", cpu=1, requests_cpu=3)]},
-            {"a": QUOTA}, id="of both forms the larger counts",
+            {"a": QUOTA}, id="the larger of two forms counts",
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 2, "requests.cpu": 1})], "podGroups": [group("a", "2"), group("b", "1")]},
-            {"a": QUOTA, "b": "Inqueue"}, id="both limits hold",
+            {"a": QUOTA, "b": "Inqueue"}, id="two limits of one resource both hold",
         ),
         pytest.param(
             {"quotas": [rq({"limits.cpu": 2})],
              "podGroups": [group("a", "3"), asking("b", limits_cpu=3), asking("c", limits_cpu=2)]},
-            {"a": "Inqueue", "b": QUOTA, "c": "Inqueue"}, id="limits are limits",
+            {"a": "Inqueue", "b": QUOTA, "c": "Inqueue"}, id="limits.cpu is distinct from cpu",
         ),
         pytest.param(
             {"quotas": [rq({"pods": 2, "count/pods": 4}, {"pods": 1})],
              "podGroups": [asking("a", pods=2), asking("b", pods=1), asking("c", pods=1)]},
-            {"a": QUOTA, "b": "Inqueue", "c": QUOTA}, id="pods are counted by quotas",
+            {"a": QUOTA, "b": "Inqueue", "c": QUOTA}, id="quotas count pods",
         ),
         pytest.param(
             {"quotas": [rq({"count/pods": 2})],
              "podGroups": [asking("a", count__pods=3), asking("b", pods=3)]},
-            {"a": QUOTA, "b": "Inqueue"}, id="count/pods is another limit",
+            {"a": QUOTA, "b": "Inqueue"}, id="count/pods is a limit of its own",
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 9}, name="b"), rq({"memory": "1Gi"}, name="a")],
              "podGroups": [asking("a", cpu=1, memory="2Gi"), asking("b", cpu=1, memory="1Gi")]},
-            {"a": QUOTA, "b": "Inqueue"}, id="each quota must allow it",
+            {"a": QUOTA, "b": "Inqueue"}, id="all quotas must allow the group",
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 1}, namespace="other")], "podGroups": [group("a", "2")]},
-            {"a": "Inqueue"}, id="of another namespace",
+            {"a": "Inqueue"}, id="a quota of another namespace",
         ),
         pytest.param(
             {"podGroups": [group("a", "2")],
              "quotas": [rq({"cpu": 1}, name=name, scopes=[name]) for name in ("Terminating", "BestEffort")]},
-            {"a": "Inqueue"}, id="quotas of other kinds of pods",
+            {"a": "Inqueue"}, id="a quota whose scopes do not match",
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 1}, scopes=["NotTerminating", "NotBestEffort"])],
              "podGroups": [group("a", "2")]},
-            {"a": QUOTA}, id="quotas of what groups are taken for",
+            {"a": QUOTA}, id="a quota whose scopes match the assumed attributes",
         ),
         pytest.param(
             {"priorityClasses": {"high": 9},
              "quotas": [rq({"cpu": 1}, **scoped("PriorityClass", "In", "high"))],
              "podGroups": [group("a", "2"), group("b", "2", priorityClassName="high")]},
-            {"a": "Inqueue", "b": QUOTA}, id="a quota of a class",
+            {"a": "Inqueue", "b": QUOTA}, id="a quota of a priority class",
         ),
         pytest.param(
             {"priorityClasses": {"high": 9},
              "quotas": [rq({"cpu": 3}, **scoped("PriorityClass", "In", "high"))],
              "podGroups": [group("r", "2", created=1, **INQUEUE),
                            group("a", "2", created=2, priorityClassName="high")]},
-            {"r": "Inqueue", "a": "Inqueue"}, id="others' claims are not reserved of a quota of a class",
+            {"r": "Inqueue", "a": "Inqueue"},
+            id="a quota of a priority class ignores claims of other classes",
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 1}, scopes=["CrossNamespacePodAffinity"])],
              "podGroups": [group("a", "2")]},
-            {"a": "Inqueue"}, id="a quota nobody can evaluate is ignored",
+            {"a": "Inqueue"}, id="a quota with an unsupported scope is ignored",
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 2}, {"cpu": 2})], "podGroups": [group("a", "2", minMember=2)],
              "pods": [pod("a", "a-0"), pod("a", "a-1")]},
-            {"a": "Inqueue"}, id="its own pods are used already and count once",
+            {"a": "Inqueue"}, id="its own pods are in the used amounts and count once",
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 2}, {"cpu": 1})],
              "podGroups": [group("a", "2", minMember=2, created=1, **INQUEUE), group("b", "1", created=2)],
              "pods": [pod("a", "a-0")]},
-            {"a": "Inqueue", "b": QUOTA}, id="a group half made is kept, and keeps the rest reserved",
+            {"a": "Inqueue", "b": QUOTA},
+            id="a group with some of its pods stays admitted and keeps the rest reserved",
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 2}, {"cpu": 2})], "podGroups": [group("c", "4", phase="Completed"),
                                                                   group("a", "0")],
              "pods": [pod("c", phase="Succeeded")]},
-            {"c": "Completed", "a": "Inqueue"}, id="exactly used up is not exceeded",
+            {"c": "Completed", "a": "Inqueue"}, id="a quota that is exactly used up is not exceeded",
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 2}, {"cpu": 3})],
              "podGroups": [group("a", "0"), asking("b", memory="1Gi")]},
-            {"a": QUOTA, "b": "Inqueue"}, id="what is exceeded already allows not even nothing",
+            {"a": QUOTA, "b": "Inqueue"}, id="an exceeded quota refuses even a request of zero",
         ),
     ],
 )  # fmt: skip
@@ -236,7 +240,7 @@ def test_quota(given: Json, want: dict[str, str]) -> None:
     assert stands(here) == want
 
 
-def test_quota_can_be_left_to_others() -> None:
+def test_the_quota_check_can_be_turned_off() -> None:
     here = world({"quotas": [rq({"cpu": 1})], "podGroups": [group("a", "2")]}, check_quota=False)
     here.session()
     assert stands(here) == {"a": "Inqueue"}
@@ -258,22 +262,23 @@ def test_quota_can_be_left_to_others() -> None:
         pytest.param(
             [{"name": "q", "maxPodGroups": 1}],
             [group(name, queue="q", phase="Inqueue") for name in "abc"],
-            {"a": "Inqueue", "b": "Inqueue", "c": "Inqueue"}, id="lowering it sends nobody back",
+            {"a": "Inqueue", "b": "Inqueue", "c": "Inqueue"}, id="a lowered limit causes no rollback",
         ),
         pytest.param(
             [{"name": "d", "maxPodGroups": 2}, {"name": "x", "parent": "d"}, {"name": "y", "parent": "d"}],
             [group("a", queue="x", created=1, **INQUEUE), group("b", queue="y", created=2),
              group("c", queue="y", created=3), group("e", queue="default", created=4)],
-            {"a": "Inqueue", "b": "Inqueue", "c": LIMIT, "e": "Inqueue"}, id="of a queue above it, the sum",
+            {"a": "Inqueue", "b": "Inqueue", "c": LIMIT, "e": "Inqueue"},
+            id="the limit of a queue above holds for the sum",
         ),
         pytest.param(
             [{"name": "x", "parent": "y", "maxPodGroups": 1}, {"name": "y", "parent": "x"}],
             [group("a", queue="x", created=1), group("b", queue="y", created=2)],
-            {"a": "Inqueue", "b": LIMIT}, id="queues in a circle end nowhere",
+            {"a": "Inqueue", "b": LIMIT}, id="queues in a cycle",
         ),
     ],
 )  # fmt: skip
-def test_limits_of_groups(queues: list[Json], groups: list[Json], want: dict[str, str]) -> None:
+def test_pod_group_limits(queues: list[Json], groups: list[Json], want: dict[str, str]) -> None:
     here = world({"queues": [{"name": "default"}, *queues], "podGroups": groups})
     here.session()
     assert stands(here) == want
@@ -288,23 +293,23 @@ FIFO = {"name": "f", "dequeueStrategy": "fifo"}
         pytest.param(
             [group("a", "9", queue="f", created=1), group("b", "1", queue="f", created=2),
              group("c", "1", created=3)],
-            {"a": ROOM, "b": "", "c": "Inqueue"}, id="the head blocks its own queue only",
+            {"a": ROOM, "b": "", "c": "Inqueue"}, id="the first group blocks only its own queue",
         ),
         pytest.param(
             [group("a", "1", queue="f", created=1), group("b", "9", queue="f", created=2),
              group("c", "1", queue="f", created=3)],
-            {"a": "Inqueue", "b": ROOM, "c": ""}, id="the second becomes the head",
+            {"a": "Inqueue", "b": ROOM, "c": ""}, id="the second group becomes the first",
         ),
     ],
 )  # fmt: skip
-def test_first_in_first_out(groups: list[Json], want: dict[str, str]) -> None:
+def test_dequeue_strategy_fifo(groups: list[Json], want: dict[str, str]) -> None:
     here = world({"queues": [{"name": "default"}, FIFO], "podGroups": groups})
     here.session()
     phases = {name: "" if phase == "Pending" else phase for name, phase in stands(here).items()}
     assert phases == want
 
 
-def test_a_head_in_back_off_blocks_its_queue() -> None:
+def test_a_first_group_in_back_off_blocks_its_queue() -> None:
     here = world({"queues": [FIFO], "podGroups": [group("a", "4", queue="f", created=1, **INQUEUE)]})
     here.do("addPods", [{"name": "web", "cpu": 1, "node": "n1", "phase": "Running"}])
     here.do("addPodGroups", [group("b", "1", queue="f", created=2)])
@@ -317,7 +322,7 @@ def test_a_head_in_back_off_blocks_its_queue() -> None:
     assert stands(here) == {"a": "Inqueue", "b": ROOM}
 
 
-def test_fair_order_asks_queues_in_their_order_and_groups_in_theirs() -> None:
+def test_fair_order_evaluates_groups_in_queue_order_and_job_order() -> None:
     given = {
         "priorityClasses": {"high": 9},
         "queues": [{"name": "q1", "created": 1}, {"name": "q2", "created": 2}],
@@ -363,11 +368,11 @@ def test_the_idle_factor(factor: str, cpu: str, want: str) -> None:
         ),
         pytest.param(
             {"podGroups": [group("a")], "queues": [{"name": "default", "maxPodGroups": 0}]},
-            "queue default holds 0 active pod groups, 0 at most", id="a queue that takes none",
+            "queue default holds 0 active pod groups, 0 at most", id="a queue that allows no groups",
         ),
     ],
 )  # fmt: skip
-def test_a_refusal_says_what_would_have_been_enough(given: Json, want: str) -> None:
+def test_the_message_of_a_refusal_has_all_amounts(given: Json, want: str) -> None:
     here = world(given)
     here.session()
     assert message(here, "a") == want
@@ -381,25 +386,27 @@ LATE = {"annotations": {"volcano.sh/sla-waiting-time": "1m"}}
 @pytest.mark.parametrize(
     ("given", "want"),
     [
-        pytest.param({"podGroups": [group("a", "9", created=940, **LATE)]}, "Inqueue", id="time is over"),
-        pytest.param({"podGroups": [group("a", "9", created=941, **LATE)]}, ROOM, id="not yet"),
+        pytest.param({"podGroups": [group("a", "9", created=940, **LATE)]}, "Inqueue",
+            id="after the waiting time"),
+        pytest.param({"podGroups": [group("a", "9", created=941, **LATE)]}, ROOM,
+            id="before the waiting time"),
         pytest.param(
             {"podGroups": [group("a", "9", created=1, **LATE)], "quotas": [rq({"cpu": 8})]}, QUOTA,
-            id="quota holds all the same",
+            id="the quota still holds",
         ),
         pytest.param(
             {"podGroups": [group("a", "9", created=1, **LATE)],
              "queues": [{"name": "default", "maxPodGroups": 0}]},
-            LIMIT, id="and the limit of groups",
+            LIMIT, id="the pod group limit still holds",
         ),
         pytest.param(
             {"podGroups": [group("a", "9", created=1, **LATE)],
              "queues": [{"name": "default", "state": "Closed"}]},
-            "QueueNotOpen", id="and a closed queue",
+            "QueueNotOpen", id="a closed queue still refuses",
         ),
     ],
 )  # fmt: skip
-def test_who_has_waited_long_enough_needs_no_room(given: Json, want: str) -> None:
+def test_an_overdue_group_needs_no_node_resources(given: Json, want: str) -> None:
     here = world(given, "sla")
     outcome = here.session()
     assert stands(here) == {"a": want}
@@ -432,7 +439,7 @@ def crowds(draw: st.DrawFn) -> Json:
 
 
 @given(crowd=crowds(), order=st.randoms(use_true_random=False))
-def test_the_order_in_which_objects_are_told_changes_nothing(crowd: Json, order: Any) -> None:
+def test_the_order_of_objects_changes_nothing(crowd: Json, order: Any) -> None:
     shuffled = {kind: order.sample(objects, len(objects)) for kind, objects in crowd.items()}
     here, there = world(crowd, "proportion"), world(shuffled, "proportion")
     assert here.session() == there.session()
@@ -440,7 +447,7 @@ def test_the_order_in_which_objects_are_told_changes_nothing(crowd: Json, order:
 
 
 @given(crowd=crowds())
-def test_nobody_is_admitted_who_would_be_sent_back_at_once(crowd: Json) -> None:
+def test_no_group_is_admitted_that_the_next_session_rolls_back(crowd: Json) -> None:
     here = world(crowd)
     here.session()
     admitted = {key for key, each in here.groups.items() if each.status.phase == "Inqueue"}
@@ -449,7 +456,7 @@ def test_nobody_is_admitted_who_would_be_sent_back_at_once(crowd: Json) -> None:
 
 
 @given(crowd=crowds())
-def test_more_room_and_quota_never_send_anybody_back(crowd: Json) -> None:
+def test_more_capacity_and_quota_cause_no_rollback(crowd: Json) -> None:
     here = world(crowd)
     here.session()
     admitted = {key for key, each in here.groups.items() if each.status.phase == "Inqueue"}
@@ -459,8 +466,8 @@ def test_more_room_and_quota_never_send_anybody_back(crowd: Json) -> None:
     assert {key for key in admitted if here.groups[key].status.phase == "Pending"} == set()
 
 
-def test_a_waiting_group_costs_little_memory() -> None:
-    """At most 10 KiB, everything included that a session leaves behind."""
+def test_a_waiting_group_uses_little_memory() -> None:
+    """At most 10 KiB, with all that a session leaves behind."""
     groups = [group(f"g{index}", "9", created=index) for index in range(500)]
     tracemalloc.start()
     try:

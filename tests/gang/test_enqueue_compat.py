@@ -1,4 +1,4 @@
-"""Who may have pods in profile ``compat``: as Volcano does it, in its words."""
+"""Action enqueue in profile ``compat``: Volcano's rules and messages."""
 
 import pytest
 
@@ -28,9 +28,7 @@ from tests.gang.world import World, key_of
         ),
     ],
 )  # fmt: skip
-def test_who_is_refused_is_told_in_the_words_that_tools_look_for(
-    given: Json, plugins: list[str], want: str
-) -> None:
+def test_the_event_of_a_rejection_has_volcanos_message(given: Json, plugins: list[str], want: str) -> None:
     conf = {"actions": "enqueue", "tiers": [["gang", *plugins]]}
     objects = {"nodes": [{"name": "n1", "cpu": 4}], "podGroups": [group("a", "5")], **given}
     here = World(objects, settings_of(conf, "compat"), restarting=False)

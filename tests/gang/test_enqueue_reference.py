@@ -135,7 +135,7 @@ def groups(name: str) -> st.SearchStrategy[Json]:
 
 @st.composite
 def courses(draw: st.DrawFn) -> tuple[Json, list[tuple[str, Any]]]:
-    """What there is, and what then changes."""
+    """The initial groups, queues and quotas, and the changes that follow."""
     start = {
         "nodes": [{"name": "n0", "cpu": draw(st.integers(1, 6))}],
         "queues": [{"name": QUEUES[0]}, {"name": QUEUES[1], "created": 1, "dequeueStrategy": "fifo"},
@@ -162,7 +162,7 @@ def courses(draw: st.DrawFn) -> tuple[Json, list[tuple[str, Any]]]:
 
 @examples(15)
 @given(course=courses(), fair=st.booleans(), restarting=st.booleans())
-def test_who_is_admitted_refused_and_sent_back_is_as_the_book_says(
+def test_enqueue_agrees_with_the_reference_implementation(
     course: tuple[Json, list[tuple[str, Any]]], fair: bool, restarting: bool
 ) -> None:
     start, changes = course

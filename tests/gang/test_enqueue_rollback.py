@@ -1,4 +1,4 @@
-"""Who is admitted and comes to nothing goes back to wait, and what is told of it."""
+"""Rollback of admitted groups, with back-off and events."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ from tests.gang.world import key_of
 
 
 @pytest.mark.parametrize("restarting", [False, True])
-def test_each_further_roll_back_doubles_the_back_off_up_to_a_limit(restarting: bool) -> None:
+def test_each_rollback_doubles_the_back_off_up_to_the_maximum(restarting: bool) -> None:
     here = world(
         {"podGroups": [group("a", "4")]}, restarting=restarting, requeue_backoff_max=25, inqueue_timeout="0"
     )
@@ -43,7 +43,7 @@ def test_each_further_roll_back_doubles_the_back_off_up_to_a_limit(restarting: b
     assert waits == [10, 20, 25, 25]
 
 
-def test_who_runs_starts_from_the_beginning() -> None:
+def test_running_resets_the_back_off() -> None:
     notes = {"scheduling.volcano.sh/requeue-attempts": "4"}
     here = world({"podGroups": [group("a", "1", annotations=notes, **INQUEUE)], "pods": [running("a")]})
     here.session()
@@ -52,8 +52,8 @@ def test_who_runs_starts_from_the_beginning() -> None:
 
 @pytest.mark.parametrize("restarted", [False, True])
 @pytest.mark.parametrize(("cpu", "want"), [("3", 10), ("4", 20)])
-def test_who_asks_for_something_else_starts_from_the_beginning(restarted: bool, cpu: str, want: int) -> None:
-    """Whether a scheduler runs when its spec is changed or the next one finds it so."""
+def test_a_changed_spec_resets_the_back_off(restarted: bool, cpu: str, want: int) -> None:
+    """The scheduler observes the change, or a new one starts after it."""
     here = world({"podGroups": [group("a", "4", **INQUEUE)], "nodes": []})
     here.session()
     here.do("advance", 10)
@@ -72,7 +72,7 @@ def test_who_asks_for_something_else_starts_from_the_beginning(restarted: bool, 
 
 
 @pytest.mark.parametrize("restarting", [False, True])
-def test_who_gets_no_pods_in_time_goes_back(restarting: bool) -> None:
+def test_a_group_without_pods_in_time_is_rolled_back(restarting: bool) -> None:
     here = world({"podGroups": [group("a", "4", minMember=2)]}, restarting=restarting, inqueue_timeout="60s")
     outcome = here.session()
     assert outcome.wake_at == here.now + 60
@@ -84,7 +84,7 @@ def test_who_gets_no_pods_in_time_goes_back(restarting: bool) -> None:
     assert stands(here) == {"a": "InqueueTimeout"}
 
 
-def test_a_time_out_of_zero_is_none() -> None:
+def test_a_timeout_of_zero_is_no_timeout() -> None:
     here = world({"podGroups": [group("a", "4", minMember=2)]}, inqueue_timeout="0")
     assert here.session().wake_at is None
     here.do("advance", 10**6)
@@ -92,7 +92,7 @@ def test_a_time_out_of_zero_is_none() -> None:
     assert stands(here) == {"a": "Inqueue"}
 
 
-def test_who_is_inqueue_since_nobody_knows_when_has_its_time_from_now_on() -> None:
+def test_the_timeout_of_a_group_without_admission_time_starts_now() -> None:
     here = world({"podGroups": [group("a", "1", minMember=2, **INQUEUE)]})
     assert here.session().wake_at == here.now + 300
     assert here.groups[key_of("a")].metadata.annotations["scheduling.volcano.sh/inqueue-since"]
@@ -104,30 +104,32 @@ SINCE = {"annotations": {"scheduling.volcano.sh/inqueue-since": "1970-01-01T00:0
 @pytest.mark.parametrize(
     ("pods", "conditions", "want"),
     [
-        pytest.param([pod("a"), pod("a", "a-1")], [], "Inqueue", id="all are there and nothing is wrong"),
-        pytest.param([pod("a")], [], "InqueueTimeout", id="one is missing"),
-        pytest.param([pod("a"), pod("a", "a-1", deleting=True)], [], "InqueueTimeout", id="one is leaving"),
+        pytest.param([pod("a"), pod("a", "a-1")], [], "Inqueue",
+            id="all members exist and the group is schedulable"),
+        pytest.param([pod("a")], [], "InqueueTimeout", id="one member is missing"),
+        pytest.param([pod("a"), pod("a", "a-1", deleting=True)], [], "InqueueTimeout",
+            id="one member is being deleted"),
         pytest.param(
             [pod("a"), pod("a", "a-1")], [{"type": "Unschedulable", "status": "True"}], "InqueueTimeout",
             id="they fit nowhere",
         ),
         pytest.param(
             [pod("a"), pod("a", "a-1")], [{"type": "Unschedulable", "status": "False"}], "Inqueue",
-            id="they did not, once",
+            id="they fit now",
         ),
-        pytest.param([pod("a", nominated="n1")], [], "Inqueue", id="others are evicted for one"),
-        pytest.param([pod("a", cpu="5", nominated="n1")], [], "InqueueTimeout", id="in vain"),
-        pytest.param([pod("a", nominated="n9")], [], "InqueueTimeout", id="on a node that is gone"),
-        pytest.param([pod("a"), running("a", name="a-1")], [], "Unknown", id="one runs"),
-        pytest.param([pod("a"), pod("a", "a-1", phase="Failed")], [], "Inqueue", id="one is over"),
+        pytest.param([pod("a", nominated="n1")], [], "Inqueue", id="pods are evicted for one member"),
+        pytest.param([pod("a", cpu="5", nominated="n1")], [], "InqueueTimeout",
+            id="the evictions do not suffice"),
+        pytest.param([pod("a", nominated="n9")], [], "InqueueTimeout", id="the nominated node is gone"),
+        pytest.param([pod("a"), running("a", name="a-1")], [], "Unknown", id="one member runs"),
+        pytest.param([pod("a"), pod("a", "a-1", phase="Failed")], [], "Inqueue", id="one member has failed"),
         pytest.param(
-            [pod("a"), pod("a", "a-1", node="n1", deleting=True)], [], "Inqueue", id="one leaves its node"
+            [pod("a"), pod("a", "a-1", node="n1", deleting=True)], [], "Inqueue",
+            id="one member is releasing its node"
         ),
     ],
 )  # fmt: skip
-def test_a_group_that_started_or_may_yet_is_not_sent_back(
-    pods: list[Json], conditions: list[Json], want: str
-) -> None:
+def test_which_groups_time_out(pods: list[Json], conditions: list[Json], want: str) -> None:
     here = world({"podGroups": [group("a", "2", minMember=2, **SINCE)], "pods": pods})
     if conditions:
         key = key_of("a")
@@ -140,7 +142,7 @@ def test_a_group_that_started_or_may_yet_is_not_sent_back(
     assert (phase if phase != "Pending" else stands(here)["a"]) == want
 
 
-def test_who_is_sent_back_makes_room_at_once() -> None:
+def test_a_rollback_frees_the_reservation_at_once() -> None:
     here = world(
         {"podGroups": [group("a", "4", minMember=2, created=1, **SINCE), group("b", "4", created=2)]}
     )
@@ -148,7 +150,7 @@ def test_who_is_sent_back_makes_room_at_once() -> None:
     assert stands(here) == {"a": "InqueueTimeout", "b": "Inqueue"}
 
 
-def test_who_is_sent_back_is_not_let_in_again_in_the_same_session() -> None:
+def test_a_group_is_not_admitted_in_the_session_that_rolled_it_back() -> None:
     here = world({"podGroups": [group("a", "4", minMember=2, **SINCE)]}, requeue_backoff_base="0")
     here.session()
     assert stands(here) == {"a": "InqueueTimeout"}
@@ -167,7 +169,7 @@ def test_who_is_sent_back_is_not_let_in_again_in_the_same_session() -> None:
         (("setQueue", {"name": "default", "maxPodGroups": 0}), "Inqueue"),
     ],
 )
-def test_what_was_promised_can_be_lost(change: tuple[str, Any], want: str) -> None:
+def test_a_lost_reservation_causes_a_rollback(change: tuple[str, Any], want: str) -> None:
     here = world(
         {"quotas": [rq({"cpu": 4})], "podGroups": [group("a", "2")], "queues": [{"name": "default"}]}
     )
@@ -178,8 +180,8 @@ def test_what_was_promised_can_be_lost(change: tuple[str, Any], want: str) -> No
     assert stands(here) == {"a": want}
 
 
-def test_a_quota_charged_for_a_member_that_is_not_seen_yet_sends_nobody_back() -> None:
-    """The API server charges the quota first and stores the pod then: two things to hear of, one by one."""
+def test_a_quota_charge_for_an_unobserved_member_causes_no_rollback() -> None:
+    """The API server charges the quota before it stores the pod, so two watch events follow."""
     here = world(
         {"quotas": [rq({"cpu": 2})], "podGroups": [group("a", "2", created=1), group("b", "1", created=2)]}
     )
@@ -198,7 +200,7 @@ def test_a_quota_charged_for_a_member_that_is_not_seen_yet_sends_nobody_back() -
         assert stands(here) == {"a": "Inqueue", "b": QUOTA}
 
 
-def test_a_quota_charged_for_others_sends_a_group_back_once_its_pods_would_be_seen() -> None:
+def test_a_quota_charge_for_other_pods_causes_a_rollback_after_the_settling_time() -> None:
     here = world({"quotas": [rq({"cpu": 3})], "podGroups": [group("a", "2")]})
     here.session()
     for used in (1, 2):
@@ -215,7 +217,7 @@ def test_a_quota_charged_for_others_sends_a_group_back_once_its_pods_would_be_se
     assert stands(here) == {"a": QUOTA}
 
 
-def test_the_older_one_is_kept() -> None:
+def test_the_older_group_stays_admitted() -> None:
     groups = [
         group(name, "2", created=created, **INQUEUE) for name, created in (("b", 1), ("a", 2), ("c", 3))
     ]
@@ -224,7 +226,7 @@ def test_the_older_one_is_kept() -> None:
     assert stands(here) == {"b": "Inqueue", "a": "Inqueue", "c": ROOM}
 
 
-def test_a_group_made_again_starts_afresh() -> None:
+def test_a_group_created_anew_starts_afresh() -> None:
     here = world({"podGroups": [group("a", "4", minMember=2, **SINCE)]})
     here.session()
     here.do("deletePodGroups", ["a"])
@@ -233,7 +235,7 @@ def test_a_group_made_again_starts_afresh() -> None:
     assert stands(here) == {"a": "Inqueue"}
 
 
-def test_a_group_that_is_being_deleted_claims_nothing_and_is_not_admitted() -> None:
+def test_a_group_that_is_being_deleted_has_no_claim_and_is_not_admitted() -> None:
     here = world({"podGroups": [group("a", "4", **INQUEUE), group("w", "0"), group("b", "4")]})
     for name in ("a", "w"):
         leaving = here.groups[key_of(name)]
@@ -248,7 +250,7 @@ def test_a_group_that_is_being_deleted_claims_nothing_and_is_not_admitted() -> N
 # Telling.
 
 
-def test_what_happens_is_told_once_in_a_while() -> None:
+def test_events_are_repeated_after_an_interval() -> None:
     here = world(
         {"podGroups": [group("a", "4", minMember=2)]}, inqueue_timeout="10s", requeue_backoff_max="10s"
     )
@@ -268,7 +270,7 @@ def test_what_happens_is_told_once_in_a_while() -> None:
     assert [reason for _, reason, _ in events()] == ["Inqueue"]
 
 
-def test_nothing_is_written_for_who_waits_as_before() -> None:
+def test_no_status_is_written_for_an_unchanged_waiting_group() -> None:
     here = world({"podGroups": [group(name, "4") for name in "abcd"]})
     assert len(here.session().statuses) == 4
     here.do("advance", 100)

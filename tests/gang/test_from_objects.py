@@ -1,4 +1,4 @@
-"""What the objects of the API mean to the core where they say little, or what nobody knows."""
+"""The conversion of objects with missing or unknown values."""
 
 from typing import Any
 
@@ -13,12 +13,12 @@ from quorate.gang.cache.from_objects import differ_only_in_status, queue_from_ob
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({}, "traverse", id="not said"),
+        pytest.param({}, "traverse", id="not set"),
         pytest.param({"dequeueStrategy": "fifo"}, "fifo", id="fifo"),
-        pytest.param({"dequeueStrategy": "lifo"}, "traverse", id="what Volcano's definition lets through"),
+        pytest.param({"dequeueStrategy": "lifo"}, "traverse", id="a value that Volcano's definition permits"),
     ],
 )
-def test_a_queue_is_kept_in_order_only_if_it_says_so(spec: dict[str, str], want: str) -> None:
+def test_only_the_strategy_fifo_keeps_the_order_of_a_queue(spec: dict[str, str], want: str) -> None:
     queue = codec.convert(Queue, {"metadata": {"name": "a"}, "spec": spec})
     assert queue_from_object(queue).dequeue == want
 
@@ -33,12 +33,12 @@ def a_pod(**status: Any) -> Pod:
 @pytest.mark.parametrize(
     ("cpu", "alike"),
     [
-        pytest.param("2", True, id="what it asked for"),
-        pytest.param("1", True, id="less, so that it may have more again"),
-        pytest.param("3", False, id="more, until it is resized"),
+        pytest.param("2", True, id="what was requested"),
+        pytest.param("1", True, id="less than requested"),
+        pytest.param("3", False, id="more than requested"),
     ],
 )
-def test_of_containers_it_matters_what_they_hold_beyond_what_is_asked(cpu: str, alike: bool) -> None:
+def test_container_resources_matter_only_beyond_the_request(cpu: str, alike: bool) -> None:
     started = a_pod(phase="Running", containerStatuses=[{"name": "main", "allocatedResources": {"cpu": cpu}}])
     assert differ_only_in_status(a_pod(), started) is alike
     assert differ_only_in_status(started, a_pod()) is alike

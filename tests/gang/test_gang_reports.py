@@ -1,4 +1,4 @@
-"""What is shown of a pod group."""
+"""Reports on pod groups."""
 
 from fractions import Fraction
 from typing import Any
@@ -23,29 +23,27 @@ def report(
     return gang_reports(world.model, world.settings)[Key("default", "a")]
 
 
-def test_how_many_members_it_lacks() -> None:
+def test_missing_members() -> None:
     assert report(HALF).missing_members == 1
     assert report(HALF, minMember=1).missing_members == 0
 
 
 @pytest.mark.parametrize(("profile", "missing_members"), [("design", 1), ("compat", 0)])
-def test_a_pod_that_asks_for_nothing_counts_where_it_counts_as_placed(
-    profile: str, missing_members: int
-) -> None:
+def test_a_pending_best_effort_pod_counts_in_profile_compat_only(profile: str, missing_members: int) -> None:
     assert report(HALF, {"name": "b", "group": "a"}, profile=profile).missing_members == missing_members
 
 
-def test_a_group_that_is_over_lacks_nobody() -> None:
+def test_a_completed_group_has_no_missing_members() -> None:
     assert report(phase="Completed").missing_members is None
 
 
-def test_its_share_is_told_where_groups_go_by_it() -> None:
+def test_the_share_is_reported_with_the_plugin_drf() -> None:
     assert report(HALF, plugins=("drf",)).share == Fraction(1, 2)
     assert report(HALF).share is None
     assert report(plugins=("drf",)).share is None
 
 
-def test_pods_whose_group_is_not_there_are_no_group() -> None:
+def test_pods_without_their_pod_group_have_no_report() -> None:
     conf = settings_of({"actions": "allocate", "tiers": [["gang"]]}, "design")
     world = World({"nodes": [{"name": "n1", "cpu": 4}], "pods": [HALF]}, conf, restarting=False)
     assert gang_reports(world.model, world.settings) == {}

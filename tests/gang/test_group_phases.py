@@ -1,4 +1,4 @@
-"""The phase of a pod group follows from its members, and from what the session found out."""
+"""The phase of a pod group follows from its members and from the result of the session."""
 
 from collections import Counter
 
@@ -10,7 +10,7 @@ from quorate.gang.job_status import phase_after
 
 
 def task_counts(members: str) -> TaskCounts:
-    """Of "Running=2 Pending=1"."""
+    """Parse "Running=2 Pending=1"."""
     pairs = (member.split("=") for member in members.split())
     return TaskCounts(Counter({TaskStatus(status): int(count) for status, count in pairs}))
 

@@ -1,4 +1,4 @@
-"""Queues in a tree of weights: how well each is served, in which order they go, and what that leads to."""
+"""Hierarchical DRF: shares in a weighted tree, queue order and reclaim."""
 
 from fractions import Fraction
 from typing import Any
@@ -21,49 +21,57 @@ def holding(path: str, taken: dict[str, int], **wants: int) -> GangUsage:
 @pytest.mark.parametrize(
     ("holdings", "path", "want"),
     [
-        pytest.param([holding("a", {}, cpu=9)], ("a",), TreeShare(False, Fraction(0)), id="who has nothing"),
+        pytest.param(
+            [holding("a", {}, cpu=9)],
+            ("a",),
+            TreeShare(False, Fraction(0)),
+            id="a gang without tasks has share 0",
+        ),
         pytest.param(
             [holding("a", {"cpu": 2, "memory": 3}, cpu=9, memory=9)],
             ("a",),
             TreeShare(False, Fraction(3, 10)),
-            id="by what it has most of",
+            id="the dominant resource counts",
         ),
         pytest.param(
-            [holding("a", {"cpu": 2})], ("a",), TreeShare(True, Fraction(1, 5)), id="who has all it wants"
+            [holding("a", {"cpu": 2})],
+            ("a",),
+            TreeShare(True, Fraction(1, 5)),
+            id="a gang with all that it requests is saturated",
         ),
         pytest.param(
             [holding("a", {"cpu": 2}, cpu=9), holding("b", {"cpu": 8}, cpu=9)],
             ("a",),
             TreeShare(True, Fraction(1, 5)),
-            id="or wants what is used up",
+            id="a gang that requests a used-up resource is saturated",
         ),
         pytest.param(
             [holding("d/a", {"cpu": 4}, cpu=9), holding("d/b", {"memory": 2}, memory=9)],
             ("d",),
             TreeShare(False, Fraction(1, 5)),
-            id="children are scaled to the one that has least",
+            id="children are scaled to the smallest share",
         ),
         pytest.param(
             [holding("d/a", {"cpu": 4}), holding("d/b", {"memory": 2}, memory=9)],
             ("d",),
             TreeShare(False, Fraction(2, 5)),
-            id="but not those that want no more",
+            id="saturated children are not scaled",
         ),
         pytest.param(
             [holding("d/a", {"cpu": 4}, cpu=9), holding("d/b", {}, memory=9)],
             ("d",),
             TreeShare(False, Fraction(2, 5)),
-            id="nor to those that have nothing",
+            id="children without tasks do not scale others",
         ),
         pytest.param(
             [holding("d/a", {"cpu": 4}), holding("d/b", {"memory": 2})],
             ("d",),
             TreeShare(True, Fraction(2, 5)),
-            id="a department of whom nobody wants more",
+            id="a node with only saturated children is saturated",
         ),
     ],
 )
-def test_how_well_a_node_is_served(holdings: list[GangUsage], path: Path, want: TreeShare) -> None:
+def test_tree_shares(holdings: list[GangUsage], path: Path, want: TreeShare) -> None:
     assert tree_shares(TOTAL, holdings)[path] == want
 
 
@@ -75,7 +83,7 @@ def annotated(name: str, path: str, weights: str) -> Json:
 
 
 def played(queues: list[Json], pods: list[Json], **node: Any) -> dict[str, int]:
-    """How many pods of each group get a node, of a group in each queue that is called like it."""
+    """Return how many pods of each group get a node; each queue has one group of its name."""
     groups = [{"name": queue["name"], "queue": queue["name"], "minMember": 1} for queue in queues]
     given = {
         "nodes": [{"name": "n1", **node}],
@@ -90,7 +98,7 @@ def played(queues: list[Json], pods: list[Json], **node: Any) -> dict[str, int]:
     return dict(world.bound_for)
 
 
-def test_a_department_that_is_ahead_in_one_resource_is_not_punished_in_another() -> None:
+def test_a_node_ahead_in_one_resource_still_gets_another() -> None:
     queues = [
         annotated("sci", "root/sci", "100/50"),
         annotated("dev", "root/eng/dev", "100/50/50"),
@@ -104,7 +112,7 @@ def test_a_department_that_is_ahead_in_one_resource_is_not_punished_in_another()
     assert played(queues, pods, cpu=10, memory="10Gi") == {"sci": 5, "dev": 5, "prod": 10}
 
 
-def test_who_can_have_no_more_does_not_hold_up_its_department() -> None:
+def test_a_saturated_queue_does_not_delay_its_parent() -> None:
     queues = [
         annotated("a", "root/a", "100/25"),
         annotated("b", "root/b", "100/25"),
@@ -119,7 +127,7 @@ def test_who_can_have_no_more_does_not_hold_up_its_department() -> None:
     assert played(queues, pods, cpu=30, memory="30Gi") == {"a": 10, "b": 10, "c": 10, "m": 15, "n": 15}
 
 
-def test_without_annotations_the_tree_of_queues_and_their_weights_count() -> None:
+def test_without_annotations_parents_and_weights_of_queues_count() -> None:
     queues: list[Json] = [
         {"name": "dept", "weight": 2},
         {"name": "a", "parent": "dept"},
@@ -134,17 +142,17 @@ def test_without_annotations_the_tree_of_queues_and_their_weights_count() -> Non
     ("path", "weights"),
     [
         pytest.param("root/x", "1", id="too few weights"),
-        pytest.param("root/x", "1/many", id="a word for a weight"),
+        pytest.param("root/x", "1/many", id="a weight that is not a number"),
         pytest.param("root/x", "1/-3", id="a negative weight"),
         pytest.param("", "", id="nothing"),
     ],
 )
-def test_annotations_that_say_nothing_are_passed_over(path: str, weights: str) -> None:
+def test_invalid_annotations_are_ignored(path: str, weights: str) -> None:
     opened = PluginSession({"queues": [annotated("a", path, weights)]}, HDRF)
     assert opened.queue("a").weighted_path == ()
 
 
-def test_what_would_leave_the_other_better_served_goes_to_it() -> None:
+def test_reclaim_for_the_queue_with_the_smaller_share() -> None:
     queues: list[Json] = [{"name": "a", "weight": 2}, {"name": "b"}]
     groups = [{"name": name, "queue": name, "minMember": 0} for name in "ab"]
     pods = [

@@ -1,4 +1,4 @@
-"""What the status of a pod group says when a session ends, and that it is told once."""
+"""The status of a pod group at the end of a session, written once."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ def closed(
     pending_reason: PendingReason | None = None,
     plugins: tuple[str, ...] = ("gang",),
 ) -> GangStatus | None:
-    """What one session, in which actions found ``pending_reason``, says of the group a."""
+    """Return the conditions of group a after a session with ``pending_reason``."""
     session = open_session(world.model, settings(profile, *plugins), world.now)
     if pending_reason is not None:
         session.pending_reasons[A] = pending_reason
@@ -86,7 +86,7 @@ FULL = GangUnschedulable(2, 2, "1 node is full")
             {"Unschedulable": (
                 "NotEnoughResources", "2 of 2 members found no node: 2 have scheduling gates",
             )},
-            id="nobody tried, and they are gated",
+            id="not tried because the pods are gated",
         ),
         pytest.param(
             {"phase": "Running", "minMember": 2}, [RUNNING], "design", None, {"Scheduled": READY}, id="ready"
@@ -97,7 +97,7 @@ FULL = GangUnschedulable(2, 2, "1 node is full")
                 "NotEnoughResources",
                 "3/2 tasks in gang unschedulable: pod group is not ready, 2 Pending, 3 minAvailable",
             )},
-            id="compat knows one reason",
+            id="profile compat has one reason",
         ),
         pytest.param(
             {"phase": "Inqueue", "minMember": 2}, [PENDING], "compat",
@@ -108,11 +108,11 @@ FULL = GangUnschedulable(2, 2, "1 node is full")
                 "Pending: 1 Unschedulable, 1 Schedulable. "
                 "Origin reason is 0/1 nodes are available: 1 Insufficient cpu",
             )},
-            id="compat counts those that did find a node",
+            id="profile compat counts members that found a node",
         ),
     ],
 )  # fmt: skip
-def test_the_gang_check(
+def test_the_readiness_condition(
     group: dict[str, Any],
     pods: list[dict[str, Any]],
     profile: str,
@@ -122,28 +122,28 @@ def test_the_gang_check(
     assert said(closed(world(group, *pods), profile, pending_reason=pending_reason)) == want
 
 
-def test_the_gang_check_is_the_gang_plugins() -> None:
+def test_without_the_plugin_gang_readiness_is_not_reported() -> None:
     status = closed(world({"phase": "Inqueue", "minMember": 3}, PENDING), plugins=("priority",))
     assert status is None
 
 
-def test_groups_without_members_are_not_checked() -> None:
+def test_the_readiness_of_groups_without_members_is_not_reported() -> None:
     assert closed(world({"phase": "Inqueue", "minMember": 3})) is None
 
 
 @pytest.mark.parametrize(("profile", "checked"), [("design", False), ("compat", True)])
-def test_waiting_groups_with_pods_are_left_to_enqueue_in_design(profile: str, checked: bool) -> None:
+def test_enqueue_reports_on_pending_groups_with_pods_in_design(profile: str, checked: bool) -> None:
     status = closed(world({"phase": "Pending", "minMember": 3}, PENDING), profile)
     assert (status is not None) == checked
 
 
-def test_pending_members_that_ask_for_nothing_count_in_compat_only() -> None:
+def test_pending_best_effort_members_count_in_compat_only() -> None:
     group, pods = {"phase": "Inqueue", "minMember": 2}, {"name": "be", "count": 2, "cpu": 0}
     assert said(closed(world(group, pods), "compat")) == {"Scheduled": READY}
     assert "Unschedulable" in said(closed(world(group, pods)))
 
 
-def test_who_becomes_ready_is_no_longer_unschedulable_in_design() -> None:
+def test_a_ready_group_loses_unschedulable_in_design() -> None:
     for profile, left in (("design", {"Scheduled"}), ("compat", {"Scheduled", "Unschedulable"})):
         here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
         closed(here, profile, pending_reason=FULL)
@@ -152,7 +152,7 @@ def test_who_becomes_ready_is_no_longer_unschedulable_in_design() -> None:
         assert set(said(closed(here, profile))) == left
 
 
-def test_what_is_finished_is_not_called_unschedulable() -> None:
+def test_a_completed_group_is_not_unschedulable() -> None:
     members = [{"name": "s", "phase": "Succeeded"}, {"name": "f", "phase": "Failed"}]
     status = closed(world({"phase": "Running", "minMember": 2}, *members))
     assert status is not None
@@ -160,7 +160,7 @@ def test_what_is_finished_is_not_called_unschedulable() -> None:
     assert status.counts == Counts(running=0, succeeded=1, failed=1)
 
 
-def test_the_same_is_told_once() -> None:
+def test_an_unchanged_status_is_written_once() -> None:
     here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
     first = closed(here, pending_reason=FULL)
     assert first is not None
@@ -174,7 +174,7 @@ def short(need: int, free: int, most: int) -> NotEnoughResources:
 
 
 @pytest.mark.parametrize("restarted", [False, True])
-def test_how_much_is_free_just_now_is_no_news(restarted: bool) -> None:
+def test_a_change_of_free_amounts_does_not_change_the_condition(restarted: bool) -> None:
     here = world({"phase": "Pending", "minMember": 2})
     told = closed(here, pending_reason=short(4000, 1000, 8000))
     assert said(told) == {"Unschedulable": ("NotEnoughResources", "cluster: cpu: need 4, have 1 now")}
@@ -188,7 +188,7 @@ def test_how_much_is_free_just_now_is_no_news(restarted: bool) -> None:
     )
 
 
-def test_how_many_nodes_are_full_is_no_news() -> None:
+def test_a_change_of_node_counts_does_not_change_the_condition() -> None:
     here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
 
     def told(because: str) -> bool:
@@ -200,7 +200,7 @@ def test_how_many_nodes_are_full_is_no_news() -> None:
     assert told("0/6 nodes are available: 6 Insufficient memory (need 2Gi, 1Gi at most)")
 
 
-def test_the_time_of_a_condition_is_when_its_status_changed() -> None:
+def test_the_transition_time_is_when_the_status_changed() -> None:
     here = world({"phase": "Pending", "minMember": 2})
     first = closed(here, pending_reason=short(4000, 1000, 8000))
     here.now += 60
@@ -212,7 +212,7 @@ def test_the_time_of_a_condition_is_when_its_status_changed() -> None:
     assert old.transition_id != new.transition_id
 
 
-def test_conditions_of_others_stay() -> None:
+def test_conditions_of_other_writers_stay() -> None:
     here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
     mine = PodGroupCondition(type="Mine", status="True")
     group = here.groups[A]
@@ -224,7 +224,7 @@ def test_conditions_of_others_stay() -> None:
     assert status.conditions[0] is mine
 
 
-def test_running_forgets_the_attempts() -> None:
+def test_phase_running_resets_the_attempts() -> None:
     notes = {
         "scheduling.volcano.sh/inqueue-since": "1970-01-01T00:16:00Z",
         "scheduling.volcano.sh/requeue-attempts": "3",

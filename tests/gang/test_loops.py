@@ -1,4 +1,4 @@
-"""That evictions come to an end, on a sample of the worlds that ``make loops`` plays."""
+"""Evictions terminate, on a sample of the worlds of ``make loops``."""
 
 from random import Random
 
@@ -9,7 +9,7 @@ from tests.gang.loop_search import FAMILIES, describe, run
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_small_worlds_come_to_rest(family: str) -> None:
+def test_evictions_terminate_in_small_worlds(family: str) -> None:
     cases = list(FAMILIES[family].cases())
     courses = [(case, run(case)) for case in Random(5).sample(cases, 40)]
     assert [describe(case) for case, course in courses if course.loop] == []

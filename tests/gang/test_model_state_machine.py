@@ -78,7 +78,7 @@ def _has_started(group: PodGroup, pods: Iterable[Pod]) -> bool:
 
 
 class SessionStart:
-    """What the laws compare with: how everything stood when a session began."""
+    """The state when a session began, with which the invariants compare."""
 
     def __init__(self, world: World) -> None:
         model = world.fresh_model()
@@ -124,7 +124,7 @@ def _used(world: World) -> Mapping[str, Counter[str]]:
 
 @dataclass(frozen=True)
 class Request:
-    """A group that somebody wants to run."""
+    """A group that a user submits."""
 
     queue: str
     cls: str
@@ -329,7 +329,7 @@ class Machine(RuleBasedStateMachine):
         return outcome
 
     @invariant()
-    def the_model_never_differs_from_one_made_anew(self) -> None:
+    def the_model_equals_one_built_from_scratch(self) -> None:
         if not self.worlds:
             return
         kept, anew = self.worlds
@@ -381,7 +381,7 @@ def _leaves_victims_whole(before: SessionStart, world: World, outcome: Outcome) 
 
 
 def _active(before: SessionStart, world: World) -> tuple[list[Key], list[Key]]:
-    """Who was charged when groups were admitted: all, and those of them that had not started."""
+    """Return the groups charged by admissions: all, and those that had not started."""
     unstarted = [
         key
         for key in before.groups
@@ -433,7 +433,7 @@ def _sends_back_who_has_not_started(before: SessionStart, world: World) -> None:
 
 
 def _admits_the_older_of_equals(before: SessionStart, world: World) -> None:
-    """Of two groups that ask for the same, and none of them was told to wait, the younger is never first."""
+    """Of two groups with equal requests, neither of which was refused, the younger is never first."""
     waited = [
         key
         for key, group in before.groups.items()

@@ -1,4 +1,4 @@
-"""What is noted on pods after others were evicted for them, and what is said of their gang."""
+"""Nominations of pods after evictions for them, and the conditions of their gang."""
 
 from typing import Any
 
@@ -26,15 +26,15 @@ GIVEN: dict[str, Any] = {
 }
 
 
-def test_a_node_is_noted_only_where_others_leave_it() -> None:
-    """One member has room without anybody's going; for the other somebody goes."""
+def test_a_node_is_nominated_only_where_pods_leave_it() -> None:
+    """One member fits without evictions; for the other member a pod is evicted."""
     outcome = World(GIVEN, settings_of(CONF, "design"), restarting=False).session()
     assert [eviction.task.name for eviction in outcome.evictions] == ["lo-1"]
     assert {key.name: node for key, node in outcome.pipelined.items()} == {"hi-0": "n1", "hi-1": "n2"}
     assert [(each.task.name, each.node) for each in outcome.nominations] == [("hi-1", "n2")]
 
 
-def test_a_gang_that_is_promised_nodes_says_for_whom_it_waits() -> None:
+def test_the_condition_of_a_pipelined_gang_names_the_leaving_pods() -> None:
     world = World(GIVEN, settings_of(CONF, "design"), restarting=False)
     world.session()
     assert message(world, "hi") == "promised 2 nodes, waits for 1 pod to leave"
@@ -45,7 +45,7 @@ def test_a_gang_that_is_promised_nodes_says_for_whom_it_waits() -> None:
     assert world.binds == {"hi-0": "n1", "hi-1": "n2"}
 
 
-def test_what_is_noted_already_is_not_noted_again() -> None:
+def test_a_nomination_is_not_repeated() -> None:
     world = World(GIVEN, settings_of(CONF, "design"), restarting=False)
     world.session()
     assert world.session().nominations == ()

@@ -1,4 +1,4 @@
-"""The plugin overcommit beyond the shared vectors: what of the cluster may be reserved for groups."""
+"""Plugin overcommit, beyond the shared vectors: how much of the cluster groups may reserve."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ GPU = "nvidia.com/gpu"
 def refusal(
     asks: Json | None, factor: float | str | None = None, profile: str = "compat", **given: Any
 ) -> str:
-    """What keeps a group that ``asks`` for so much from being admitted."""
+    """Return why a group that requests ``asks`` is not admitted."""
     newcomer: Json = {"name": "new", "minMember": 1}
     if asks is not None:
         newcomer["minResources"] = asks
@@ -25,14 +25,14 @@ def refusal(
 @pytest.mark.parametrize(
     ("asks", "factor", "free"),
     [
-        pytest.param({"cpu": "12001m"}, None, "12", id="a fifth more than there is"),
+        pytest.param({"cpu": "12001m"}, None, "12", id="the default factor is 1.2"),
         pytest.param({"cpu": "10001m"}, 1, "10", id="a factor of one"),
-        pytest.param({"cpu": "12001m"}, 0.5, "12", id="a factor below one is none"),
-        pytest.param({"cpu": "12001m"}, "much", "12", id="nor is a word"),
-        pytest.param({"cpu": "25001m"}, 2.5, "25", id="a factor with a part"),
-        pytest.param({"cpu": "10010m"}, "1.0009", "10009m", id="exactly by the factor"),
-        pytest.param({GPU: 4}, None, "3", id="of devices only whole ones"),
-        pytest.param({"example.com/tpu": 1}, 100, "0", id="a hundred times nothing is nothing"),
+        pytest.param({"cpu": "12001m"}, 0.5, "12", id="a factor below one is ignored"),
+        pytest.param({"cpu": "12001m"}, "much", "12", id="a factor that is not a number is ignored"),
+        pytest.param({"cpu": "25001m"}, 2.5, "25", id="a fractional factor"),
+        pytest.param({"cpu": "10010m"}, "1.0009", "10009m", id="the factor is exact"),
+        pytest.param({GPU: 4}, None, "3", id="devices are rounded down"),
+        pytest.param({"example.com/tpu": 1}, 100, "0", id="a missing resource stays missing"),
     ],
 )
 def test_the_factor(asks: Json, factor: Any, free: str) -> None:
@@ -44,7 +44,7 @@ def test_the_factor(asks: Json, factor: Any, free: str) -> None:
 
 
 @pytest.mark.parametrize("asks", [None, {}, {"pods": 9999}])
-def test_who_asks_for_nothing_is_not_refused(asks: Json | None) -> None:
+def test_a_group_without_requests_is_permitted(asks: Json | None) -> None:
     pod = {"name": "p", "cpu": 10, "node": "n1", "phase": "Running", "count": 3}
     assert refusal(asks, 1, pods=[pod]) == ""
 
@@ -52,54 +52,60 @@ def test_who_asks_for_nothing_is_not_refused(asks: Json | None) -> None:
 @pytest.mark.parametrize(
     ("groups", "pods", "free"),
     [
-        pytest.param([], [{"name": "p", "cpu": 4, "node": "n1"}], 6, id="pods of others"),
+        pytest.param([], [{"name": "p", "cpu": 4, "node": "n1"}], 6, id="pods of other schedulers count"),
         pytest.param(
-            [], [{"name": "p", "cpu": 4, "node": "n1", "deleting": True}], 6, id="even leaving ones"
+            [], [{"name": "p", "cpu": 4, "node": "n1", "deleting": True}], 6, id="releasing pods count"
         ),
         pytest.param(
-            [], [{"name": "p", "cpu": 4, "node": "n1", "phase": "Succeeded"}], 10, id="but not gone ones"
+            [],
+            [{"name": "p", "cpu": 4, "node": "n1", "phase": "Succeeded"}],
+            10,
+            id="finished pods do not count",
         ),
         pytest.param(
-            [], [{"name": "p", "cpu": 4, "node": "gone"}], 10, id="nor those of nodes that are not there"
+            [], [{"name": "p", "cpu": 4, "node": "gone"}], 10, id="pods of missing nodes do not count"
         ),
         pytest.param(
-            [{"name": "a", "phase": "Inqueue", "minResources": {"cpu": 3}}], [], 7, id="what is reserved"
+            [{"name": "a", "phase": "Inqueue", "minResources": {"cpu": 3}}], [], 7, id="reservations count"
         ),
         pytest.param(
             [{"name": "a", "phase": "Inqueue", "minResources": {"cpu": 3}}],
             [{"name": "a", "group": "a", "cpu": 2, "node": "n1"}],
             5,
-            id="and for one session also what is bound of it",
+            id="for one session, bound members count twice",
         ),
         pytest.param(
             [{"name": "a", "phase": "Running", "minResources": {"cpu": 3}}],
             [{"name": "a", "group": "a", "cpu": 2, "node": "n1"}],
             7,
-            id="then no more",
+            id="later they count once",
         ),
         pytest.param(
             [{"name": "a", "phase": "Running", "minMember": 2, "minResources": {"cpu": 3}}],
             [{"name": "a", "group": "a", "cpu": 2, "node": "n1"}],
             8,
-            id="nothing for a group that runs below its minimum",
+            id="a group that runs below its minimum has no reservation",
         ),
         pytest.param(
             [{"name": "a", "phase": "Inqueue", "minResources": {"cpu": 3}}],
             [{"name": "a", "group": "a", "cpu": 2, "gated": True}],
             9,
-            id="nor for pods behind gates",
+            id="pods with scheduling gates have no reservation",
         ),
         pytest.param(
-            [{"name": "a", "phase": "Unknown", "minResources": {"cpu": 3}}], [], 10, id="or in trouble"
+            [{"name": "a", "phase": "Unknown", "minResources": {"cpu": 3}}],
+            [],
+            10,
+            id="a group in phase Unknown has no reservation",
         ),
     ],
 )
-def test_what_is_taken_already(groups: list[Json], pods: list[Json], free: int) -> None:
+def test_used_and_reserved_resources(groups: list[Json], pods: list[Json], free: int) -> None:
     assert refusal({"cpu": free}, 1, groups=groups, pods=pods) == ""
     assert refusal({"cpu": free + 1}, 1, groups=groups, pods=pods) != ""
 
 
-def test_only_admission_reserves_in_whatever_queue() -> None:
+def test_only_an_admission_reserves_whatever_its_queue() -> None:
     groups = [{"name": name, "queue": f"q{name}", "minResources": {"cpu": 6}} for name in "abc"]
     queues = [{"name": f"q{name}"} for name in "abc"]
     world = {"nodes": [{"name": "n1", "cpu": 10}], "queues": queues, "podGroups": groups}
@@ -110,7 +116,7 @@ def test_only_admission_reserves_in_whatever_queue() -> None:
     assert opened.admission("c") == "cluster: cpu: need 6, have 0 now"
 
 
-def test_a_node_that_gave_away_more_than_it_has_counts_for_nothing() -> None:
+def test_an_overcommitted_node_adds_nothing() -> None:
     pod = {"name": "p", "cpu": 40, "node": "n1", "phase": "Running"}
     nodes = [{"name": "n1", "cpu": 10}, {"name": "n2", "cpu": 4}]
     said = "cluster: cpu: need 5, have 4800m now and 4800m at most, so it can never fit"
@@ -118,5 +124,5 @@ def test_a_node_that_gave_away_more_than_it_has_counts_for_nothing() -> None:
     assert refusal({"cpu": 4}, pods=[pod], nodes=nodes) == ""
 
 
-def test_in_profile_design_it_has_no_vote() -> None:
+def test_the_plugin_has_no_vote_in_profile_design() -> None:
     assert refusal({"cpu": 9999}, profile="design") == ""

@@ -1,4 +1,4 @@
-"""A shortage in words: never less than is needed, never more than there is."""
+"""Messages of shortages round needs up and available amounts down."""
 
 import pytest
 
@@ -17,7 +17,7 @@ GI = 1 << 30
         pytest.param(
             Shortage("memory", 40 * GI, 41231686041, 99 * GI),
             "memory: need 40Gi, have 39321Mi now",
-            id="what there is, rounded down",
+            id="the available amount is rounded down",
         ),
         pytest.param(
             Shortage("requests.memory", 41231686042, 41231686041, 41231686041),

@@ -1,4 +1,4 @@
-"""The plugin proportion beyond the shared vectors: admission, limits, order and what goes back to others."""
+"""Plugin proportion, beyond the shared vectors: admission, limits, order and reclaim."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def running(group: str, count: int, **more: Any) -> Json:
 def refusal(
     asks: Json | None, queue: Json | None = None, others: list[Json] | None = None, **given: Any
 ) -> str:
-    """What keeps a group that ``asks`` for so much from being admitted to ``queue``."""
+    """Return why a group that requests ``asks`` is not admitted to ``queue``."""
     newcomer = a_group("new", queue="q", **({} if asks is None else {"minResources": asks}))
     groups = [newcomer, *given.pop("podGroups", [])]
     queues = [{"name": "q", **(queue or {})}, *(others or [])]
@@ -34,25 +34,25 @@ def refusal(
 @pytest.mark.parametrize(
     ("asks", "queue", "others", "want"),
     [
-        pytest.param({"cpu": 10}, {}, [], "", id="all that there is"),
+        pytest.param({"cpu": 10}, {}, [], "", id="the whole cluster"),
         pytest.param(
             {"cpu": "10001m"},
             {},
             [],
             "queue q: cpu: need 10001m, have 10 now and 10 at most, so it can never fit",
-            id="a bit more",
+            id="slightly more",
         ),
-        pytest.param(None, {}, [], "", id="nobody said how much"),
+        pytest.param(None, {}, [], "", id="without minResources"),
         pytest.param({}, {}, [], "", id="nothing"),
         pytest.param(None, {"state": "Closed"}, [], "queue q is not open", id="a closed queue"),
         pytest.param({"cpu": 1}, {"state": "Closing"}, [], "queue q is not open", id="a closing queue"),
-        pytest.param({"pods": 999}, {}, [], "", id="places for pods are not looked at"),
+        pytest.param({"pods": 999}, {}, [], "", id="places for pods are not checked"),
         pytest.param(
             {GPU: 1, "cpu": 1},
             {},
             [],
             f"queue q: {GPU}: need 1, have 0 now and 0 at most, so it can never fit",
-            id="what no node has",
+            id="a resource that no node has",
         ),
         pytest.param(
             {"cpu": 5, "memory": "9Gi"},
@@ -60,88 +60,93 @@ def refusal(
             [],
             "queue q: cpu: need 5, have 4 now and 4 at most, so it can never fit; "
             "memory: need 9Gi, have 8Gi now and 8Gi at most, so it can never fit",
-            id="every resource that is short is told",
+            id="all shortages are listed",
         ),
         pytest.param(
-            {"cpu": 10}, {"capability": {"cpu": 0, "memory": "1Gi"}}, [], "", id="a capability of no cpu"
+            {"cpu": 10}, {"capability": {"cpu": 0, "memory": "1Gi"}}, [], "", id="a capability of 0 cpu"
         ),
         pytest.param(
             {"cpu": 9},
             {},
             [{"name": "idle", "guarantee": {"cpu": 2}}],
             "queue q: cpu: need 9, have 8 now and 8 at most, so it can never fit",
-            id="what is guaranteed to a queue without groups",
+            id="guarantees of queues without groups",
         ),
-        pytest.param({"cpu": 10}, {"guarantee": {"cpu": 2}}, [], "", id="its own guarantee is its own"),
+        pytest.param({"cpu": 10}, {"guarantee": {"cpu": 2}}, [], "", id="its own guarantee is available"),
         pytest.param(
             {"cpu": 6},
             {"guarantee": {"cpu": 5}},
             [{"name": "idle", "guarantee": {"cpu": 7}}],
             "queue q: cpu: need 6, have 5 now and 5 at most, so it can never fit",
-            id="guarantees beyond the cluster leave each its own",
+            id="excessive guarantees leave each queue its own",
         ),
     ],
 )
-def test_what_a_queue_can_ever_have(asks: Json | None, queue: Json, others: list[Json], want: str) -> None:
+def test_the_real_capability_of_a_queue(
+    asks: Json | None, queue: Json, others: list[Json], want: str
+) -> None:
     assert refusal(asks, queue, others) == want
 
 
 @pytest.mark.parametrize(
     ("group", "pods", "free"),
     [
-        pytest.param({"phase": "Inqueue", "minResources": {"cpu": 4}}, [], 6, id="admitted without pods"),
-        pytest.param({"phase": "Pending", "minResources": {"cpu": 4}}, [], 10, id="one that waits"),
-        pytest.param({"phase": "Completed", "minResources": {"cpu": 4}}, [], 10, id="one that is done"),
-        pytest.param({"phase": "Unknown", "minResources": {"cpu": 4}}, [], 10, id="one in trouble"),
-        pytest.param({"phase": "Inqueue"}, [], 10, id="admitted for nobody knows how much"),
+        pytest.param({"phase": "Inqueue", "minResources": {"cpu": 4}}, [], 6, id="Inqueue, without pods"),
+        pytest.param({"phase": "Pending", "minResources": {"cpu": 4}}, [], 10, id="Pending"),
+        pytest.param({"phase": "Completed", "minResources": {"cpu": 4}}, [], 10, id="Completed"),
+        pytest.param({"phase": "Unknown", "minResources": {"cpu": 4}}, [], 10, id="Unknown"),
+        pytest.param({"phase": "Inqueue"}, [], 10, id="Inqueue, without minResources"),
         pytest.param(
-            {"phase": "Inqueue", "minResources": {"cpu": 4}}, [running("a", 1)], 6, id="admitted with a pod"
+            {"phase": "Inqueue", "minResources": {"cpu": 4}}, [running("a", 1)], 6, id="Inqueue, with a pod"
         ),
         pytest.param(
-            {"phase": "Running", "minResources": {"cpu": 4}}, [running("a", 1)], 6, id="running, more to come"
+            {"phase": "Running", "minResources": {"cpu": 4}},
+            [running("a", 1)],
+            6,
+            id="Running, with missing members",
         ),
         pytest.param(
             {"phase": "Running", "minMember": 2, "minResources": {"cpu": 4}},
             [running("a", 1), {**running("b", 1, phase="Succeeded"), "group": "a"}],
             9,
-            id="running below its minimum: the rest is done",
+            id="Running below its minimum: the rest has finished",
         ),
         pytest.param(
             {"phase": "Running", "minResources": {"cpu": 4}},
             [running("a", 7)],
             6,
-            id="what it can spare is free",
+            id="elastic amounts are available",
         ),
         pytest.param(
-            {"phase": "Running"}, [running("a", 7)], 10, id="all of it, if nobody said what it needs"
+            {"phase": "Running"}, [running("a", 7)], 10, id="everything is elastic without minResources"
         ),
         pytest.param(
             {"phase": "Running", "minResources": {"cpu": 4}},
             [running("a", 5, deleting=True)],
             10,
-            id="pods on their way out",
+            id="releasing pods",
         ),
         pytest.param(
             {"phase": "Inqueue", "minResources": {"cpu": 4}},
             [{"name": "a", "group": "a", "count": 3, "cpu": 1, "gated": True}],
             9,
-            id="pods behind gates",
+            id="pods with scheduling gates",
         ),
         pytest.param(
             {"phase": "Inqueue", "minResources": {"cpu": 4}},
             [{"name": "a", "group": "a", "count": 9, "cpu": 1, "gated": True}],
             10,
-            id="more pods behind gates than it was admitted for",
+            id="more gated pods than it was admitted for",
         ),
         pytest.param(
             {"phase": "Inqueue", "minResources": {"cpu": 4}},
             [{"name": "a", "group": "a", "count": 3, "cpu": 1, "gated": True, "gate": POD_GROUP_GATE}],
             6,
-            id="but not behind those that its admission ends",
+            id="gates that admission removes do not count",
         ),
     ],
 )
-def test_what_the_groups_of_a_queue_leave_to_others(group: Json, pods: list[Json], free: int) -> None:
+def test_what_a_group_leaves_of_its_queue(group: Json, pods: list[Json], free: int) -> None:
     def refused(cpu: int) -> str:
         return refusal({"cpu": cpu}, podGroups=[a_group("a", queue="q", **group)], pods=pods)
 
@@ -158,7 +163,7 @@ def test_only_admission_reserves() -> None:
     assert opened.admission("b") == "queue q: cpu: need 6, have 4 now"
 
 
-def test_what_is_withdrawn_is_free_at_once() -> None:
+def test_an_ended_reservation_is_free_at_once() -> None:
     groups = [a_group("a", queue="q", phase="Inqueue", minResources={"cpu": 6, "memory": "1Gi"})]
     groups += [a_group("b", queue="q", minResources={"cpu": 6, "memory": "8Gi"})]
     opened = PluginSession({"nodes": [NODE], "queues": [{"name": "q"}], "podGroups": groups}, ["proportion"])
@@ -170,7 +175,7 @@ def test_what_is_withdrawn_is_free_at_once() -> None:
 
 
 def shared_world(**more: Any) -> Json:
-    """Two queues share 10 cpus: ``a`` holds 6 of them, ``b`` 1, and both want more."""
+    """Open a session where ``a`` has 6 of 10 cpus, ``b`` has 1, and both request more."""
     return {
         "nodes": [NODE],
         "queues": [{"name": "qa", "created": 1}, {"name": "qb", "created": 2}],
@@ -186,7 +191,7 @@ def shared_world(**more: Any) -> Json:
     } | more
 
 
-def test_no_queue_gets_more_than_it_deserves() -> None:
+def test_no_queue_allocates_more_than_it_deserves() -> None:
     opened = PluginSession(shared_world(), ["proportion"])
     assert not opened.allocatable("more-a")
     assert opened.allocatable("more-b-0")
@@ -195,20 +200,20 @@ def test_no_queue_gets_more_than_it_deserves() -> None:
     assert not opened.allocatable("gpu-b"), "nobody deserves what no node has"
 
 
-def test_a_closed_queue_gets_nothing() -> None:
+def test_a_closed_queue_allocates_nothing() -> None:
     queues = [{"name": "qa"}, {"name": "qb", "state": "Closed"}]
     opened = PluginSession(shared_world(queues=queues), ["proportion"])
     assert not opened.allocatable("more-b-0")
     assert not opened.preemptive("more-b-0")
 
 
-def test_the_less_served_queue_goes_first_unless_another_is_more_important() -> None:
+def test_queue_order_by_priority_and_then_by_share() -> None:
     assert PluginSession(shared_world(), ["proportion"]).queue_order() == ["qb", "qa"]
     queues = [{"name": "qa", "priority": 1}, {"name": "qb"}]
     assert PluginSession(shared_world(queues=queues), ["proportion"]).queue_order() == ["qa", "qb"]
 
 
-def test_shares_follow_what_tasks_take_and_give_back() -> None:
+def test_shares_follow_allocated_and_evicted_tasks() -> None:
     opened = PluginSession(shared_world(), ["proportion"])
     for index in range(6):
         opened.evict(f"a-{index}")
@@ -216,7 +221,7 @@ def test_shares_follow_what_tasks_take_and_give_back() -> None:
     assert opened.queue_order() == ["qa", "qb"]
 
 
-def test_a_queue_is_overused_when_it_has_all_it_deserves_of_everything() -> None:
+def test_a_queue_is_overused_if_it_has_all_it_deserves_of_every_resource() -> None:
     pods = [running("a", 5, memory="1Gi"), {"name": "more-a", "group": "a", "cpu": 9, "memory": "8Gi"}]
     pods += [running("b", 1), {"name": "more-b", "group": "b", "cpu": 9, "memory": "8Gi"}]
     opened = PluginSession(shared_world(pods=pods), ["proportion"])
@@ -237,23 +242,23 @@ def test_a_queue_without_groups_or_requests_is_overused() -> None:
 @pytest.mark.parametrize(
     ("pods", "candidates", "victims"),
     [
-        pytest.param([running("a", 6)], ["a-5", "a-4", "a-3"], ["a-5"], id="down to what the queue deserves"),
+        pytest.param([running("a", 6)], ["a-5", "a-4", "a-3"], ["a-5"], id="down to the deserved amounts"),
         pytest.param(
             [running("a", 6, cpu="1500m")],
             ["a-5", "a-4", "a-3"],
             ["a-5", "a-4", "a-3"],
-            id="or just below it",
+            id="the last victim may take it below",
         ),
         pytest.param(
             [running("a", 5), {"name": "tiny", "group": "a", "node": "n1", "cpu": "1m", "phase": "Running"}],
             ["a-4", "tiny"],
             ["a-4"],
-            id="a bit too much is too much",
+            id="a slight excess suffices",
         ),
-        pytest.param([running("a", 5)], ["a-4"], [], id="nothing of a queue that has its share"),
+        pytest.param([running("a", 5)], ["a-4"], [], id="no task of a queue within its share"),
     ],
 )
-def test_what_exceeds_its_share_goes_back(
+def test_tasks_beyond_the_share_of_their_queue_are_reclaimable(
     pods: list[Json], candidates: list[str], victims: list[str]
 ) -> None:
     wanted = {"name": "b", "group": "b", "count": 9, "cpu": 1}
@@ -262,7 +267,7 @@ def test_what_exceeds_its_share_goes_back(
     assert opened.reclaimable("b-0", candidates) == victims
 
 
-def test_each_queue_is_taken_down_by_itself() -> None:
+def test_each_queue_is_reduced_separately() -> None:
     queues = [{"name": name} for name in ("qa", "qb", "qc")]
     groups = [a_group(name, queue=f"q{name}") for name in "abc"]
     pods = [running("a", 5), running("b", 5), {"name": "c", "group": "c", "count": 9, "cpu": 1}]
@@ -274,12 +279,12 @@ def test_each_queue_is_taken_down_by_itself() -> None:
 @pytest.mark.parametrize(
     ("queue", "has", "want"),
     [
-        pytest.param({}, 5, False, id="the queue has what it deserves"),
-        pytest.param({}, 6, True, id="the queue has more"),
-        pytest.param({"guarantee": {"cpu": 1}}, 6, False, id="it would lack its guarantee"),
+        pytest.param({}, 5, False, id="the queue does not exceed what it deserves"),
+        pytest.param({}, 6, True, id="the queue exceeds what it deserves"),
+        pytest.param({"guarantee": {"cpu": 1}}, 6, False, id="its guarantee would be lost"),
     ],
 )
-def test_when_a_whole_gang_can_be_taken(queue: Json, has: int, want: bool) -> None:
+def test_gang_reclaimable(queue: Json, has: int, want: bool) -> None:
     queues = [{"name": "qa", **queue}, {"name": "qb"}]
     pods = [
         running("a", has),
@@ -292,7 +297,7 @@ def test_when_a_whole_gang_can_be_taken(queue: Json, has: int, want: bool) -> No
     )
 
 
-def test_a_switch_silences_a_point() -> None:
+def test_a_switch_disables_an_extension_point() -> None:
     silenced: list[str | Json] = [
         {"name": "proportion", "enabledAllocatable": False, "enableQueueOrder": False}
     ]

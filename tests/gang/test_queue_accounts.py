@@ -1,4 +1,4 @@
-"""The sums of queues: kept from session to session they are those that anybody would come to anew."""
+"""Queue accounts: the incremental sums equal those computed from scratch."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ changes = st.lists(
 
 
 @given(changes)
-def test_the_ledger_is_what_it_would_be_if_begun_anew(made: list[tuple[str, Any]]) -> None:
+def test_the_ledger_equals_one_computed_from_scratch(made: list[tuple[str, Any]]) -> None:
     world = {"nodes": [{"name": "n1", "cpu": 10}], "queues": [{"name": "q1"}, {"name": "q2"}]}
     opened = PluginSession(world, ["gang"])
     model = opened.world.model
@@ -62,7 +62,7 @@ def test_the_ledger_is_what_it_would_be_if_begun_anew(made: list[tuple[str, Any]
         assert model.ledger.accounts(gangs) == Ledger().accounts(gangs)
 
 
-def test_a_group_that_was_made_again_is_not_taken_for_the_one_before() -> None:
+def test_a_group_created_anew_is_not_mistaken_for_the_old_one() -> None:
     world = {"nodes": [{"name": "n1", "cpu": 10}], "podGroups": [{"name": "a"}]}
     opened = PluginSession(world, ["gang"])
     opened.world.put_pods(pods({"name": "p", "group": "a", "cpu": 2, "node": "n1", "phase": "Running"}, {}))

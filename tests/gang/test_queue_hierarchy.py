@@ -1,4 +1,4 @@
-"""What queues are entitled to, side by side and in a tree."""
+"""What queues are entitled to, without and with a hierarchy."""
 
 from typing import Any
 
@@ -34,45 +34,51 @@ def entitled(queues: list[Json]) -> dict[str, Entitlement]:
     ("queue", "others", "ceiling", "deserved"),
     [
         pytest.param(
-            {}, [], {"cpu": 10_000, GPU: 4}, {}, id="who says nothing may have all and deserves nothing"
+            {},
+            [],
+            {"cpu": 10_000, GPU: 4},
+            {},
+            id="without settings a queue may have all and deserves nothing",
         ),
         pytest.param(
             {"deserved": {"cpu": 3}, "capability": {"cpu": 6}},
             [],
             {"cpu": 6_000, GPU: 4},
             {"cpu": 3_000},
-            id="between what it deserves and its capability it borrows",
+            id="it borrows between its deserved amounts and its capability",
         ),
         pytest.param(
             {"deserved": {"cpu": 8}},
             [{"name": "other", "guarantee": {"cpu": 4}}],
             {"cpu": 6_000, GPU: 4},
             {"cpu": 6_000},
-            id="nobody deserves what is guaranteed to others",
+            id="no queue deserves the guarantees of other queues",
         ),
         pytest.param(
             {"deserved": {"cpu": 1}, "guarantee": {"cpu": 2, GPU: 1}},
             [],
             {"cpu": 10_000, GPU: 4},
             {"cpu": 2_000, GPU: 1},
-            id="what is guaranteed is deserved",
+            id="guarantees are deserved",
         ),
         pytest.param(
             {"deserved": {"example.com/tpu": 2}},
             [],
             {"cpu": 10_000, GPU: 4},
             {"example.com/tpu": 2},
-            id="what no node has can be deserved",
+            id="a resource that no node has can be deserved",
         ),
-        pytest.param({"deserved": {"memory": "1Gi"}}, [], TOTAL, {"memory": 0}, id="but for memory and cpu"),
+        pytest.param(
+            {"deserved": {"memory": "1Gi"}}, [], TOTAL, {"memory": 0}, id="except for memory and cpu"
+        ),
     ],
 )
-def test_side_by_side(queue: Json, others: list[Json], ceiling: Any, deserved: Any) -> None:
+def test_flat_entitlements(queue: Json, others: list[Json], ceiling: Any, deserved: Any) -> None:
     got = flat_entitlements(TOTAL, read([{"name": "q", **queue}, *others]))["q"]
     assert (got.path, got.limits.named, got.limits.default, got.deserved) == (("q",), ceiling, 0, deserved)
 
 
-def test_the_root_limits_nothing_unless_told_to() -> None:
+def test_the_root_has_only_the_limits_of_its_object() -> None:
     got = entitled([{"name": "q", "deserved": {"cpu": 1}, "guarantee": {"cpu": 2, GPU: 1}}, {"name": "r"}])
     assert got["root"].limits.of("cpu") == UNLIMITED
     assert got["q"].limits.of("cpu") == UNLIMITED
@@ -83,7 +89,7 @@ def test_the_root_limits_nothing_unless_told_to() -> None:
     assert (got["q"].limits.of("cpu"), got["q"].limits.of("memory")) == (6_000, UNLIMITED)
 
 
-def test_capabilities_are_inherited_down_to_where_they_are_said_anew() -> None:
+def test_capabilities_are_inherited_unless_a_queue_sets_its_own() -> None:
     got = entitled(
         [
             {"name": "dept", "capability": {"cpu": 8, GPU: 2}},
@@ -97,7 +103,7 @@ def test_capabilities_are_inherited_down_to_where_they_are_said_anew() -> None:
     assert got["me"].limits.of("memory") == UNLIMITED
 
 
-def test_what_is_guaranteed_to_siblings_is_out_of_reach() -> None:
+def test_guarantees_of_siblings_are_not_available() -> None:
     got = entitled(
         [
             {"name": "dept", "capability": {"cpu": 8}},
@@ -122,7 +128,7 @@ def test_what_is_guaranteed_to_siblings_is_out_of_reach() -> None:
         pytest.param(
             [{"name": "q"}, {"name": "b", "parent": "a"}, {"name": "a", "parent": "b"}],
             InvalidHierarchy("a", "is not below the root, but in a circle"),
-            id="a circle",
+            id="a cycle",
         ),
         pytest.param(
             [{"name": "a", "parent": "a"}],
@@ -131,5 +137,5 @@ def test_what_is_guaranteed_to_siblings_is_out_of_reach() -> None:
         ),
     ],
 )
-def test_what_is_no_tree(queues: list[Json], want: InvalidHierarchy) -> None:
+def test_invalid_hierarchies(queues: list[Json], want: InvalidHierarchy) -> None:
     assert hierarchical_entitlements(read(queues)) == want

@@ -1,4 +1,4 @@
-"""What is shown of queues is what is decided."""
+"""Reports on queues agree with the decisions of sessions."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -43,7 +43,7 @@ PODS = [
 ]
 
 
-def test_a_queue_by_weight() -> None:
+def test_the_report_of_a_queue_with_proportion() -> None:
     queue = of(a_world(["proportion"], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS), "a")
     assert queue.weight == 2
     assert queue.allocated == {"cpu": 2000, GPU: 2, "pods": 2}
@@ -55,7 +55,7 @@ def test_a_queue_by_weight() -> None:
     assert (queue.share.share, queue.share.overused) == (Fraction(1), False)
 
 
-def test_a_queue_without_groups_is_shown_too() -> None:
+def test_a_queue_without_groups_has_a_report() -> None:
     queue = of(a_world(["proportion"], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS), "idle")
     assert (queue.allocated, queue.request) == ({}, {})
     assert queue.share is not None
@@ -63,12 +63,12 @@ def test_a_queue_without_groups_is_shown_too() -> None:
     assert queue.share.at_most["cpu"] == 9000
 
 
-def test_without_a_plugin_that_shares_nobody_deserves_anything() -> None:
+def test_without_a_sharing_plugin_there_is_no_share() -> None:
     queue = of(a_world([], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS), "a")
     assert (queue.share, queue.allocated) == (None, {"cpu": 2000, GPU: 2, "pods": 2})
 
 
-def test_departments_count_what_is_below_them() -> None:
+def test_the_amounts_of_a_queue_include_those_below_it() -> None:
     queues: list[Json] = [
         {"name": "dept", "deserved": {"cpu": 1}, "capability": {"cpu": 6}},
         {"name": "a", "parent": "dept", "deserved": {"cpu": 1}},
@@ -87,7 +87,7 @@ def test_departments_count_what_is_below_them() -> None:
     assert b.share.at_most.get("cpu", UNLIMITED) == UNLIMITED
 
 
-def test_looking_changes_nothing() -> None:
+def test_a_report_changes_nothing() -> None:
     world = a_world(["proportion"], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS)
     first = told(world)
     assert told(world) == first
@@ -106,19 +106,17 @@ def allocated(world: World) -> dict[str, dict[str, int]]:
     [
         pytest.param({"node": "n1", "phase": "Running"}, {"cpu": 1000, "pods": 1}, id="running"),
         pytest.param({"node": "n1"}, {"cpu": 1000, "pods": 1}, id="bound"),
-        pytest.param(
-            {"node": "n1", "cpu": 0}, {"pods": 1}, id="who asks for nothing has a place all the same"
-        ),
+        pytest.param({"node": "n1", "cpu": 0}, {"pods": 1}, id="a best-effort pod counts as a pod"),
         pytest.param({}, {}, id="pending"),
         pytest.param({"gated": True}, {}, id="gated"),
-        pytest.param({"node": "n1", "phase": "Running", "deleting": True}, {}, id="on its way out"),
+        pytest.param({"node": "n1", "phase": "Running", "deleting": True}, {}, id="releasing"),
         pytest.param({"node": "n1", "phase": "Succeeded"}, {}, id="succeeded"),
         pytest.param({"node": "n1", "phase": "Failed"}, {}, id="failed"),
-        pytest.param({"node": "n1", "phase": "Running", "group": "unknown"}, {}, id="of no pod group"),
+        pytest.param({"node": "n1", "phase": "Running", "group": "unknown"}, {}, id="without a pod group"),
         pytest.param({"node": "n1", "phase": "Running", "schedulerName": "x"}, {}, id="of another scheduler"),
     ],
 )
-def test_what_a_pod_adds_to_what_its_queue_holds(pod: Json, want: Json) -> None:
+def test_what_a_pod_adds_to_the_allocation_of_its_queue(pod: Json, want: Json) -> None:
     groups = [{"name": "a", "queue": "a", "phase": "Running"}]
     pods = [{"name": "p", "group": "a", "cpu": 1, **pod}]
     world = a_world([], nodes=[NODE], queues=[{"name": "a"}], podGroups=groups, pods=pods)
@@ -128,19 +126,25 @@ def test_what_a_pod_adds_to_what_its_queue_holds(pod: Json, want: Json) -> None:
 @pytest.mark.parametrize(
     ("parents", "want"),
     [
-        pytest.param({}, {"root": 6, "a": 2, "b": 4}, id="side by side"),
+        pytest.param({}, {"root": 6, "a": 2, "b": 4}, id="flat"),
         pytest.param(
-            {"a": "dept", "b": "dept"}, {"root": 6, "dept": 6, "a": 2, "b": 4}, id="all in one department"
+            {"a": "dept", "b": "dept"}, {"root": 6, "dept": 6, "a": 2, "b": 4}, id="two queues below one"
         ),
         pytest.param(
-            {"a": "b", "b": "dept"}, {"root": 6, "dept": 6, "b": 6, "a": 2}, id="its own and what is below"
+            {"a": "b", "b": "dept"},
+            {"root": 6, "dept": 6, "b": 6, "a": 2},
+            id="its own pods and those of queues below",
         ),
-        pytest.param({"a": "gone"}, {"root": 6, "a": 2, "b": 4}, id="the root has what hangs on nothing"),
-        pytest.param({"a": "b", "b": "a"}, {"root": 6, "a": 6, "b": 6}, id="a circle counts once in each"),
+        pytest.param(
+            {"a": "gone"}, {"root": 6, "a": 2, "b": 4}, id="the root includes queues without a parent"
+        ),
+        pytest.param(
+            {"a": "b", "b": "a"}, {"root": 6, "a": 6, "b": 6}, id="a cycle counts once in each of its queues"
+        ),
     ],
 )
 @pytest.mark.parametrize("plugins", [[], ["proportion"]], ids=["no plugin that sums", "proportion"])
-def test_what_queues_hold_of_which_some_are_below_others(
+def test_allocation_in_a_hierarchy_of_queues(
     parents: Mapping[str, str], want: Mapping[str, int], plugins: list[str | Json]
 ) -> None:
     names = ("a", "b", "dept", "root")
@@ -155,7 +159,7 @@ def test_what_queues_hold_of_which_some_are_below_others(
     assert {queue: amounts["cpu"] // 1000 for queue, amounts in allocated(world).items()} == want
 
 
-def test_what_queues_hold_follows_what_sessions_decide_and_what_ends() -> None:
+def test_the_allocation_of_queues_follows_binds_and_terminations() -> None:
     groups = [{"name": "a", "queue": "a", "phase": "Inqueue"}]
     pods = [{"name": "p", "group": "a", "cpu": 1, "count": 2}]
     world = a_world([], nodes=[NODE], queues=[{"name": "a"}], podGroups=groups, pods=pods)

@@ -1,4 +1,4 @@
-"""The action enqueue and the webhooks agree: what one reserves the other keeps, and neither is in the way."""
+"""The action enqueue and the webhooks agree on reservations of quota."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ cpus = st.integers(0, 6)
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Json:
-    """Groups that wait or were admitted, under one quota or two, with nodes enough for all of them."""
+    """Draw waiting and admitted groups under one or two quotas, with enough nodes for all."""
     hard = draw(st.integers(0, 12))
     used = draw(st.integers(0, hard))
     quotas = [{"name": "rq", "hard": {"cpu": hard}, "used": {"cpu": used}}]
@@ -45,7 +45,7 @@ def worlds(draw: st.DrawFn) -> Json:
 
 
 class WebhookView:
-    """The same namespace as the webhook for pods sees it; what is created counts as used at once."""
+    """The view of the webhook for pods; created pods count as used at once."""
 
     def __init__(self, given: Json, phases: Mapping[str, str]) -> None:
         self.given = given
@@ -82,7 +82,7 @@ def admitted(given: Json) -> dict[str, str]:
 
 
 @given(world=worlds())
-def test_who_can_be_admitted_is_not_refused(world: Json) -> None:
+def test_the_webhook_accepts_every_group_that_enqueue_could_admit(world: Json) -> None:
     phases = admitted(world)
     quotas = [quota_from_object(objects.quota(quota)) for quota in world["quotas"]]
     for group in world["podGroups"]:
@@ -92,7 +92,7 @@ def test_who_can_be_admitted_is_not_refused(world: Json) -> None:
 
 
 @given(world=worlds(), order=st.randoms())
-def test_whatever_is_admitted_can_be_created_pod_by_pod(world: Json, order: Any) -> None:
+def test_all_pods_of_admitted_groups_can_be_created(world: Json, order: Any) -> None:
     phases = admitted(world)
     webhook = WebhookView(world, phases)
     members = [
@@ -108,7 +108,7 @@ def test_whatever_is_admitted_can_be_created_pod_by_pod(world: Json, order: Any)
 
 
 @given(world=worlds(), foreign_pods=st.lists(cpus, max_size=4))
-def test_whoever_is_let_in_sends_nobody_back(world: Json, foreign_pods: list[int]) -> None:
+def test_pods_that_the_webhook_accepts_cause_no_rollback(world: Json, foreign_pods: list[int]) -> None:
     before = admitted(world)
     webhook = WebhookView(world, before)
     for cpu in foreign_pods:

@@ -1,4 +1,4 @@
-"""Claims on quotas are counted once, under one name, and only against quotas that count their group."""
+"""Claims on quotas count once, by one name, and only for the quotas that count their group."""
 
 from typing import Any
 
@@ -24,14 +24,14 @@ GROUP = ScopeAttributes()
 @pytest.mark.parametrize(
     ("amounts", "want"),
     [
-        pytest.param({"requests.cpu": 2}, {"cpu": 2}, id="a request is the resource"),
-        pytest.param({"cpu": 1, "requests.cpu": 2}, {"cpu": 2}, id="of both forms the larger"),
+        pytest.param({"requests.cpu": 2}, {"cpu": 2}, id="requests.x is x"),
+        pytest.param({"cpu": 1, "requests.cpu": 2}, {"cpu": 2}, id="the larger of two forms counts"),
         pytest.param({"requests.cpu": 2, "cpu": 1}, {"cpu": 2}, id="in either order"),
-        pytest.param({"requests.a.b/gpu": 2}, {"a.b/gpu": 2}, id="devices, too"),
+        pytest.param({"requests.a.b/gpu": 2}, {"a.b/gpu": 2}, id="devices too"),
         pytest.param(
             {"limits.cpu": 1, "pods": 2, "count/pods": 3},
             {"limits.cpu": 1, "pods": 2, "count/pods": 3},
-            id="limits and counts are things of their own",
+            id="limits and object counts are distinct",
         ),
     ],
 )
@@ -42,15 +42,17 @@ def test_names_are_normalised(amounts: dict[str, int], want: dict[str, int]) -> 
 @pytest.mark.parametrize(
     ("minimum", "used", "want"),
     [
-        pytest.param({"cpu": 4}, {}, {"cpu": 4}, id="all of it while there are no members"),
-        pytest.param({"cpu": 4}, {"cpu": 1, "requests.cpu": 1}, {"cpu": 3}, id="members count once"),
-        pytest.param({"requests.cpu": 4}, {"cpu": 1}, {"cpu": 3}, id="whatever the form"),
-        pytest.param({"cpu": 4}, {"cpu": 9}, {"cpu": 0}, id="surplus members claim nothing back"),
-        pytest.param({"cpu": 4}, {"memory": 1}, {"cpu": 4}, id="what was not named is not claimed"),
-        pytest.param({}, {"cpu": 1}, {}, id="nothing named, nothing claimed"),
+        pytest.param({"cpu": 4}, {}, {"cpu": 4}, id="the whole minimum without members"),
+        pytest.param(
+            {"cpu": 4}, {"cpu": 1, "requests.cpu": 1}, {"cpu": 3}, id="existing members are subtracted"
+        ),
+        pytest.param({"requests.cpu": 4}, {"cpu": 1}, {"cpu": 3}, id="by either form of the name"),
+        pytest.param({"cpu": 4}, {"cpu": 9}, {"cpu": 0}, id="surplus members do not make a claim negative"),
+        pytest.param({"cpu": 4}, {"memory": 1}, {"cpu": 4}, id="a resource that is not named is not claimed"),
+        pytest.param({}, {"cpu": 1}, {}, id="an empty minimum claims nothing"),
     ],
 )
-def test_a_claim_is_what_is_still_to_come(
+def test_a_claim_is_the_minimum_that_members_do_not_use_yet(
     minimum: dict[str, int], used: dict[str, int], want: dict[str, int]
 ) -> None:
     assert quota_claim(minimum, used) == want
@@ -59,20 +61,23 @@ def test_a_claim_is_what_is_still_to_come(
 @pytest.mark.parametrize(
     ("hard", "used", "reserved", "wanted", "want"),
     [
-        pytest.param({"cpu": 8}, {"cpu": 3}, {"cpu": 1}, {"cpu": 4}, [], id="an exact fit fits"),
-        pytest.param({"cpu": 8}, {"cpu": 3}, {"cpu": 2}, {"cpu": 4}, ["cpu 3 of 8"], id="reserved is gone"),
+        pytest.param({"cpu": 8}, {"cpu": 3}, {"cpu": 1}, {"cpu": 4}, [], id="an exact fit is no shortage"),
+        pytest.param({"cpu": 8}, {"cpu": 3}, {"cpu": 2}, {"cpu": 4}, ["cpu 3 of 8"],
+            id="reservations are subtracted"),
         pytest.param(
             {"requests.cpu": 8}, {"requests.cpu": 5}, {}, {"cpu": 4}, ["requests.cpu 3 of 8"], id="forms"
         ),
         pytest.param(
             {"cpu": 8, "requests.cpu": 6}, {"cpu": 4, "requests.cpu": 4}, {}, {"cpu": 4},
-            ["requests.cpu 2 of 6"], id="of two limits each holds",
+            ["requests.cpu 2 of 6"], id="two limits of one resource both hold",
         ),
-        pytest.param({"limits.cpu": 1}, {}, {}, {"cpu": 4}, [], id="limits are not requests"),
+        pytest.param({"limits.cpu": 1}, {}, {}, {"cpu": 4}, [], id="limits are distinct from requests"),
         pytest.param({"pods": 3}, {"pods": 2}, {}, {"pods": 2, "cpu": 1}, ["pods 1 of 3"], id="pods"),
-        pytest.param({"cpu": 8}, {}, {}, {"memory": 1}, [], id="what is not limited"),
-        pytest.param({"cpu": 8}, {"cpu": 9}, {}, {"memory": 1}, [], id="what is not wanted is not looked at"),
-        pytest.param({"cpu": 8}, {"cpu": 9}, {}, {"cpu": 0}, ["cpu -1 of 8"], id="zero is named"),
+        pytest.param({"cpu": 8}, {}, {}, {"memory": 1}, [], id="a resource without a limit"),
+        pytest.param({"cpu": 8}, {"cpu": 9}, {}, {"memory": 1}, [],
+            id="a resource that is not requested is not checked"),
+        pytest.param({"cpu": 8}, {"cpu": 9}, {}, {"cpu": 0}, ["cpu -1 of 8"],
+            id="a request of zero is checked"),
     ],
 )  # fmt: skip
 def test_quota_shortages(
@@ -86,7 +91,7 @@ def test_quota_shortages(
     assert [f"{short.resource} {short.free} of {short.hard}" for short in got] == want
 
 
-def test_a_shortage_says_what_would_have_been_enough() -> None:
+def test_the_message_of_a_shortage_has_all_amounts() -> None:
     (short,) = quota_shortages({"requests.cpu": 8000}, {"requests.cpu": 3000}, {"cpu": 2000}, {"cpu": 9000})
     assert str(short) == "requests.cpu: need 9, have 3 now (2 reserved by pod groups) and 8 at most"
     assert short.never_fits
@@ -104,9 +109,12 @@ def selecting(scope: str, operator: str, *values: str) -> ResourceQuotaSpec:
 @pytest.mark.parametrize(
     ("quota", "subject", "want"),
     [
-        pytest.param(spec(), GROUP, True, id="no scope counts all"),
+        pytest.param(spec(), GROUP, True, id="without scopes all pods count"),
         pytest.param(
-            spec(scopes=["NotTerminating", "NotBestEffort"]), GROUP, True, id="what groups are taken for"
+            spec(scopes=["NotTerminating", "NotBestEffort"]),
+            GROUP,
+            True,
+            id="the attributes assumed for groups",
         ),
         pytest.param(spec(scopes=["Terminating"]), GROUP, False, id="no deadline"),
         pytest.param(spec(scopes=["BestEffort"]), GROUP, False, id="not best effort"),
@@ -115,36 +123,38 @@ def selecting(scope: str, operator: str, *values: str) -> ResourceQuotaSpec:
             spec(scopes=["NotTerminating"]),
             ScopeAttributes(terminating=True),
             False,
-            id="a deadline, inverse",
+            id="a deadline, negated",
         ),
         pytest.param(spec(scopes=["BestEffort"]), ScopeAttributes(best_effort=True), True, id="best effort"),
         pytest.param(
             spec(scopes=["NotBestEffort"]),
             ScopeAttributes(best_effort=True),
             False,
-            id="best effort, inverse",
+            id="best effort, negated",
         ),
         pytest.param(
             selecting("BestEffort", "Exists"), ScopeAttributes(best_effort=True), True, id="by selector"
         ),
-        pytest.param(spec(scopes=["PriorityClass"]), GROUP, False, id="any class, and it has none"),
+        pytest.param(spec(scopes=["PriorityClass"]), GROUP, False, id="any class, but the pod has none"),
         pytest.param(spec(scopes=["PriorityClass"]), ScopeAttributes("high"), True, id="any class"),
         pytest.param(selecting("PriorityClass", "In", "high"), ScopeAttributes("high"), True, id="in"),
         pytest.param(
-            selecting("PriorityClass", "In", "high"), ScopeAttributes("low"), False, id="not the one"
+            selecting("PriorityClass", "In", "high"), ScopeAttributes("low"), False, id="in, another class"
         ),
         pytest.param(selecting("PriorityClass", "NotIn", "high"), ScopeAttributes("low"), True, id="not in"),
-        pytest.param(selecting("PriorityClass", "NotIn", "high"), GROUP, True, id="no class is not in any"),
+        pytest.param(selecting("PriorityClass", "NotIn", "high"), GROUP, True, id="not in, without a class"),
         pytest.param(selecting("PriorityClass", "DoesNotExist"), GROUP, True, id="no class"),
-        pytest.param(spec(scopes=["CrossNamespacePodAffinity"]), GROUP, False, id="cannot be told"),
-        pytest.param(spec(scopes=["NotBestEffort", "PriorityClass"]), GROUP, False, id="all must match"),
+        pytest.param(spec(scopes=["CrossNamespacePodAffinity"]), GROUP, False, id="an unsupported scope"),
+        pytest.param(
+            spec(scopes=["NotBestEffort", "PriorityClass"]), GROUP, False, id="all scopes must match"
+        ),
     ],
 )
 def test_scopes(quota: ResourceQuotaSpec, subject: ScopeAttributes, want: bool) -> None:
     assert is_counted_by(quota, subject) is want
 
 
-def test_what_cannot_be_evaluated_is_told() -> None:
+def test_unsupported_scopes_are_listed() -> None:
     assert unsupported_scopes(spec(scopes=["BestEffort", "CrossNamespacePodAffinity"])) == (
         "CrossNamespacePodAffinity",
     )
@@ -152,7 +162,7 @@ def test_what_cannot_be_evaluated_is_told() -> None:
     assert unsupported_scopes(spec(scopes=["PriorityClass"])) == ()
 
 
-def test_only_claims_that_a_quota_counts_are_reserved_of_it() -> None:
+def test_a_quota_reserves_only_the_claims_that_it_counts() -> None:
     reserved = QuotaTotals()
     reserved.add(ScopeAttributes("high"), {"cpu": 4})
     reserved.add(ScopeAttributes("low"), {"cpu": 2})
@@ -191,7 +201,9 @@ def test_the_order_of_groups_does_not_matter(
 
 
 @given(minimum=amounts, members=st.lists(amounts, max_size=4))
-def test_members_use_up_the_claim_and_no_more(minimum: dict[str, int], members: list[dict[str, int]]) -> None:
+def test_members_reduce_the_claim_to_zero_at_most(
+    minimum: dict[str, int], members: list[dict[str, int]]
+) -> None:
     used: dict[str, int] = {}
     before = quota_claim(minimum, used)
     for member in members:

@@ -1,4 +1,4 @@
-"""The ledger of a namespace is what counting everything anew would give."""
+"""The quota ledger equals a count from scratch."""
 
 from collections import Counter
 from typing import Any
@@ -27,7 +27,7 @@ def group(
     return GroupQuotaMinimum(subject, minimum, active)
 
 
-def test_a_claim_shrinks_as_members_come_and_grows_as_they_go() -> None:
+def test_a_claim_shrinks_with_new_members_and_grows_when_they_are_removed() -> None:
     ledger = QuotaLedger()
     ledger.set_group(Key("team", "a"), group({"cpu": 4}))
     ledger.set_pod(Key("team", "a-0"), pod("a", cpu=1))
@@ -39,7 +39,7 @@ def test_a_claim_shrinks_as_members_come_and_grows_as_they_go() -> None:
     assert ledger.reserved("other").of(ALL) == {}
 
 
-def test_a_finished_member_has_consumed_its_part_and_uses_nothing_but_its_count() -> None:
+def test_a_finished_member_reduces_the_claim_and_uses_only_its_object_count() -> None:
     ledger = QuotaLedger()
     ledger.set_group(Key("team", "a"), group({"cpu": 4}))
     ledger.set_pod(Key("team", "a-0"), pod("a", terminated=True, cpu=1))
@@ -47,7 +47,7 @@ def test_a_finished_member_has_consumed_its_part_and_uses_nothing_but_its_count(
     assert ledger.used("team").of(ALL) == {"count/pods": 1}
 
 
-def test_only_active_groups_that_said_what_they_need_reserve() -> None:
+def test_only_active_groups_with_a_minimum_reserve() -> None:
     ledger = QuotaLedger()
     for at, wants in enumerate([group(None), group({}), group({"cpu": 4}, active=False)]):
         ledger.set_group(Key("team", f"g{at}"), wants)
@@ -70,7 +70,7 @@ changes = st.lists(
 
 
 @given(changes=changes)
-def test_nothing_need_be_counted_anew(changes: list[tuple[str, str, Any]]) -> None:
+def test_the_incremental_sums_equal_a_recount(changes: list[tuple[str, str, Any]]) -> None:
     ledger = QuotaLedger()
     pods: dict[Key, PodQuotaUsage] = {}
     groups: dict[Key, GroupQuotaMinimum] = {}

@@ -1,4 +1,4 @@
-"""Quota is not promised twice, and nobody is refused who could be admitted."""
+"""The webhooks reserve no quota twice and refuse no group that could be admitted."""
 
 from collections import Counter
 from typing import Any
@@ -44,7 +44,7 @@ def refused(
 NEVER, TOO_MANY = "MinResourcesExceedsQuota", "NamespaceQuotaExceeded"
 
 
-def test_what_can_never_be_had_is_refused_with_what_could() -> None:
+def test_the_refusal_of_an_impossible_request_names_the_limit() -> None:
     assert refused("default", {"cpu": 9000}, a_quota({"requests.cpu": 8000})) == [
         f"{NEVER} spec.minResources.cpu: '9' is more than quota rq ever allows, at most 8 of requests.cpu "
         "(ask for less, or have the quota raised)"
@@ -61,17 +61,17 @@ def test_what_can_never_be_had_is_refused_with_what_could() -> None:
 @pytest.mark.parametrize(
     ("mode", "new", "old", "others", "want"),
     [
-        pytest.param("default", 8, None, [9], [], id="all of it"),
-        pytest.param("default", 9, None, [], [NEVER], id="more than all of it"),
+        pytest.param("default", 8, None, [9], [], id="the whole quota"),
+        pytest.param("default", 9, None, [], [NEVER], id="more than the quota"),
         pytest.param("off", 9, None, [9], [], id="off"),
-        pytest.param("strict", 4, None, [4], [], id="all of it together"),
-        pytest.param("strict", 5, None, [4], [TOO_MANY], id="more than all of it together"),
-        pytest.param("strict", 9, None, [4], [NEVER], id="more than all of it, said once"),
-        pytest.param("default", 9, 9, [], [], id="an update that leaves it"),
-        pytest.param("default", 9, 10, [], [], id="an update that lowers it"),
-        pytest.param("default", 10, 9, [], [NEVER], id="an update that raises it"),
-        pytest.param("strict", 5, 4, [4], [TOO_MANY], id="an update that takes too much"),
-        pytest.param("strict", 4, 5, [9], [], id="an update that takes less"),
+        pytest.param("strict", 4, None, [4], [], id="the whole quota with other groups"),
+        pytest.param("strict", 5, None, [4], [TOO_MANY], id="more than the quota with other groups"),
+        pytest.param("strict", 9, None, [4], [NEVER], id="more than the quota alone, reported once"),
+        pytest.param("default", 9, 9, [], [], id="an update without a change"),
+        pytest.param("default", 9, 10, [], [], id="an update to less"),
+        pytest.param("default", 10, 9, [], [NEVER], id="an update to more within the quota"),
+        pytest.param("strict", 5, 4, [4], [TOO_MANY], id="an update to too much"),
+        pytest.param("strict", 4, 5, [9], [], id="an update to less that is still too much"),
     ],
 )
 def test_modes(mode: QuotaMode, new: int, old: int | None, others: list[int], want: list[str]) -> None:
@@ -82,13 +82,13 @@ def test_modes(mode: QuotaMode, new: int, old: int | None, others: list[int], wa
     assert [text.split()[0] for text in said] == want
 
 
-def test_a_name_that_is_new_in_an_update_is_a_raise() -> None:
+def test_a_new_resource_in_an_update_counts_as_more() -> None:
     quota = a_quota({"memory": 1})
     assert refused("default", {"cpu": 1, "memory": 2}, quota, old={"cpu": 1}) != []
     assert refused("default", {"cpu": 1, "memory": 0}, quota, old={"cpu": 1}) == []
 
 
-def test_only_quotas_that_would_count_the_group_matter() -> None:
+def test_only_quotas_that_count_the_group_are_checked() -> None:
     scoped = a_quota({"cpu": 1}, scopes=["PriorityClass"])
     assert refused("default", {"cpu": 2}, scoped) == []
     assert refused("default", {"cpu": 2}, scoped, subject=ScopeAttributes("high")) != []
@@ -105,7 +105,7 @@ def pod(
     return [str(finding) for finding in pod_findings(usage, ANYONE, mine, [quota], sums)]
 
 
-def test_a_stranger_may_not_take_what_is_reserved() -> None:
+def test_a_pod_of_no_group_may_not_use_reserved_quota() -> None:
     quota = a_quota({"cpu": 8000}, {"cpu": 3000})
     assert pod({"cpu": 1000}, quota, [{"cpu": 4000}]) == []
     assert pod({"cpu": 2000}, quota, [{"cpu": 4000}]) == [
@@ -114,7 +114,7 @@ def test_a_stranger_may_not_take_what_is_reserved() -> None:
     ]
 
 
-def test_a_member_takes_its_own_claim_first() -> None:
+def test_a_member_uses_the_claim_of_its_own_group_first() -> None:
     quota = a_quota({"cpu": 8, "pods": 9}, {"cpu": 1})
     claims = [{"cpu": 4}, {"cpu": 3}]
     assert pod({"cpu": 4}, quota, claims, own=0) == []
@@ -122,7 +122,7 @@ def test_a_member_takes_its_own_claim_first() -> None:
     assert pod({"cpu": 5}, quota, claims, own=0) != []  # what exceeds the claim competes like a stranger
 
 
-def test_what_a_pod_does_not_use_is_not_held_against_it() -> None:
+def test_a_resource_that_a_pod_does_not_use_is_not_checked() -> None:
     quota = a_quota({"cpu": 8, "memory": 1}, {"memory": 2})
     assert pod({"cpu": 1, "memory": 0}, quota, [{"memory": 5}]) == []
     assert pod({"cpu": 1, "memory": 1}, quota, [{"memory": 5}]) != []
@@ -142,7 +142,7 @@ def add(*many: dict[str, int]) -> dict[str, int]:
 
 
 @given(hard=amounts, used=plain, others=sums, claim=plain, usage=plain)
-def test_a_member_within_its_claim_is_refused_only_with_its_whole_group(
+def test_a_member_within_its_claim_is_refused_only_if_the_rest_of_the_claim_does_not_fit(
     hard: dict[str, int],
     used: dict[str, int],
     others: list[dict[str, int]],
@@ -157,7 +157,7 @@ def test_a_member_within_its_claim_is_refused_only_with_its_whole_group(
 
 
 @given(hard=amounts, used=plain, others=sums, minimum=amounts, members=plain)
-def test_default_mode_never_refuses_what_could_be_admitted(
+def test_the_default_mode_never_refuses_a_group_that_could_be_admitted(
     hard: dict[str, int],
     used: dict[str, int],
     others: list[dict[str, int]],
@@ -171,7 +171,7 @@ def test_default_mode_never_refuses_what_could_be_admitted(
 
 
 @given(hard=amounts, new=amounts, old=st.one_of(st.none(), amounts), others=st.lists(amounts, max_size=3))
-def test_strict_refuses_whatever_default_does(
+def test_mode_strict_refuses_all_that_the_default_mode_refuses(
     hard: dict[str, int], new: dict[str, int], old: dict[str, int] | None, others: list[dict[str, int]]
 ) -> None:
     by_default = refused("default", new, a_quota(hard), old=old, others=others)
@@ -189,7 +189,7 @@ def test_the_order_of_groups_and_quotas_does_not_matter(
 
 
 @given(hard=amounts, minimum=amounts, extra=amounts)
-def test_asking_for_less_never_hurts(
+def test_a_smaller_request_is_never_refused_if_the_larger_is_not(
     hard: dict[str, int], minimum: dict[str, int], extra: dict[str, int]
 ) -> None:
     more = add(minimum, extra)

@@ -1,4 +1,4 @@
-"""A gang that got stuck half bound is given up whole when its clock has run out."""
+"""A gang that stays partially bound is evicted as a whole after its time."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def enqueueing() -> SchedulerConfiguration:
 
 
 def half_bound(phase: str = "Inqueue", **more: Any) -> dict[str, Any]:
-    """Two of three members have a node, and there is no room for the third."""
+    """Return a world where two of three members have a node and no node fits the third."""
     return {
         "nodes": [{"name": "n1", "cpu": 2}],
         "podGroups": [{"name": "a", "minMember": 3, "phase": phase}],
@@ -52,7 +52,7 @@ def evicted(outcome: Outcome) -> list[str]:
     return [name_of(each.task) for each in outcome.evictions]
 
 
-def test_what_is_bound_of_it_is_evicted_when_its_clock_has_run_out() -> None:
+def test_the_bound_members_are_evicted_after_the_time_for_repair() -> None:
     world = World(half_bound(), settings(), restarting=False)
     outcome = world.session()
     assert (evicted(outcome), outcome.wake_at) == ([], world.now + 60)
@@ -63,15 +63,15 @@ def test_what_is_bound_of_it_is_evicted_when_its_clock_has_run_out() -> None:
     assert evicted(world.session()) == []
 
 
-def test_a_group_that_was_never_told_to_be_admitted_is_no_exception() -> None:
-    """Its scheduler ended after some binds, and others have had the room for the rest since."""
+def test_a_group_whose_admission_was_not_written_is_repaired_too() -> None:
+    """Its scheduler ended after some binds, and other pods have used the capacity since."""
     world = World(half_bound(podGroups=[WAITS]), enqueueing(), restarting=False)
     assert evicted(world.session()) == []
     world.do("advance", 60)
     assert evicted(world.session()) == ["a-0", "a-1"]
 
 
-def test_completed_in_time_it_keeps_what_it_has_and_the_clock_is_wound_up_again() -> None:
+def test_a_gang_completed_in_time_keeps_its_pods_and_the_time_starts_anew() -> None:
     world = World(half_bound(), settings(), restarting=False)
     world.session()
     world.do("advance", 50)
@@ -84,27 +84,29 @@ def test_completed_in_time_it_keeps_what_it_has_and_the_clock_is_wound_up_again(
 @pytest.mark.parametrize(
     ("given", "configuration"),
     [
-        pytest.param(half_bound(phase="Running"), settings(), id="it has run, so its job's policies decide"),
-        pytest.param(half_bound(), settings(within="0"), id="it may be half bound for ever"),
-        pytest.param(half_bound(), settings(profile="compat"), id="profile compat does as Volcano does"),
+        pytest.param(
+            half_bound(phase="Running"), settings(), id="it has run before, so the policies of its job decide"
+        ),
+        pytest.param(half_bound(), settings(within="0"), id="repair is turned off"),
+        pytest.param(half_bound(), settings(profile="compat"), id="profile compat, as in Volcano"),
         pytest.param(
             half_bound(podGroups=[{"name": "a", "minMember": 2, "phase": "Inqueue"}]),
             settings(),
-            id="the third member is beyond its minimum",
+            id="the missing member is beyond minMember",
         ),
         pytest.param(
             half_bound(podGroups=[{**WAITS, "created": 1}]),
             enqueueing(),
-            id="it is made anew, and its pods were there before",
+            id="the group was created anew, and its pods are older",
         ),
         pytest.param(
             half_bound(podGroups=[{**WAITS, "conditions": [{"type": "Scheduled", "status": "True"}]}]),
             enqueueing(),
-            id="it waits again, as in profile compat one does that has lost a member",
+            id="it is Pending again, as in profile compat after losing a member",
         ),
     ],
 )
-def test_it_is_left_alone_where(given: dict[str, Any], configuration: SchedulerConfiguration) -> None:
+def test_no_repair(given: dict[str, Any], configuration: SchedulerConfiguration) -> None:
     world = World(given, configuration, restarting=False)
     world.session()
     world.do("advance", 1000)

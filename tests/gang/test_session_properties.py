@@ -1,4 +1,4 @@
-"""Laws of the gang core over drawn worlds."""
+"""Properties of sessions over generated worlds."""
 
 from collections.abc import Sequence
 from random import Random
@@ -33,8 +33,8 @@ def world_of(given_: Json, conf: Json, profile: str, *, restarting: bool = False
 
 @few
 @given(worlds(), confs, profiles)
-def test_every_session_keeps_the_laws(given_: Json, conf: Json, profile: str) -> None:
-    """No partial gang, no overfull node, no eviction for nothing, and victims that stay whole or go whole."""
+def test_every_session_keeps_the_invariants(given_: Json, conf: Json, profile: str) -> None:
+    """No partial gang, no overcommitted node, no eviction without effect, and no partially evicted gang."""
     world = world_of(given_, conf, profile)
     for operations in ([], [("start", "all"), ("reap", "all")], [("reap", "all"), ("start", "all")]):
         for name, argument in operations:
@@ -45,8 +45,8 @@ def test_every_session_keeps_the_laws(given_: Json, conf: Json, profile: str) ->
 
 @few
 @given(worlds(), confs, profiles)
-def test_a_session_leaves_nothing_behind_but_what_it_decided(given_: Json, conf: Json, profile: str) -> None:
-    """Once the objects say what was decided, the model that was kept is the one made from them anew."""
+def test_a_session_leaves_only_its_decisions_in_the_model(given_: Json, conf: Json, profile: str) -> None:
+    """Once the objects have the decisions, the model equals one built from them."""
     world = world_of(given_, conf, profile)
     for _ in range(2):
         world.session()
@@ -67,7 +67,7 @@ def test_the_order_of_objects_does_not_matter(given_: Json, conf: Json, profile:
 
 @few
 @given(worlds(), confs, profiles)
-def test_a_new_leader_decides_as_the_old_one_would_have(given_: Json, conf: Json, profile: str) -> None:
+def test_a_new_leader_makes_the_same_decisions(given_: Json, conf: Json, profile: str) -> None:
     old = world_of(given_, conf, profile)
     new = world_of(given_, conf, profile, restarting=True)
     for _ in range(3):
@@ -79,7 +79,7 @@ def test_a_new_leader_decides_as_the_old_one_would_have(given_: Json, conf: Json
 
 @few
 @given(worlds(), confs, profiles, st.lists(st.integers(0, 3), max_size=12), st.randoms(use_true_random=False))
-def test_a_trial_that_is_not_kept_changes_nothing(
+def test_a_discarded_statement_changes_nothing(
     given_: Json, conf: Json, profile: str, kinds: Sequence[int], random: Random
 ) -> None:
     session = world_of(given_, conf, profile).open_session()
@@ -101,7 +101,7 @@ def test_a_trial_that_is_not_kept_changes_nothing(
 
 
 def order_keys(session: Session) -> Json:
-    """What plugins keep sums for."""
+    """Return the sort keys that follow from the sums of plugins."""
     return {
         "queues": {name: session.queue_order_key(queue) for name, queue in sorted(session.queues.items())},
         "gangs": {str(gang.key): session.job_order_key(gang) for gang in session.gangs},
@@ -110,7 +110,7 @@ def order_keys(session: Session) -> Json:
 
 @few
 @given(worlds(), confs, profiles)
-def test_who_has_nothing_to_give_is_never_chosen(given_: Json, conf: Json, profile: str) -> None:
+def test_gangs_without_possible_victims_have_no_victims(given_: Json, conf: Json, profile: str) -> None:
     session = world_of(given_, conf, profile).open_session()
     running = [task for gang in session.gangs for task in gang.with_status(*EVICTABLE_STATUSES)]
     for claimant in session.gangs:
@@ -124,8 +124,8 @@ def test_who_has_nothing_to_give_is_never_chosen(given_: Json, conf: Json, profi
 
 @few
 @given(worlds(), profiles)
-def test_nobody_waits_for_what_is_free(given_: Json, profile: str) -> None:
-    """A gang of equal members that was not placed would not fit into what is free when the session ends."""
+def test_no_gang_waits_for_free_resources(given_: Json, profile: str) -> None:
+    """A gang of equal members that was not placed does not fit the free resources after the session."""
     conf = {
         "actions": "allocate, backfill",
         "tiers": [["priority", "gang", "conformance"], ["predicates", "nodeorder"]],
@@ -143,7 +143,7 @@ def test_nobody_waits_for_what_is_free(given_: Json, profile: str) -> None:
 
 
 def free_places(world: World, gang: Gang) -> int:
-    """For how many more members there is room: ``session`` places them one by one, and nobody else."""
+    """Return how many more members fit, placed one by one in a session of their own."""
     session = world.open_session()
     members = list(session.model.gangs[gang.key].schedulable.values())
     with session.statement() as statement:

@@ -1,4 +1,4 @@
-"""Stories of queues that share a cluster, in the schema of the shared vectors.
+"""Scenarios of queues that share a cluster, in the schema of the shared vectors.
 
 Each is played in both profiles, unless it names one: they share by the same rules.
 """
@@ -21,5 +21,5 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_story(case: dict[str, Any]) -> None:
+def test_scenario(case: dict[str, Any]) -> None:
     assert run_case(case, FILE["confs"]) == []

@@ -1,4 +1,4 @@
-"""The plugin sla beyond the shared vectors: who has waited long enough, and what that changes."""
+"""Plugin sla, beyond the shared vectors: waiting times and their effects."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from tests.gang.plugin_session import Json, PluginSession
 def opened(
     annotations: Json, waiting: str | None = None, profile: str = "compat", now: float = 100
 ) -> PluginSession:
-    """Over one group, made at 90."""
+    """Open a session with one group, created at time 90."""
     group = {"name": "a", "created": 90, "annotations": annotations, "minResources": {"cpu": 99}}
     arguments = {} if waiting is None else {"sla-waiting-time": waiting}
     return PluginSession(
@@ -26,31 +26,37 @@ def votes(of: PluginSession, point: str) -> list[Any]:
 @pytest.mark.parametrize(
     ("annotations", "waiting", "enough"),
     [
-        pytest.param({"volcano.sh/sla-waiting-time": "10s"}, None, True, id="on the second"),
-        pytest.param({"volcano.sh/sla-waiting-time": "10001ms"}, None, False, id="a moment before"),
-        pytest.param({"sla-waiting-time": "5s"}, None, True, id="by its older name"),
-        pytest.param({}, "9s", True, id="for all"),
-        pytest.param({}, "1m", False, id="for all, later"),
-        pytest.param({"volcano.sh/sla-waiting-time": "1h"}, "1s", False, id="its own word counts"),
-        pytest.param({"volcano.sh/sla-waiting-time": "soon"}, "1s", True, id="unless it is none"),
-        pytest.param({"volcano.sh/sla-waiting-time": "-1s"}, None, False, id="or no time to wait"),
-        pytest.param({"volcano.sh/sla-waiting-time": "0s"}, None, False, id="or none at all"),
-        pytest.param({}, "0s", False, id="for all neither"),
-        pytest.param({}, None, False, id="nobody said how long"),
+        pytest.param({"volcano.sh/sla-waiting-time": "10s"}, None, True, id="exactly at the deadline"),
+        pytest.param({"volcano.sh/sla-waiting-time": "10001ms"}, None, False, id="just before the deadline"),
+        pytest.param({"sla-waiting-time": "5s"}, None, True, id="the legacy annotation"),
+        pytest.param({}, "9s", True, id="the plugin's argument"),
+        pytest.param({}, "1m", False, id="the plugin's argument, later"),
+        pytest.param(
+            {"volcano.sh/sla-waiting-time": "1h"}, "1s", False, id="the annotation overrides the argument"
+        ),
+        pytest.param(
+            {"volcano.sh/sla-waiting-time": "soon"}, "1s", True, id="an invalid annotation is ignored"
+        ),
+        pytest.param(
+            {"volcano.sh/sla-waiting-time": "-1s"}, None, False, id="an annotation of zero is ignored"
+        ),
+        pytest.param({"volcano.sh/sla-waiting-time": "0s"}, None, False, id="an empty annotation is ignored"),
+        pytest.param({}, "0s", False, id="an argument of zero is ignored"),
+        pytest.param({}, None, False, id="no waiting time"),
     ],
 )
-def test_who_has_waited_long_enough(annotations: Json, waiting: str | None, enough: bool) -> None:
+def test_the_waiting_time(annotations: Json, waiting: str | None, enough: bool) -> None:
     of = opened(annotations, waiting)
     assert votes(of, "job_enqueueable") == [Vote.PERMIT if enough else Vote.ABSTAIN]
     assert votes(of, "job_pipelined") == [Vote.PERMIT if enough else Vote.ABSTAIN]
 
     of = opened(annotations, waiting, "design")
-    assert votes(of, "job_enqueueable") == [], "queues and quotas have their say"
+    assert votes(of, "job_enqueueable") == [], "no vote on queues and quotas"
     assert votes(of, "job_overdue") == [enough]
     assert votes(of, "job_pipelined") == [Vote.PERMIT if enough else Vote.ABSTAIN]
 
 
-def test_a_session_is_due_when_somebody_will_have_waited_enough() -> None:
+def test_a_session_is_due_at_the_next_deadline() -> None:
     of = opened({}, "20s")
     votes(of, "job_enqueueable")
     assert of.session.wake_at == 110.0
@@ -59,7 +65,7 @@ def test_a_session_is_due_when_somebody_will_have_waited_enough() -> None:
     assert of.session.wake_at is None
 
 
-def test_earlier_deadlines_go_first_and_those_without_last() -> None:
+def test_job_order_by_deadline_with_groups_without_one_last() -> None:
     def group(name: str, created: int, waiting: str | None) -> Json:
         annotations = {} if waiting is None else {"volcano.sh/sla-waiting-time": waiting}
         return {"name": name, "created": created, "annotations": annotations}

@@ -1,4 +1,4 @@
-"""What a status says in annotations is read back as it was; what cannot be read was never said."""
+"""Status annotations round-trip; values that cannot be parsed count as absent."""
 
 from dataclasses import replace
 from typing import Any
@@ -23,7 +23,7 @@ def status(**fields: Any) -> GangStatus:
     return replace(nothing, **fields)
 
 
-def test_moments_are_written_as_everybody_reads_them() -> None:
+def test_times_are_written_in_rfc_3339() -> None:
     assert status_annotations(status(inqueue_since=1_600_000_000.25)) == {
         "scheduling.volcano.sh/inqueue-since": "2020-09-13T12:26:40.250000Z",
         "scheduling.volcano.sh/requeue-attempts": None,
@@ -36,7 +36,9 @@ moments = st.none() | st.floats(0, 4e9)
 
 
 @given(since=moments, not_before=moments, attempts=st.integers(0, 10**9 - 1))
-def test_what_is_written_is_read_back(since: float | None, not_before: float | None, attempts: int) -> None:
+def test_a_status_round_trips_through_annotations(
+    since: float | None, not_before: float | None, attempts: int
+) -> None:
     told = status(inqueue_since=since, not_before=not_before, attempts=attempts)
     written = {name: value for name, value in status_annotations(told).items() if value is not None}
     group = annotated(written)
@@ -60,18 +62,18 @@ def test_what_is_written_is_read_back(since: float | None, not_before: float | N
         ("9999-12-31T23:59:59-12:00", None),
     ],
 )
-def test_what_others_wrote_is_read_or_left_aside(since: str, want: float | None) -> None:
+def test_times_of_other_writers_are_parsed_or_ignored(since: str, want: float | None) -> None:
     assert status_from_object(annotated({"scheduling.volcano.sh/inqueue-since": since})).inqueue_since == want
 
 
 @pytest.mark.parametrize(
     ("attempts", "want"), [("3", 3), ("", 0), ("-1", 0), ("many", 0), ("٣", 0), ("9" * 5000, 0)]
 )
-def test_attempts_are_a_small_number_or_none(attempts: str, want: int) -> None:
+def test_attempts_are_a_small_number_or_zero(attempts: str, want: int) -> None:
     assert (
         status_from_object(annotated({"scheduling.volcano.sh/requeue-attempts": attempts})).attempts == want
     )
 
 
-def test_a_group_made_again_does_not_say_what_was_decided_for_the_old_one() -> None:
+def test_a_group_created_anew_does_not_have_the_old_status() -> None:
     assert not has_status(annotated({}), status(uid=Uid("another")))

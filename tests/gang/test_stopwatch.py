@@ -1,4 +1,4 @@
-"""A session says which part of it begins."""
+"""A session reports the beginning of each of its parts."""
 
 from quorate.gang.session.run import SessionPart, Stopwatch
 from tests.gang.vectors import settings_of
@@ -13,7 +13,7 @@ class RecordingStopwatch(Stopwatch):
         self.parts.append((part, name))
 
 
-def test_the_parts_of_a_session_in_their_order() -> None:
+def test_the_order_of_the_parts_of_a_session() -> None:
     conf = {"actions": "allocate, preempt, allocate", "tiers": [["gang"], ["predicates", "drf"]]}
     noted = RecordingStopwatch()
     World({}, settings_of(conf, "design"), restarting=False).session(noted)

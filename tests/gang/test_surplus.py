@@ -1,4 +1,4 @@
-"""What preempt can take back is lent to who waits."""
+"""Groups are admitted for the surplus that preempt can evict."""
 
 from typing import Any
 
@@ -45,53 +45,58 @@ FOUR = [running("fat", name=f"fat-{index}") for index in range(4)]
 @pytest.mark.parametrize(
     ("here", "want"),
     [
-        pytest.param(lent(fat(), group("a", "2", created=1), pods=FOUR), {"a": "Inqueue"}, id="the surplus"),
-        pytest.param(lent(fat(), group("a", "3", created=1), pods=FOUR), {"a": ROOM}, id="and no more"),
+        pytest.param(lent(fat(), group("a", "2", created=1), pods=FOUR), {"a": "Inqueue"},
+            id="a waiting group gets the surplus"),
+        pytest.param(lent(fat(), group("a", "3", created=1), pods=FOUR), {"a": ROOM},
+            id="and nothing beyond it"),
         pytest.param(
             lent(fat(), group("a", "1", created=1), group("b", "1", created=2), group("c", "1", created=3),
                  pods=FOUR),
-            {"a": "Inqueue", "b": "Inqueue", "c": ROOM}, id="once, however many wait",
+            {"a": "Inqueue", "b": "Inqueue", "c": ROOM}, id="only one waiting group gets it",
         ),
         pytest.param(
-            lent(fat(least=3), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="not below its minimum"
+            lent(fat(least=3), group("a", "2", created=1), pods=FOUR), {"a": ROOM},
+            id="the surplus gang keeps minMember"
         ),
         pytest.param(
-            lent(fat("3"), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="nor its minResources"
+            lent(fat("3"), group("a", "2", created=1), pods=FOUR), {"a": ROOM},
+            id="the surplus gang keeps minResources"
         ),
         pytest.param(
             lent({"name": "fat", "minMember": 2, **RUNNING}, group("a", "2", created=1), pods=FOUR),
             {"a": ROOM}, id="without minResources there is no surplus",
         ),
         pytest.param(
-            lent(fat(queue="other"), group("a", "2", created=1), pods=FOUR), {"a": ROOM}, id="of its queue"
+            lent(fat(queue="other"), group("a", "2", created=1), pods=FOUR), {"a": ROOM},
+            id="only surplus of the same queue counts"
         ),
         pytest.param(
             lent(fat(priorityClassName="high"), group("a", "2", created=1), pods=FOUR),
-            {"a": ROOM}, id="not of the more important",
+            {"a": ROOM}, id="surplus of a higher priority does not count",
         ),
         pytest.param(
             lent(fat(priorityClassName="low"), group("a", "2", created=1, **HIGH), pods=FOUR),
-            {"a": "Inqueue"}, id="of the less important",
+            {"a": "Inqueue"}, id="surplus of a lower priority counts",
         ),
         pytest.param(
             lent(fat(), group("a", "2", created=1), pods=[{**each, "preemptable": False} for each in FOUR]),
-            {"a": ROOM}, id="not what may not be evicted",
+            {"a": ROOM}, id="pods that may not be evicted do not count",
         ),
         pytest.param(
             lent(fat(), group("a", "2", created=1), pods=FOUR, evict_overused=False),
-            {"a": ROOM}, id="not if preempt does not take it",
+            {"a": ROOM}, id="without evict-overused nothing counts",
         ),
         pytest.param(
             lent(fat(), group("a", "2", created=1), pods=FOUR, actions="enqueue"),
-            {"a": ROOM}, id="nor if it is not there",
+            {"a": ROOM}, id="without the action preempt nothing counts",
         ),
         pytest.param(
             lent(fat(), {"name": "a", "created": 1, "minResources": {"memory": "99Ti"}}, pods=FOUR),
-            {"a": ROOM}, id="nothing of what it has not",
+            {"a": ROOM}, id="surplus of another resource does not help",
         ),
     ],
 )  # fmt: skip
-def test_surplus_is_lent(here: World, want: dict[str, str]) -> None:
+def test_admission_for_preemptable_surplus(here: World, want: dict[str, str]) -> None:
     here.session()
     assert {name: stand for name, stand in stands(here).items() if name != "fat"} == want
 

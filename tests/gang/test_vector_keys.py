@@ -1,4 +1,4 @@
-"""A vector that says what nobody reads does not pass."""
+"""A vector with a key that no runner reads fails."""
 
 from typing import Any
 
@@ -12,23 +12,25 @@ CONFS = {"place": {"actions": "allocate", "tiers": [["gang"], ["predicates"]]}}
 @pytest.mark.parametrize(
     ("given", "steps", "unread"),
     [
-        pytest.param({"node": []}, [], "given.node", id="of the world"),
-        pytest.param({"nodes": [{"name": "n1", "cpus": 4}]}, [], "given.nodes[0].cpus", id="of a node"),
-        pytest.param({}, [{"cycle": 2}], "steps[0].cycle", id="of a step"),
-        pytest.param({}, [{"do": ["start", {"stop": "all"}]}], "steps[0].do[1].stop", id="of an operation"),
+        pytest.param({"node": []}, [], "given.node", id="in the world"),
+        pytest.param({"nodes": [{"name": "n1", "cpus": 4}]}, [], "given.nodes[0].cpus", id="in a node"),
+        pytest.param({}, [{"cycle": 2}], "steps[0].cycle", id="in a step"),
+        pytest.param({}, [{"do": ["start", {"stop": "all"}]}], "steps[0].do[1].stop", id="in an operation"),
         pytest.param(
             {},
             [{}, {"do": [{"addPods": [{"name": "p", "gruop": "g"}]}]}],
             "steps[1].do[0].addPods[0].gruop",
-            id="of a pod that comes later",
+            id="in a pod that is added later",
         ),
     ],
 )
-def test_of_a_session(given: dict[str, Any], steps: list[dict[str, Any]], unread: str) -> None:
+def test_unknown_keys_of_session_vectors(
+    given: dict[str, Any], steps: list[dict[str, Any]], unread: str
+) -> None:
     case = {"kind": "session", "given": {"conf": "place", **given}, "steps": steps}
     assert run_case(case, CONFS) == [f"{unread}: nobody reads it"]
 
 
-def test_of_a_rule() -> None:
+def test_unknown_keys_of_rule_vectors() -> None:
     case = {"kind": "deserved", "given": {"total": {}, "queues": []}, "expect": {"desreved": {}}}
     assert run_case(case, {}) == ["expect.desreved: nobody reads it"]

@@ -1,4 +1,4 @@
-"""Every vector of the specification, and of ours, against the core as it is."""
+"""Run all vectors of the specification and our own against the core."""
 
 from pathlib import Path
 from typing import Any

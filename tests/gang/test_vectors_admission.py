@@ -1,4 +1,4 @@
-"""What the webhooks answer to further cases in the notation of the vectors."""
+"""Further cases of the webhooks, in the notation of the vectors."""
 
 from typing import Any
 
@@ -273,5 +273,5 @@ OURS = """
 @pytest.mark.parametrize(
     "case", [pytest.param(case, id=case["title"]) for case in yaml.load(OURS, Loader=yaml.CSafeLoader)]
 )
-def test_the_answer(case: Json) -> None:
+def test_webhook_response(case: Json) -> None:
     assert run_admission(case["given"], case["expect"]) == []

@@ -1,4 +1,4 @@
-"""Everything that is against a group is told, with numbers, and what is told is what the scheduler does."""
+"""The report on waiting groups lists all failed checks with amounts and agrees with the scheduler."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ Json = dict[str, Any]
 
 
 def told(given: Json, **arguments: Any) -> dict[str, str]:
-    """Of each group that waits, its place and what is against it."""
+    """Return the position and the failed checks of each waiting group."""
     here = world(given, **arguments)
     found = {}
     for key, outlook in waiting_groups(here.model, here.settings, here.now).items():
@@ -29,7 +29,7 @@ def told(given: Json, **arguments: Any) -> dict[str, str]:
     return found
 
 
-def test_all_that_is_missing_is_told() -> None:
+def test_all_failed_checks_are_listed() -> None:
     assert told({
         "queues": [{"name": "default", "maxPodGroups": 0}],
         "quotas": [rq({"cpu": 2}, {"cpu": 1})],
@@ -42,14 +42,14 @@ def test_all_that_is_missing_is_told() -> None:
     }  # fmt: skip
 
 
-def test_each_is_judged_after_those_before_it() -> None:
+def test_each_group_is_evaluated_after_earlier_groups_were_admitted() -> None:
     assert told({"podGroups": [group("a", "3", created=1), group("b", "3", created=2)]}) == {
         "a": "1/2",
         "b": "2/2 room: cluster: cpu: need 3, have 1 now",
     }
 
 
-def test_who_is_in_back_off_or_behind_somebody_is_told_so() -> None:
+def test_back_off_and_blocked_groups_are_reported() -> None:
     notes = {"scheduling.volcano.sh/requeue-not-before": "1970-01-01T00:20:00Z"}
     assert told({
         "queues": [{"name": "f", "dequeueStrategy": "fifo"}],
