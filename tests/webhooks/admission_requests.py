@@ -1,4 +1,4 @@
-"""Reviews as the API server asks them, in one line each."""
+"""AdmissionReviews as the API server sends them, and a reader with literal values."""
 
 import base64
 import json
@@ -19,13 +19,13 @@ Json = dict[str, Any]
 
 
 def a_review(new: Json | None, old: Json | None = None, **request: Any) -> bytes:
-    """The body that asks whether ``old``, nothing at creation, may become ``new``."""
-    given = new or old or {}
-    group, _, version = given.get("apiVersion", "v1").rpartition("/")
-    metadata = given.get("metadata", {})
-    asked = {
+    """Return the body of a review: create ``new``, or update ``old`` to ``new``."""
+    document = new or old or {}
+    group, _, version = document.get("apiVersion", "v1").rpartition("/")
+    metadata = document.get("metadata", {})
+    admission_request = {
         "uid": "7",
-        "kind": {"group": group, "version": version, "kind": given.get("kind", "")},
+        "kind": {"group": group, "version": version, "kind": document.get("kind", "")},
         "operation": "CREATE" if old is None else "UPDATE",
         "name": metadata.get("name", ""),
         "namespace": metadata.get("namespace", ""),
@@ -35,7 +35,7 @@ def a_review(new: Json | None, old: Json | None = None, **request: Any) -> bytes
         **request,
     }
     return json.dumps(
-        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": asked}
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": admission_request}
     ).encode()
 
 
@@ -43,29 +43,29 @@ def a_request(new: Json | None, old: Json | None = None, **request: Any) -> Admi
     return read_review(a_review(new, old, **request)).request
 
 
-def patched(document: Json, answer: AdmissionResponse) -> Json:
-    """``document`` after what the answer says on the wire, applied by another implementation."""
-    response = json.loads(encode_response(a_request(document), answer))["response"]
-    assert response["allowed"]
-    patch = json.loads(base64.b64decode(response.get("patch", base64.b64encode(b"[]"))))
+def patched(document: Json, response: AdmissionResponse) -> Json:
+    """Return ``document`` with the encoded patch applied, by an independent implementation."""
+    encoded = json.loads(encode_response(a_request(document), response))["response"]
+    assert encoded["allowed"]
+    patch = json.loads(base64.b64decode(encoded.get("patch", base64.b64encode(b"[]"))))
     result: Json = jsonpatch.apply_patch(document, patch)
     return result
 
 
-def refusals(answer: AdmissionResponse) -> list[str]:
-    return [str(finding) for finding in answer.findings]
+def refusals(response: AdmissionResponse) -> list[str]:
+    return [str(finding) for finding in response.findings]
 
 
 @dataclass
-class Place:
-    """Surroundings given as literals; jobs are in namespace ``team``, which is managed by default."""
+class FakeReader:
+    """A cluster reader with literal values; namespace ``team`` is managed by default."""
 
     managed: bool = True
     default_queue: bool = False
     default_class: bool = False
-    managers: dict[str, Uid] = field(default_factory=dict)  # by name of the controlling owner
+    managers: dict[str, Uid] = field(default_factory=dict)  # by the name of the controlling owner
     jobs: tuple[str, ...] = ("Job", "JobSet", "AppWrapper")
-    parts: tuple[str, ...] = ()  # uids of whose pods there are any
+    with_pods: tuple[str, ...] = ()  # uids of objects that control pods
 
     async def manages_namespace(self, name: str) -> bool:
         return self.managed and name == "team"
@@ -81,7 +81,7 @@ class Place:
         return self.default_queue
 
     async def has_pods(self, uid: Uid, namespace: str) -> bool:
-        return uid in self.parts
+        return uid in self.with_pods
 
     async def has_default_priority_class(self) -> bool:
         return self.default_class

@@ -1,4 +1,4 @@
-"""A cluster whose API server asks the webhooks of this process, by way of a Service as in a real one."""
+"""A cluster whose API server calls the webhooks of this process through a Service."""
 
 import asyncio
 import random
@@ -35,7 +35,7 @@ ENDPOINT_SLICES = untyped("discovery.k8s.io", "v1", "endpointslices", "EndpointS
 WITHIN_S = 20.0
 
 
-def listening_at(
+def a_configuration(
     port: int, frameworks: tuple[str, ...], pod_groups: PodGroupWebhooks | None
 ) -> Configuration:
     return msgspec.structs.replace(
@@ -47,7 +47,7 @@ def listening_at(
 
 
 @dataclass
-class Webhooked:
+class WebhookCluster:
     client: Client
     configuration: Configuration
     serving: asyncio.Task[None] | None = None
@@ -68,7 +68,7 @@ class Webhooked:
             self.serving = None
 
     async def install(self) -> None:
-        """What an administrator installs besides the Deployment: a Service, configurations, definitions."""
+        """Create the Service, the webhook configurations and the CRDs, as an administrator would."""
         address, rules = self.configuration.webhooks.address, self.configuration.certificates
         assert address is not None, "the webhooks of this cluster have an address"
         endpoint = WebhookEndpoint(namespace=OWN, service=rules.service)
@@ -78,7 +78,7 @@ class Webhooked:
         await self.client.create(
             SERVICES, {"metadata": {"name": rules.service, "namespace": OWN}, "spec": {"ports": ports}}
         )
-        behind: dict[str, Any] = {
+        endpoints: dict[str, Any] = {
             "metadata": {
                 "name": rules.service,
                 "namespace": OWN,
@@ -88,7 +88,7 @@ class Webhooked:
             "endpoints": [{"addresses": [address.host]}],
             "ports": [{"name": "https", "port": address.port}],
         }
-        await self.client.create(ENDPOINT_SLICES, behind)
+        await self.client.create(ENDPOINT_SLICES, endpoints)
         conversions = dict.fromkeys(CONVERTED_KINDS, conversion(endpoint))
         definitions = (*queueing_definitions(conversions), *gang_definitions())
         await install_definitions(self.client, definitions)
@@ -100,14 +100,14 @@ class Webhooked:
 
 
 @asynccontextmanager
-async def webhooked(
+async def webhook_cluster(
     *frameworks: str, serves: bool = True, pod_groups: PodGroupWebhooks | None = None
-) -> AsyncIterator[Webhooked]:
+) -> AsyncIterator[WebhookCluster]:
     async with api_server() as server:
         cluster = RestConfig(server.url, credentials=Token(server.token))
         async with Client(cluster, random.Random(1)) as client:
-            configuration = listening_at(free_port(), frameworks or ("batch/job",), pod_groups)
-            world = Webhooked(client, configuration)
+            configuration = a_configuration(free_port(), frameworks or ("batch/job",), pod_groups)
+            world = WebhookCluster(client, configuration)
             await world.install()
             try:
                 if serves:

@@ -1,4 +1,4 @@
-"""A webhook server on a free port of this machine, and how to ask it."""
+"""A webhook server on a free port of this machine, and a client for it."""
 
 import asyncio
 import ssl
@@ -17,7 +17,7 @@ from quorate.kube.serving.tls import load_certificate, server_context
 
 
 def a_pair() -> tuple[KeyPair, bytes]:
-    """A certificate for this machine, and the authority to trust."""
+    """Return a certificate for this machine, and the CA certificate to trust."""
     now = WallClock().now()
     authority = new_authority("tests", now)
     return new_server_certificate(authority, "tests", ["127.0.0.1"], now), authority.certificate
@@ -30,20 +30,20 @@ class Served:
     authority: bytes
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """On a connection of its own."""
+        """Send a request on a new connection."""
         async with self.connected() as session:
-            return await self.ask(session, path, body)
+            return await self.send(session, path, body)
 
     @asynccontextmanager
     async def connected(self) -> AsyncIterator[aiohttp.ClientSession]:
         trusting = ssl.create_default_context(cadata=self.authority.decode())
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting)) as session:
             yield session
-        await asyncio.sleep(0)  # the transport of TLS ends in a turn of its own
+        await asyncio.sleep(0)  # the TLS transport is closed in the next iteration
 
-    async def ask(self, session: aiohttp.ClientSession, path: str, body: bytes) -> tuple[int, bytes]:
-        async with session.post(f"{self.url}{path}", data=BytesIO(body)) as answer:
-            return answer.status, await answer.read()
+    async def send(self, session: aiohttp.ClientSession, path: str, body: bytes) -> tuple[int, bytes]:
+        async with session.post(f"{self.url}{path}", data=BytesIO(body)) as response:
+            return response.status, await response.read()
 
 
 @asynccontextmanager

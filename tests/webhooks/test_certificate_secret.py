@@ -1,4 +1,4 @@
-"""Certificates in a Secret that replicas share, and the trust they spread; or in files of somebody else."""
+"""Certificates in the Secret that replicas share, with CA injection, and certificates in files."""
 
 import asyncio
 import base64
@@ -22,7 +22,7 @@ from quorate.webhooks.serving_certificate import (
     renew,
     service_hosts,
 )
-from tests.webhooks.cluster import OWN, Webhooked, webhooked
+from tests.webhooks.cluster import OWN, WebhookCluster, webhook_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -39,20 +39,20 @@ class Ahead(WallClock):
         return super().now() + self.days * DAY_S
 
 
-def play(story: Callable[[Webhooked], Awaitable[None]]) -> None:
+def play(scenario: Callable[[WebhookCluster], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with webhooked(serves=False) as world:
-            await story(world)
+        async with webhook_cluster(serves=False) as world:
+            await scenario(world)
 
     asyncio.run(run())
 
 
-def a_replica(world: Webhooked, days: float = 0.0) -> CertificateSecret:
+def a_replica(world: WebhookCluster, days: float = 0.0) -> CertificateSecret:
     return CertificateSecret(world.client, Ahead(days), world.configuration)
 
 
-async def bundles(world: Webhooked) -> set[bytes]:
-    """Whom the API server trusts, over all that sends it to us."""
+async def bundles(world: WebhookCluster) -> set[bytes]:
+    """Return the CA bundles of all webhooks that name our Service."""
     found = [
         webhook["clientConfig"].get("caBundle", "")
         for resource, verb in ((MUTATING, "mutating"), (VALIDATING, "validating"))
@@ -66,15 +66,15 @@ async def bundles(world: Webhooked) -> set[bytes]:
     return {base64.b64decode(each) for each in found}
 
 
-async def secret(world: Webhooked) -> dict[str, bytes]:
+async def secret(world: WebhookCluster) -> dict[str, bytes]:
     data = (await world.client.get(SECRETS, SECRET))["data"]
     return {name: base64.b64decode(value) for name, value in data.items()}
 
 
-def test_replicas_that_start_at_once_agree_and_everybody_trusts_them(
+def test_replicas_that_start_together_agree_on_one_ca(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(world: Webhooked) -> None:
+    async def scenario(world: WebhookCluster) -> None:
         pairs = await asyncio.gather(*(a_replica(world).current() for _ in range(4)))
         stored = await secret(world)
         assert set(pairs) == {KeyPair(stored["tls.crt"], stored["tls.key"])}
@@ -84,23 +84,23 @@ def test_replicas_that_start_at_once_agree_and_everybody_trusts_them(
         after = (await world.client.get(MUTATING, CONFIGURATION))["metadata"]["resourceVersion"]
         assert after == versions, "nothing was written anew"
         refused = [each for each in caplog.records if each.levelname == "WARNING"]
-        assert refused == [], "who comes second finds the work done"
+        assert refused == [], "the second replica has nothing to write"
 
-    play(story)
+    play(scenario)
 
 
-def test_an_empty_secret_that_was_installed_is_filled() -> None:
-    async def story(world: Webhooked) -> None:
+def test_an_installed_empty_secret_is_filled() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         metadata = {"name": SECRET.name, "namespace": OWN}
         await world.client.create(SECRETS, {"metadata": metadata})
         pair = await a_replica(world).current()
         assert (await secret(world))["tls.crt"] == pair.certificate
 
-    play(story)
+    play(scenario)
 
 
-def test_certificates_rotate_and_nobody_distrusts_who_is_behind() -> None:
-    async def story(world: Webhooked) -> None:
+def test_during_rotation_the_previous_certificate_stays_trusted() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         first = await a_replica(world).current()
         authority = (await secret(world))["ca.crt"]
         second = await a_replica(world, days=340).current()
@@ -111,11 +111,11 @@ def test_certificates_rotate_and_nobody_distrusts_who_is_behind() -> None:
         assert bundle.endswith(authority)
         assert bundle != authority
 
-    play(story)
+    play(scenario)
 
 
-def test_a_configuration_that_is_applied_anew_is_mended_and_one_that_leads_elsewhere_is_left() -> None:
-    async def story(world: Webhooked) -> None:
+def test_the_bundle_is_injected_again_and_other_services_are_not_changed() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         replica = a_replica(world)
         await replica.current()
         elsewhere = {"url": "https://127.0.0.1:1/elsewhere"}
@@ -130,11 +130,11 @@ def test_a_configuration_that_is_applied_anew_is_mended_and_one_that_leads_elsew
         bundle = webhooks[0]["clientConfig"]["caBundle"]
         assert base64.b64decode(bundle) == (await secret(world))["ca.crt"]
 
-    play(story)
+    play(scenario)
 
 
-def test_without_its_namespace_there_is_nowhere_to_keep_them() -> None:
-    async def story(world: Webhooked) -> None:
+def test_without_the_namespace_there_is_no_certificate() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         configuration = world.configuration
         lost = CertificateSecret(
             world.client,
@@ -148,10 +148,10 @@ def test_without_its_namespace_there_is_nowhere_to_keep_them() -> None:
             "kueue-webhook-server-cert (create it, or set internalCertManagement.enable to false)"
         )
 
-    play(story)
+    play(scenario)
 
 
-def test_files_are_read_whenever_they_are_asked_for(tmp_path: Path) -> None:
+def test_files_are_read_on_every_call(tmp_path: Path) -> None:
     files = CertificateFiles(tmp_path)
     with pytest.raises(NoCertificate) as refusal:
         asyncio.run(files.current())

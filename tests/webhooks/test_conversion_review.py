@@ -1,4 +1,4 @@
-"""ConversionReviews: all objects in the wanted version, or none and why."""
+"""ConversionReviews: all objects are converted, or none with a message."""
 
 import json
 from typing import Any
@@ -28,9 +28,9 @@ def converted(to: str, *objects: Json) -> Json:
     return response
 
 
-def test_every_object_comes_in_the_wanted_version() -> None:
-    answer = converted(NEWER, a_queue(OLDER, cohort="c"), a_queue(NEWER, cohortName="d"))
-    assert answer == {
+def test_all_objects_are_converted_to_the_desired_version() -> None:
+    response = converted(NEWER, a_queue(OLDER, cohort="c"), a_queue(NEWER, cohortName="d"))
+    assert response == {
         "uid": "7",
         "result": {"status": "Success"},
         "convertedObjects": [a_queue(NEWER, cohortName="c"), a_queue(NEWER, cohortName="d")],
@@ -40,7 +40,7 @@ def test_every_object_comes_in_the_wanted_version() -> None:
     ]
 
 
-def test_numbers_come_out_as_they_went_in() -> None:
+def test_numbers_are_not_changed() -> None:
     body = a_review(NEWER, a_queue(OLDER)).replace(
         b'"spec": {}', b'"spec": {"a": 1.50, "b": 9223372036854775807}'
     )
@@ -53,27 +53,27 @@ def test_numbers_come_out_as_they_went_in() -> None:
         pytest.param(
             "kueue.x-k8s.io/v1", [a_queue(OLDER)],
             "apiVersion: 'kueue.x-k8s.io/v1' is not a version of kueue.x-k8s.io "
-            "(write kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2)", id="a wish for no version",
+            "(write kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2)", id="unknown desired version",
         ),
         pytest.param(
             NEWER, [a_queue(OLDER), a_queue("v1")],
             "apiVersion: 'v1' is not a version of kueue.x-k8s.io "
-            "(write kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2)", id="an object of none",
+            "(write kueue.x-k8s.io/v1beta1 or kueue.x-k8s.io/v1beta2)", id="unknown version of an object",
         ),
         pytest.param(
             NEWER, [a_queue(OLDER, admissionChecks=7)],
             "an object does not have the structure of its kind: TypeError(\"'int' object is not iterable\")",
-            id="a shape",
+            id="malformed object",
         ),
     ],
 )  # fmt: skip
-def test_what_cannot_be_converted_is_said(to: str, objects: list[Json], want: str) -> None:
+def test_a_failed_conversion_has_a_message(to: str, objects: list[Json], want: str) -> None:
     assert converted(to, *objects) == {"uid": "7", "result": {"status": "Failure", "message": want}}
 
 
 @pytest.mark.parametrize(
     "body", [b"", b"[]", b"{}", b'{"request": 3}', a_review(NEWER).replace(b"/v1", b"/v1beta1", 1)]
 )
-def test_a_body_that_is_no_review_is_told_apart(body: bytes) -> None:
+def test_a_body_that_is_not_a_review_is_invalid(body: bytes) -> None:
     with pytest.raises(InvalidReview):
         convert_review(body)

@@ -1,4 +1,4 @@
-"""Jobs are held back, put into the default queue, and refused: one way for all kinds."""
+"""The webhook of job kinds: suspension, default queue and priority class, validation."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ from quorate.api.meta import Uid
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.webhooks.job_webhook import JobWebhook
-from tests.webhooks.admission_requests import Place, a_request, patched, refusals
+from tests.webhooks.admission_requests import FakeReader, a_request, patched, refusals
 
 Json = dict[str, Any]
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -39,14 +39,14 @@ def a_job(queue: str = "", namespace: str = "team", suspend: bool = False, **met
     }
 
 
-def mutated(job: Json, place: Place, configuration: Configuration = DEFAULTS) -> Json:
-    webhook = JobWebhook(BatchJob(), place, configuration)
+def mutated(job: Json, reader: FakeReader, configuration: Configuration = DEFAULTS) -> Json:
+    webhook = JobWebhook(BatchJob(), reader, configuration)
     return patched(job, asyncio.run(webhook.mutate(a_request(job))))
 
 
-def changes(job: Json, place: Place, configuration: Configuration = DEFAULTS) -> tuple[bool, Json]:
-    """Whether the job is suspended afterwards, and its labels; nothing else may have changed."""
-    after = mutated(job, place, configuration)
+def changes(job: Json, reader: FakeReader, configuration: Configuration = DEFAULTS) -> tuple[bool, Json]:
+    """Return suspension and labels after the webhook; nothing else may have changed."""
+    after = mutated(job, reader, configuration)
     labels = after["metadata"].get("labels", {})
     restored = {**after, "spec": {**after["spec"], "suspend": job["spec"]["suspend"]}}
     restored["metadata"] = {**after["metadata"], "labels": job["metadata"].get("labels", {})}
@@ -55,117 +55,125 @@ def changes(job: Json, place: Place, configuration: Configuration = DEFAULTS) ->
 
 
 @pytest.mark.parametrize(
-    ("job", "place", "configuration", "want"),
+    ("job", "reader", "configuration", "want"),
     [
-        pytest.param(a_job("q"), Place(), DEFAULTS, (True, {QUEUE: "q"}), id="a job of a queue is suspended"),
-        pytest.param(a_job(), Place(), DEFAULTS, (False, {}), id="one of no queue runs"),
+        pytest.param(a_job("q"), FakeReader(), DEFAULTS, (True, {QUEUE: "q"}),
+                     id="job with a queue is suspended"),
+        pytest.param(a_job(), FakeReader(), DEFAULTS, (False, {}), id="job without a queue runs"),
         pytest.param(
-            a_job(annotations={QUEUE: "q"}), Place(), DEFAULTS, (True, {}), id="the older form of the name"
+            a_job(annotations={QUEUE: "q"}), FakeReader(), DEFAULTS, (True, {}), id="queue set by annotation"
         ),
         pytest.param(
-            a_job("q", namespace="system"), Place(), DEFAULTS, (False, {QUEUE: "q"}), id="nobody's namespace"
+            a_job("q", namespace="system"), FakeReader(), DEFAULTS, (False, {QUEUE: "q"}),
+            id="namespace is not managed",
         ),
-        pytest.param(a_job(), Place(), MANAGE_ALL, (True, {}), id="all jobs are managed"),
-        pytest.param(a_job(), Place(managed=False), MANAGE_ALL, (False, {}), id="all jobs but here"),
+        pytest.param(a_job(), FakeReader(), MANAGE_ALL, (True, {}), id="all jobs are managed"),
+        pytest.param(a_job(), FakeReader(managed=False), MANAGE_ALL, (False, {}),
+                     id="all jobs are managed, except in this namespace"),
         pytest.param(
-            a_job(), Place(default_queue=True), DEFAULTS, (True, {QUEUE: "default"}), id="the default queue"
-        ),
-        pytest.param(
-            a_job("q"), Place(default_queue=True), DEFAULTS, (True, {QUEUE: "q"}), id="a queue of its own"
-        ),
-        pytest.param(
-            a_job(ownerReferences=OWNED), Place(default_queue=True), DEFAULTS, (False, {}),
-            id="no default for what a job made",
+            a_job(), FakeReader(default_queue=True), DEFAULTS, (True, {QUEUE: "default"}), id="default queue"
         ),
         pytest.param(
-            a_job("q", ownerReferences=OWNED), Place(managers={"parent": Uid("1")}), DEFAULTS,
-            (False, {QUEUE: "q"}), id="a part of a managed job is its business",
+            a_job("q"), FakeReader(default_queue=True), DEFAULTS, (True, {QUEUE: "q"}),
+            id="own queue overrides the default queue",
         ),
         pytest.param(
-            a_job("q", ownerReferences=OWNED), Place(), DEFAULTS, (True, {QUEUE: "q"}),
-            id="a part of a job that is not managed stands for itself",
+            a_job(ownerReferences=OWNED), FakeReader(default_queue=True), DEFAULTS, (False, {}),
+            id="no default queue for a job with a job owner",
         ),
         pytest.param(
-            a_job("q"), Place(default_class=True), DEFAULT_CLASSES, (True, {QUEUE: "q", CLASS: "default"}),
-            id="the default class",
+            a_job("q", ownerReferences=OWNED), FakeReader(managers={"parent": Uid("1")}), DEFAULTS,
+            (False, {QUEUE: "q"}), id="owner is managed",
         ),
         pytest.param(
-            a_job("q"), Place(default_class=True), DEFAULTS, (True, {QUEUE: "q"}),
-            id="no class without its gate",
+            a_job("q", ownerReferences=OWNED), FakeReader(), DEFAULTS, (True, {QUEUE: "q"}),
+            id="owner is not managed",
         ),
         pytest.param(
-            a_job(), Place(default_class=True), DEFAULT_CLASSES, (False, {}), id="no class without a queue"
+            a_job("q"), FakeReader(default_class=True), DEFAULT_CLASSES,
+            (True, {QUEUE: "q", CLASS: "default"}),
+            id="default priority class",
+        ),
+        pytest.param(
+            a_job("q"), FakeReader(default_class=True), DEFAULTS, (True, {QUEUE: "q"}),
+            id="feature gate of the default priority class is off",
+        ),
+        pytest.param(
+            a_job(), FakeReader(default_class=True), DEFAULT_CLASSES, (False, {}),
+            id="no default priority class without a queue",
         ),
     ],
 )  # fmt: skip
-def test_a_new_job(job: Json, place: Place, configuration: Configuration, want: tuple[bool, Json]) -> None:
-    assert changes(job, place, configuration) == want
+def test_a_new_job_gets_defaults_and_is_suspended(
+    job: Json, reader: FakeReader, configuration: Configuration, want: tuple[bool, Json]
+) -> None:
+    assert changes(job, reader, configuration) == want
 
 
 JOB_SET_SPEC: Json = {"replicatedJobs": [], "network": {"enableDNSHostnames": True}}
 
 
-def test_a_kind_of_another_project_is_suspended_where_it_says_so_itself() -> None:
+def test_a_job_set_is_suspended_in_its_own_field() -> None:
     job_set = {
         "apiVersion": "jobset.x-k8s.io/v1alpha2",
         "kind": "JobSet",
         "metadata": {"name": "s", "namespace": "team", "labels": {QUEUE: "q"}},
         "spec": JOB_SET_SPEC,
     }
-    answer = asyncio.run(JobWebhook(JobSet(), Place(), DEFAULTS).mutate(a_request(job_set)))
-    assert patched(job_set, answer)["spec"] == {**JOB_SET_SPEC, "suspend": True}
+    response = asyncio.run(JobWebhook(JobSet(), FakeReader(), DEFAULTS).mutate(a_request(job_set)))
+    assert patched(job_set, response)["spec"] == {**JOB_SET_SPEC, "suspend": True}
 
 
-def test_an_elastic_job_has_its_pods_held_as_well() -> None:
+def test_the_pods_of_an_elastic_job_are_gated() -> None:
     job = a_job("q", annotations={"kueue.x-k8s.io/elastic-job": "true"})
-    spec = mutated(job, Place())["spec"]
+    spec = mutated(job, FakeReader())["spec"]
     assert spec["suspend"]
     assert spec["template"]["spec"]["schedulingGates"] == [{"name": "kueue.x-k8s.io/elastic-job"}]
-    rigid = msgspec.structs.replace(DEFAULTS, webhook_gates=WebhookGates(elastic_jobs=False))
-    assert "schedulingGates" not in mutated(job, Place(), rigid)["spec"]["template"]["spec"]
+    without_elastic = msgspec.structs.replace(DEFAULTS, webhook_gates=WebhookGates(elastic_jobs=False))
+    assert "schedulingGates" not in mutated(job, FakeReader(), without_elastic)["spec"]["template"]["spec"]
 
 
 @pytest.mark.parametrize("spec", [None, [], "text", {"suspend": 7}, {"replicatedJobs": "many"}])
-def test_what_a_kind_cannot_read_is_left_to_its_schema(spec: Any) -> None:
-    odd = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
+def test_an_undecodable_job_is_left_to_its_schema(spec: Any) -> None:
+    malformed = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet",
            "metadata": {"name": "s", "namespace": "team", "labels": {QUEUE: "q"}}, "spec": spec}  # fmt: skip
-    webhook = JobWebhook(JobSet(), Place(), DEFAULTS)
-    assert asyncio.run(webhook.mutate(a_request(odd))).findings == ()
-    assert asyncio.run(webhook.validate(a_request(odd))).findings == ()
+    webhook = JobWebhook(JobSet(), FakeReader(), DEFAULTS)
+    assert asyncio.run(webhook.mutate(a_request(malformed))).findings == ()
+    assert asyncio.run(webhook.validate(a_request(malformed))).findings == ()
 
 
-def judged(new: Json, old: Json | None = None, place: Place | None = None) -> list[str]:
-    webhook = JobWebhook(BatchJob(), place or Place(), DEFAULTS)
+def findings_of(new: Json, old: Json | None = None, reader: FakeReader | None = None) -> list[str]:
+    webhook = JobWebhook(BatchJob(), reader or FakeReader(), DEFAULTS)
     return refusals(asyncio.run(webhook.validate(a_request(new, old))))
 
 
-def test_a_new_job_is_judged_by_general_rules_and_by_those_of_its_kind() -> None:
+def test_a_new_job_is_validated_by_general_rules_and_those_of_its_kind() -> None:
     job = a_job("@q", annotations={"kueue.x-k8s.io/job-min-parallelism": "9"})
-    assert judged(job) == [
+    assert findings_of(job) == [
         f"metadata.labels[{QUEUE}]: '@q' is not the name of a LocalQueue "
         "(lower case letters, digits, '-' and '.')",
         "metadata.annotations[kueue.x-k8s.io/job-min-parallelism]: 9 should be between 0 and 3",
     ]
 
 
-def test_a_change_is_judged_by_what_was_there() -> None:
-    assert judged(a_job("r"), a_job("q")) == [
+def test_an_update_is_validated_against_the_old_job() -> None:
+    assert findings_of(a_job("r"), a_job("q")) == [
         f"metadata.labels[{QUEUE}]: 'r' cannot change while the job is not suspended (it was q)"
     ]
-    assert judged(a_job("r", suspend=True), a_job("q")) == []
+    assert findings_of(a_job("r", suspend=True), a_job("q")) == []
 
 
-def test_a_job_cannot_leave_its_queue_where_there_is_a_default_one() -> None:
-    place = Place(default_queue=True)
-    assert judged(a_job(suspend=True), a_job("q", suspend=True), place) == [
+def test_a_job_cannot_leave_its_queue_in_a_namespace_with_a_default_queue() -> None:
+    reader = FakeReader(default_queue=True)
+    assert findings_of(a_job(suspend=True), a_job("q", suspend=True), reader) == [
         f"metadata.labels[{QUEUE}]: '' is missing: queue-name must not be empty in namespace "
         "with default queue"
     ]
 
 
-def test_the_older_form_of_the_queue_name_is_warned_of() -> None:
+def test_a_queue_set_by_annotation_gets_a_warning() -> None:
     job = a_job(annotations={QUEUE: "q"})
-    answer = asyncio.run(JobWebhook(BatchJob(), Place(), DEFAULTS).validate(a_request(job)))
-    assert answer.warnings == (
+    response = asyncio.run(JobWebhook(BatchJob(), FakeReader(), DEFAULTS).validate(a_request(job)))
+    assert response.warnings == (
         f"the queue is set by annotation {QUEUE}, which is deprecated (set the label instead)",
     )

@@ -1,4 +1,4 @@
-"""Pods and the sets that make them, from review to patch or refusal."""
+"""The webhooks of pods, Deployments, StatefulSets and LeaderWorkerSets."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from quorate.api.configuration import Configuration, load_configuration
 from quorate.api.meta import Uid
 from quorate.webhooks.admission_review import AdmissionWebhook
 from quorate.webhooks.pod_webhooks import pod_resources, pod_webhooks
-from tests.webhooks.admission_requests import Place, a_request, patched, refusals
+from tests.webhooks.admission_requests import FakeReader, a_request, patched, refusals
 
 Json = dict[str, Any]
 QUEUE = "kueue.x-k8s.io/queue-name"
@@ -28,8 +28,8 @@ def configured(*frameworks: str) -> Configuration:
 ALL = configured("pod", "deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset")
 
 
-def webhook(kind: str, place: Place) -> AdmissionWebhook:
-    return next(each for resource, each in pod_webhooks(place, ALL).items() if resource.kind == kind)
+def webhook(kind: str, reader: FakeReader) -> AdmissionWebhook:
+    return next(each for resource, each in pod_webhooks(reader, ALL).items() if resource.kind == kind)
 
 
 def an_object(kind: str, queue: str = "", spec: Json | None = None, **metadata: Any) -> Json:
@@ -43,16 +43,16 @@ def an_object(kind: str, queue: str = "", spec: Json | None = None, **metadata: 
     }
 
 
-def mutated(document: Json, place: Place) -> Json:
-    return patched(document, asyncio.run(webhook(document["kind"], place).mutate(a_request(document))))
+def mutated(document: Json, reader: FakeReader) -> Json:
+    return patched(document, asyncio.run(webhook(document["kind"], reader).mutate(a_request(document))))
 
 
-def judged(new: Json, old: Json | None = None, place: Place | None = None) -> list[str]:
-    answer = asyncio.run(webhook(new["kind"], place or Place()).validate(a_request(new, old)))
-    return refusals(answer)
+def findings_of(new: Json, old: Json | None = None, reader: FakeReader | None = None) -> list[str]:
+    response = asyncio.run(webhook(new["kind"], reader or FakeReader()).validate(a_request(new, old)))
+    return refusals(response)
 
 
-def test_sets_are_queued_pod_by_pod() -> None:
+def test_queued_sets_imply_queued_pods() -> None:
     def kinds(*frameworks: str) -> list[str]:
         return [each.kind for each in pod_resources(configured(*frameworks).integrations.frameworks)]
 
@@ -62,58 +62,58 @@ def test_sets_are_queued_pod_by_pod() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pod", "place", "gated"),
+    ("pod", "reader", "gated"),
     [
-        pytest.param(an_object("Pod", "q"), Place(), True, id="a pod of a queue"),
-        pytest.param(an_object("Pod"), Place(), False, id="one of none"),
-        pytest.param(an_object("Pod", "q"), Place(managed=False), False, id="nobody's namespace"),
-        pytest.param(an_object("Pod"), Place(default_queue=True), True, id="the default queue"),
+        pytest.param(an_object("Pod", "q"), FakeReader(), True, id="pod with a queue"),
+        pytest.param(an_object("Pod"), FakeReader(), False, id="pod without a queue"),
+        pytest.param(an_object("Pod", "q"), FakeReader(managed=False), False, id="namespace is not managed"),
+        pytest.param(an_object("Pod"), FakeReader(default_queue=True), True, id="default queue"),
         pytest.param(
-            an_object("Pod", annotations={SUSPENDING: "deployment"}), Place(managed=False), True,
-            id="one of a set that is queued",
+            an_object("Pod", annotations={SUSPENDING: "deployment"}), FakeReader(managed=False), True,
+            id="pod of a queued set",
         ),
         pytest.param(
             an_object("Pod", "q", ownerReferences=OWNED),
-            Place(managers={"parent": Uid("1")}), False, id="one of a job that is queued",
+            FakeReader(managers={"parent": Uid("1")}), False, id="pod of a queued job",
         ),
     ],
 )  # fmt: skip
-def test_a_new_pod_is_held_back_if_it_is_ours(pod: Json, place: Place, gated: bool) -> None:
-    gates = [gate["name"] for gate in mutated(pod, place)["spec"].get("schedulingGates", [])]
+def test_a_new_managed_pod_is_gated(pod: Json, reader: FakeReader, gated: bool) -> None:
+    gates = [gate["name"] for gate in mutated(pod, reader)["spec"].get("schedulingGates", [])]
     assert gates == (["kueue.x-k8s.io/admission"] if gated else [])
 
 
-def test_a_deployment_marks_its_pods() -> None:
-    template = mutated(an_object("Deployment", "q"), Place())["spec"]["template"]
+def test_the_pod_template_of_a_deployment_gets_the_queue_labels() -> None:
+    template = mutated(an_object("Deployment", "q"), FakeReader())["spec"]["template"]
     assert template["metadata"] == {
         "annotations": {SUSPENDING: "deployment"},
         "labels": {QUEUE: "q", "kueue.x-k8s.io/managed": "true"},
     }
     untouched = an_object("Deployment")
-    assert mutated(untouched, Place()) == untouched
+    assert mutated(untouched, FakeReader()) == untouched
 
 
-def test_a_pod_is_judged_by_general_rules_and_its_own() -> None:
+def test_a_pod_is_validated_by_general_rules_and_its_own() -> None:
     pod = an_object("Pod", "@q", annotations={"kueue.x-k8s.io/pod-group-total-count": "2"})
-    queue, group = judged(pod)
+    queue, group = findings_of(pod)
     assert queue.startswith(f"metadata.labels[{QUEUE}]: '@q' is not the name of a LocalQueue")
     assert group.startswith("metadata.labels[kueue.x-k8s.io/pod-group-name]: '' is missing")
 
 
 def test_the_queue_of_a_running_pod_cannot_change() -> None:
-    assert judged(an_object("Pod", "r"), an_object("Pod", "q")) == [
+    assert findings_of(an_object("Pod", "r"), an_object("Pod", "q")) == [
         f"metadata.labels[{QUEUE}]: 'r' cannot change while the job is not suspended (it was q)"
     ]
 
 
-def test_a_stateful_set_comes_back_only_when_its_pods_are_gone() -> None:
+def test_a_stateful_set_scales_up_from_zero_only_without_remaining_pods() -> None:
     def scaled(replicas: int) -> Json:
         return an_object("StatefulSet", "q", {"replicas": replicas}, uid="1")
 
-    assert judged(scaled(3), scaled(0)) == []
-    assert judged(scaled(3), scaled(0), Place(parts=("1",))) == [
+    assert findings_of(scaled(3), scaled(0)) == []
+    assert findings_of(scaled(3), scaled(0), FakeReader(with_pods=("1",))) == [
         "spec.replicas: 3 must stay 0 for now: scaling down is still in progress"
     ]
-    assert judged(scaled(3), scaled(2)) == [
+    assert findings_of(scaled(3), scaled(2)) == [
         "spec.replicas: 3 can only change to and from 0 while the set is queued (was 2)"
     ]

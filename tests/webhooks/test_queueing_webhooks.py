@@ -1,4 +1,4 @@
-"""Queueing objects get their finalizers and are refused with every finding."""
+"""The webhooks of queueing objects: finalizers, defaults and all findings."""
 
 import asyncio
 from typing import Any
@@ -31,13 +31,13 @@ def mutated(document: Json, configuration: Configuration = DEFAULTS) -> Json:
     return patched(document, asyncio.run(webhook.mutate(a_request(document))))
 
 
-def judged(new: Json, old: Json | None = None) -> list[str]:
+def findings_of(new: Json, old: Json | None = None) -> list[str]:
     webhook = queueing_webhooks(DEFAULTS)[new["kind"]]
     return refusals(asyncio.run(webhook.validate(a_request(new, old))))
 
 
 @pytest.mark.parametrize("kind", ["ClusterQueue", "ResourceFlavor"])
-def test_what_others_use_is_held(kind: str) -> None:
+def test_objects_that_others_refer_to_get_a_finalizer(kind: str) -> None:
     assert mutated(an_object(kind))["metadata"] == {"name": "x", "finalizers": [HELD]}
     other = an_object(kind, finalizers=["a/b"])
     assert mutated(other)["metadata"]["finalizers"] == ["a/b", HELD]
@@ -45,7 +45,7 @@ def test_what_others_use_is_held(kind: str) -> None:
     assert mutated(held) == held
 
 
-def test_without_partial_admission_no_workload_has_a_minimum() -> None:
+def test_without_partial_admission_min_count_is_removed() -> None:
     pod_sets = [{"name": "a", "count": 3, "minCount": 1}, {"name": "b", "count": 2}]
     workload = an_object("Workload", {"podSets": pod_sets, "queueName": "q"})
     assert mutated(workload) == workload
@@ -57,7 +57,7 @@ def test_without_partial_admission_no_workload_has_a_minimum() -> None:
 
 @pytest.mark.parametrize("spec", ["x", {"podSets": 3}, {"podSets": [None]}, {"resourceGroups": {}}])
 @pytest.mark.parametrize("kind", ["Workload", "ClusterQueue"])
-def test_what_no_schema_has_seen_yet_is_let_pass_to_it(kind: str, spec: Any) -> None:
+def test_a_malformed_object_is_left_to_its_schema(kind: str, spec: Any) -> None:
     assert mutated(an_object(kind, spec), WHOLE)["spec"] == spec
 
 
@@ -70,22 +70,22 @@ def with_quota(**quota: Any) -> Json:
 QUOTA = "spec.resourceGroups[0].flavors[0].resources[0]"
 
 
-def test_a_queue_is_refused_with_every_finding() -> None:
-    assert judged(with_quota(nominalQuota=-1, lendingLimit=1)) == [
+def test_a_queue_is_refused_with_all_findings() -> None:
+    assert findings_of(with_quota(nominalQuota=-1, lendingLimit=1)) == [
         f"{QUOTA}.nominalQuota: '-1' is negative, must be at least 0",
         f"{QUOTA}.lendingLimit: '1' needs spec.cohortName (set that or leave this out)",
         f"{QUOTA}.lendingLimit: '1' is more than nominalQuota, at most -1",
     ]
 
 
-def test_a_quantity_beyond_all_bounds_is_refused_and_not_computed() -> None:
-    assert judged(with_quota(nominalQuota="1e999999999")) == [
+def test_a_huge_quantity_is_refused() -> None:
+    assert findings_of(with_quota(nominalQuota="1e999999999")) == [
         f"{QUOTA}.nominalQuota: '1e999999999' cannot be read: '1e999999999' is not a quantity "
         "(write 4, 500m or 16Gi)"
     ]
 
 
-def test_a_check_that_was_wrong_before_may_stay_while_the_queue_changes() -> None:
+def test_a_finding_that_the_old_queue_had_does_not_refuse_an_update() -> None:
     def queue(*flavors: str, stop: str = "None") -> Json:
         quotas = [{"name": name, "resources": [{"name": "cpu", "nominalQuota": 1}]} for name in flavors]
         return an_object(
@@ -98,15 +98,17 @@ def test_a_check_that_was_wrong_before_may_stay_while_the_queue_changes() -> Non
         )
 
     path = "spec.admissionChecksStrategy.admissionChecks[0].onFlavors[0]"
-    assert judged(queue("f", stop="Hold"), queue("f")) == []
-    assert judged(queue("f", "g"), queue("f")) == [
+    assert findings_of(queue("f", stop="Hold"), queue("f")) == []
+    assert findings_of(queue("f", "g"), queue("f")) == [
         f"{path}: 'gone' is not a flavor of this queue (known: f, g)"
     ]
 
 
-def test_a_workload_is_judged_against_what_was_reserved() -> None:
+def test_a_workload_with_reserved_quota_cannot_change_its_pod_sets() -> None:
     reserved = {"type": "QuotaReserved", "status": "True", "reason": "r", "message": ""}
     status = {"conditions": [reserved], "admission": {"clusterQueue": "q"}}
     old = an_object("Workload", {"podSets": [{"name": "main", "count": 1}]}) | {"status": status}
     new = an_object("Workload", {"podSets": [{"name": "main", "count": 2}]}) | {"status": status}
-    assert judged(new, old) == ["spec.podSets[0].count: 2 cannot change while quota is reserved (it was 1)"]
+    assert findings_of(new, old) == [
+        "spec.podSets[0].count: 2 cannot change while quota is reserved (it was 1)"
+    ]

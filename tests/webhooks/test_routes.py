@@ -1,9 +1,9 @@
-"""The paths and names are those that Kueue's manifests have."""
+"""Paths and names of webhooks are those of Kueue's manifests."""
 
 from quorate.kube.resources import JOBS, untyped
 from quorate.webhooks.routes import ROUTES, route_of
 
-# Written from the list of Kueue's manifests, not from ours.
+# Copied from Kueue's manifests, independently of the table of routes.
 MUTATING = """
 /mutate-kueue-x-k8s-io-v1beta2-workload mworkload.kb.io
 /mutate-kueue-x-k8s-io-v1beta2-clusterqueue mclusterqueue.kb.io
@@ -34,13 +34,13 @@ def test_mutating_paths() -> None:
     assert ours == set(MUTATING.strip().splitlines())
 
 
-def test_validating_paths_are_the_same_and_that_of_cohorts() -> None:
+def test_validating_paths_correspond_and_cohorts_have_one() -> None:
     ours = {f"{route.path('validate')} {route.name('validate')}" for route in ROUTES}
     validating = MUTATING.replace("/mutate-", "/validate-").replace(" m", " v").strip().splitlines()
     assert ours == {*validating, "/validate-kueue-x-k8s-io-v1beta2-cohort vcohort.kb.io"}
 
 
-def test_a_kind_that_is_declared_has_a_path_like_the_others() -> None:
+def test_a_declared_kind_has_a_path_of_the_same_form() -> None:
     declared = untyped("example.com", "v1", "trainings", "Training", True)
     assert route_of(declared).path("mutate") == "/mutate-example-com-v1-training"
     assert route_of(JOBS) in ROUTES

@@ -1,4 +1,4 @@
-"""A Secret's certificates are kept while they are good, and what is not is made new."""
+"""Renewal of the certificates in the Secret."""
 
 from datetime import timedelta
 
@@ -17,7 +17,7 @@ DAY_S = 86_400.0
 HOSTS = ("kueue-webhook-service.kueue-system.svc", "127.0.0.1")
 
 
-def test_an_empty_secret_gets_an_authority_and_a_certificate_it_vouches_for() -> None:
+def test_an_empty_secret_gets_a_ca_and_a_server_certificate() -> None:
     made = renew({}, HOSTS, NOW)
     assert sorted(made.as_secret()) == ["ca.crt", "ca.key", "tls.crt", "tls.key"]
     assert is_valid_for(made.bundle, made.server, HOSTS)
@@ -26,27 +26,27 @@ def test_an_empty_secret_gets_an_authority_and_a_certificate_it_vouches_for() ->
 
 
 @pytest.mark.parametrize(
-    ("days", "same_authority", "same_server"),
+    ("days", "same_ca", "same_server"),
     [
-        pytest.param(0, True, True, id="at once"),
-        pytest.param(330, True, True, id="as long as both are good"),
-        pytest.param(336, True, False, id="a month before the certificate ends"),
-        pytest.param(3300, False, False, id="a year before the authority ends"),
-        pytest.param(9999, False, False, id="long after"),
+        pytest.param(0, True, True, id="new"),
+        pytest.param(330, True, True, id="both valid"),
+        pytest.param(336, True, False, id="server certificate ends within a month"),
+        pytest.param(3300, False, False, id="CA ends within a year"),
+        pytest.param(9999, False, False, id="both expired"),
     ],
 )
-def test_renewal(days: int, same_authority: bool, same_server: bool) -> None:
+def test_certificates_are_renewed_before_they_expire(days: int, same_ca: bool, same_server: bool) -> None:
     stored = renew({}, HOSTS, NOW).as_secret()
     later = NOW + days * DAY_S
     now = renew(stored, HOSTS, later)
     assert (now.ca_key == stored["ca.key"], now.server.key == stored["tls.key"]) == (
-        same_authority, same_server,
+        same_ca, same_server,
     )  # fmt: skip
     assert is_valid_for(now.bundle, now.server, HOSTS)
     assert renew(now.as_secret(), HOSTS, later).as_secret() == now.as_secret(), "it comes to rest"
 
 
-def test_who_shows_a_certificate_of_the_last_authority_is_trusted_on() -> None:
+def test_the_bundle_keeps_the_previous_ca() -> None:
     stored = renew({}, HOSTS, NOW).as_secret()
     now = renew(stored, HOSTS, NOW + 3300 * DAY_S)
     assert now.bundle.count(b"BEGIN CERTIFICATE") == 2
@@ -55,7 +55,7 @@ def test_who_shows_a_certificate_of_the_last_authority_is_trusted_on() -> None:
     assert much_later.bundle.count(b"BEGIN CERTIFICATE") == 2, "but not those before it"
 
 
-def test_another_service_needs_another_certificate_of_the_same_authority() -> None:
+def test_another_service_gets_another_certificate_of_the_same_ca() -> None:
     stored = renew({}, HOSTS, NOW).as_secret()
     now = renew(stored, ["other.kueue-system.svc"], NOW)
     assert (now.ca_key, now.bundle) == (stored["ca.key"], stored["ca.crt"])
@@ -66,7 +66,7 @@ def test_another_service_needs_another_certificate_of_the_same_authority() -> No
 @pytest.mark.parametrize(
     "value", [None, b"", b"no PEM", b"-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----"]
 )
-def test_rubbish_is_as_good_as_nothing(name: str, value: bytes | None) -> None:
+def test_invalid_content_is_replaced(name: str, value: bytes | None) -> None:
     stored = renew({}, HOSTS, NOW).as_secret()
     spoiled = {key: content for key, content in stored.items() if key != name}
     if value is not None:
@@ -75,14 +75,14 @@ def test_rubbish_is_as_good_as_nothing(name: str, value: bytes | None) -> None:
     assert is_valid_for(now.bundle, now.server, HOSTS)
 
 
-def test_a_key_of_another_certificate_is_noticed() -> None:
+def test_a_key_of_another_certificate_is_replaced() -> None:
     one, other = renew({}, HOSTS, NOW).as_secret(), renew({}, HOSTS, NOW).as_secret()
     now = renew({**one, "tls.key": other["tls.key"]}, HOSTS, NOW)
     assert now.server.key != other["tls.key"]
     assert is_valid_for(one["ca.crt"], now.server, HOSTS)
 
 
-def test_an_authority_that_kueue_made_is_taken_over() -> None:
+def test_a_ca_created_by_kueue_is_kept() -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "kueue-ca")])
     certificate = (

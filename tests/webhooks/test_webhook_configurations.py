@@ -1,4 +1,4 @@
-"""The configurations to install ask about as little as will do."""
+"""The webhook configurations select as few requests as possible."""
 
 from typing import Any
 
@@ -14,22 +14,22 @@ Json = dict[str, Any]
 DEFAULTS = default_configuration()
 MANAGE_ALL = msgspec.structs.replace(DEFAULTS, manage_jobs_without_queue_name=True)
 SERVICE = WebhookEndpoint(namespace="kueue-system", service="kueue-webhook-service")
-US = "system:serviceaccount:kueue-system:kueue-controller-manager"
+OWN_USER = "system:serviceaccount:kueue-system:kueue-controller-manager"
 
 
-def hooks(configuration: Configuration, own_user: str = "") -> tuple[dict[str, Json], dict[str, Json]]:
-    """Mutating and validating webhooks by name."""
+def webhooks_of(configuration: Configuration, own_user: str = "") -> tuple[dict[str, Json], dict[str, Json]]:
+    """Return the mutating and the validating webhooks by name."""
     pair = webhook_configurations(configuration, served_routes(configuration), SERVICE, own_user)
-    mutating, validating = ({hook["name"]: hook for hook in each["webhooks"]} for each in pair)
+    mutating, validating = ({webhook["name"]: webhook for webhook in each["webhooks"]} for each in pair)
     return mutating, validating
 
 
-def test_the_kinds_of_the_configuration_are_asked_about_and_no_others() -> None:
+def test_only_kinds_of_the_configuration_are_selected() -> None:
     text = (
         "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration, "
         "integrations: {frameworks: [batch/job, kubeflow.org/mpijob]}}"
     )
-    mutating, validating = hooks(load_configuration(text).configuration)
+    mutating, validating = webhooks_of(load_configuration(text).configuration)
     assert sorted(mutating) == [
         "djob.kb.io", "dmpijob.kb.io", "mclusterqueue.kb.io", "mjob.kb.io", "mmpijob.kb.io",
         "mresourceflavor.kb.io", "mworkload.kb.io",
@@ -40,17 +40,17 @@ def test_the_kinds_of_the_configuration_are_asked_about_and_no_others() -> None:
     ]  # fmt: skip
 
 
-def test_a_job_that_names_no_queue_is_never_refused_for_want_of_an_answer() -> None:
-    mutating, validating = hooks(DEFAULTS)
-    passing = mutating["djob.kb.io"]
-    assert (passing["failurePolicy"], passing["timeoutSeconds"]) == ("Ignore", 2)
-    for hook in (mutating["mjob.kb.io"], validating["vjob.kb.io"]):
-        assert hook["failurePolicy"] == "Fail"
-        (condition,) = hook["matchConditions"]
+def test_webhooks_for_jobs_without_a_queue_fail_open() -> None:
+    mutating, validating = webhooks_of(DEFAULTS)
+    ignoring = mutating["djob.kb.io"]
+    assert (ignoring["failurePolicy"], ignoring["timeoutSeconds"]) == ("Ignore", 2)
+    for webhook in (mutating["mjob.kb.io"], validating["vjob.kb.io"]):
+        assert webhook["failurePolicy"] == "Fail"
+        (condition,) = webhook["matchConditions"]
         assert "'kueue.x-k8s.io/queue-name' in object.metadata.labels" in condition["expression"]
 
 
-def test_the_namespaces_are_those_whose_jobs_are_managed() -> None:
+def test_the_namespace_selector_is_that_of_managed_jobs() -> None:
     selector = {
         "matchExpressions": [
             {
@@ -61,30 +61,30 @@ def test_the_namespaces_are_those_whose_jobs_are_managed() -> None:
         ]
     }
     for configuration in (DEFAULTS, MANAGE_ALL):
-        for hook in [hook for each in hooks(configuration) for hook in each.values()]:
-            is_job = hook["name"].endswith("job.kb.io")
-            assert hook.get("namespaceSelector") == (selector if is_job else None)
+        for webhook in [webhook for each in webhooks_of(configuration) for webhook in each.values()]:
+            is_job = webhook["name"].endswith("job.kb.io")
+            assert webhook.get("namespaceSelector") == (selector if is_job else None)
 
 
-def test_where_all_jobs_are_managed_all_are_ours() -> None:
-    mutating, _ = hooks(MANAGE_ALL)
+def test_all_jobs_are_selected_where_all_are_managed() -> None:
+    mutating, _ = webhooks_of(MANAGE_ALL)
     assert "djob.kb.io" not in mutating
     assert "matchConditions" not in mutating["mjob.kb.io"]
 
 
-@pytest.mark.parametrize(("user", "asked"), [("", True), (US, False)])
-def test_what_the_controllers_write_themselves_need_not_come_back_to_them(user: str, asked: bool) -> None:
-    _, validating = hooks(DEFAULTS, user)
-    hook = validating["vworkload.kb.io"]
-    assert hook["rules"][0]["resources"] == ["workloads", "workloads/status"]
-    conditions = [each["expression"] for each in hook.get("matchConditions", ())]
-    assert conditions == ([] if asked else [f"request.userInfo.username != '{US}'"])
+@pytest.mark.parametrize(("user", "selected"), [("", True), (OWN_USER, False)])
+def test_own_writes_of_the_controllers_are_not_selected(user: str, selected: bool) -> None:
+    _, validating = webhooks_of(DEFAULTS, user)
+    webhook = validating["vworkload.kb.io"]
+    assert webhook["rules"][0]["resources"] == ["workloads", "workloads/status"]
+    conditions = [each["expression"] for each in webhook.get("matchConditions", ())]
+    assert conditions == ([] if selected else [f"request.userInfo.username != '{OWN_USER}'"])
 
 
-def test_a_server_without_services_is_reached_by_its_url() -> None:
+def test_a_server_without_a_service_has_a_url() -> None:
     endpoint = WebhookEndpoint(url="https://127.0.0.1:9443", ca_bundle="Zm9v")
     mutating, _ = webhook_configurations(DEFAULTS, served_routes(DEFAULTS), endpoint)
-    assert {hook["clientConfig"]["caBundle"] for hook in mutating["webhooks"]} == {"Zm9v"}
+    assert {webhook["clientConfig"]["caBundle"] for webhook in mutating["webhooks"]} == {"Zm9v"}
     assert "https://127.0.0.1:9443/mutate-batch-v1-job" in [
-        hook["clientConfig"]["url"] for hook in mutating["webhooks"]
+        webhook["clientConfig"]["url"] for webhook in mutating["webhooks"]
     ]

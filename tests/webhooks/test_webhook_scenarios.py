@@ -1,4 +1,4 @@
-"""An API server that asks the webhooks, over HTTPS and by way of a Service."""
+"""An API server that calls the webhooks over HTTPS through a Service."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -10,7 +10,7 @@ from quorate.api.meta import Key
 from quorate.controllers.pods.queued_pod import PODS
 from quorate.kube.errors import ApiError, Forbidden, ServerError
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, untyped
-from tests.webhooks.cluster import Webhooked, webhooked
+from tests.webhooks.cluster import WebhookCluster, webhook_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -20,10 +20,10 @@ OLDER_QUEUES = untyped("kueue.x-k8s.io", "v1beta1", "clusterqueues", "ClusterQue
 NEWER_QUEUES = untyped("kueue.x-k8s.io", "v1beta2", "clusterqueues", "ClusterQueue", False)
 
 
-def play(story: Callable[[Webhooked], Awaitable[None]], *frameworks: str) -> None:
+def play(scenario: Callable[[WebhookCluster], Awaitable[None]], *frameworks: str) -> None:
     async def run() -> None:
-        async with webhooked(*frameworks) as world:
-            await story(world)
+        async with webhook_cluster(*frameworks) as world:
+            await scenario(world)
 
     asyncio.run(run())
 
@@ -38,22 +38,22 @@ def a_job(name: str, queue: str = "", **spec: Any) -> Json:
     }
 
 
-def test_a_job_of_a_queue_is_stored_suspended_and_one_of_none_is_not() -> None:
-    async def story(world: Webhooked) -> None:
+def test_only_a_job_with_a_queue_is_stored_suspended() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         assert (await world.client.create(JOBS, a_job("ours", "q"))).spec.suspend
         assert not (await world.client.create(JOBS, a_job("theirs"))).spec.suspend
 
-    play(story)
+    play(scenario)
 
 
-def test_a_job_of_no_queue_is_put_into_the_default_one() -> None:
-    async def story(world: Webhooked) -> None:
+def test_a_job_without_a_queue_gets_the_default_queue() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         await world.client.create(
             LOCAL_QUEUES,
             {"metadata": {"name": "default", "namespace": "team"}, "spec": {"clusterQueue": "q"}},
         )
 
-        # The webhooks hear of the queue by a watch, so the first jobs may come too early.
+        # The watch may deliver the queue to the webhooks after the first jobs.
         for at in range(1000):
             made = await world.client.create(JOBS, a_job(f"j{at}"))
             if made.spec.suspend:
@@ -62,7 +62,7 @@ def test_a_job_of_no_queue_is_put_into_the_default_one() -> None:
             await asyncio.sleep(0.01)
         raise AssertionError("no job was put into the default queue")
 
-    play(story)
+    play(scenario)
 
 
 def a_queue(lending_limit: int) -> Json:
@@ -71,26 +71,28 @@ def a_queue(lending_limit: int) -> Json:
     return {"metadata": {"name": "research"}, "spec": {"cohortName": "c", "resourceGroups": [group]}}
 
 
-def test_a_queue_with_a_mistake_is_refused_in_words() -> None:
-    async def story(world: Webhooked) -> None:
+def test_an_invalid_queue_is_refused_with_a_message() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         with pytest.raises(Forbidden) as refusal:
             await world.client.create(CLUSTER_QUEUES, a_queue(5))
         where = "spec.resourceGroups[0].flavors[0].resources[0].lendingLimit"
-        said = f"{where}: '5' is more than nominalQuota, at most 4"
-        assert refusal.value.message == f'admission webhook "vclusterqueue.kb.io" denied the request: {said}'
+        finding = f"{where}: '5' is more than nominalQuota, at most 4"
+        assert (
+            refusal.value.message == f'admission webhook "vclusterqueue.kb.io" denied the request: {finding}'
+        )
         assert refusal.value.details is not None
-        assert [(cause.field, cause.message) for cause in refusal.value.details.causes] == [(where, said)]
+        assert [(cause.field, cause.message) for cause in refusal.value.details.causes] == [(where, finding)]
 
         made = await world.client.create(CLUSTER_QUEUES, a_queue(4))
         assert made.metadata.finalizers == ("kueue.x-k8s.io/resource-in-use",)
         with pytest.raises(Forbidden):
             await world.client.patch(CLUSTER_QUEUES, Key("", "research"), {"spec": a_queue(5)["spec"]})
 
-    play(story)
+    play(scenario)
 
 
-def test_a_client_of_the_older_version_reads_and_writes_its_own_fields() -> None:
-    async def story(world: Webhooked) -> None:
+def test_a_v1beta1_client_reads_and_writes_v1beta1_fields() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         key = Key("", "research")
         spec = {"cohort": "c", "admissionChecks": ["a"], "namespaceSelector": {}}
         made = await world.client.create(OLDER_QUEUES, {"metadata": {"name": "research"}, "spec": spec})
@@ -103,11 +105,11 @@ def test_a_client_of_the_older_version_reads_and_writes_its_own_fields() -> None
         (older,) = (await world.client.list(OLDER_QUEUES)).items
         assert (older["spec"]["cohort"], older["spec"]["admissionChecksStrategy"]) == ("d", checks)
 
-    play(story)
+    play(scenario)
 
 
-def test_while_nobody_answers_unmanaged_work_goes_on_and_queued_work_waits() -> None:
-    async def story(world: Webhooked) -> None:
+def test_without_the_webhook_server_unmanaged_jobs_run_and_queued_jobs_are_refused() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         await world.client.create(JOBS, a_job("before", "q"))
         await world.stop()
         assert not (await world.client.create(JOBS, a_job("theirs"))).spec.suspend
@@ -120,11 +122,11 @@ def test_while_nobody_answers_unmanaged_work_goes_on_and_queued_work_waits() -> 
         await world.serve()
         assert (await world.client.create(JOBS, a_job("ours", "q"))).spec.suspend
 
-    play(story)
+    play(scenario)
 
 
-def test_the_queue_of_a_running_job_cannot_change_nor_can_it_be_left() -> None:
-    async def story(world: Webhooked) -> None:
+def test_the_queue_of_a_running_job_cannot_change_or_be_removed() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         await world.client.create(JOBS, a_job("j", "q"))
         key = Key("team", "j")
         await world.client.patch(JOBS, key, {"spec": {"suspend": False}})
@@ -133,7 +135,7 @@ def test_the_queue_of_a_running_job_cannot_change_nor_can_it_be_left() -> None:
                 await world.client.patch(JOBS, key, {"metadata": {"labels": {QUEUE: queue}}})
             assert "cannot change while the job is not suspended (it was q)" in refusal.value.message
 
-    play(story)
+    play(scenario)
 
 
 def a_pod(name: str, queue: str = "") -> Json:
@@ -144,8 +146,8 @@ def a_pod(name: str, queue: str = "") -> Json:
     }
 
 
-def test_a_pod_of_a_queue_is_stored_with_a_gate_and_others_do_not_depend_on_us() -> None:
-    async def story(world: Webhooked) -> None:
+def test_only_a_pod_with_a_queue_is_stored_with_a_gate() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         ours = await world.client.create(PODS, a_pod("ours", "q"))
         assert ours.gates == ("kueue.x-k8s.io/admission",)
         await world.stop()
@@ -153,4 +155,4 @@ def test_a_pod_of_a_queue_is_stored_with_a_gate_and_others_do_not_depend_on_us()
         with pytest.raises(ServerError):
             await world.client.create(PODS, a_pod("more", "q"))
 
-    play(story, "batch/job", "pod")
+    play(scenario, "batch/job", "pod")

@@ -1,4 +1,4 @@
-"""The webhook server over TLS: what comes in is answered, whatever it is."""
+"""The webhook server over TLS: every request gets a response."""
 
 import asyncio
 import json
@@ -17,12 +17,12 @@ from quorate.kube.serving.tls import load_certificate
 from quorate.webhooks.admission_review import AdmissionRequest, AdmissionResponse
 from quorate.webhooks.process import webhooks_by_route
 from quorate.webhooks.webhook_server import MAX_REVIEW_BYTES, webhook_server
-from tests.webhooks.admission_requests import Place, a_review
+from tests.webhooks.admission_requests import FakeReader, a_review
 from tests.webhooks.served_webhooks import Served, a_pair, served
 
 Json = dict[str, Any]
 QUEUE = "kueue.x-k8s.io/queue-name"
-APP = webhooks_by_route(default_configuration(), Place())
+APP = webhooks_by_route(default_configuration(), FakeReader())
 FLAVOR = {
     "apiVersion": "kueue.x-k8s.io/v1beta2",
     "kind": "ResourceFlavor",
@@ -38,20 +38,20 @@ JOB = {
 }
 
 
-def asked(path: str, body: bytes) -> tuple[int, Any]:
-    async def story() -> tuple[int, bytes]:
+def respond(path: str, body: bytes) -> tuple[int, Any]:
+    async def scenario() -> tuple[int, bytes]:
         async with served(webhook_server(APP)) as server:
             return await server.post(path, body)
 
-    status, answer = asyncio.run(story())
-    return status, json.loads(answer) if status == 200 else answer.decode()
+    status, response = asyncio.run(scenario())
+    return status, json.loads(response) if status == 200 else response.decode()
 
 
-def test_a_refusal_names_every_field_with_the_status_that_kueue_gives() -> None:
-    status, answer = asked(FLAVORS, a_review(FLAVOR))
+def test_a_refusal_has_the_status_of_kueue_with_a_cause_for_each_field() -> None:
+    status, response = respond(FLAVORS, a_review(FLAVOR))
     label = "spec.nodeLabels[a b]: 'a b' is not the key of a label (write name or example.com/name)"
     toleration = "spec.tolerations[0].key: 'd e' is not the key of a taint (write example.com/name)"
-    assert (status, answer) == (
+    assert (status, response) == (
         200,
         {
             "apiVersion": "admission.k8s.io/v1",
@@ -82,9 +82,9 @@ def test_a_refusal_names_every_field_with_the_status_that_kueue_gives() -> None:
     )
 
 
-def test_a_patch_travels_in_base64() -> None:
-    _, answer = asked("/mutate-batch-v1-job", a_review(JOB))
-    assert answer["response"] == {
+def test_a_patch_is_base64_json_patch() -> None:
+    _, response = respond("/mutate-batch-v1-job", a_review(JOB))
+    assert response["response"] == {
         "uid": "7",
         "allowed": True,
         "patchType": "JSONPatch",
@@ -96,14 +96,14 @@ def test_a_patch_travels_in_base64() -> None:
 @pytest.mark.parametrize(
     ("path", "request_"),
     [
-        pytest.param("/mutate-ray-io-v1-rayjob", {}, id="a kind that is not enabled"),
-        pytest.param("/validate-apps-v1-deployment", {}, id="another one"),
-        pytest.param(FLAVORS, {"operation": "DELETE"}, id="a deletion"),
+        pytest.param("/mutate-ray-io-v1-rayjob", {}, id="kind that is not enabled"),
+        pytest.param("/validate-apps-v1-deployment", {}, id="set that is not enabled"),
+        pytest.param(FLAVORS, {"operation": "DELETE"}, id="deletion"),
     ],
 )
-def test_what_is_not_our_business_is_allowed(path: str, request_: Json) -> None:
-    _, answer = asked(path, a_review(FLAVOR, **request_))
-    assert answer["response"] == {"uid": "7", "allowed": True}
+def test_requests_about_other_objects_are_allowed(path: str, request_: Json) -> None:
+    _, response = respond(path, a_review(FLAVOR, **request_))
+    assert response["response"] == {"uid": "7", "allowed": True}
 
 
 PATHS = sorted({route.path(verb) for route in APP for verb in ("mutate", "validate")})
@@ -111,19 +111,19 @@ REVIEW = json.loads(a_review(FLAVOR))
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "said"),
+    ("body", "status", "message"),
     [
-        pytest.param(b"", 400, "the body is not an AdmissionReview", id="nothing"),
-        pytest.param(b"{", 400, "the body is not an AdmissionReview", id="half a body"),
-        pytest.param(b"\xff\xfe", 400, "the body is not an AdmissionReview", id="no text"),
-        pytest.param(b"[]", 400, "the body is not an AdmissionReview", id="a list"),
+        pytest.param(b"", 400, "the body is not an AdmissionReview", id="empty"),
+        pytest.param(b"{", 400, "the body is not an AdmissionReview", id="truncated"),
+        pytest.param(b"\xff\xfe", 400, "the body is not an AdmissionReview", id="not UTF-8"),
+        pytest.param(b"[]", 400, "the body is not an AdmissionReview", id="list"),
         pytest.param(
             b'{"kind": "AdmissionReview"}', 400, "the body is not an AdmissionReview", id="no request"
         ),
         pytest.param(
             json.dumps({**REVIEW, "apiVersion": "admission.k8s.io/v1beta1"}).encode(), 400,
             "the body is AdmissionReview of admission.k8s.io/v1beta1, must be AdmissionReview of "
-            "admission.k8s.io/v1", id="an old version",
+            "admission.k8s.io/v1", id="old version",
         ),
         pytest.param(
             b" " * (MAX_REVIEW_BYTES + 1), 413, "the body is too large: at most 7340032 bytes are read",
@@ -131,9 +131,9 @@ REVIEW = json.loads(a_review(FLAVOR))
         ),
     ],
 )  # fmt: skip
-def test_a_body_that_is_none_is_refused(body: bytes, status: int, said: str) -> None:
-    got, text = asked(FLAVORS, body)
-    assert (got, text[: len(said)]) == (status, said)
+def test_an_invalid_body_is_refused(body: bytes, status: int, message: str) -> None:
+    got, text = respond(FLAVORS, body)
+    assert (got, text[: len(message)]) == (status, message)
 
 
 SHAPES: tuple[Any, ...] = (
@@ -148,44 +148,44 @@ SHAPES: tuple[Any, ...] = (
 )
 
 
-def test_an_object_of_any_shape_is_answered() -> None:
-    async def story() -> dict[tuple[str, str], int]:
-        answers = {}
+def test_objects_of_any_structure_get_a_response() -> None:
+    async def scenario() -> dict[tuple[str, str], int]:
+        statuses = {}
         async with served(webhook_server(APP)) as server, server.connected() as session:
             for path, shape, operation in product(PATHS, SHAPES, ("CREATE", "UPDATE")):
                 body = json.loads(a_review(FLAVOR, operation=operation, oldObject=shape))
                 body["request"]["object"] = shape
-                status, _ = await server.ask(session, path, json.dumps(body).encode())
-                answers[f"{operation} {path}", repr(shape)] = status
-        return answers
+                status, _ = await server.send(session, path, json.dumps(body).encode())
+                statuses[f"{operation} {path}", repr(shape)] = status
+        return statuses
 
-    answers = asyncio.run(story())
-    assert {asked: status for asked, status in answers.items() if status != 200} == {}
+    statuses = asyncio.run(scenario())
+    assert {request: status for request, status in statuses.items() if status != 200} == {}
 
 
-def test_a_path_nobody_knows_is_not_found() -> None:
-    assert asked("/mutate-nobody", b"{}")[0] == 404
+def test_an_unknown_path_is_not_found() -> None:
+    assert respond("/mutate-nobody", b"{}")[0] == 404
 
 
 class Unable:
-    """A reviewer whose API server is gone."""
+    """A webhook without an API server."""
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
-        raise Unreachable(str(Key("", request.name)), "https://gone", "nobody answers")
+        raise Unreachable(str(Key("", request.name)), "https://gone", "connection refused")
 
     validate = mutate
 
 
-def test_who_cannot_know_says_so_and_leaves_it_to_the_failure_policy() -> None:
-    async def story() -> tuple[int, bytes]:
+def test_without_the_api_server_the_failure_policy_decides() -> None:
+    async def scenario() -> tuple[int, bytes]:
         async with served(webhook_server(dict.fromkeys(APP, Unable()))) as server:
             return await server.post(FLAVORS, a_review(FLAVOR))
 
-    assert asyncio.run(story()) == (500, b"spot: no answer from https://gone: nobody answers\n")
+    assert asyncio.run(scenario()) == (500, b"spot: no answer from https://gone: connection refused\n")
 
 
-def test_another_certificate_is_shown_from_one_request_to_the_next() -> None:
-    async def story() -> None:
+def test_a_new_certificate_is_used_for_the_next_connection() -> None:
+    async def scenario() -> None:
         async with served(webhook_server(APP)) as server:
             assert (await server.post(FLAVORS, a_review(FLAVOR)))[0] == 200
             pair, authority = a_pair()
@@ -196,25 +196,26 @@ def test_another_certificate_is_shown_from_one_request_to_the_next() -> None:
                 0
             ] == 200
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
     ("rules", "theirs", "want"),
     [
-        pytest.param(TlsOptions(), ssl.TLSVersion.TLSv1_2, ("TLSv1.2", None), id="an older version"),
-        pytest.param(TlsOptions(minimum_version="VersionTLS13"), ssl.TLSVersion.TLSv1_2, None, id="too old"),
+        pytest.param(TlsOptions(), ssl.TLSVersion.TLSv1_2, ("TLSv1.2", None), id="TLS 1.2"),
+        pytest.param(TlsOptions(minimum_version="VersionTLS13"), ssl.TLSVersion.TLSv1_2, None,
+                     id="below the minimum version"),
         pytest.param(
             TlsOptions(ciphers=("ECDHE-ECDSA-CHACHA20-POLY1305",)), ssl.TLSVersion.TLSv1_2,
-            ("TLSv1.2", "ECDHE-ECDSA-CHACHA20-POLY1305"), id="a suite insisted on",
+            ("TLSv1.2", "ECDHE-ECDSA-CHACHA20-POLY1305"), id="cipher suite",
         ),
-        pytest.param(TlsOptions(curve="secp384r1"), ssl.TLSVersion.TLSv1_3, ("TLSv1.3", None), id="a curve"),
+        pytest.param(TlsOptions(curve="secp384r1"), ssl.TLSVersion.TLSv1_3, ("TLSv1.3", None), id="curve"),
     ],
 )  # fmt: skip
-def test_the_tls_of_the_configuration_is_spoken(
+def test_the_tls_options_of_the_configuration_apply(
     rules: TlsOptions, theirs: ssl.TLSVersion, want: tuple[str, str | None] | None
 ) -> None:
-    async def story() -> tuple[str, str | None] | None:
+    async def scenario() -> tuple[str, str | None] | None:
         async with served(webhook_server(APP), rules) as server:
             context = ssl.create_default_context(cadata=server.authority.decode())
             context.maximum_version = theirs
@@ -223,10 +224,10 @@ def test_the_tls_of_the_configuration_is_spoken(
                 _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
             except (ssl.SSLError, ConnectionResetError):
                 return None
-            spoken = writer.get_extra_info("ssl_object")
-            answer = (spoken.version(), spoken.cipher()[0] if rules.ciphers else None)
+            tls = writer.get_extra_info("ssl_object")
+            response = (tls.version(), tls.cipher()[0] if rules.ciphers else None)
             writer.close()
             await writer.wait_closed()
-            return answer
+            return response
 
-    assert asyncio.run(story()) == want
+    assert asyncio.run(scenario()) == want

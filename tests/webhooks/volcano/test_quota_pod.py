@@ -1,4 +1,4 @@
-"""Of every pod of the cluster only what quotas look at is kept, once for all equal ones."""
+"""Cached pods keep only what quotas count, and share equal values."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def a_pod(name: str = "p", cpu: str = "500m", group: str = "a", **spec: Any) -> 
     return codec.decode(QuotaPod, codec.encode(body))
 
 
-def test_a_pod_is_kept_without_what_is_its_own() -> None:
+def test_a_cached_pod_shares_values_with_equal_pods() -> None:
     one, other = a_pod("p", nodeName="n1"), a_pod("q", nodeName="n2")
     assert one.spec is other.spec
     assert one.metadata.labels == {}
@@ -34,36 +34,34 @@ def test_a_pod_is_kept_without_what_is_its_own() -> None:
     assert pod_use(one, NAMES).usage is pod_use(other, NAMES).usage
 
 
-def test_what_a_pod_uses_is_by_normalised_name_in_base_units() -> None:
+def test_usage_is_by_normalized_name_in_base_units() -> None:
     use = pod_use(a_pod(), NAMES)
     assert use.usage == {"cpu": 500, "pods": 1, "count/pods": 1}
     assert (use.group, use.attributes, use.terminated) == ("a", ScopeAttributes(best_effort=False), False)
 
 
-def test_a_pod_of_another_scheduler_is_in_no_group() -> None:
+def test_a_pod_of_another_scheduler_has_no_group() -> None:
     assert pod_use(a_pod(schedulerName="default-scheduler"), NAMES).group == ""
 
 
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({}, ScopeAttributes(), id="plain"),
-        pytest.param({"priorityClassName": "high"}, ScopeAttributes("high"), id="class"),
+        pytest.param({}, ScopeAttributes(), id="default"),
+        pytest.param({"priorityClassName": "high"}, ScopeAttributes("high"), id="priority class"),
         pytest.param({"activeDeadlineSeconds": 0}, ScopeAttributes(terminating=True), id="deadline"),
-        pytest.param(
-            {"containers": [{"name": "c"}]}, ScopeAttributes(best_effort=True), id="asks for nothing"
-        ),
+        pytest.param({"containers": [{"name": "c"}]}, ScopeAttributes(best_effort=True), id="no requests"),
         pytest.param(
             {"containers": [{"name": "c", "resources": {"requests": {"nvidia.com/gpu": "1", "cpu": "0"}}}]},
             ScopeAttributes(best_effort=True),
-            id="asks for nothing that makes a difference",
+            id="requests only other resources",
         ),
         pytest.param(
             {"containers": [{"name": "c"}], "initContainers": [{"resources": {"limits": {"memory": "1"}}}]},
             ScopeAttributes(),
-            id="an init container asks",
+            id="requests of an init container",
         ),
     ],
 )
-def test_what_scopes_look_at(spec: dict[str, Any], want: ScopeAttributes) -> None:
+def test_attributes_for_quota_scopes(spec: dict[str, Any], want: ScopeAttributes) -> None:
     assert quota_subject(a_pod(**spec).spec) == want

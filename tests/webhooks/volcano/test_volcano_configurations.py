@@ -1,4 +1,4 @@
-"""The webhooks for Volcano's kinds ask about little, and nobody waits for them who need not."""
+"""The webhook configurations of Volcano's kinds select few requests and fail open by default."""
 
 from typing import Any
 
@@ -11,20 +11,20 @@ Json = dict[str, Any]
 
 
 def webhook_routes(text: str) -> dict[str, Json]:
-    """Both kinds of webhooks by name, those of Kueue's kinds left out."""
+    """Return mutating and validating webhooks by name, without those of Kueue's kinds."""
     head = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
     configuration: Configuration = load_configuration(head + text).configuration
     endpoint = WebhookEndpoint(namespace="kueue-system", service="kueue-webhook-service")
     pair = webhook_configurations(configuration, served_routes(configuration), endpoint)
     return {
-        hook["name"]: hook
+        webhook["name"]: webhook
         for each in pair
-        for hook in each["webhooks"]
-        if hook["name"].endswith("volcano.sh")
+        for webhook in each["webhooks"]
+        if webhook["name"].endswith("volcano.sh")
     }
 
 
-# Written from Volcano's manifests, but for the last two, which are ours.
+# Copied from Volcano's manifests, except for the last two, which are ours.
 PATHS = """
 mutatepodgroup.volcano.sh /podgroups/mutate
 validatepodgroup.volcano.sh /podgroups/validate
@@ -37,24 +37,28 @@ podminresources.volcano.sh /pods/min-resources
 """
 
 
-def test_none_unless_they_are_asked_for() -> None:
+def test_no_webhooks_unless_configured() -> None:
     assert webhook_routes("webhook: {}") == {}
 
 
 def test_names_and_paths() -> None:
-    made = webhook_routes("podGroupWebhooks: {}")
-    found = {f"{name} {hook['clientConfig']['service']['path']}" for name, hook in made.items()}
+    webhooks = webhook_routes("podGroupWebhooks: {}")
+    found = {f"{name} {webhook['clientConfig']['service']['path']}" for name, webhook in webhooks.items()}
     assert found == set(PATHS.strip().splitlines())
 
 
-def test_by_default_nobody_is_refused_for_want_of_an_answer() -> None:
-    for hook in webhook_routes("podGroupWebhooks: {}").values():
-        assert (hook["failurePolicy"], hook["timeoutSeconds"], hook["sideEffects"]) == ("Ignore", 5, "None")
-    for hook in webhook_routes("podGroupWebhooks: {failurePolicy: Fail}").values():
-        assert hook["failurePolicy"] == "Fail"
+def test_webhooks_fail_open_by_default() -> None:
+    for webhook in webhook_routes("podGroupWebhooks: {}").values():
+        assert (webhook["failurePolicy"], webhook["timeoutSeconds"], webhook["sideEffects"]) == (
+            "Ignore",
+            5,
+            "None",
+        )
+    for webhook in webhook_routes("podGroupWebhooks: {failurePolicy: Fail}").values():
+        assert webhook["failurePolicy"] == "Fail"
 
 
-def test_pods_of_the_system_and_of_ourselves_are_not_asked_about() -> None:
+def test_pods_of_kube_system_and_of_the_webhook_server_are_exempt() -> None:
     selector = webhook_routes("podGroupWebhooks: {failurePolicy: Fail}")["podminresources.volcano.sh"][
         "namespaceSelector"
     ]
@@ -62,24 +66,24 @@ def test_pods_of_the_system_and_of_ourselves_are_not_asked_about() -> None:
     assert expression["values"] == ["kube-system", "kueue-system"]
 
 
-def test_pods_are_asked_about_only_for_a_rule_that_needs_it() -> None:
+def test_pods_are_selected_only_for_a_rule_that_needs_it() -> None:
     assert "podminresources.volcano.sh" not in webhook_routes("podGroupWebhooks: {minResources: 'off'}")
     assert "podgroupminresources.volcano.sh" not in webhook_routes("podGroupWebhooks: {minResources: 'off'}")
-    late = webhook_routes("podGroupWebhooks: {minResources: 'off', rejectPodsOfPendingGroups: true}")
-    assert "podminresources.volcano.sh" in late
+    rejecting = webhook_routes("podGroupWebhooks: {minResources: 'off', rejectPodsOfPendingGroups: true}")
+    assert "podminresources.volcano.sh" in rejecting
 
 
-def test_pods_that_come_too_early_are_asked_about_where_they_are_gated_and_never_refused_for_it() -> None:
-    made = webhook_routes("podGroupWebhooks: {gatePodsOfPendingGroups: true, failurePolicy: Fail}")
-    hook = made["mutatepod.volcano.sh"]
-    assert hook["clientConfig"]["service"]["path"] == "/pods/mutate"
-    assert hook["failurePolicy"] == "Ignore"
-    assert hook["rules"][0]["operations"] == ["CREATE"]  # a pod that exists can get no gate
-    assert hook["namespaceSelector"] == made["podminresources.volcano.sh"]["namespaceSelector"]
-    (condition,) = hook["matchConditions"]
+def test_the_gating_webhook_fails_open() -> None:
+    webhooks = webhook_routes("podGroupWebhooks: {gatePodsOfPendingGroups: true, failurePolicy: Fail}")
+    webhook = webhooks["mutatepod.volcano.sh"]
+    assert webhook["clientConfig"]["service"]["path"] == "/pods/mutate"
+    assert webhook["failurePolicy"] == "Ignore"
+    assert webhook["rules"][0]["operations"] == ["CREATE"]  # a gate can only be added at creation
+    assert webhook["namespaceSelector"] == webhooks["podminresources.volcano.sh"]["namespaceSelector"]
+    (condition,) = webhook["matchConditions"]
     assert "'scheduling.k8s.io/group-name' in object.metadata.annotations" in condition["expression"]
 
 
-def test_queues_are_asked_about_when_they_are_deleted() -> None:
+def test_deletions_of_queues_are_selected() -> None:
     (rule,) = webhook_routes("podGroupWebhooks: {}")["validatequeue.volcano.sh"]["rules"]
     assert rule["operations"] == ["CREATE", "UPDATE", "DELETE"]

@@ -1,4 +1,4 @@
-"""Copies of the cluster: of two that disagree the one that lets more through, and none before its time."""
+"""The caches of the webhooks: the lower of two usages counts, and nothing before they have synced."""
 
 import asyncio
 import random
@@ -30,23 +30,25 @@ from tests.local.clusters import api_server
 
 
 @pytest.mark.parametrize(
-    ("before", "status", "ours", "want"),
+    ("before", "status", "counted_pods", "want"),
     [
-        pytest.param(0, 4, 3, 3, id="the status has heard of a member that we have not"),
-        pytest.param(0, 3, 4, 3, id="we have heard of one that the status has not"),
-        pytest.param(0, 0, 4, 0, id="nobody keeps the status"),
-        pytest.param(2, 4, 1, 2, id="what was used for long is used, whoever uses it"),
-        pytest.param(4, 2, 4, 2, id="what is not used any more"),
+        pytest.param(0, 4, 3, 3, id="status has a pod that the cache lacks"),
+        pytest.param(0, 3, 4, 3, id="cache has a pod that the status lacks"),
+        pytest.param(0, 0, 4, 0, id="status is not updated"),
+        pytest.param(2, 4, 1, 2, id="earlier usage counts in any case"),
+        pytest.param(4, 2, 4, 2, id="usage decreased"),
     ],
 )
-def test_used_is_what_both_agree_on(before: int, status: int, ours: int, want: int) -> None:
+def test_recent_usage_counts_only_if_status_and_cache_agree(
+    before: int, status: int, counted_pods: int, want: int
+) -> None:
     def using(amount: int) -> NamespaceQuota:
         return NamespaceQuota(
             Key("team", "rq"), {"requests.cpu": 8}, {"requests.cpu": amount}, ResourceQuotaSpec()
         )
 
     counted = QuotaTotals()
-    counted.add(ScopeAttributes(), {"cpu": ours})
+    counted.add(ScopeAttributes(), {"cpu": counted_pods})
     quota = using(status).following(using(before), observed_at=1000.0)
     assert with_agreed_usage(quota, counted, 1000.9).used == {"requests.cpu": want}
     assert with_agreed_usage(quota, counted, 1001.0).used == {"requests.cpu": status}
@@ -66,54 +68,54 @@ def a_group(phase: str = "Inqueue", minimum: Any = None, **metadata: Any) -> Pod
             GroupQuotaMinimum(ScopeAttributes("high"), {"cpu": 1000}, True),
             id="active",
         ),
-        pytest.param(a_group(), GroupQuotaMinimum(ScopeAttributes("high"), None, True), id="it does not say"),
+        pytest.param(a_group(), GroupQuotaMinimum(ScopeAttributes("high"), None, True), id="no minResources"),
         pytest.param(
-            a_group(minimum={}), GroupQuotaMinimum(ScopeAttributes("high"), {}, True), id="it says nothing"
+            a_group(minimum={}), GroupQuotaMinimum(ScopeAttributes("high"), {}, True), id="empty minResources"
         ),
         pytest.param(
-            a_group("Pending"), GroupQuotaMinimum(ScopeAttributes("high"), None, False), id="it waits"
+            a_group("Pending"), GroupQuotaMinimum(ScopeAttributes("high"), None, False), id="pending"
         ),
         pytest.param(
-            a_group("Completed"), GroupQuotaMinimum(ScopeAttributes("high"), None, False), id="it is done"
+            a_group("Completed"), GroupQuotaMinimum(ScopeAttributes("high"), None, False), id="completed"
         ),
         pytest.param(
             a_group(deletionTimestamp=datetime(2030, 1, 1, tzinfo=UTC)),
             GroupQuotaMinimum(ScopeAttributes("high"), None, False),
-            id="it goes",
+            id="terminating",
         ),
     ],
 )
-def test_what_is_reserved_for_a_group(group: PodGroup, want: GroupQuotaMinimum) -> None:
+def test_the_reservation_of_a_group(group: PodGroup, want: GroupQuotaMinimum) -> None:
     assert group_requirements(group) == want
 
 
-class WaitedOn(VirtualClock):
-    """Tells that somebody waits."""
+class SleepObservingClock(VirtualClock):
+    """A clock that reports when a task sleeps on it."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.waited_on = asyncio.Event()
+        self.slept_on = asyncio.Event()
 
     async def sleep_until(self, moment: float) -> None:
-        self.waited_on.set()
+        self.slept_on.set()
         await super().sleep_until(moment)
 
 
-async def nowhere(name: str) -> Namespace | None:
+async def no_namespace(name: str) -> Namespace | None:
     return None
 
 
 @pytest.mark.slow
-def test_a_cluster_without_the_kinds_is_not_listed_until_it_has_them() -> None:
-    async def story() -> None:
+def test_nothing_is_listed_before_the_kinds_are_served() -> None:
+    async def scenario() -> None:
         async with api_server() as server:
             cluster = RestConfig(server.url, credentials=Token(server.token))
             async with Client(cluster, random.Random(1)) as client:
-                clock = WaitedOn()
-                reader = CachedVolcanoReader(client, clock, ("volcano",), nowhere)
+                clock = SleepObservingClock()
+                reader = CachedVolcanoReader(client, clock, ("volcano",), no_namespace)
                 running = asyncio.create_task(reader.run())
                 async with asyncio.timeout(10.0):
-                    await clock.waited_on.wait()
+                    await clock.slept_on.wait()
                     assert reader.quota("team") is None
                     await install_definitions(client, gang_definitions())
                     await clock.advance_to(clock.now() + DISCOVERY_INTERVAL_S)
@@ -123,4 +125,4 @@ def test_a_cluster_without_the_kinds_is_not_listed_until_it_has_them() -> None:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
 
-    asyncio.run(story())
+    asyncio.run(scenario())

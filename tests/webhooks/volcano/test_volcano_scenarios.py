@@ -1,4 +1,4 @@
-"""An API server that asks the webhooks for pod groups, over HTTPS, with quotas that it enforces itself."""
+"""An API server that calls the pod group webhooks over HTTPS and enforces quotas itself."""
 
 import asyncio
 import random
@@ -26,7 +26,7 @@ from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
 from quorate.webhooks.volcano.volcano_routes import KUBE_SYSTEM
-from tests.webhooks.cluster import OWN, WITHIN_S, Webhooked, webhooked
+from tests.webhooks.cluster import OWN, WITHIN_S, WebhookCluster, webhook_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -35,17 +35,20 @@ JOBS = untyped("batch.volcano.sh", "v1alpha1", "jobs", "Job", True)
 TEAM = "team"
 
 
-def play(story: Callable[[Webhooked], Awaitable[None]], rules: PodGroupWebhooks = PodGroupWebhooks()) -> None:  # noqa: B008
+def play(
+    scenario: Callable[[WebhookCluster], Awaitable[None]],
+    rules: PodGroupWebhooks = PodGroupWebhooks(),  # noqa: B008
+) -> None:
     async def run() -> None:
-        async with webhooked(pod_groups=rules) as world:
+        async with webhook_cluster(pod_groups=rules) as world:
             await world.client.create(QUEUES, {"metadata": {"name": "default"}})
-            await story(world)
+            await scenario(world)
 
     asyncio.run(run())
 
 
-async def a_quota(world: Webhooked, cpu: str) -> None:
-    """With the status that the controller of quotas would give it."""
+async def a_quota(world: WebhookCluster, cpu: str) -> None:
+    """Create a ResourceQuota with the status that the quota controller would write."""
     hard = {"cpu": cpu}
     await world.client.create(
         RESOURCE_QUOTAS, {"metadata": {"name": "rq", "namespace": TEAM}, "spec": {"hard": hard}}
@@ -70,12 +73,12 @@ def a_pod(name: str, cpu: str, group: str = "") -> Json:
     }
 
 
-async def to_phase(world: Webhooked, group: str, phase: str) -> None:
+async def to_phase(world: WebhookCluster, group: str, phase: str) -> None:
     await world.client.patch(POD_GROUPS, Key(TEAM, group), {"status": {"phase": phase}})
 
 
-async def refused_in_the_end(attempt: Callable[[int], Awaitable[Any]]) -> Forbidden:
-    """The webhooks hear of everything by watches, so the first of many attempts may come too early."""
+async def refused_eventually(attempt: Callable[[int], Awaitable[Any]]) -> Forbidden:
+    """Retry until an attempt is refused: the watches of the webhooks may lag."""
     async with asyncio.timeout(WITHIN_S):
         for at in count():
             try:
@@ -86,7 +89,7 @@ async def refused_in_the_end(attempt: Callable[[int], Awaitable[Any]]) -> Forbid
     raise AssertionError("never refused")
 
 
-async def allowed_in_the_end(attempt: Callable[[], Awaitable[Any]]) -> None:
+async def allowed_eventually(attempt: Callable[[], Awaitable[Any]]) -> None:
     async with asyncio.timeout(WITHIN_S):
         while True:
             try:
@@ -97,14 +100,14 @@ async def allowed_in_the_end(attempt: Callable[[], Awaitable[Any]]) -> None:
                 return
 
 
-async def known(world: Webhooked) -> None:
-    """Return once the quota is known to the webhooks."""
+async def quota_is_cached(world: WebhookCluster) -> None:
+    """Return once the webhooks have cached the quota."""
 
     async def probe(at: int) -> None:
         await world.client.create(POD_GROUPS, a_group(f"probe-{at}", "1000"))
         await world.client.delete(POD_GROUPS, Key(TEAM, f"probe-{at}"))
 
-    await refused_in_the_end(probe)
+    await refused_eventually(probe)
 
 
 def cause(refusal: Forbidden) -> str:
@@ -112,10 +115,10 @@ def cause(refusal: Forbidden) -> str:
     return only.reason
 
 
-def test_a_group_that_can_never_run_is_told_so_and_what_would_do() -> None:
-    async def story(world: Webhooked) -> None:
+def test_a_group_above_the_quota_is_refused_with_the_limit() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         await a_quota(world, "8")
-        await known(world)
+        await quota_is_cached(world)
         with pytest.raises(Forbidden) as refusal:
             await world.client.create(POD_GROUPS, a_group("a", "9"))
         assert refusal.value.message == (
@@ -125,36 +128,36 @@ def test_a_group_that_can_never_run_is_told_so_and_what_would_do() -> None:
         assert cause(refusal.value) == "MinResourcesExceedsQuota"
 
         await world.client.create(POD_GROUPS, a_group("a", "8"))
-        await world.client.create(POD_GROUPS, a_group("b", "8"))  # it waits for its turn
+        await world.client.create(POD_GROUPS, a_group("b", "8"))  # it may be pending
         with pytest.raises(Forbidden):
             await world.client.patch(POD_GROUPS, Key(TEAM, "a"), {"spec": {"minResources": {"cpu": "9"}}})
         await world.client.patch(POD_GROUPS, Key(TEAM, "a"), {"spec": {"minResources": {"cpu": "7"}}})
         await to_phase(world, "a", "Inqueue")
 
-    play(story)
+    play(scenario)
 
 
-def test_all_groups_together_stay_within_quota_where_that_is_asked_for() -> None:
-    async def story(world: Webhooked) -> None:
+def test_in_strict_mode_all_groups_together_stay_within_the_quota() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         await a_quota(world, "8")
-        await known(world)
+        await quota_is_cached(world)
         await world.client.create(POD_GROUPS, a_group("a", "5"))
-        refusal = await refused_in_the_end(lambda at: world.client.create(POD_GROUPS, a_group(f"b{at}", "5")))
+        refusal = await refused_eventually(lambda at: world.client.create(POD_GROUPS, a_group(f"b{at}", "5")))
         assert cause(refusal) == "NamespaceQuotaExceeded"
         await to_phase(world, "a", "Completed")
-        await allowed_in_the_end(lambda: world.client.create(POD_GROUPS, a_group("c", "3")))
+        await allowed_eventually(lambda: world.client.create(POD_GROUPS, a_group("c", "3")))
 
-    play(story, PodGroupWebhooks(min_resources="strict"))
+    play(scenario, PodGroupWebhooks(min_resources="strict"))
 
 
-def test_what_is_reserved_is_kept_for_members() -> None:
-    async def story(world: Webhooked) -> None:
+def test_reserved_quota_is_for_pods_of_the_group() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         await a_quota(world, "8")
         await world.client.create(POD_GROUPS, a_group("a", "6"))
         await world.client.create(PODS, a_pod("early", "1"))
-        await known(world)
+        await quota_is_cached(world)
         await to_phase(world, "a", "Inqueue")
-        refusal = await refused_in_the_end(
+        refusal = await refused_eventually(
             lambda at: world.client.create(PODS, a_pod("web", "2"), dry_run=True)
         )
         assert cause(refusal) == "QuotaReserved"
@@ -164,44 +167,44 @@ def test_what_is_reserved_is_kept_for_members() -> None:
         )
         await world.client.create(PODS, a_pod("small", "1"))
 
-        # Nothing is left over, and members come as fast as they can: none is in the way of another.
+        # All quota is reserved, and the pods are created concurrently: no pod blocks another.
         members = [a_pod(f"a-{at}", "500m", "a") for at in range(12)]
         await asyncio.gather(*(world.client.create(PODS, member) for member in members))
         with pytest.raises(Forbidden, match=r"exceeded quota|not free in quota"):
             await world.client.create(PODS, a_pod("a-12", "500m", "a"))
 
-    play(story)
+    play(scenario)
 
 
-def test_a_group_that_is_sent_back_gives_its_quota_free() -> None:
-    async def story(world: Webhooked) -> None:
+def test_a_group_that_is_pending_again_releases_its_quota() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         await a_quota(world, "8")
         await world.client.create(POD_GROUPS, a_group("a", "8"))
-        await known(world)
+        await quota_is_cached(world)
         await to_phase(world, "a", "Inqueue")
-        await refused_in_the_end(lambda at: world.client.create(PODS, a_pod("web", "1"), dry_run=True))
+        await refused_eventually(lambda at: world.client.create(PODS, a_pod("web", "1"), dry_run=True))
         await to_phase(world, "a", "Pending")
-        await allowed_in_the_end(lambda: world.client.create(PODS, a_pod("web", "8")))
+        await allowed_eventually(lambda: world.client.create(PODS, a_pod("web", "8")))
 
-    play(story)
+    play(scenario)
 
 
-def test_members_may_be_kept_from_coming_too_early() -> None:
-    async def story(world: Webhooked) -> None:
+def test_pods_of_a_pending_group_may_be_refused() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         await world.client.create(POD_GROUPS, a_group("a", "1"))
-        refusal = await refused_in_the_end(
+        refusal = await refused_eventually(
             lambda at: world.client.create(PODS, a_pod("a-0", "1", "a"), dry_run=True)
         )
         assert cause(refusal) == "PodGroupPending"
         await to_phase(world, "a", "Inqueue")
-        await allowed_in_the_end(lambda: world.client.create(PODS, a_pod("a-0", "1", "a")))
+        await allowed_eventually(lambda: world.client.create(PODS, a_pod("a-0", "1", "a")))
 
-    play(story, PodGroupWebhooks(reject_pods_of_pending_groups=True))
+    play(scenario, PodGroupWebhooks(reject_pods_of_pending_groups=True))
 
 
 @asynccontextmanager
-async def deciding(world: Webhooked) -> AsyncIterator[None]:
-    """With a node, and with all who decide about pods at work."""
+async def running_controllers(world: WebhookCluster) -> AsyncIterator[None]:
+    """Create a node, and run the controllers and the scheduler."""
     client, clock, rng = world.client, WallClock(), random.Random(1)
     scheduling = DynamicConfiguration(default_scheduler_configuration())
     replica = Replica("standalone")
@@ -221,8 +224,8 @@ async def deciding(world: Webhooked) -> AsyncIterator[None]:
         await asyncio.gather(*parts, return_exceptions=True)
 
 
-async def placed(world: Webhooked, count: int) -> Sequence[Pod]:
-    """The pods, once so many have a node."""
+async def scheduled_pods(world: WebhookCluster, count: int) -> Sequence[Pod]:
+    """Return the pods once ``count`` of them have a node."""
     async with asyncio.timeout(WITHIN_S):
         while True:
             pods = (await world.client.list(PODS, TEAM)).items
@@ -231,59 +234,59 @@ async def placed(world: Webhooked, count: int) -> Sequence[Pod]:
             await asyncio.sleep(0.01)
 
 
-async def is_kept_from_becoming_a_parent(world: Webhooked, queue: str) -> None:
-    """Return once nothing can be put below the queue any more, since its status tells what its pods hold."""
+async def cannot_become_a_parent(world: WebhookCluster, queue: str) -> None:
+    """Return once the queue cannot get child queues, because its status has allocated resources."""
 
     def below(at: int) -> Awaitable[Queue]:
         return world.client.create(
             QUEUES, {"metadata": {"name": f"below-{at}"}, "spec": {"parent": queue}}, dry_run=True
         )
 
-    assert "is a queue whose pods hold resources" in str(await refused_in_the_end(below))
+    assert "is a queue whose pods hold resources" in str(await refused_eventually(below))
 
 
-@pytest.mark.parametrize("answered", [True, False], ids=["gated", "without webhooks"])
-def test_a_gang_whose_pods_were_made_early_is_placed_whole(answered: bool) -> None:
-    async def story(world: Webhooked) -> None:
-        if not answered:
+@pytest.mark.parametrize("served", [True, False], ids=["gated", "without webhooks"])
+def test_a_gang_is_scheduled_whole_although_its_pods_were_created_early(served: bool) -> None:
+    async def scenario(world: WebhookCluster) -> None:
+        if not served:
             await world.stop()
         await world.client.create(POD_GROUPS, a_group("a", "3", minMember=3))
         for at in range(2):
             await world.client.create(PODS, a_pod(f"a-{at}", "1", "a"))
         early = (await world.client.list(PODS, TEAM)).items
-        held = ["scheduling.quorate.dev/pod-group"] if answered else []
+        held = ["scheduling.quorate.dev/pod-group"] if served else []
         assert [[gate.name for gate in pod.spec.scheduling_gates] for pod in early] == [held] * 2
         await world.stop()
-        await world.client.create(PODS, a_pod("a-2", "1", "a"))  # while nobody answers
-        async with deciding(world):
-            bound = await placed(world, 3)
-            if answered:
+        await world.client.create(PODS, a_pod("a-2", "1", "a"))  # the webhooks are not served
+        async with running_controllers(world):
+            bound = await scheduled_pods(world, 3)
+            if served:
                 await world.serve()
-                await is_kept_from_becoming_a_parent(world, "default")
+                await cannot_become_a_parent(world, "default")
         assert [pod.spec.scheduling_gates for pod in bound] == [()] * 3
 
-    play(story, PodGroupWebhooks(gate_pods_of_pending_groups=True))
+    play(scenario, PodGroupWebhooks(gate_pods_of_pending_groups=True))
 
 
-def test_while_nobody_answers_everything_goes_on_within_its_quota() -> None:
-    async def story(world: Webhooked) -> None:
+def test_without_the_webhook_server_everything_is_allowed_within_its_quota() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         await a_quota(world, "8")
         await world.client.create(POD_GROUPS, a_group("a", "6"))
-        await known(world)
+        await quota_is_cached(world)
         await to_phase(world, "a", "Inqueue")
         await world.stop()
         await world.client.create(POD_GROUPS, a_group("huge", "1000", queue="missing"))
         await world.client.create(PODS, a_pod("web", "8"))
         with pytest.raises(Forbidden, match="exceeded quota"):
             await world.client.create(PODS, a_pod("a-0", "1", "a"))
-        await world.client.create(QUEUES, {"metadata": {"name": "q"}, "spec": {"parent": "nobody"}})
+        await world.client.create(QUEUES, {"metadata": {"name": "q"}, "spec": {"parent": "missing"}})
         await world.client.delete(QUEUES, Key("", "default"))
 
-    play(story)
+    play(scenario)
 
 
-def test_even_where_answers_are_insisted_on_what_needs_none_goes_on() -> None:
-    async def story(world: Webhooked) -> None:
+def test_with_failure_policy_fail_exempt_requests_are_allowed() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         await world.client.create(POD_GROUPS, a_group("a", "6"))
         await world.stop()
         with pytest.raises(ServerError):
@@ -300,13 +303,13 @@ def test_even_where_answers_are_insisted_on_what_needs_none_goes_on() -> None:
             system["metadata"]["namespace"] = namespace
             await world.client.create(PODS, system)
 
-    play(story, PodGroupWebhooks(failure_policy="Fail"))
+    play(scenario, PodGroupWebhooks(failure_policy="Fail"))
 
 
-def test_queues_are_looked_after() -> None:
-    async def story(world: Webhooked) -> None:
-        made = await world.client.create(QUEUES, {"metadata": {"name": "org"}})
-        assert (made.spec.weight, made.spec.reclaimable) == (1, True)
+def test_queues_are_defaulted_and_validated() -> None:
+    async def scenario(world: WebhookCluster) -> None:
+        created = await world.client.create(QUEUES, {"metadata": {"name": "org"}})
+        assert (created.spec.weight, created.spec.reclaimable) == (1, True)
         await world.client.create(
             QUEUES, {"metadata": {"name": "team"}, "spec": {"parent": "org", "capability": {"cpu": "4"}}}
         )
@@ -320,11 +323,11 @@ def test_queues_are_looked_after() -> None:
         await world.client.delete(QUEUES, Key("", "team"))
         await world.client.delete(QUEUES, Key("", "org"))
 
-    play(story)
+    play(scenario)
 
 
-def test_a_pod_group_is_put_into_the_queue_of_its_namespace() -> None:
-    async def story(world: Webhooked) -> None:
+def test_a_pod_group_gets_the_queue_of_its_namespace() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         await world.client.create(QUEUES, {"metadata": {"name": "research"}})
         annotations = {"scheduling.volcano.sh/queue-name": "research"}
         await world.client.create(NAMESPACES, {"metadata": {"name": "lab", "annotations": annotations}})
@@ -334,25 +337,25 @@ def test_a_pod_group_is_put_into_the_queue_of_its_namespace() -> None:
             await world.client.create(POD_GROUPS, a_group("b", "1", queue="x"))
         assert cause(refusal.value) == "QueueNotOpen"
 
-    play(story)
+    play(scenario)
 
 
-def test_a_volcano_job_is_completed_and_then_grows_at_most() -> None:
-    async def story(world: Webhooked) -> None:
+def test_a_volcano_job_is_defaulted_and_only_its_replicas_may_change() -> None:
+    async def scenario(world: WebhookCluster) -> None:
         template = {"spec": {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}}
         job = {
             "metadata": {"name": "j", "namespace": TEAM},
             "spec": {"tasks": [{"replicas": 2, "template": template}], "plugins": {"mpi": []}},
         }
-        made = await world.client.create(JOBS, job)
-        spec = made["spec"]
+        created = await world.client.create(JOBS, job)
+        spec = created["spec"]
         assert (spec["queue"], spec["minAvailable"], spec["tasks"][0]["name"]) == ("default", 2, "default0")
         assert sorted(spec["plugins"]) == ["mpi", "ssh", "svc"]
 
-        grown = codec.decode(dict[str, Any], codec.encode(made))
+        grown = codec.decode(dict[str, Any], codec.encode(created))
         grown["spec"]["tasks"][0]["replicas"] = 5
         await world.client.patch(JOBS, Key(TEAM, "j"), {"spec": grown["spec"]})
         with pytest.raises(ApiError, match=r"spec\.queue: 'other' cannot change"):
             await world.client.patch(JOBS, Key(TEAM, "j"), {"spec": {"queue": "other"}})
 
-    play(story)
+    play(scenario)

@@ -1,4 +1,4 @@
-"""Answers come from copies that may lag or be missing: then nobody is refused who need not be."""
+"""The webhooks of Volcano's kinds: a cache that lags or is missing causes no refusal."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,19 +24,19 @@ def a_queue(name: str, state: str = "Open", **spec: Any) -> Queue:
 
 
 @dataclass
-class Copies:
-    """Copies of a cluster in which more queues are stored than copied."""
+class FakeReader:
+    """A reader whose cache may lack queues that are stored."""
 
-    copied: Mapping[str, Queue] | None = None
+    cached: Mapping[str, Queue] | None = None
     stored: Mapping[str, Queue] = field(default_factory=dict)
     phases: Mapping[str, str] = field(default_factory=dict)  # of the pod groups of namespace team
-    asked: int = 0
+    lists: int = 0
 
     def queues(self) -> Mapping[str, Queue] | None:
-        return self.copied
+        return self.cached
 
     async def list_queues(self) -> Mapping[str, Queue]:
-        self.asked += 1
+        self.lists += 1
         return self.stored
 
     def pod_group(self, key: Key) -> PodGroup | None:
@@ -58,42 +58,47 @@ class Copies:
         return None
 
 
-def answered(
-    path: str, copies: Copies, new: Json | None, old: Json | None = None, rules: Any = None, **request: Any
+def respond(
+    path: str,
+    reader: FakeReader,
+    new: Json | None,
+    old: Json | None = None,
+    rules: Any = None,
+    **request: Any,
 ) -> AdmissionResponse:
-    async def ask() -> AdmissionResponse:
-        webhook = VolcanoWebhooks(copies, rules or PodGroupWebhooks(), ("volcano",))
+    async def send() -> AdmissionResponse:
+        webhook = VolcanoWebhooks(reader, rules or PodGroupWebhooks(), ("volcano",))
         return await webhook.handlers()[path](a_request(new, old, **request))
 
-    return asyncio.run(ask())
+    return asyncio.run(send())
 
 
 def a_group(**spec: Any) -> Json:
     return {"kind": "PodGroup", "metadata": {"name": "a", "namespace": "team"}, "spec": spec}
 
 
-def test_a_queue_made_a_moment_ago_is_looked_up_before_it_is_called_missing() -> None:
-    copies = Copies({}, {"new": a_queue("new")})
-    assert refusals(answered("/podgroups/validate", copies, a_group(queue="new"))) == []
-    assert copies.asked == 1
+def test_a_queue_missing_in_the_cache_is_read_from_the_api_server() -> None:
+    reader = FakeReader({}, {"new": a_queue("new")})
+    assert refusals(respond("/podgroups/validate", reader, a_group(queue="new"))) == []
+    assert reader.lists == 1
 
 
-def test_nothing_is_looked_up_when_the_copy_has_no_objection() -> None:
-    copies = Copies({"q": a_queue("q")})
-    assert refusals(answered("/podgroups/validate", copies, a_group(queue="q"))) == []
-    assert copies.asked == 0
+def test_without_findings_the_api_server_is_not_read() -> None:
+    reader = FakeReader({"q": a_queue("q")})
+    assert refusals(respond("/podgroups/validate", reader, a_group(queue="q"))) == []
+    assert reader.lists == 0
 
 
-def test_without_a_copy_what_is_stored_is_asked_for() -> None:
-    copies = Copies(None, {"q": a_queue("q", "Closed")})
-    (said,) = refusals(answered("/podgroups/validate", copies, a_group(queue="q")))
-    assert said.startswith("spec.queue: 'q' is a queue in state Closed")
+def test_without_a_cache_the_api_server_is_read() -> None:
+    reader = FakeReader(None, {"q": a_queue("q", "Closed")})
+    (refusal,) = refusals(respond("/podgroups/validate", reader, a_group(queue="q")))
+    assert refusal.startswith("spec.queue: 'q' is a queue in state Closed")
 
 
 @pytest.mark.parametrize("path", ["/podgroups/min-resources", "/pods/min-resources"])
-def test_while_quotas_are_not_known_nobody_is_refused(path: str) -> None:
+def test_without_cached_quotas_nothing_is_refused(path: str) -> None:
     huge = a_group(minResources={"cpu": "1000000"})
-    assert refusals(answered(path, Copies(), huge)) == []
+    assert refusals(respond(path, FakeReader(), huge)) == []
 
 
 MUTATING = ["/podgroups/mutate", "/queues/mutate", "/jobs/mutate", "/pods/mutate"]
@@ -104,59 +109,63 @@ JUDGING = ["/podgroups/min-resources", "/pods/min-resources"]
 @pytest.mark.parametrize(
     "spec", [3, {"minResources": 3}, {"tasks": 3}, {"tasks": [None]}, {"containers": {}}]
 )
-def test_what_means_nothing_is_left_to_those_who_say_so(path: str, spec: Any) -> None:
+def test_malformed_objects_are_left_to_their_schema(path: str, spec: Any) -> None:
     document = {"metadata": {"name": "a", "namespace": "team"}, "spec": spec}
-    answer = answered(path, Copies(), document)
-    assert refusals(answer) == []
+    response = respond(path, FakeReader(), document)
+    assert refusals(response) == []
     if spec == 3 or (path == "/jobs/mutate" and "tasks" in spec):
-        assert patched(document, answer) == document
+        assert patched(document, response) == document
 
 
 @pytest.mark.parametrize("path", ["/podgroups/validate", "/queues/validate", "/jobs/validate"])
-def test_what_cannot_be_read_is_refused_in_words(path: str) -> None:
+def test_an_undecodable_value_is_refused_with_a_message(path: str) -> None:
     document = {"metadata": {"name": "a"}, "spec": {"queue": 3, "weight": "heavy"}}
-    (said,) = refusals(answered(path, Copies({}), document))
-    assert "cannot be read" in said
+    (refusal,) = refusals(respond(path, FakeReader({}), document))
+    assert "cannot be read" in refusal
 
 
-def test_a_queue_that_means_nothing_can_be_mended_and_deleted() -> None:
+def test_an_undecodable_stored_queue_can_be_corrected_and_deleted() -> None:
     stored = {"metadata": {"name": "q"}, "spec": {"weight": "heavy"}}
-    mended = {"metadata": {"name": "q"}, "spec": {"weight": 1}}
-    assert refusals(answered("/queues/validate", Copies({}), mended, stored)) == []
-    assert refusals(answered("/queues/validate", Copies({}), None, stored, operation="DELETE")) == []
+    corrected = {"metadata": {"name": "q"}, "spec": {"weight": 1}}
+    assert refusals(respond("/queues/validate", FakeReader({}), corrected, stored)) == []
+    assert refusals(respond("/queues/validate", FakeReader({}), None, stored, operation="DELETE")) == []
 
 
 @pytest.mark.parametrize("path", ["/podgroups/validate", "/jobs/validate", "/pods/min-resources"])
-def test_what_goes_is_let_go(path: str) -> None:
-    gone = {"metadata": {"name": "a"}, "spec": {"queue": 3}}
-    assert answered(path, Copies(), None, gone, operation="DELETE") == AdmissionResponse()
+def test_deletions_of_other_kinds_are_allowed(path: str) -> None:
+    deleted = {"metadata": {"name": "a"}, "spec": {"queue": 3}}
+    assert respond(path, FakeReader(), None, deleted, operation="DELETE") == AdmissionResponse()
 
 
-def test_a_parent_is_kept_while_its_children_are_stored() -> None:
+def test_a_queue_with_children_cannot_be_deleted() -> None:
     tree = {"org": a_queue("org"), "team": a_queue("team", parent="org")}
-    gone = {"metadata": {"name": "org"}}
-    assert refusals(answered("/queues/validate", Copies(tree, tree), None, gone, operation="DELETE")) != []
-    assert refusals(answered("/queues/validate", Copies(tree, {}), None, gone, operation="DELETE")) == []
+    deleted = {"metadata": {"name": "org"}}
+    assert (
+        refusals(respond("/queues/validate", FakeReader(tree, tree), None, deleted, operation="DELETE")) != []
+    )
+    assert (
+        refusals(respond("/queues/validate", FakeReader(tree, {}), None, deleted, operation="DELETE")) == []
+    )
 
 
-def test_the_depth_of_the_tree_is_configured() -> None:
+def test_the_maximum_depth_is_configurable() -> None:
     tree = {"a": a_queue("a"), "b": a_queue("b", parent="a")}
     new = {"metadata": {"name": "c"}, "spec": {"parent": "b"}}
-    assert refusals(answered("/queues/validate", Copies(tree, tree), new)) == []
+    assert refusals(respond("/queues/validate", FakeReader(tree, tree), new)) == []
     shallow = PodGroupWebhooks(max_queue_depth=2)
-    assert refusals(answered("/queues/validate", Copies(tree, tree), new, rules=shallow)) != []
+    assert refusals(respond("/queues/validate", FakeReader(tree, tree), new, rules=shallow)) != []
 
 
-def test_a_job_is_warned_of_policies_that_never_act() -> None:
+def test_a_policy_without_effect_gets_a_warning() -> None:
     policy = {"event": "PodPending", "action": "RestartPod"}
     job = {"metadata": {"name": "j"}, "spec": {"tasks": [{"replicas": 1}], "policies": [policy]}}
-    answer = answered("/jobs/validate", Copies({"default": a_queue("default")}), job)
-    assert (refusals(answer), len(answer.warnings)) == ([], 1)
+    response = respond("/jobs/validate", FakeReader({"default": a_queue("default")}), job)
+    assert (refusals(response), len(response.warnings)) == ([], 1)
 
 
-def test_what_volcano_asks_about_pods_is_allowed() -> None:
+def test_volcanos_unused_pod_webhook_allows_everything() -> None:
     for path in ("/pods/mutate", "/pods/validate"):
-        assert answered(path, Copies(), a_pod()) == AdmissionResponse()
+        assert respond(path, FakeReader(), a_pod()) == AdmissionResponse()
 
 
 GROUP = "scheduling.k8s.io/group-name"
@@ -175,30 +184,28 @@ def a_pod(annotations: Mapping[str, str] | None = None, owners: tuple[Json, ...]
 @pytest.mark.parametrize(
     ("pod", "want"),
     [
-        pytest.param(a_pod(), [OUR_GATE], id="its group waits"),
-        pytest.param(a_pod({GROUP: "new"}), [OUR_GATE], id="its group has no phase yet"),
-        pytest.param(a_pod({GROUP: "missing"}), [OUR_GATE], id="its group is not there"),
-        pytest.param(a_pod({GROUP: "admitted"}), [], id="its group is admitted"),
-        pytest.param(a_pod({}), [], id="it names no group"),
-        pytest.param(a_pod({VOLCANO_GATE: "true"}), [VOLCANO_GATE], id="its group is made for it"),
-        pytest.param(a_pod(schedulerName="default-scheduler"), [], id="others place it"),
-        pytest.param(a_pod(owners=(DAEMON,)), [], id="a daemon"),
-        pytest.param(a_pod(nodeName="n1"), [], id="the API allows no gate beside a node"),
-        pytest.param(
-            a_pod(schedulingGates=[{"name": "other"}]), ["other", OUR_GATE], id="others hold it back, too"
-        ),
-        pytest.param(a_pod(schedulingGates=[{"name": OUR_GATE}]), [OUR_GATE], id="its operator was first"),
+        pytest.param(a_pod(), [OUR_GATE], id="pending group"),
+        pytest.param(a_pod({GROUP: "new"}), [OUR_GATE], id="new group"),
+        pytest.param(a_pod({GROUP: "missing"}), [OUR_GATE], id="missing group"),
+        pytest.param(a_pod({GROUP: "admitted"}), [], id="admitted group"),
+        pytest.param(a_pod({}), [], id="no group"),
+        pytest.param(a_pod({VOLCANO_GATE: "true"}), [VOLCANO_GATE], id="group will be created for it"),
+        pytest.param(a_pod(schedulerName="default-scheduler"), [], id="another scheduler"),
+        pytest.param(a_pod(owners=(DAEMON,)), [], id="DaemonSet pod"),
+        pytest.param(a_pod(nodeName="n1"), [], id="pod with a node"),
+        pytest.param(a_pod(schedulingGates=[{"name": "other"}]), ["other", OUR_GATE], id="another gate"),
+        pytest.param(a_pod(schedulingGates=[{"name": OUR_GATE}]), [OUR_GATE], id="gate present"),
     ],
 )
-def test_which_pods_are_gated(pod: Json, want: list[str]) -> None:
+def test_pods_of_pending_groups_are_gated(pod: Json, want: list[str]) -> None:
     rules = PodGroupWebhooks(gate_pods_of_pending_groups=True)
-    copies = Copies(phases={"waits": "Pending", "new": "", "admitted": "Inqueue"})
-    gates = patched(pod, answered("/pods/mutate", copies, pod, rules=rules))["spec"].get("schedulingGates")
+    reader = FakeReader(phases={"waits": "Pending", "new": "", "admitted": "Inqueue"})
+    gates = patched(pod, respond("/pods/mutate", reader, pod, rules=rules))["spec"].get("schedulingGates")
     assert [gate["name"] for gate in gates or []] == want
-    assert answered("/pods/mutate", copies, pod) == AdmissionResponse(), "nobody is, unless that is asked for"
+    assert respond("/pods/mutate", reader, pod) == AdmissionResponse(), "no gates unless configured"
 
 
-def test_a_job_keeps_what_we_know_nothing_of() -> None:
+def test_unknown_fields_of_a_job_are_kept() -> None:
     template = {
         "spec": {"containers": [{"name": "c", "image": "i", "securityContext": {"privileged": False}}]}
     }
@@ -206,7 +213,7 @@ def test_a_job_keeps_what_we_know_nothing_of() -> None:
         "metadata": {"name": "j"},
         "spec": {"tasks": [{"replicas": 1, "template": template}], "other": [1]},
     }
-    done = patched(job, answered("/jobs/mutate", Copies(), job))
+    done = patched(job, respond("/jobs/mutate", FakeReader(), job))
     assert done["spec"]["tasks"] == [
         {"replicas": 1, "template": template, "name": "default0", "minAvailable": 1}
     ]
