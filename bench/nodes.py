@@ -1,4 +1,4 @@
-"""Nodes and pods for measuring placement, from a seed and a size."""
+"""Nodes and pods for measurements of placement, generated from a seed and a size."""
 
 import random
 from collections.abc import Iterator
@@ -26,20 +26,21 @@ _HARDWARE: Final = ((32, 128), (64, 256), (96, 768))  # cpus and GiB
 _ZONES: Final = 3
 
 
-class Crowd:
-    """``nodes`` of three kinds in three zones, and how they rank."""
+class World:
+    """A cluster with ``nodes`` of three kinds in three zones, and a finder for it."""
 
     def __init__(self, nodes: int, scoring: Scoring) -> None:
         self.cluster = Cluster()
-        self.node_finder = NodeFinder(
-            self.cluster, ConstraintEngine(self.cluster, PredicateArguments()), scoring
-        )
+        self.finder = NodeFinder(self.cluster, ConstraintEngine(self.cluster, PredicateArguments()), scoring)
         self.shapes = Shapes()
         for number in range(nodes):
             self.cluster.set_node(make_node(number))
 
-    def fill_half(self, kinds: list[Shape], seed: int) -> int:
-        """Put pods of ``kinds`` on all nodes until half the cpus are used or one does not fit; how many."""
+    def fill_half(self, shapes: list[Shape], seed: int) -> int:
+        """Add pods of ``shapes`` to all nodes and return their number.
+
+        Fill each node until half of its CPUs are used, or a pod does not fit.
+        """
         rng = random.Random(seed)
         pods = 0
         for index, node in enumerate(self.cluster.nodes):
@@ -47,16 +48,16 @@ class Crowd:
                 continue
             name = node.metadata.name
             while 2 * self.cluster.used[0, index] < self.cluster.allocatable[0, index]:
-                kind = rng.choice(kinds)
-                if not self.node_finder.fits(kind, name):
+                shape = rng.choice(shapes)
+                if not self.finder.fits(shape, name):
                     break
-                self.cluster.add_pod(Uid(f"resident-{pods}"), kind, name, AllocationState.USED)
+                self.cluster.add_pod(Uid(f"running-{pods}"), shape, name, AllocationState.USED)
                 pods += 1
-        self.node_finder.best(kinds[0])  # who asks first waits until all of that is read
+        self.finder.best(shapes[0])  # the first query reads all changes
         return pods
 
-    def kinds(self, count: int, seed: int) -> list[Shape]:
-        """So many different shapes, of one to eight cpus."""
+    def make_shapes(self, count: int, seed: int) -> list[Shape]:
+        """Return ``count`` different shapes of one to eight CPUs."""
         rng = random.Random(seed)
         pods = (make_pod(rng.randint(1_000, 8_000), rng.randint(1, 32)) for _ in range(count))
         return [self.shapes.of(pod) for pod in pods]
@@ -79,9 +80,10 @@ def make_pod(milli_cpu: int, memory_gib: int) -> Pod:
 def pod_as_stored(
     number: int, milli_cpu: int, memory_gib: int, job: str = "train", *, gpus: int = 0, node: str = ""
 ) -> bytes:
-    """A pod of an indexed job as an API server sends it; it runs if it has a ``node``.
+    """Return a pod of an indexed job as an API server sends it.
 
-    Left out is only what is skipped in reading whatever it says, such as ``managedFields``.
+    It is running if it has a ``node``.  Fields that decoding skips anyway are left out, such as
+    ``managedFields``.
     """
     requests = {"cpu": f"{milli_cpu}m", "memory": f"{memory_gib}Gi"}
     if gpus:
@@ -158,7 +160,7 @@ def pod_as_stored(
 
 
 def _second(number: int) -> str:
-    """So many seconds after some moment, as the API writes it."""
+    """Return a timestamp in the format of the API, ``number`` seconds after a fixed time."""
     return at_epoch(1_767_225_600 + number).isoformat().replace("+00:00", "Z")
 
 

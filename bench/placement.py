@@ -1,7 +1,7 @@
-"""``python -m bench.placement``: how fast nodes are found for pods, alone in one process.
+"""``python -m bench.placement``: measure node selection, alone in one process.
 
-Ends with status 1 when a limit of ``limits.yaml`` is broken.  Times are processor time, so that what else
-runs on the machine disturbs little.
+Exit with status 1 if a limit of ``limits.yaml`` is exceeded.  Times are processor time, which other load on
+the machine affects little.
 """
 
 import gc
@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from bench.limits import check_limits
-from bench.nodes import PACKING, SPREADING, Crowd, make_node, pod_as_stored, uids
+from bench.nodes import PACKING, SPREADING, World, make_node, pod_as_stored, uids
 from quorate.api import codec
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Uid
@@ -29,111 +29,114 @@ NODES: Final = 5_000
 
 
 def one_large_gang(scoring: Scoring) -> float:
-    """Seconds for 10,000 equal pods on nodes that nobody was placed on before."""
-    crowd = Crowd(NODES, scoring)
-    (kind,) = crowd.kinds(1, seed=7)
+    """Return the seconds to place 10,000 equal pods on empty nodes."""
+    world = World(NODES, scoring)
+    (shape,) = world.make_shapes(1, seed=7)
     before = thread_time()
     for pod in islice(uids(), 10_000):
-        choice = crowd.node_finder.best(kind)
-        assert isinstance(choice, Choice), f"there is room for all of them: {choice}"
-        crowd.cluster.add_pod(pod, kind, choice.node, AllocationState.USED)
+        choice = world.finder.best(shape)
+        assert isinstance(choice, Choice), f"all pods must fit: {choice}"
+        world.cluster.add_pod(pod, shape, choice.node, AllocationState.USED)
     taken = thread_time() - before
-    assert crowd.cluster.total_used["pods"] == 10_000, "time placing, not refusing"
+    assert world.cluster.total_used["pods"] == 10_000, "measure placing, not refusing"
     return taken
 
 
 def small_gangs() -> float:
-    """Decisions a second for 1,000 gangs of 10 pods in 20 shapes, in turn, on nodes that are half full."""
-    crowd = Crowd(NODES, SPREADING)
-    kinds = crowd.kinds(20, seed=7)
-    pod_counts = crowd.fill_half(kinds, seed=8)
+    """Return decisions a second for 1,000 gangs of 10 pods, of 20 shapes in turn.
+
+    The nodes are half full.
+    """
+    world = World(NODES, SPREADING)
+    shapes = world.make_shapes(20, seed=7)
+    running = world.fill_half(shapes, seed=8)
     pods = uids()
     before = thread_time()
     for gang in range(1_000):
-        kind = kinds[gang % len(kinds)]
+        shape = shapes[gang % len(shapes)]
         for _ in range(10):
-            choice = crowd.node_finder.best(kind)
-            assert isinstance(choice, Choice), f"there is room for all of them: {choice}"
-            crowd.cluster.add_pod(next(pods), kind, choice.node, AllocationState.USED)
+            choice = world.finder.best(shape)
+            assert isinstance(choice, Choice), f"all pods must fit: {choice}"
+            world.cluster.add_pod(next(pods), shape, choice.node, AllocationState.USED)
     taken = thread_time() - before
-    assert crowd.cluster.total_used["pods"] == pod_counts + 10_000, "time placing, not refusing"
+    assert world.cluster.total_used["pods"] == running + 10_000, "measure placing, not refusing"
     return 10_000 / taken
 
 
 def mixed_pods() -> float:
-    """Decisions a second when no two pods in a row are of one shape, 20 of them in turn."""
-    crowd = Crowd(NODES, SPREADING)
-    kinds = crowd.kinds(20, seed=7)
-    crowd.fill_half(kinds, seed=8)
+    """Return decisions a second for single pods of 20 shapes in turn."""
+    world = World(NODES, SPREADING)
+    shapes = world.make_shapes(20, seed=7)
+    world.fill_half(shapes, seed=8)
     count = 2_000
     before = thread_time()
     for number, pod in enumerate(islice(uids(), count)):
-        kind = kinds[number % len(kinds)]
-        choice = crowd.node_finder.best(kind)
-        assert isinstance(choice, Choice), f"there is room for all of them: {choice}"
-        crowd.cluster.add_pod(pod, kind, choice.node, AllocationState.USED)
+        shape = shapes[number % len(shapes)]
+        choice = world.finder.best(shape)
+        assert isinstance(choice, Choice), f"all pods must fit: {choice}"
+        world.cluster.add_pod(pod, shape, choice.node, AllocationState.USED)
     return count / (thread_time() - before)
 
 
 def refusals() -> float:
-    """Milliseconds to refuse 1,000 gangs of 20 shapes for which there is no room anywhere."""
-    crowd = Crowd(NODES, SPREADING)
-    crowd.fill_half(crowd.kinds(20, seed=7), seed=8)
-    kinds = [crowd.shapes.of(codec.decode(Pod, pod_as_stored(0, 100_000 + cpu, 1))) for cpu in range(20)]
+    """Return the milliseconds to diagnose 1,000 gangs of 20 shapes that fit no node."""
+    world = World(NODES, SPREADING)
+    world.fill_half(world.make_shapes(20, seed=7), seed=8)
+    shapes = [world.shapes.of(codec.decode(Pod, pod_as_stored(0, 100_000 + cpu, 1))) for cpu in range(20)]
     before = thread_time()
     for gang in range(1_000):
-        verdict = crowd.node_finder.best(kinds[gang % len(kinds)])
-        assert isinstance(verdict, Diagnosis), f"there is no room: {verdict}"
-        assert verdict.never_fits, "no node is so large"
+        diagnosis = world.finder.best(shapes[gang % len(shapes)])
+        assert isinstance(diagnosis, Diagnosis), f"no pod may fit: {diagnosis}"
+        assert diagnosis.never_fits, "no node is large enough"
     return 1_000 * (thread_time() - before)
 
 
 def pod_event() -> float:
-    """Microseconds for a pod that comes or goes."""
-    crowd = Crowd(NODES, SPREADING)
-    (kind,) = crowd.kinds(1, seed=7)
-    names = list(crowd.cluster.names())
+    """Return the microseconds to add or remove a pod."""
+    world = World(NODES, SPREADING)
+    (shape,) = world.make_shapes(1, seed=7)
+    names = list(world.cluster.names())
     pods = list(islice(uids(), 20_000))
     before = thread_time()
     for number, pod in enumerate(pods):
-        crowd.cluster.add_pod(pod, kind, names[number % len(names)], AllocationState.USED)
+        world.cluster.add_pod(pod, shape, names[number % len(names)], AllocationState.USED)
     for pod in pods:
-        crowd.cluster.remove_pod(pod)
+        world.cluster.remove_pod(pod)
     return 1e6 * (thread_time() - before) / (2 * len(pods))
 
 
 def node_event() -> float:
-    """Microseconds for a node that goes, a node that comes, and a decision after each."""
-    crowd = Crowd(NODES, SPREADING)
-    (kind,) = crowd.kinds(1, seed=7)
-    crowd.node_finder.best(kind)
+    """Return the microseconds to add or remove a node, with one decision after it."""
+    world = World(NODES, SPREADING)
+    (shape,) = world.make_shapes(1, seed=7)
+    world.finder.best(shape)
     count = 200
     before = thread_time()
     for number in range(count):
         node = make_node(number)
-        crowd.cluster.remove_node(node.metadata.name)
-        crowd.node_finder.best(kind)
-        crowd.cluster.set_node(node)
-        crowd.node_finder.best(kind)
+        world.cluster.remove_node(node.metadata.name)
+        world.finder.best(shape)
+        world.cluster.set_node(node)
+        world.finder.best(shape)
     return 1e6 * (thread_time() - before) / (2 * count)
 
 
 def bytes_a_pod() -> float:
-    """The memory one placed pod takes: the object as decoded, and all that is kept of it."""
-    crowd = Crowd(NODES, SPREADING)
-    names = list(crowd.cluster.names())
+    """Return the bytes per placed pod: the decoded object and all that is retained of it."""
+    world = World(NODES, SPREADING)
+    names = list(world.cluster.names())
     pods: dict[Uid, Pod] = {}
 
     def add(number: int) -> None:
         stored = pod_as_stored(number, 1_000 + number % 20, 4, job=f"train-{number // 10}")
         pod = codec.decode(Pod, stored)
         pods[pod.metadata.uid] = pod
-        crowd.cluster.add_pod(
-            pod.metadata.uid, crowd.shapes.of(pod), names[number % NODES], AllocationState.USED
+        world.cluster.add_pod(
+            pod.metadata.uid, world.shapes.of(pod), names[number % NODES], AllocationState.USED
         )
 
     count = 4 * NODES
-    for number in range(count):  # so that everything there is one of is there, and caches are full
+    for number in range(count):  # fill all shared objects and caches
         add(number)
     tracemalloc.start()
     before, _ = tracemalloc.get_traced_memory()
@@ -157,8 +160,10 @@ MEASURES: Final[Mapping[str, Callable[[], float]]] = {
 }
 
 
-def main(rounds: Annotated[int, typer.Option(min=1, help="How often to measure each thing.")] = 3) -> None:
-    """Measure placement, and hold it to its limits."""
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="The number of measurements of each shape.")] = 3,
+) -> None:
+    """Measure placement and compare it with its limits."""
     console = Console()
     with console.status("measuring placement"):
         values = {name: [measure() for _ in range(rounds)] for name, measure in MEASURES.items()}

@@ -170,7 +170,7 @@ def test_excessive_amounts_do_not_wrap_around() -> None:
 
 @dataclass(frozen=True)
 class World:
-    """A cluster whose observable state must not depend on the order of changes."""
+    """A cluster; its observable state must not depend on the order of changes."""
 
     cluster: Cluster
 

@@ -1,4 +1,4 @@
-"""Node selection for pods: node capacities, pod shapes, filters, scores, many equal pods at a time.
+"""Node selection for pods: capacities, filters, scores, many equal pods at a time.
 
 Entry points: ``cluster`` (the nodes and their pods), ``shapes``, ``filters.engine``, ``scoring`` and
 ``node_finder``.  ``resources`` needs no numpy, as it also serves processes that place no pods; so this module

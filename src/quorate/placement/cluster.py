@@ -61,7 +61,7 @@ class Cluster:
     """
 
     def __init__(self) -> None:
-        self.usage_changes = ChangeLog()  # indexes whose amounts or pods changed
+        self.usage_changes = ChangeLog()  # indexes with changed amounts or pods
         self.node_changes = ChangeLog()  # indexes set, removed, or changed in more than amounts
         self.resources: list[str] = [CPU, MEMORY, PODS]  # by row
         self.nodes: list[Node | None] = []  # by index

@@ -1,4 +1,4 @@
-"""Placement of pods whose required pod affinity binds them to one topology domain.
+"""Placement of pods that required pod affinity binds to one topology domain.
 
 The targets of a required affinity term must be placed before the pods that have the term.  And the first pod
 of such a group may be placed in any domain, but fixes that domain for the rest of the group: placed by its
@@ -29,9 +29,8 @@ def requires_affinity(shape: Shape) -> bool:
 def affinity_order(shapes: Collection[Shape]) -> dict[Shape, int]:
     """Return a rank for each pod shape: targets of required affinity have a lower one.
 
-    A pod depends on others if it has required affinity terms that it does not itself match.  Shapes whose
-    terms none of ``shapes`` can satisfy, because the targets are elsewhere or depend on them in turn, have
-    the last rank.
+    A pod depends on others if it has required affinity terms that it does not itself match.  A shape has the
+    last rank if none of ``shapes`` can satisfy its terms: the targets are elsewhere, or depend on it in turn.
     """
     if not any(requires_affinity(shape) for shape in shapes):
         return dict.fromkeys(shapes, 0)
@@ -95,7 +94,7 @@ def _free(cluster: Cluster, capacity: Capacity) -> Matrix:
 
 
 def _domain_fits(cluster: Cluster, free: Matrix, codes: Vector, group: PodsByShape) -> Mask:
-    """Return the nodes in whose domain the pods of each shape fit, and the sum of all requests."""
+    """Return the nodes in domains that fit the pods of each shape, and the sum of all requests."""
     domains = int(codes.max(initial=-1)) + 1
     inside = codes >= 0
     fits = np.ones(domains + 1, np.bool_)

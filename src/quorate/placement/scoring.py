@@ -31,7 +31,7 @@ MEMORY_ROW: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """The enabled score plugins, whose scores are added up.
+    """The enabled score plugins; their scores are added up.
 
     Without any, the first node by name is best.
     """

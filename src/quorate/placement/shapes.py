@@ -4,7 +4,7 @@ Pods of one shape are interchangeable to every rule about nodes.  They share one
 is filtered and scored once for all of them, and many of them are placed at a time.
 
 Pod labels and the namespace matter only to the selectors of pod affinity and topology spread.  Most labels
-differ from job to job and some from pod to pod, so a shape contains only labels whose keys some selector
+differ from job to job and some from pod to pod, so a shape contains only labels with keys that some selector
 names, and the namespace only if any selector exists.  ``Shapes.generation`` changes when a new selector
 extends this set.
 """

@@ -13,9 +13,9 @@ from quorate.quota.tree import Limits, Node, set_limits, set_parent
 class QuotaTree:
     """All cluster queues and cohorts.
 
-    A cohort exists as long as it is declared or a node names it as parent.  Cohorts whose declared parents
-    form a cycle are detached from their parents until the cycle is broken; meanwhile they and all nodes below
-    them have a cycle.
+    A cohort exists as long as it is declared or a node names it as parent.  Cohorts on a cycle of declared
+    parents are detached from their parents until the cycle is broken; meanwhile they and all nodes below them
+    have a cycle.
     """
 
     def __init__(self) -> None:

@@ -61,7 +61,7 @@ class Node:
         self.name = name
         self.parent: Node | None = None
         self.children: dict[Node, None] = {}  # exactly the nodes with this parent, in insertion order
-        # Exactly the children whose usage exceeds their subtree quota.
+        # Exactly the children with a usage above their subtree quota.
         self.borrowers: dict[FlavorResource, dict[Node, None]] = {}
         self.limits: dict[FlavorResource, Limits] = {}
         # As defined above; 0 if absent.
@@ -145,7 +145,7 @@ def borrows_with(node: Node, pair: FlavorResource, amount: int) -> bool:
 
 
 def borrowers(node: Node, pairs: Iterable[FlavorResource]) -> Iterable[Node]:
-    """Return the children whose usage of one of ``pairs`` exceeds their subtree quota."""
+    """Return the children that use more of one of ``pairs`` than their subtree quota."""
     found: dict[Node, None] = {}
     for pair in pairs:
         found.update(node.borrowers.get(pair, {}))
@@ -161,7 +161,7 @@ def fits(node: Node, usage: Usage) -> bool:
 
 
 class BorrowingLevel(msgspec.Struct, frozen=True):
-    """The height of the lowest ancestor whose quota covers a request; 0 if it does not borrow."""
+    """The height of the lowest ancestor with enough quota for a request; 0 without borrowing."""
 
     height: int
     may_reclaim: bool  # ancestors above have quota that could be reclaimed

@@ -74,7 +74,7 @@ class PodRequirements:
         )
 
     def selectors(self) -> frozenset[PodSelectors]:
-        """Return the selectors of other pods whose counts affect this pod."""
+        """Return the selectors that match the pods on which the results for this pod depend."""
         single = (
             *(term.selector for term in self.required_anti_affinity),
             *(preferred.term.selector for preferred in self.preferred_pod_affinity),

@@ -77,7 +77,7 @@ class _ByRequiredLabel(Generic[T]):
         self._items.setdefault(_required_label(selectors), []).append(item)
 
     def possible_matches(self, labels: Labels) -> Iterator[T]:
-        """Yield a superset of the items whose selectors match a pod with ``labels``."""
+        """Yield a superset of the items with selectors that match a pod with ``labels``."""
         yield from self._items.get(None, ())
         for label in labels.items():
             yield from self._items.get(label, ())

@@ -64,7 +64,7 @@ def _domains(index: AffinityIndex, terms: tuple[AffinityTerm, ...], capacity: Ca
 def filter_anti_affinity(
     index: AffinityIndex, terms: tuple[AffinityTerm, ...], capacity: Capacity, statuses: NodeStatuses
 ) -> None:
-    """Reject nodes with a pod in the domain that an anti-affinity term matches."""
+    """Reject nodes in the domain of a placed pod that an anti-affinity term matches."""
     for term in terms:
         domains = index.count_matching((term.selector,), capacity).by_domain(term.topology_key)
         statuses.reject(domains.at_nodes() > 0, failures.ANTI_AFFINITY)
@@ -73,7 +73,7 @@ def filter_anti_affinity(
 def filter_existing_anti_affinity(
     index: AffinityIndex, label_set: PodLabelSet, capacity: Capacity, statuses: NodeStatuses
 ) -> None:
-    """Reject nodes in whose domain a placed pod has an anti-affinity term that matches the pod."""
+    """Reject nodes in the domain of a placed pod with anti-affinity to this pod."""
     for placed_term in index.placed_terms_matching(label_set):
         counts = placed_term.anti_affinity.at(capacity)
         if counts.by_node:

@@ -49,7 +49,7 @@ class PodSelector:
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """Pods, and the node label whose values are the topology domains in which they are counted."""
+    """A pod selector and the node label that defines the topology domains to count in."""
 
     selector: PodSelector
     topology_key: str
@@ -75,7 +75,7 @@ class SpreadConstraint:
     max_skew: int
     min_domains: int
     honors_node_affinity: bool  # count only nodes that the pod's node selector and affinity allow
-    honors_node_taints: bool  # count only nodes whose taints the pod tolerates
+    honors_node_taints: bool  # count only nodes with tolerated taints
 
 
 def affinity_term(term: PodAffinityTerm, namespace: str, labels: Labels) -> AffinityTerm:

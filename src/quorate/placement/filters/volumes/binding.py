@@ -1,6 +1,6 @@
 """What must be written about a pod's claims before the pod is bound to a node.
 
-A claim whose class has ``WaitForFirstConsumer`` gets a volume once the scheduler has chosen the node: either
+A claim of a class with ``WaitForFirstConsumer`` gets a volume once the scheduler has chosen the node: either
 the scheduler reserves an existing volume for the claim, or it annotates the claim with the node, for which
 the provisioner then creates a volume.  The controllers of Kubernetes do the rest.
 

@@ -1,8 +1,8 @@
 """Filter by the node affinity, zones and attachment limits of a pod's volumes.
 
 Source: kube-scheduler's plugins VolumeBinding, VolumeZone and NodeVolumeLimits.  A volume that several pods
-of a node use counts once against the limit.  A node whose ``CSINode`` has no limit for a driver takes any
-number.
+of a node use counts once against the limit.  A node without a limit for a driver in its
+``CSINode`` takes any number.
 """
 
 from collections import Counter
