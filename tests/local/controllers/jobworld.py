@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from quorate.api import codec
+from quorate.api.core import PodSpec, PodStatus
 from quorate.api.meta import Uid, at_epoch
 from quorate.local.controllers.job.failure_policy import Backoff
 from quorate.local.controllers.job.pod_template import pod_from_template
@@ -18,8 +19,6 @@ from quorate.local.controllers.job.types import (
     JobStatus,
     Pod,
     PodMeta,
-    PodSpec,
-    PodStatus,
 )
 
 START = 1_700_000_000.0

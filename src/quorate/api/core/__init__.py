@@ -95,9 +95,26 @@ class PodTemplate(Struct):
     spec: PodSpec = PodSpec()
 
 
+class ContainerStateTerminated(Struct):
+    exit_code: int = 0
+    finished_at: datetime | None = None
+
+
+class ContainerState(Struct):
+    terminated: ContainerStateTerminated | None = None
+
+
+class ContainerStatus(Struct):
+    name: str = ""
+    restart_count: int = 0
+    state: ContainerState = ContainerState()
+
+
 class PodStatus(Struct):
     phase: str = "Pending"
     conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
     nominated_node_name: str = ""
     reason: str = ""
     start_time: datetime | None = None

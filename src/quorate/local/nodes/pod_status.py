@@ -7,10 +7,10 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from quorate.api.core import Container
 from quorate.api.meta import Condition, ConditionStatus, find_condition, with_condition
 from quorate.local.nodes.behavior import PREFIX
 from quorate.local.nodes.pod_types import (
-    Container,
     ContainerState,
     ContainerStateRunning,
     ContainerStateTerminated,

@@ -1,11 +1,11 @@
-"""Pod fields that simulated nodes read and write."""
+"""Pod statuses with all fields that a kubelet writes; the other pod types are those of ``api.core``."""
 
 from datetime import datetime
 
 import msgspec
 
 from quorate.api import core
-from quorate.api.meta import ObjectMeta, Struct
+from quorate.api.meta import Struct
 from quorate.kube.resources import Resource
 
 
@@ -18,41 +18,24 @@ class ContainerStateRunning(Struct):
     started_at: datetime | None = None
 
 
-class ContainerStateTerminated(Struct, omit_defaults=False):
-    exit_code: int = 0
+class ContainerStateTerminated(core.ContainerStateTerminated, omit_defaults=False):
     reason: str = ""
     started_at: datetime | None = None
-    finished_at: datetime | None = None
 
 
-class ContainerState(Struct):
+class ContainerState(core.ContainerState):
     waiting: ContainerStateWaiting | None = None
     running: ContainerStateRunning | None = None
     terminated: ContainerStateTerminated | None = None
 
 
-class ContainerStatus(Struct, omit_defaults=False):
-    name: str
+class ContainerStatus(core.ContainerStatus, omit_defaults=False):
     image: str = ""
     image_id: str = msgspec.field(default="", name="imageID")
     ready: bool = False
     started: bool = False
-    restart_count: int = 0
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
-
-
-class Container(Struct):
-    name: str
-    image: str = ""
-    restart_policy: str = ""  # "Always" on an init container makes it a sidecar
-
-
-class PodSpec(Struct):
-    node_name: str = ""
-    restart_policy: str = "Always"
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
 
 
 class PodIP(Struct):
@@ -72,9 +55,7 @@ class PodStatus(core.PodStatus):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
-class Pod(Struct):
-    metadata: ObjectMeta
-    spec: PodSpec = PodSpec()
+class Pod(core.Pod):
     status: PodStatus = PodStatus()
 
 

@@ -89,38 +89,12 @@ class Job(Struct):
     status: JobStatus = JobStatus()
 
 
-class ContainerStateTerminated(Struct):
-    exit_code: int = 0
-    finished_at: datetime | None = None
-
-
-class ContainerState(Struct):
-    terminated: ContainerStateTerminated | None = None
-
-
-class ContainerStatus(Struct):
-    name: str
-    restart_count: int = 0
-    state: ContainerState = ContainerState()
-
-
 class PodMeta(ObjectMeta):
     deletion_grace_period_seconds: int = 0
 
 
-class PodSpec(Struct):
-    node_name: str = ""
-
-
-class PodStatus(core.PodStatus):
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-
-
-class Pod(Struct):
+class Pod(core.Pod):
     metadata: PodMeta
-    spec: PodSpec = PodSpec()
-    status: PodStatus = PodStatus()
 
     @property
     def has_tracking_finalizer(self) -> bool:
