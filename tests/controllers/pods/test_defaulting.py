@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from quorate.api.kueue import PREBUILT_WORKLOAD
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.defaulting import Setting, default_pod, pod_findings, pod_warnings
 
@@ -93,15 +94,15 @@ def test_a_pod_whose_parent_waits_is_only_gated() -> None:
         ),
         pytest.param({constants.GROUP_NAME: "G"}, {constants.TOTAL_COUNT: "1"}, ["is no name"], id="no name"),
         pytest.param(
-            {constants.GROUP_NAME: "g", constants.PREBUILT: "w"},
+            {constants.GROUP_NAME: "g", PREBUILT_WORKLOAD: "w"},
             {constants.TOTAL_COUNT: "1"},
-            [f"metadata.labels[{constants.PREBUILT}]: 'w' must be 'g'"],
+            [f"metadata.labels[{PREBUILT_WORKLOAD}]: 'w' must be 'g'"],
             id="a workload of another name",
         ),
         pytest.param(
             {},
-            {constants.GROUP_NAME: "g", constants.TOTAL_COUNT: "1", constants.PREBUILT: "w"},
-            [f"metadata.annotations[{constants.PREBUILT}]: 'w' must be 'g'"],
+            {constants.GROUP_NAME: "g", constants.TOTAL_COUNT: "1", PREBUILT_WORKLOAD: "w"},
+            [f"metadata.annotations[{PREBUILT_WORKLOAD}]: 'w' must be 'g'"],
             id="a workload of another name in an annotation",
         ),
         pytest.param(

@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import PRIORITY_CLASS, Workload
+from quorate.api.kueue import PREBUILT_WORKLOAD, PRIORITY_CLASS, Workload
 from quorate.api.meta import at_epoch
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.pods import constants
@@ -112,14 +112,14 @@ def test_pods_are_told_which_group_they_are_of() -> None:
     ((patch,),) = plan.concurrent
     assert isinstance(patch, Patch)
     metadata = patch.body["metadata"]
-    assert metadata["labels"] == {constants.GROUP_NAME: DB, constants.PREBUILT: DB}
+    assert metadata["labels"] == {constants.GROUP_NAME: DB, PREBUILT_WORKLOAD: DB}
     assert metadata["annotations"] == {
         constants.GROUP_NAME: DB,
         constants.TOTAL_COUNT: "2",
         constants.FAST_ADMISSION: "true",
         constants.SERVING: "true",
         constants.ROLE_HASH: "main",
-        constants.PREBUILT: DB,
+        PREBUILT_WORKLOAD: DB,
     }
 
 

@@ -17,19 +17,23 @@ from quorate.api.quantity import Quantity
 GROUP = "kueue.x-k8s.io"
 VERSION = "v1beta2"
 
-QUEUE_NAME = (
-    "kueue.x-k8s.io/queue-name"  # a label; older manifests have it as an annotation, which is read too
-)
-PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
 ACTIVE = "Active"  # a condition of queues and admission checks
+RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"  # the finalizer
+
+# Labels and annotations.
+QUEUE_NAME = "kueue.x-k8s.io/queue-name"  # a label, or an annotation in older manifests
+PRIORITY_CLASS = "kueue.x-k8s.io/priority-class"
+PRIORITY_BOOST = "kueue.x-k8s.io/priority-boost"
+PREBUILT_WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
+MAX_EXEC_TIME_SECONDS = "kueue.x-k8s.io/max-exec-time-seconds"
+ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
+ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
 JOB_UID = "kueue.x-k8s.io/job-uid"
 POD_SET = "kueue.x-k8s.io/podset"
 SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"
-WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"  # "namespace/name" of a workload
+WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
 STOPPING = "kueue.x-k8s.io/stopping"
-ADMISSION_GATED_BY = "kueue.x-k8s.io/admission-gated-by"
-RESOURCE_IN_USE = "kueue.x-k8s.io/resource-in-use"
 
 StopPolicy = Literal["None", "Hold", "HoldAndDrain"]
 QueueingStrategy = Literal["StrictFIFO", "BestEffortFIFO"]

@@ -5,6 +5,7 @@ from typing import Final
 
 from quorate.api.core import PodTemplate, ResourceRequirements, Taint, Toleration
 from quorate.api.findings import Finding, child_path
+from quorate.api.kueue import ADMISSION_GATED_BY
 from quorate.api.meta import LabelSelector
 from quorate.api.syntax import is_dns_subdomain, is_label_value, is_qualified_name
 
@@ -82,7 +83,6 @@ def join_names(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-ADMISSION_GATED_BY: Final = "kueue.x-k8s.io/admission-gated-by"
 _PATH: Final = child_path("metadata.annotations", ADMISSION_GATED_BY)
 _LONGEST_GATE: Final = 63
 

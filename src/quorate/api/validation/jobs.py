@@ -3,14 +3,16 @@
 import msgspec
 
 from quorate.api.findings import Finding, child_path
-from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
+from quorate.api.kueue import (
+    ELASTIC_JOB,
+    MAX_EXEC_TIME_SECONDS,
+    PREBUILT_WORKLOAD,
+    PRIORITY_CLASS,
+    QUEUE_NAME,
+)
 from quorate.api.meta import ObjectMeta
 from quorate.api.syntax import is_dns_subdomain
 from quorate.api.validation.fields import Findings, gate_findings, gate_update_findings
-
-PREBUILT_WORKLOAD = "kueue.x-k8s.io/prebuilt-workload-name"
-ELASTIC = "kueue.x-k8s.io/elastic-job"
-MAXIMUM_EXECUTION = "kueue.x-k8s.io/max-exec-time-seconds"
 
 
 class JobInfo(msgspec.Struct, frozen=True):
@@ -34,11 +36,11 @@ class JobInfo(msgspec.Struct, frozen=True):
 
     @property
     def maximum_execution(self) -> str | None:
-        return self.metadata.labels.get(MAXIMUM_EXECUTION)
+        return self.metadata.labels.get(MAX_EXEC_TIME_SECONDS)
 
     @property
     def elastic(self) -> bool:
-        return self.metadata.annotations.get(ELASTIC) == "true"
+        return self.metadata.annotations.get(ELASTIC_JOB) == "true"
 
 
 def job_findings(job: JobInfo) -> Findings:
@@ -46,9 +48,11 @@ def job_findings(job: JobInfo) -> Findings:
     yield from _names(job)
     limit = job.maximum_execution
     if limit is not None and not _is_positive(limit):
-        yield Finding(_label(MAXIMUM_EXECUTION), limit, "is not a number of seconds (write 1 or more)")
+        yield Finding(_label(MAX_EXEC_TIME_SECONDS), limit, "is not a number of seconds (write 1 or more)")
     if job.elastic and not job.supports_elastic:
-        yield Finding(_annotation(ELASTIC), "true", f"is not supported for kind {job.kind} (leave it out)")
+        yield Finding(
+            _annotation(ELASTIC_JOB), "true", f"is not supported for kind {job.kind} (leave it out)"
+        )
     yield from gate_findings(job.metadata.annotations)
 
 
@@ -64,7 +68,7 @@ def job_update_findings(old: JobInfo, new: JobInfo, *, has_default_queue: bool) 
         yield Finding(_label(PREBUILT_WORKLOAD), new.prebuilt, rule)
     if not (old.suspended and new.suspended) and old.maximum_execution != new.maximum_execution:
         rule = f"cannot change while the job is not suspended (it was {old.maximum_execution or 'not set'})"
-        yield Finding(_label(MAXIMUM_EXECUTION), new.maximum_execution, rule)
+        yield Finding(_label(MAX_EXEC_TIME_SECONDS), new.maximum_execution, rule)
     if old.priority_class and not new.priority_class:
         rule = f"cannot be taken away (it was {old.priority_class}; name another class)"
         yield Finding(_label(PRIORITY_CLASS), new.priority_class, rule)
@@ -73,7 +77,7 @@ def job_update_findings(old: JobInfo, new: JobInfo, *, has_default_queue: bool) 
         yield Finding(_label(PRIORITY_CLASS), new.priority_class, rule)
     if old.elastic != new.elastic:
         rule = f"cannot change (it was {'true' if old.elastic else 'not set'})"
-        yield Finding(_annotation(ELASTIC), new.metadata.annotations.get(ELASTIC), rule)
+        yield Finding(_annotation(ELASTIC_JOB), new.metadata.annotations.get(ELASTIC_JOB), rule)
     yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
 
 

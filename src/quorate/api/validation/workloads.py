@@ -10,7 +10,15 @@ from quorate.api.batch import EMPTY_OBJECT, decode_template
 from quorate.api.configuration.feature_gates import WebhookGates
 from quorate.api.core import ResourceRequirements
 from quorate.api.findings import Finding, child_path
-from quorate.api.kueue import SLICE_REPLACEMENT_FOR, PodSet, ReclaimablePod, Workload, WorkloadSpec
+from quorate.api.kueue import (
+    ELASTIC_JOB,
+    PRIORITY_BOOST,
+    SLICE_REPLACEMENT_FOR,
+    PodSet,
+    ReclaimablePod,
+    Workload,
+    WorkloadSpec,
+)
 from quorate.api.meta import is_true
 from quorate.api.validation.fields import (
     Findings,
@@ -24,8 +32,6 @@ from quorate.api.validation.fields import (
 )
 
 PODS: Final = "pods"  # counted by the queue itself, so pods must not request it
-ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
-PRIORITY_BOOST: Final = "kueue.x-k8s.io/priority-boost"
 RESERVED: Final = "QuotaReserved"
 
 
@@ -53,7 +59,7 @@ def workload_findings(workload: ValidatedWorkload, gates: WebhookGates = Webhook
 def workload_update_findings(old: ValidatedWorkload, new: ValidatedWorkload, gates: WebhookGates) -> Findings:
     """Validate an update of a Workload."""
     yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
-    elastic = gates.elastic_jobs and ELASTIC in new.metadata.annotations
+    elastic = gates.elastic_jobs and ELASTIC_JOB in new.metadata.annotations
     # A job may shrink below its finished pods: its size is written before finished pods are counted again.
     yield from _object(new, gates, left_over=old.status.reclaimable_pods if elastic else ())
     if next(_reservation(old), None) is None:  # an object that was invalid in this way must stay editable
@@ -136,8 +142,8 @@ def _min_counts(workload: ValidatedWorkload) -> Findings:
     if len(varying) > 1 and workload.metadata.controller is None:
         rule = "have a minCount, and at most one podSet can use minCount"
         yield Finding("spec.podSets", ", ".join(varying), rule)
-    if varying and workload.metadata.annotations.get(ELASTIC) == "true":
-        rule = f"has a minCount, which cannot be used with annotation {ELASTIC} (leave one out)"
+    if varying and workload.metadata.annotations.get(ELASTIC_JOB) == "true":
+        rule = f"has a minCount, which cannot be used with annotation {ELASTIC_JOB} (leave one out)"
         yield Finding("spec.podSets", varying[0], rule)
 
 

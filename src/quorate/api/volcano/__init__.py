@@ -30,16 +30,11 @@ SCHEDULED: Final = "Scheduled"
 
 # Volcano's reasons of an Unschedulable condition.
 POD_FAILED: Final = "PodFailed"
-POD_DELETED: Final = "PodDeleted"
 NOT_ENOUGH_RESOURCES: Final = "NotEnoughResources"
-NOT_ENOUGH_TASKS: Final = "NotEnoughTasks"
-NOT_ENOUGH_PODS_OF_TASK: Final = "NotEnoughPodsOfTask"
 # Quorate's reasons, for groups that wait for admission or were rolled back.
-QUEUE_QUOTA_EXCEEDED: Final = "QueueQuotaExceeded"
 NAMESPACE_QUOTA_EXCEEDED: Final = "NamespaceQuotaExceeded"
 QUEUE_NOT_OPEN: Final = "QueueNotOpen"
 QUEUE_POD_GROUP_LIMIT: Final = "QueuePodGroupLimit"
-INQUEUE_TIMEOUT: Final = "InqueueTimeout"
 # The reason of a Scheduled condition.
 READY_TO_BE_SCHEDULED: Final = "tasks in gang are ready to be scheduled"
 

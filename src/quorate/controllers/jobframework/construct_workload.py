@@ -11,6 +11,8 @@ from quorate.api.kueue import (
     ADMISSION_GATED_BY,
     GROUP,
     JOB_UID,
+    MAX_EXEC_TIME_SECONDS,
+    PREBUILT_WORKLOAD,
     PRIORITY_CLASS,
     QUEUE_NAME,
     RESOURCE_IN_USE,
@@ -22,12 +24,9 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.syntax import is_label_value, positive_int32
-from quorate.api.validation.jobs import PREBUILT_WORKLOAD
 from quorate.kube.resources import Resource
 from quorate.queueing.pods_ready import OVERRIDE_ANNOTATIONS
 
-ELASTIC_JOB = "kueue.x-k8s.io/elastic-job"
-MAXIMUM_EXECUTION_S = "kueue.x-k8s.io/max-exec-time-seconds"
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 
 DEFAULT_CLASS = "default"  # the WorkloadPriorityClass of jobs that name none, if it exists
@@ -67,7 +66,7 @@ def queue_name_of(metadata: ObjectMeta) -> str:
 
 
 def maximum_execution_s(metadata: ObjectMeta) -> int | None:
-    return positive_int32(metadata.labels.get(MAXIMUM_EXECUTION_S, ""))
+    return positive_int32(metadata.labels.get(MAX_EXEC_TIME_SECONDS, ""))
 
 
 def prebuilt_name_of(metadata: ObjectMeta, *, by_annotation: bool) -> str:

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from quorate.api.core import SchedulingGate
-from quorate.api.kueue import POD_SET, SLICE_NAME, Workload
+from quorate.api.kueue import ELASTIC_JOB, POD_SET, SLICE_NAME, Workload
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.controllers.informers import UnscheduledPod, slices_of, unscheduled_of_slices
-from quorate.controllers.jobframework.construct_workload import ELASTIC_JOB
 from quorate.controllers.jobframework.interface import J, JobKind
 from quorate.controllers.jobframework.workload_slices import in_replacement_order
 from quorate.kube.client import Client

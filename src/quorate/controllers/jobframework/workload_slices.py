@@ -11,11 +11,10 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.kueue import SLICE_NAME, SLICE_REPLACEMENT_FOR, PodSet, Workload
+from quorate.api.kueue import ELASTIC_JOB, SLICE_NAME, SLICE_REPLACEMENT_FOR, PodSet, Workload
 from quorate.controllers.executor import normal_event
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import (
-    ELASTIC_JOB,
     NotComposed,
     maximum_execution_s,
 )

@@ -5,7 +5,7 @@ from typing import Final
 
 from quorate.api.batch import Job, decode_template
 from quorate.api.findings import Finding
-from quorate.controllers.jobframework.construct_workload import ELASTIC_JOB
+from quorate.api.kueue import ELASTIC_JOB
 from quorate.controllers.jobframework.interface import ValidationScope
 
 MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"

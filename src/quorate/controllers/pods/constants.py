@@ -14,7 +14,6 @@ RETRIABLE: Final = "kueue.x-k8s.io/retriable-in-group"
 ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
 SUSPENDING_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"
 IS_GROUP: Final = "kueue.x-k8s.io/is-group-workload"  # on the Workload
-PREBUILT: Final = "kueue.x-k8s.io/prebuilt-workload-name"
 FORCEFULLY: Final = "kueue.x-k8s.io/safe-to-forcefully-delete"
 
 OWNER_KIND: Final = "kueue.x-k8s.io/job-owner-gvk"  # on the Workload of a set: group/version, Kind=...

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.api.findings import Finding
-from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
+from quorate.api.kueue import PREBUILT_WORKLOAD, PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.syntax import is_dns_subdomain, positive_int32
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import group_name_in
@@ -80,11 +80,11 @@ def pod_findings(new: Json, old: Json | None, group_by_annotation: bool = True) 
         yield Finding(f"{LABELS}[{constants.MANAGED}]", labels[constants.MANAGED], "can only be 'true'")
     group = group_name_in(labels, annotations, group_by_annotation)
     yield from _membership(group, annotations.get(constants.TOTAL_COUNT))
-    prebuilt = annotations.get(constants.PREBUILT) or labels.get(constants.PREBUILT)
+    prebuilt = annotations.get(PREBUILT_WORKLOAD) or labels.get(PREBUILT_WORKLOAD)
     if prebuilt and group and prebuilt != group:
-        where = ANNOTATIONS if constants.PREBUILT in annotations else LABELS
+        where = ANNOTATIONS if PREBUILT_WORKLOAD in annotations else LABELS
         yield Finding(
-            f"{where}[{constants.PREBUILT}]", prebuilt, f"must be {group!r}, the name of the pod's group"
+            f"{where}[{PREBUILT_WORKLOAD}]", prebuilt, f"must be {group!r}, the name of the pod's group"
         )
     if old is not None:
         yield from _changes(new, old, group, group_by_annotation)

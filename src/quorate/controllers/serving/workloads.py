@@ -8,7 +8,7 @@ a pod group; from then on the pod group is reconciled like any other.
 from collections.abc import Sequence
 from typing import Final
 
-from quorate.api.kueue import RESOURCE_IN_USE, Workload, WorkloadSpec
+from quorate.api.kueue import PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE, Workload, WorkloadSpec
 from quorate.api.meta import ObjectMeta, find_condition
 from quorate.controllers.executor import Plan, normal_event, warning_event
 from quorate.controllers.finalizers import remove_finalizer
@@ -184,11 +184,11 @@ def _membership(pod: QueuedPod, group: ServedGroup, role: str, queue: str) -> Pa
         constants.FAST_ADMISSION: "true",
         constants.SERVING: "true",
         constants.ROLE_HASH: role,
-        constants.PREBUILT: group.workload,
+        PREBUILT_WORKLOAD: group.workload,
     }
-    labels = {constants.MANAGED: "true", "kueue.x-k8s.io/queue-name": queue}
+    labels = {constants.MANAGED: "true", QUEUE_NAME: queue}
     if len(group.workload) <= _MAX_LABEL_LENGTH:
-        labels |= {constants.GROUP_NAME: group.workload, constants.PREBUILT: group.workload}
+        labels |= {constants.GROUP_NAME: group.workload, PREBUILT_WORKLOAD: group.workload}
     metadata = pod.metadata
     missing: dict[str, dict[str, str]] = {}
     for field, wanted, present in (

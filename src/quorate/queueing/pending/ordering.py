@@ -4,14 +4,13 @@ from typing import Final
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.kueue import ADMISSION_GATED_BY, Workload
+from quorate.api.kueue import ADMISSION_GATED_BY, PRIORITY_BOOST, Workload
 from quorate.api.meta import Condition, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import created_at, transition_time
 
 QueueOrder = tuple[int, float, str]  # negated priority, queue-order timestamp, uid: smaller comes first
 
-PRIORITY_BOOST_ANNOTATION: Final = "kueue.x-k8s.io/priority-boost"
 _MAX_BOOST_DIGITS: Final = 10  # of the largest 32-bit integer
 _WAITING_FOR_REPLACEMENT: Final = "WaitingForReplacementPods"
 _AFTER_PREEMPTOR_S: Final = (
@@ -26,7 +25,7 @@ def effective_priority(workload: Workload, gates: Gates) -> int:
 
 
 def priority_boost(workload: Workload) -> int:
-    text = workload.metadata.annotations.get(PRIORITY_BOOST_ANNOTATION, "")
+    text = workload.metadata.annotations.get(PRIORITY_BOOST, "")
     digits = text[1:] if text[:1] in ("+", "-") else text
     is_integer = digits.isascii() and digits.isdigit() and len(digits) <= _MAX_BOOST_DIGITS
     return int(text) if is_integer else 0
