@@ -1,4 +1,4 @@
-"""A cluster whose API server calls the webhooks of this process through a Service."""
+"""A cluster with an API server that calls the webhooks of this process through a Service."""
 
 import asyncio
 import random

@@ -164,7 +164,7 @@ def test_objects_of_any_structure_get_a_response() -> None:
 
 
 def test_an_unknown_path_is_not_found() -> None:
-    assert respond("/mutate-nobody", b"{}")[0] == 404
+    assert respond("/mutate-unknown", b"{}")[0] == 404
 
 
 class Unable:

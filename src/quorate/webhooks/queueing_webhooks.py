@@ -27,7 +27,7 @@ T = TypeVar("T", bound=Struct)
 
 
 class QueueingWebhook(Generic[T]):
-    """The webhook of one kind whose rules depend only on the new and the old object."""
+    """The webhook of one kind; its rules depend only on the new and the old object."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ _END: Final = b"-----END CERTIFICATE-----"
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """``bundle`` starts with the certificate of the CA whose key is ``ca_key``."""
+    """``bundle`` starts with the certificate that belongs to ``ca_key``."""
 
     bundle: bytes
     ca_key: bytes

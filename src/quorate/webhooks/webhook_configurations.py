@@ -53,7 +53,7 @@ def webhook_configurations(
 
 
 def conversion(endpoint: WebhookEndpoint) -> Json:
-    """Return ``spec.conversion`` of a CRD whose objects are converted by the webhook server."""
+    """Return ``spec.conversion`` of a CRD that the webhook server converts."""
     client_config = endpoint.client_config(CONVERT_PATH)
     return {
         "strategy": "Webhook",

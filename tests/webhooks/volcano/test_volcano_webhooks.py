@@ -25,7 +25,7 @@ def a_queue(name: str, state: str = "Open", **spec: Any) -> Queue:
 
 @dataclass
 class FakeReader:
-    """A reader whose cache may lack queues that are stored."""
+    """A reader with a cache that may lack stored queues."""
 
     cached: Mapping[str, Queue] | None = None
     stored: Mapping[str, Queue] = field(default_factory=dict)

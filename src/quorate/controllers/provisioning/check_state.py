@@ -99,7 +99,7 @@ def check_state(
 ) -> AdmissionCheckState:
     """Return the state of ``check`` that follows from ``request``, its latest ProvisioningRequest.
 
-    ``covered``: the pod sets whose pods the request is for.
+    ``covered``: the pod sets that the request covers.
     """
     return _finalized(_check_state(check, workload, request, attempt, config, covered), check, now)
 
@@ -116,7 +116,7 @@ def _check_state(
     if failed := _true_condition(conditions, "Failed"):
         return _failed(check, attempt, retries, "failure", failed.message)
     if revoked := _true_condition(conditions, "CapacityRevoked"):
-        # The nodes are gone: replaced pods would stay pending, so the workload is rejected.
+        # The nodes no longer exist: replaced pods would stay pending, so the workload is rejected.
         return _rejected(check, revoked.message) if workload.spec.active else check
     if expired := _true_condition(conditions, "BookingExpired"):
         if c.is_admitted(workload):

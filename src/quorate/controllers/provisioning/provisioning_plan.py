@@ -59,7 +59,7 @@ class NewRequest:
 class ProvisioningPlan:
     status: WorkloadStatus | None = None
     deletions: tuple[Delete, ...] = ()
-    template_owners: tuple[Patch, ...] = ()  # of templates whose request exists
+    template_owners: tuple[Patch, ...] = ()  # of templates that have a request
     new: tuple[NewRequest, ...] = ()
     events: tuple[Event, ...] = ()
 
@@ -164,7 +164,7 @@ def _new_requests(
         if not requested:
             continue
         if previous is None:
-            # The retry count of the check includes attempts whose requests no longer exist.
+            # The retry count of the check includes attempts with a deleted request.
             yield _build_request(info, check.name, (check.retry_count or 0) + 1, requested, config.spec)
         elif check.state == "Pending" and is_failed(previous.request, admitted=c.is_admitted(info.workload)):
             yield _build_request(info, check.name, previous.number + 1, requested, config.spec)

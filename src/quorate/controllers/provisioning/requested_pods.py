@@ -1,4 +1,4 @@
-"""The pods that a ProvisioningRequest asks capacity for, merged into few pod sets, and their templates."""
+"""The pods in a ProvisioningRequest, merged into few pod sets, and their templates."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -39,8 +39,8 @@ class VolcanoQueueController:
         self._queues = queues
         self._groups = groups
         self._commands = CommandBus(context.client, context.clock, commands, QUEUES)
-        # Queues whose parent the server dropped, as the CRD of an older Volcano has no such field; the value
-        # is the generation at which it was written.
+        # Queues without the parent that was written, as the CRD of an older Volcano has no such field; the
+        # value is the generation of that write.
         self._dropped_parent: dict[Key, int] = {}
         self._log = logger(__name__)
         workers = context.workers_for(QUEUES, WORKERS)

@@ -59,7 +59,7 @@ _ROOT_WEIGHT: Final = "1"
 
 
 class VolcanoWebhooks:
-    """``scheduler_names``: the schedulers whose pods may belong to pod groups."""
+    """``scheduler_names``: the schedulers of pods that may belong to pod groups."""
 
     def __init__(
         self, reader: VolcanoReader, rules: PodGroupWebhooks, scheduler_names: Collection[str]
@@ -158,7 +158,7 @@ class VolcanoWebhooks:
         return AdmissionResponse(tuple(findings))
 
     async def gate_pod(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Add a gate to a pod whose pod group is not admitted; the gate controller removes it."""
+        """Add a gate to a pod if its pod group is not admitted; the gate controller removes it."""
         pod = _new_pod(request) if self._rules.gate_pods_of_pending_groups else None
         if pod is None or pod.spec.scheduler_name not in self._names:
             return ALLOWED

@@ -41,7 +41,7 @@ class AssumeCache:
         return uid in self._deleted
 
     def observe(self, change: Change[JobPod]) -> None:
-        """Drop what is assumed of a pod whose change the watch has delivered."""
+        """Drop what is assumed of a pod once the watch has delivered a change of it."""
         pod = change.new if change.new is not None else change.old
         assert pod is not None, "a change from nothing to nothing"
         owner = pod.metadata.controller

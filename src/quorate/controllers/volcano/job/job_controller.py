@@ -67,7 +67,7 @@ class VolcanoJobController:
         self._assume_cache = AssumeCache(context.clock)
         self._lost_pods = LostPods(context.clock)
         self._creator = PodCreator(context.client, context.clock, self._assume_cache, context.record)
-        self._dropped_changes: dict[Key, Any] = {}  # pod group patches whose fields the server drops
+        self._dropped_changes: dict[Key, Any] = {}  # pod group patches with fields that the server drops
         self._uids: dict[Key, Uid] = {}  # of all jobs that were reconciled
         self._log = logger(__name__)
         workers = context.workers_for(VOLCANO_JOBS, WORKERS)
@@ -225,7 +225,7 @@ class VolcanoJobController:
             return
         body = {"metadata": {"resourceVersion": group.metadata.resource_version}, "spec": changes}
         stored = await self._client.patch(POD_GROUPS, key, body)
-        # The CRD of an older Volcano lacks some fields: a patch whose fields it drops is not sent again.
+        # The CRD of an older Volcano lacks some fields: a patch of only such fields is not sent again.
         if pod_group_patch(stored, wanted) == changes:
             self._dropped_changes[key] = changes
 

@@ -3,8 +3,8 @@
 ``TRANSITIONS`` is the table of actions; ``next_phase`` is what happens without an action, by the counts of
 pods alone.  A ``KillAction`` is an action on its target: the pods of the job, of a task or of a partition, or
 one pod.  Before any pod is deleted, its text is written into the message of the job's status.  The controller
-may end before all pods are deleted, and the event that requested the action may be gone by then (the failed
-pod is one of the deleted pods), so the deletions resume from that message.
+may end before all pods are deleted, and the event that requested the action may not exist by then (the
+failed pod is one of the deleted pods), so the deletions resume from that message.
 
 Source: Volcano's job controller (v1.15).
 """
@@ -70,7 +70,7 @@ FINISHED: Final[frozenset[JobPhase]] = frozenset({"Completed", "Failed", "Termin
 
 
 def with_retry_limit(transition: Transition, job: Job, retries: int) -> Transition:
-    """Return the transition for a defaulted job whose retry count becomes ``retries``.
+    """Return the transition for a defaulted job that then has ``retries`` retries.
 
     A restart beyond ``maxRetry`` retains finished pods: no pod replaces them, and their status may show why
     the job failed.
@@ -180,7 +180,7 @@ def _after_running(job: Job, counts: PodCounts) -> JobPhase:
 
 
 def _final_phase(job: Job, counts: PodCounts) -> JobPhase:
-    """Return the final phase of a job whose pods have all finished."""
+    """Return the final phase of a job after all its pods have finished."""
     spec = job.spec
     minimums = [(task.name, task.min_available or 0) for task in spec.tasks]
     every_task_counts = spec.min_available >= sum(minimum for _, minimum in minimums)

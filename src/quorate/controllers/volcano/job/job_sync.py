@@ -218,7 +218,7 @@ def _missing_pods(info: JobInfo) -> Iterator[NewPod]:
 
 
 def creatable_tasks(job: Job, pods: Sequence[JobPod]) -> Iterator[TaskSpec]:
-    """Yield the tasks whose pods may be created now, each after the tasks in its ``dependsOn``.
+    """Yield the tasks that may get pods now, each after the tasks in its ``dependsOn``.
 
     A task is creatable once all tasks it depends on (with iteration ``any``: one of them) have their minimum
     number of pods ready or succeeded.  A task that depends on an unknown task, or directly or indirectly on

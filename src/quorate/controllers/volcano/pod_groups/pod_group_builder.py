@@ -30,7 +30,7 @@ from quorate.controllers.volcano.pod_groups.group_pod import GroupPod
 POD_GROUP_PREFIX: Final = "podgroup-"
 TOPOLOGY_MODE: Final = "volcano.sh/network-topology-mode"
 TOPOLOGY_TIER: Final = "volcano.sh/network-topology-highest-tier"
-# Kinds whose pod template may change during their life, and whose replicas may be 0.
+# Kinds with a pod template that may change and replicas that may be 0.
 SCALABLE_KINDS: Final = (("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet"))
 
 

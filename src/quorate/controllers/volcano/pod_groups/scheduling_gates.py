@@ -1,7 +1,7 @@
 """Scheduling gates on pods that are created before their pod group is admitted, and their removal.
 
-The controller reads what is stored, whatever set the gates and whenever: a group may be admitted while no
-controller runs.
+The controller decides by the stored objects, independently of when the gates were set and by which component:
+a group may be admitted while no controller runs.
 """
 
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ def ungate(pod: GroupPod, group: PodGroup | None) -> Patch | None:
 
 
 class SchedulingGateController:
-    """Removes the gates of pods whose group is admitted; one informer for each scheduler name."""
+    """Removes the gates of pods once their group is admitted; one informer for each scheduler name."""
 
     def __init__(
         self, context: ControllerContext, pods: Sequence[Informer[GroupPod]], groups: Informer[PodGroup]
