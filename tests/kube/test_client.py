@@ -1,3 +1,5 @@
+"""Requests, retries and watches of the client against a fake server."""
+
 import asyncio
 import pickle
 import random
@@ -48,8 +50,8 @@ async def watched(client: Client, version: str = "1") -> list[object]:
 def test_a_typed_object_is_created_with_its_api_version_and_kind() -> None:
     async def story() -> None:
         async with FakeServer(in_turn(Answer(201, pod("a", 5)))) as server, server.client() as client:
-            made = await client.create(PODS, Pod(metadata=ObjectMeta(name="a", namespace="default")))
-            assert made.metadata.resource_version == "5"
+            created = await client.create(PODS, Pod(metadata=ObjectMeta(name="a", namespace="default")))
+            assert created.metadata.resource_version == "5"
             (request,) = server.requests
             assert (request.method, request.path) == ("POST", "/api/v1/namespaces/default/pods")
             assert request.query == {"fieldManager": "quorate"}
@@ -62,7 +64,7 @@ def test_a_typed_object_is_created_with_its_api_version_and_kind() -> None:
     asyncio.run(story())
 
 
-def test_a_patch_says_what_kind_it_is_and_a_dry_run_that_it_is_one() -> None:
+def test_a_patch_has_its_content_type_and_a_dry_run_its_parameter() -> None:
     async def story() -> None:
         async with FakeServer(in_turn(Answer(200, pod("a", 6)))) as server, server.client() as client:
             await client.patch(
@@ -77,10 +79,10 @@ def test_a_patch_says_what_kind_it_is_and_a_dry_run_that_it_is_one() -> None:
     asyncio.run(story())
 
 
-def test_a_refusal_is_an_exception_that_pickles_and_tells_the_story() -> None:
+def test_a_refusal_is_an_exception_with_details_that_can_be_pickled() -> None:
     async def story() -> None:
-        said = refusal(404, "NotFound", 'pods "a" not found', details={"name": "a", "kind": "pods"})
-        async with FakeServer(in_turn(Answer(404, said))) as server, server.client() as client:
+        answer = refusal(404, "NotFound", 'pods "a" not found', details={"name": "a", "kind": "pods"})
+        async with FakeServer(in_turn(Answer(404, answer))) as server, server.client() as client:
             with pytest.raises(NotFound) as caught:
                 await client.get(PODS, A)
         copy = pickle.loads(pickle.dumps(caught.value))
@@ -91,26 +93,26 @@ def test_a_refusal_is_an_exception_that_pickles_and_tells_the_story() -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "method", "asked_times", "outcome"),
+    ("script", "method", "requests", "outcome"),
     [
         pytest.param(
             [Answer(429, {}, {"Retry-After": "0"}), Answer(200, pod("a", 2))],
-            "PATCH", 2, None, id="a busy server did not process it: ask again",
+            "PATCH", 2, None, id="an overloaded server did not process it: retry",
         ),
-        pytest.param([Answer(429, {})], "PATCH", 1, TooManyRequests, id="a budget's refusal is final"),
+        pytest.param([Answer(429, {})], "PATCH", 1, TooManyRequests, id="a budget refuses for good"),
         pytest.param(
             [Answer(429, {}, {"Retry-After": "3600"})],
-            "GET", 1, TooManyRequests, id="no waiting beyond the deadline",
+            "GET", 1, TooManyRequests, id="no retry beyond the deadline",
         ),
-        pytest.param([Answer(500, b""), Answer(200, pod("a", 2))], "GET", 2, None, id="reading is harmless"),
-        pytest.param([Hangup(), Answer(200, pod("a", 2))], "GET", 2, None, id="reading after a break, too"),
-        pytest.param([Hangup()], "PATCH", 1, Unreachable, id="who knows whether a broken write was done"),
-        pytest.param([Answer(409, refusal(409, "Conflict"))], "PATCH", 1, Conflict, id="the caller decides"),
-        pytest.param([Answer(200, b"<html>")], "GET", 1, Unreadable, id="a proxy's page is no object"),
+        pytest.param([Answer(500, b""), Answer(200, pod("a", 2))], "GET", 2, None, id="a read is safe"),
+        pytest.param([Hangup(), Answer(200, pod("a", 2))], "GET", 2, None, id="a read after a hangup"),
+        pytest.param([Hangup()], "PATCH", 1, Unreachable, id="a write may have taken effect"),
+        pytest.param([Answer(409, refusal(409, "Conflict"))], "PATCH", 1, Conflict, id="a conflict is final"),
+        pytest.param([Answer(200, b"<html>")], "GET", 1, Unreadable, id="the page of a proxy"),
     ],
 )  # fmt: skip
-def test_asking_again(
-    script: list[Answer | Hangup], method: str, asked_times: int, outcome: type[Exception] | None
+def test_a_request_is_retried_only_where_that_is_safe(
+    script: list[Answer | Hangup], method: str, requests: int, outcome: type[Exception] | None
 ) -> None:
     async def story() -> None:
         async with FakeServer(in_turn(*script)) as server, server.client(deadline_s=10.0) as client:
@@ -120,23 +122,23 @@ def test_asking_again(
             else:
                 with pytest.raises(outcome):
                     await request
-            assert len(server.requests) == asked_times
+            assert len(server.requests) == requests
 
     asyncio.run(story())
 
 
-def test_a_token_that_is_refused_is_read_anew_and_only_once(tmp_path: Path) -> None:
+def test_a_refused_token_is_refreshed_once(tmp_path: Path) -> None:
     async def story() -> None:
         (tmp_path / "token").write_text("old")
         credentials = TokenFile(tmp_path / "token")
 
-        def door(request: Request) -> Answer:
+        def script(request: Request) -> Answer:
             (tmp_path / "token").write_text("newer")
             known = request.headers["Authorization"] == "Bearer newer"
             return Answer(200, pod("a", 2)) if known else Answer(401, refusal(401, "Unauthorized"))
 
         async with (
-            FakeServer(door) as server,
+            FakeServer(script) as server,
             Client(RestConfig(server.url, credentials=credentials), random.Random(7)) as client,
         ):
             assert (await client.patch(PODS, A, {})).metadata.resource_version == "2"
@@ -145,7 +147,7 @@ def test_a_token_that_is_refused_is_read_anew_and_only_once(tmp_path: Path) -> N
     asyncio.run(story())
 
 
-def test_credentials_that_cannot_be_renewed_are_refused_once() -> None:
+def test_credentials_that_cannot_be_refreshed_are_not_retried() -> None:
     async def story() -> None:
         async with (
             FakeServer(in_turn(Answer(401, refusal(401, "Unauthorized", "Unauthorized")))) as server,
@@ -175,7 +177,7 @@ def test_a_server_that_never_answers_is_unreachable_at_the_deadline() -> None:
     asyncio.run(story())
 
 
-def test_who_is_stopped_in_the_turn_in_which_the_deadline_passes_stops() -> None:
+def test_a_cancellation_at_the_moment_of_the_deadline_is_not_lost() -> None:
     async def story() -> None:
         arrived, never = asyncio.Event(), asyncio.Event()
 
@@ -185,19 +187,19 @@ def test_who_is_stopped_in_the_turn_in_which_the_deadline_passes_stops() -> None
             return Answer()
 
         async with FakeServer(lambda request: silence()) as server, server.client(deadline_s=0.3) as client:
-            asking = asyncio.create_task(client.get(PODS, A))
+            reading = asyncio.create_task(client.get(PODS, A))
             await arrived.wait()
-            asyncio.get_running_loop().call_later(0.3, asking.cancel)
-            time.sleep(0.4)  # noqa: ASYNC251  a busy machine: both are due when the loop goes on
+            asyncio.get_running_loop().call_later(0.3, reading.cancel)
+            time.sleep(0.4)  # noqa: ASYNC251  a busy machine: both are due when the loop continues
             with pytest.raises(asyncio.CancelledError):
-                await asking
-            assert asking.cancelling() == 1
+                await reading
+            assert reading.cancelling() == 1
             never.set()
 
     asyncio.run(story())
 
 
-def test_nothing_listens() -> None:
+def test_a_refused_connection_is_unreachable_and_not_sent() -> None:
     async def story() -> None:
         async with FakeServer(in_turn()) as server:
             pass
@@ -211,16 +213,16 @@ def test_nothing_listens() -> None:
     asyncio.run(story())
 
 
-def test_no_more_requests_are_under_way_than_allowed() -> None:
+def test_the_number_of_concurrent_requests_is_bounded() -> None:
     async def story() -> None:
-        under_way, most = 0, 0
+        in_flight, most = 0, 0
 
         async def count() -> Answer:
-            nonlocal under_way, most
-            under_way += 1
-            most = max(most, under_way)
+            nonlocal in_flight, most
+            in_flight += 1
+            most = max(most, in_flight)
             await asyncio.sleep(0.01)
-            under_way -= 1
+            in_flight -= 1
             return Answer(200, pod("a", 1))
 
         async with FakeServer(lambda request: count()) as server, server.client(concurrency=3) as client:
@@ -235,15 +237,17 @@ def test_no_more_requests_are_under_way_than_allowed() -> None:
     [
         pytest.param(
             [listing(9, pod("a", 1), continue_="x"), listing(9, pod("b", 2))],
-            ["a", "b"], [None, "x"], id="page after page",
+            ["a", "b"], [None, "x"], id="two pages",
         ),
         pytest.param(
             [listing(9, pod("a", 1), continue_="x"), EXPIRED, listing(12, pod("c", 3))],
-            ["c"], [None, "x", None], id="a page too old to go on from: all over again",
+            ["c"], [None, "x", None], id="an expired continue token: the list starts over",
         ),
     ],
 )  # fmt: skip
-def test_list(script: list[Answer], names: list[str], continues: list[str | None]) -> None:
+def test_a_list_is_complete_over_all_pages(
+    script: list[Answer], names: list[str], continues: list[str | None]
+) -> None:
     async def story() -> None:
         async with FakeServer(in_turn(*script)) as server, server.client() as client:
             found = await client.list(PODS, label_selector="app=x")
@@ -254,21 +258,21 @@ def test_list(script: list[Answer], names: list[str], continues: list[str | None
     asyncio.run(story())
 
 
-def test_one_object_of_the_wrong_shape_hides_no_other() -> None:
+def test_an_undecodable_object_does_not_hide_the_others() -> None:
     odd = pod("odd", 3) | {"spec": {"containers": "none"}}
 
     async def story() -> None:
         async with FakeServer(in_turn(listing(9, pod("a", 1), odd))) as server, server.client() as client:
             found = await client.list(PODS)
         assert [item.metadata.name for item in found.items] == ["a"]
-        (misfit,) = found.undecodable
-        assert misfit.key == Key("default", "odd")
-        assert "$.spec.containers" in misfit.problem
+        (undecodable,) = found.undecodable
+        assert undecodable.key == Key("default", "odd")
+        assert "$.spec.containers" in undecodable.problem
 
     asyncio.run(story())
 
 
-def test_a_watch_is_read_frame_by_frame_however_it_is_cut() -> None:
+def test_frames_of_a_watch_are_decoded_whatever_the_chunks_are() -> None:
     text = frame("ADDED", pod("a", 2)) + frame("MODIFIED", pod("ü", 3)) + bookmark(8)
     odd = frame("ADDED", pod("odd", 9) | {"spec": 1})
     chunks = (*(text[i : i + 7] for i in range(0, len(text), 7)), b"\n", odd)
@@ -288,18 +292,22 @@ def test_a_watch_is_read_frame_by_frame_however_it_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "outcome"),
+    ("response", "outcome"),
     [
         pytest.param(Stream((frame("ERROR", refusal(410, "Expired")),)), Gone, id="an error frame"),
-        pytest.param(EXPIRED, Gone, id="refused before it began"),
-        pytest.param(Stream((b'{"type": "ADDED", "obj',), torn=True), Unreachable, id="torn in a frame"),
-        pytest.param(Stream((b"oops\n",)), Unreadable, id="a line that is no frame"),
-        pytest.param(Stream((frame("NOVELTY", pod("a", 1)),)), Unreadable, id="a type nobody knows"),
+        pytest.param(EXPIRED, Gone, id="refused at the start"),
+        pytest.param(
+            Stream((b'{"type": "ADDED", "obj',), torn=True), Unreachable, id="broken within a frame"
+        ),
+        pytest.param(Stream((b"oops\n",)), Unreadable, id="a line that is not a frame"),
+        pytest.param(Stream((frame("NOVELTY", pod("a", 1)),)), Unreadable, id="an unknown type"),
     ],
 )
-def test_a_watch_that_fails(said: Answer | Stream, outcome: type[Exception]) -> None:
+def test_a_failed_watch_raises_the_matching_error(
+    response: Answer | Stream, outcome: type[Exception]
+) -> None:
     async def story() -> None:
-        async with FakeServer(in_turn(said)) as server, server.client() as client:
+        async with FakeServer(in_turn(response)) as server, server.client() as client:
             with pytest.raises(outcome):
                 await watched(client)
 

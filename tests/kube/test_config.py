@@ -1,3 +1,5 @@
+"""REST configurations from kubeconfig files, plugins and service accounts."""
+
 import asyncio
 import base64
 import random
@@ -51,12 +53,12 @@ def load(path: Path, context: str = "") -> RestConfig:
     ("user", "header"),
     [
         pytest.param(f"token: {SECRET}", f"Bearer {SECRET}", id="a token"),
-        pytest.param("tokenFile: token.txt", f"Bearer {SECRET}", id="a token in a file beside"),
+        pytest.param("tokenFile: token.txt", f"Bearer {SECRET}", id="a token file next to the kubeconfig"),
         pytest.param("username: me, password: pw", "Basic bWU6cHc=", id="a password"),
-        pytest.param("", "", id="nobody"),
+        pytest.param("", "", id="no credentials"),
     ],
 )
-def test_who_we_are(tmp_path: Path, user: str, header: str) -> None:
+def test_the_user_determines_the_authorization_header(tmp_path: Path, user: str, header: str) -> None:
     (tmp_path / "token.txt").write_text(f"{SECRET}\n")
     cluster = load(write(tmp_path / "config", user))
     assert cluster.credentials.authorization() == header
@@ -68,7 +70,7 @@ def test_plain_http_has_no_tls(tmp_path: Path) -> None:
     assert load(write(tmp_path / "config", "", "server: 'http://127.0.0.1:8001'")).tls is None
 
 
-def test_certificates_are_taken_from_the_file_or_from_files_beside_it(tmp_path: Path) -> None:
+def test_certificates_are_read_inline_or_from_relative_files(tmp_path: Path) -> None:
     pair = new_authority(WallClock().now())
     (tmp_path / "ca.pem").write_bytes(pair.certificate)
     (tmp_path / "key.pem").write_bytes(pair.key)
@@ -86,32 +88,34 @@ def test_certificates_are_taken_from_the_file_or_from_files_beside_it(tmp_path: 
     assert cluster.tls_server_name == "api.local"
 
 
-def test_skipping_verification_is_only_for_who_asks(tmp_path: Path) -> None:
-    careless = load(
+def test_verification_is_skipped_on_request_only(tmp_path: Path) -> None:
+    insecure = load(
         write(tmp_path / "config", "", "server: 'https://127.0.0.1:1', insecure-skip-tls-verify: true")
     )
-    careful = load(write(tmp_path / "config", ""))
-    assert careless.tls is not None
-    assert careful.tls is not None
-    assert (careless.tls.verify_mode, careful.tls.verify_mode) == (ssl.CERT_NONE, ssl.CERT_REQUIRED)
+    secure = load(write(tmp_path / "config", ""))
+    assert insecure.tls is not None
+    assert secure.tls is not None
+    assert (insecure.tls.verify_mode, secure.tls.verify_mode) == (ssl.CERT_NONE, ssl.CERT_REQUIRED)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        pytest.param("a: [", r":2: is not YAML: ", id="no yaml"),
-        pytest.param("just text", "expected a mapping with clusters, users and contexts", id="no mapping"),
+        pytest.param("a: [", r":2: is not YAML: ", id="not YAML"),
+        pytest.param("just text", "expected a mapping with clusters, users and contexts", id="not a mapping"),
         pytest.param(
             "{current-context: x, contexts: [{name: y, context: {}}]}",
             r"contexts: there is no context 'x' \(there are: y\)",
-            id="a context that is not there",
+            id="an unknown context",
         ),
         pytest.param(
-            "contexts: 5", r"Expected `array`, got `int` - at `\$.contexts`", id="a section that is no list"
+            "contexts: 5",
+            r"Expected `array`, got `int` - at `\$.contexts`",
+            id="a section that is not a list",
         ),
     ],
 )
-def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str, message: str) -> None:
+def test_a_file_that_is_not_a_kubeconfig_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "config").write_text(text)
     with pytest.raises(InvalidKubeconfig, match=message):
         load(tmp_path / "config")
@@ -125,23 +129,21 @@ def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str, message: str) -
             "", "server: 'https://x', certificate-authority-data: '%%'", "is not base64", id="base64"
         ),
         pytest.param("", "server: 'https://x', certificate-authority: no.pem", "No such file", id="missing"),
-        pytest.param(
-            "client-certificate-data: QQ==", "server: 'https://x'", "no client-key", id="half a pair"
-        ),
+        pytest.param("client-certificate-data: QQ==", "server: 'https://x'", "no client-key", id="no key"),
         pytest.param("tokenFile: no.txt", "server: 'https://x'", "No such file", id="missing token"),
     ],
 )
-def test_fields_that_cannot_be_used(tmp_path: Path, user: str, cluster: str, message: str) -> None:
+def test_unusable_fields_are_rejected(tmp_path: Path, user: str, cluster: str, message: str) -> None:
     with pytest.raises(InvalidKubeconfig, match=message):
         load(write(tmp_path / "config", user, cluster))
 
 
-def test_a_context_whose_cluster_is_not_there(tmp_path: Path) -> None:
+def test_a_context_with_an_unknown_cluster_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(InvalidKubeconfig, match=r"no cluster 'there' \(there are: here\)"):
         load(write(tmp_path / "config", ""), context="stray")
 
 
-def test_without_a_file_the_first_of_the_environment_that_exists_is_taken(
+def test_the_default_is_the_first_existing_file_of_the_environment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write(tmp_path / "config", f"token: {SECRET}")
@@ -149,7 +151,9 @@ def test_without_a_file_the_first_of_the_environment_that_exists_is_taken(
     assert asyncio.run(load_rest_config()).credentials.authorization() == f"Bearer {SECRET}"
 
 
-def test_nothing_at_all_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_any_configuration_the_error_names_the_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(InvalidKubeconfig, match="name one with --kubeconfig"):
@@ -167,7 +171,7 @@ def test_a_pod_uses_its_service_account(tmp_path: Path, monkeypatch: pytest.Monk
     assert cluster.credentials.authorization() == f"Bearer {SECRET}"
 
 
-def test_a_token_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
+def test_a_changed_token_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("one")
     credentials = TokenFile(path)
@@ -179,13 +183,13 @@ def test_a_token_file_is_read_again_when_it_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_program_is_asked_for_a_token_and_asked_again_when_it_is_refused(tmp_path: Path) -> None:
+def test_an_exec_plugin_runs_again_when_its_token_is_refused(tmp_path: Path) -> None:
     program = tmp_path / "program"
     program.write_text(
         textwrap.dedent(f"""\
         #!/bin/sh
-        echo x >> {tmp_path}/asked
-        n=$(wc -l < {tmp_path}/asked)
+        echo x >> {tmp_path}/runs
+        n=$(wc -l < {tmp_path}/runs)
         echo '{{"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
                "status": {{"token": "token-'$n'"}}}}'
         """)
@@ -199,8 +203,8 @@ def test_a_program_is_asked_for_a_token_and_asked_again_when_it_is_refused(tmp_p
     async def story() -> None:
         credentials = (await load_rest_config(path)).credentials
         assert credentials.authorization() == "Bearer token-1"
-        renewed = await asyncio.gather(*(credentials.refresh("Bearer token-1") for _ in range(5)))
-        assert renewed == [True] * 5
+        refreshed = await asyncio.gather(*(credentials.refresh("Bearer token-1") for _ in range(5)))
+        assert refreshed == [True] * 5
         assert credentials.authorization() == "Bearer token-2"
         program.write_text("#!/bin/sh\nexit 1\n")
         assert not await credentials.refresh("Bearer token-2")
@@ -210,8 +214,10 @@ def test_a_program_is_asked_for_a_token_and_asked_again_when_it_is_refused(tmp_p
 
 
 @pytest.mark.slow
-def test_a_server_is_trusted_when_the_kubeconfigs_authority_vouches_for_it(tmp_path: Path) -> None:
-    authority, stranger = (new_authority(WallClock().now()) for _ in range(2))
+def test_a_server_is_trusted_if_the_authority_of_the_kubeconfig_signed_its_certificate(
+    tmp_path: Path,
+) -> None:
+    authority, unknown_authority = (new_authority(WallClock().now()) for _ in range(2))
     pair = new_server_certificate(authority, WallClock().now())
     (tmp_path / "pair.pem").write_bytes(pair.certificate + pair.key)
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -219,12 +225,12 @@ def test_a_server_is_trusted_when_the_kubeconfigs_authority_vouches_for_it(tmp_p
 
     async def story() -> None:
         async with FakeServer(lambda request: Answer(200, pod("a", 1)), serving) as server:
-            for vouching in (authority, stranger):
-                data = base64.b64encode(vouching.certificate).decode()
+            for configured in (authority, unknown_authority):
+                data = base64.b64encode(configured.certificate).decode()
                 fields = f"server: '{server.url}', certificate-authority-data: {data}"
                 cluster = await load_rest_config(write(tmp_path / "config", f"token: {SECRET}", fields))
                 async with Client(cluster, random.Random(7)) as client:
-                    if vouching is authority:
+                    if configured is authority:
                         assert (await client.get(PODS, Key("default", "a"))).metadata.name == "a"
                     else:
                         with pytest.raises(Unreachable, match="certificate-authority belong to this server"):

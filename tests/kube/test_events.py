@@ -1,3 +1,5 @@
+"""Which events are written: series are counted, unique events are written once, bounds are kept."""
+
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -46,7 +48,7 @@ def counts(server: FakeServer) -> list[tuple[str, int]]:
 
 
 @pytest.mark.slow
-def test_an_event_has_every_field_the_api_demands() -> None:
+def test_an_event_has_every_required_field() -> None:
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         recorder.event(WORKLOAD, "Normal", "QuotaReserved", "4 of 4 pods")
         await recorder.drained()
@@ -78,7 +80,7 @@ def test_an_event_has_every_field_the_api_demands() -> None:
 
 
 @pytest.mark.slow
-def test_about_an_object_with_a_long_name_an_event_has_a_name_that_is_one() -> None:
+def test_the_event_of_an_object_with_a_long_name_has_a_valid_name() -> None:
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         for length in range(220, 254):
             name = "a" * 200 + "-a.a" * 14
@@ -92,7 +94,7 @@ def test_about_an_object_with_a_long_name_an_event_has_a_name_that_is_one() -> N
 
 
 @pytest.mark.slow
-def test_the_same_again_is_counted_and_the_count_written_once_a_minute() -> None:
+def test_a_repeated_event_is_counted_and_the_count_is_written_once_a_minute() -> None:
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         recorder.event(WORKLOAD, "Warning", "Pending", "no room")
         await recorder.drained()
@@ -112,7 +114,7 @@ def test_the_same_again_is_counted_and_the_count_written_once_a_minute() -> None
 
 
 @pytest.mark.slow
-def test_other_words_are_another_event_and_so_is_the_same_after_a_long_while() -> None:
+def test_a_different_message_or_a_long_pause_begins_a_new_event() -> None:
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 3")
         recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 4")
@@ -130,14 +132,18 @@ def test_other_words_are_another_event_and_so_is_the_same_after_a_long_while() -
 @pytest.mark.parametrize(
     ("answers", "methods"),
     [
-        pytest.param([Answer(409, refusal(409, "AlreadyExists"))], ["POST", "PATCH"], id="it arrived before"),
+        pytest.param(
+            [Answer(409, refusal(409, "AlreadyExists"))], ["POST", "PATCH"], id="an earlier attempt arrived"
+        ),
         pytest.param(
             [Answer(404, refusal(404, "NotFound"))], ["POST", "POST"], id="no such namespace: dropped"
         ),
-        pytest.param([Answer(), Answer(404, {})], ["POST", "PATCH", "POST"], id="the event expired: another"),
+        pytest.param(
+            [Answer(), Answer(404, {})], ["POST", "PATCH", "POST"], id="the event has expired: a new one"
+        ),
     ],
 )
-def test_what_the_server_refuses(answers: list[Answer], methods: list[str]) -> None:
+def test_a_refused_write_is_dropped_or_replaced(answers: list[Answer], methods: list[str]) -> None:
     left = iter(answers)
 
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
@@ -156,7 +162,7 @@ def test_what_the_server_refuses(answers: list[Answer], methods: list[str]) -> N
 
 
 @pytest.mark.slow
-def test_a_server_that_fails_is_tried_again_and_gets_the_count() -> None:
+def test_a_failed_write_is_retried_with_the_latest_count() -> None:
     left = iter([Answer(500, {}), Answer(500, {})])
 
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
@@ -173,7 +179,7 @@ def test_a_server_that_fails_is_tried_again_and_gets_the_count() -> None:
 
 
 @pytest.mark.slow
-def test_what_the_server_cannot_take_is_dropped_and_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_events_beyond_the_bound_are_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         for number in range(events.UNWRITTEN_MAX + 5):
             recorder.event(WORKLOAD, "Normal", "Pending", f"no room, {number} before")
@@ -184,19 +190,19 @@ def test_what_the_server_cannot_take_is_dropped_and_said(caplog: pytest.LogCaptu
         assert server.requests[-1].body["reason"] == "Admitted"
 
     play(story)
-    said: list[Any] = [
+    logged: list[Any] = [
         (record.message, record.__dict__["quorate_keys"])
         for record in caplog.records
         if record.name == events.__name__
     ]
-    assert said == [
+    assert logged == [
         ("events are dropped: the server does not keep up", {"unwritten": events.UNWRITTEN_MAX}),
         ("events were dropped", {"dropped": 5}),
     ]
 
 
 @given(st.text(max_size=60), st.integers(3, 80))
-def test_a_cut_text_fits_and_is_a_beginning(text: str, size_bytes: int) -> None:
+def test_a_truncated_text_fits_and_is_a_prefix(text: str, size_bytes: int) -> None:
     short = truncate(text, size_bytes)
     assert len(short.encode()) <= size_bytes
     assert short == text or (short.endswith("…") and text.startswith(short[:-1]))
@@ -206,7 +212,7 @@ def test_a_cut_text_fits_and_is_a_beginning(text: str, size_bytes: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("stored", "methods"), [(False, ["GET", "POST"]), (True, ["GET"])])
-def test_how_something_stands_is_told_once_whoever_tells_it(stored: bool, methods: list[str]) -> None:
+def test_a_unique_event_that_is_stored_is_not_written_again(stored: bool, methods: list[str]) -> None:
     def script(request: Request) -> Answer:
         if request.method == "GET":
             return (

@@ -1,3 +1,5 @@
+"""The cache of an informer follows lists and watches, and subscribers see every change."""
+
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 
 def shown(change: Change[Pod]) -> str:
-    """``a@3`` appeared, ``a@3>4`` changed, ``a@4>`` went away."""
+    """Return ``a@3`` for an addition, ``a@3>4`` for an update, ``a@4>`` for a deletion."""
     old = change.old.metadata.resource_version if change.old else ""
     new = change.new.metadata.resource_version if change.new else ""
     return f"{change.key.name}@{old}{'>' if old else ''}{new}"
@@ -38,23 +40,23 @@ async def wait_for(condition: Callable[[], bool]) -> None:
 
 
 def play(
-    *said: Answer | Stream | Hangup,
+    *responses: Answer | Stream | Hangup,
     want: list[str],
     then: Callable[[Informer[Pod], FakeServer], None] = lambda informer, server: None,
     on_change: Callable[[Change[Pod]], None] = lambda change: None,
 ) -> None:
-    """Run an informer against an outside that says this and then keeps a watch open in silence."""
+    """Run an informer against these responses, followed by a watch without events."""
 
     async def story() -> None:
         silence = asyncio.Event()
-        script = in_turn(*said, Stream((), hold=silence), Stream((), hold=silence))
+        script = in_turn(*responses, Stream((), hold=silence), Stream((), hold=silence))
         async with FakeServer(script) as server, server.client() as client:
             seen: list[str] = []
             informer = Informer(client, PODS)
             informer.subscribe(lambda change: seen.append(shown(change)))
             informer.subscribe(on_change)
             running = asyncio.create_task(informer.run())
-            await wait_for(lambda: len(server.requests) > len(said) or running.done())
+            await wait_for(lambda: len(server.requests) > len(responses) or running.done())
             silence.set()
             running.cancel()
             await asyncio.wait([running])
@@ -68,7 +70,7 @@ def versions_watched(server: FakeServer) -> list[str]:
     return [request.query["resourceVersion"] for request in server.requests if "watch" in request.query]
 
 
-def test_it_lists_watches_and_goes_on_from_the_last_version_it_saw() -> None:
+def test_a_watch_continues_from_the_last_version() -> None:
     def then(informer: Informer[Pod], server: FakeServer) -> None:
         assert versions_watched(server) == ["5", "7", "9"]
         assert [obj.metadata.name for obj in informer] == ["b"]
@@ -82,7 +84,7 @@ def test_it_lists_watches_and_goes_on_from_the_last_version_it_saw() -> None:
     )
 
 
-def test_what_happened_while_it_could_not_watch_is_found_by_comparing() -> None:
+def test_a_new_list_after_an_expired_watch_reports_all_differences() -> None:
     play(
         listing(5, pod("gone", 1), pod("same", 2), pod("changed", 3), pod("replaced", 4)),
         Stream((frame("ERROR", refusal(410, "Expired")),)),
@@ -97,13 +99,15 @@ def test_what_happened_while_it_could_not_watch_is_found_by_comparing() -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(Stream((frame("ADDED", pod("b", 6)), b'{"type":'), torn=True), id="torn in a frame"),
+        pytest.param(
+            Stream((frame("ADDED", pod("b", 6)), b'{"type":'), torn=True), id="broken within a frame"
+        ),
         pytest.param(Hangup(), id="hung up"),
-        pytest.param(Answer(500, b"oops"), id="an error of the server"),
+        pytest.param(Answer(500, b"oops"), id="a server error"),
         pytest.param(Answer(403, refusal(403, "Forbidden")), id="a refusal"),
     ],
 )
-def test_a_watch_that_fails_is_taken_up_again(fault: Answer | Stream | Hangup) -> None:
+def test_a_failed_watch_is_resumed(fault: Answer | Stream | Hangup) -> None:
     play(
         listing(5, pod("a", 1)),
         fault,
@@ -112,11 +116,11 @@ def test_a_watch_that_fails_is_taken_up_again(fault: Answer | Stream | Hangup) -
     )
 
 
-def test_a_frame_nobody_can_read_leads_to_a_list() -> None:
+def test_an_unreadable_frame_leads_to_a_list() -> None:
     play(listing(5), Stream((b"oops\n",)), listing(8, pod("a", 7)), want=["a@7"])
 
 
-def test_an_object_that_no_longer_fits_its_type_counts_as_gone() -> None:
+def test_an_object_that_becomes_undecodable_counts_as_deleted() -> None:
     odd = pod("a", 6) | {"spec": 1}
     play(listing(5, pod("a", 1)), Stream((frame("MODIFIED", odd),)), want=["a@1", "a@1>"])
 
@@ -143,7 +147,7 @@ def test_indexes_follow_the_objects() -> None:
     asyncio.run(story())
 
 
-def test_it_looks_only_where_it_was_told_to() -> None:
+def test_namespace_and_selectors_apply_to_list_and_watch() -> None:
     async def story() -> None:
         silence = asyncio.Event()
         async with (
@@ -162,7 +166,7 @@ def test_it_looks_only_where_it_was_told_to() -> None:
     asyncio.run(story())
 
 
-def test_a_late_subscriber_first_hears_of_all_there_is() -> None:
+def test_a_late_subscriber_first_gets_all_cached_objects() -> None:
     def then(informer: Informer[Pod], server: FakeServer) -> None:
         late: list[str] = []
         informer.subscribe(lambda change: late.append(shown(change)))
@@ -171,7 +175,7 @@ def test_a_late_subscriber_first_hears_of_all_there_is() -> None:
     play(listing(5, pod("b", 1), pod("a", 2)), want=["b@1", "a@2"], then=then)
 
 
-def test_the_versions_of_an_object_have_in_memory_once_what_stays() -> None:
+def test_unchanged_metadata_is_shared_between_versions_of_an_object() -> None:
     changes: list[Change[Pod]] = []
     play(
         listing(5, pod("some-pod", 1)),
@@ -186,7 +190,7 @@ def test_the_versions_of_an_object_have_in_memory_once_what_stays() -> None:
         assert getattr(first.new.metadata, part) is getattr(second.new.metadata, part), part
 
 
-def test_a_subscriber_that_raises_ends_the_run_loudly() -> None:
+def test_a_subscriber_that_raises_ends_the_run() -> None:
     def refuse(change: Change[Pod]) -> None:
         raise LookupError("no such queue")
 

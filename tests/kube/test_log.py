@@ -1,3 +1,5 @@
+"""Console and JSON lines of the structured log."""
+
 import io
 import json
 import logging
@@ -10,7 +12,7 @@ from quorate.kube.log import Format, configure, logger
 
 
 @pytest.fixture(autouse=True)
-def _as_it_was() -> Iterator[None]:
+def _restored_logging() -> Iterator[None]:
     root = logging.getLogger()
     before = (root.level, list(root.handlers))
     yield
@@ -31,14 +33,14 @@ def written(format_: Format) -> str:
     return stream.getvalue()
 
 
-def test_lines_for_people() -> None:
+def test_console_lines() -> None:
     first, second, *trace = written("console").splitlines()
     assert first[9:] == "INFO    workload admitted  queue=research workload=default/a waited_s=12.346"
     assert second[9:] == r'ERROR   reconcile raised  queue=research note="two \"words\""'
     assert trace[-1] == "ZeroDivisionError: oops"
 
 
-def test_lines_for_machines() -> None:
+def test_json_lines() -> None:
     first, second = (json.loads(line) for line in written("json").splitlines())
     assert first.pop("time").endswith("+00:00")
     assert first == {

@@ -1,3 +1,5 @@
+"""Merge patches are the difference of two values, as RFC 7396 defines their application."""
+
 from datetime import UTC, datetime
 from typing import Any
 
@@ -19,24 +21,24 @@ Json = dict[str, Any]
         pytest.param({"a": 1, "b": {"c": 2}}, {"a": 1, "b": {"c": 2}}, {}, id="nothing changed"),
         pytest.param({"a": 1, "b": 2}, {"a": 1}, {"b": None}, id="a field removed"),
         pytest.param(
-            {"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}}, {"a": {"c": 3}}, id="only what changed"
+            {"a": {"b": 1, "c": 2}}, {"a": {"b": 1, "c": 3}}, {"a": {"c": 3}}, id="only the difference"
         ),
         pytest.param({"a": {"b": 1}}, {"a": {}}, {"a": {"b": None}}, id="emptied"),
         pytest.param({}, {"a": {}}, {"a": {}}, id="an empty object appears"),
-        pytest.param({"a": [1, 2]}, {"a": [1]}, {"a": [1]}, id="lists travel whole"),
-        pytest.param({"a": [1]}, {"a": {"b": 1}}, {"a": {"b": 1}}, id="another kind of value"),
+        pytest.param({"a": [1, 2]}, {"a": [1]}, {"a": [1]}, id="lists are replaced"),
+        pytest.param({"a": [1]}, {"a": {"b": 1}}, {"a": {"b": 1}}, id="a different type"),
         pytest.param({"a": 1}, {"a": True}, {"a": True}, id="true is not 1"),
-        pytest.param({"a": [1]}, {"a": [1.0]}, {"a": [1.0]}, id="nor is 1.0, within a list"),
-        pytest.param({"a": None}, {}, {}, id="null is absent already"),
+        pytest.param({"a": [1]}, {"a": [1.0]}, {"a": [1.0]}, id="1.0 is not 1, within a list"),
+        pytest.param({"a": None}, {}, {}, id="null counts as absent"),
     ],
 )
-def test_merge_patch(old: Json, new: Json, patch: Json) -> None:
+def test_a_merge_patch_is_the_difference(old: Json, new: Json, patch: Json) -> None:
     got = merge_patch(old, new)
-    assert codec.encode(got) == codec.encode(patch)  # as JSON, because == cannot tell True from 1
+    assert codec.encode(got) == codec.encode(patch)  # as JSON, because True == 1
 
 
 def apply(target: Any, patch: Any) -> Any:
-    """RFC 7396, section 2, word for word."""
+    """Apply a merge patch with the algorithm of RFC 7396, section 2."""
     if not isinstance(patch, dict):
         return patch
     target = dict(target) if isinstance(target, dict) else {}
@@ -59,14 +61,14 @@ objects = st.dictionaries(names, values, max_size=3)
 
 
 @given(old=objects, new=objects)
-def test_the_patch_makes_old_into_new(old: Json, new: Json) -> None:
-    made = apply(old, merge_patch(old, new))
-    assert merge_patch(made, new) == {}
-    assert made == new
+def test_the_patch_applied_to_old_gives_new(old: Json, new: Json) -> None:
+    patched = apply(old, merge_patch(old, new))
+    assert merge_patch(patched, new) == {}
+    assert patched == new
 
 
 @given(old=objects, new=objects)
-def test_merged_is_what_the_server_makes_of_a_patch(old: Json, new: Json) -> None:
+def test_merged_applies_a_patch_as_the_server_does(old: Json, new: Json) -> None:
     patch = merge_patch(old, new)
     assert merged(old, patch) == apply(old, patch)
 

@@ -1,3 +1,5 @@
+"""When the reconciler runs a key: at once, at its time, after failures, and never twice concurrently."""
+
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
@@ -29,7 +31,7 @@ def play(
 
 
 class Recorded:
-    """Notes each run, and answers in turn with moments, None, or exceptions."""
+    """Records each run, and returns or raises the given results in order."""
 
     def __init__(self, answers: Iterable[float | Exception | None] = ()) -> None:
         self.runs: list[str] = []
@@ -43,7 +45,7 @@ class Recorded:
         return answer
 
 
-def test_it_looks_again_when_the_last_run_said_so() -> None:
+def test_a_key_runs_again_at_the_time_that_its_run_returned() -> None:
     async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         reconciler.enqueue(A)
         await settle()
@@ -58,7 +60,7 @@ def test_it_looks_again_when_the_last_run_said_so() -> None:
 
 
 @pytest.mark.parametrize("off_s", [-3600.0, 3600.0])
-def test_a_wait_takes_as_long_as_it_was_to_however_the_clock_is_set_meanwhile(off_s: float) -> None:
+def test_a_delay_has_its_length_although_the_wall_clock_is_set(off_s: float) -> None:
     async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         reconciler.enqueue_at(A, 1010.0)
         reconciler.enqueue_in(B, 20.0)
@@ -75,7 +77,7 @@ def test_a_wait_takes_as_long_as_it_was_to_however_the_clock_is_set_meanwhile(of
     play(story, recorded)
 
 
-def test_an_earlier_moment_wakes_it_earlier() -> None:
+def test_an_earlier_key_shortens_the_wait() -> None:
     async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         reconciler.enqueue_at(A, 1050.0)
         await settle()
@@ -88,8 +90,8 @@ def test_an_earlier_moment_wakes_it_earlier() -> None:
     play(story, recorded)
 
 
-def test_a_key_that_is_due_later_costs_nothing_until_then() -> None:
-    """A loop that wakes itself would sleep again and again."""
+def test_a_delayed_key_costs_one_timer() -> None:
+    """A polling loop would sleep repeatedly."""
 
     class CountingClock(VirtualClock):
         sleeps = 0
@@ -117,14 +119,14 @@ def conflict() -> Conflict:
     return Conflict("PATCH /x", 409, "Conflict", "the object has been modified")
 
 
-def test_failures_are_retried_after_longer_and_longer_until_one_run_succeeds() -> None:
+def test_failures_are_retried_with_backoff_until_a_run_succeeds() -> None:
     async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         reconciler.enqueue(A)
         await settle()
         for moment, runs in ((1000.009, 1), (1000.011, 2), (1000.030, 2), (1000.032, 3), (2000.0, 3)):
             await clock.advance_to(moment)
             assert len(recorded.runs) == runs
-        reconciler.enqueue(A)  # it fails again: the count began anew
+        reconciler.enqueue(A)  # it fails again: the backoff starts over
         await settle()
         await clock.advance_to(2000.011)
         assert len(recorded.runs) == 5
@@ -133,7 +135,7 @@ def test_failures_are_retried_after_longer_and_longer_until_one_run_succeeds() -
     play(story, recorded)
 
 
-def test_a_fault_of_ours_is_logged_with_its_key_and_stops_nothing_else(
+def test_an_internal_error_is_logged_with_its_key_and_does_not_stop_other_keys(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
@@ -152,7 +154,7 @@ def test_a_fault_of_ours_is_logged_with_its_key_and_stops_nothing_else(
     assert record.exc_info is not None
 
 
-def test_a_conflict_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_conflict_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         reconciler.enqueue(A)
         await settle()
@@ -162,7 +164,7 @@ def test_a_conflict_is_not_worth_a_line(caplog: pytest.LogCaptureFixture) -> Non
     assert caplog.records == []
 
 
-def test_keys_run_side_by_side_up_to_the_workers_and_one_key_never_twice() -> None:
+def test_keys_run_concurrently_up_to_the_workers_and_one_key_never_twice() -> None:
     async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         for name in "abcd":
             reconciler.enqueue(Key("", name))
@@ -176,21 +178,21 @@ def test_keys_run_side_by_side_up_to_the_workers_and_one_key_never_twice() -> No
         assert most == 2
 
     started: list[str] = []
-    under_way, most = 0, 0
+    in_progress, most = 0, 0
     gate = asyncio.Event()
 
     async def reconcile(key: Key) -> None:
-        nonlocal under_way, most
+        nonlocal in_progress, most
         started.append(key.name)
-        under_way += 1
-        most = max(most, under_way)
+        in_progress += 1
+        most = max(most, in_progress)
         await gate.wait()
-        under_way -= 1
+        in_progress -= 1
 
     play(story, reconcile, workers=2)
 
 
-def test_stopping_lets_what_runs_end_and_starts_nothing() -> None:
+def test_stop_lets_current_runs_end_and_starts_no_others() -> None:
     async def run() -> None:
         gate = asyncio.Event()
         ended: list[str] = []
@@ -214,7 +216,7 @@ def test_stopping_lets_what_runs_end_and_starts_nothing() -> None:
     asyncio.run(run())
 
 
-def test_it_is_drained_while_only_delayed_keys_wait() -> None:
+def test_a_reconciler_with_delayed_keys_only_is_drained() -> None:
     async def story(reconciler: Reconciler, clock: VirtualClock) -> None:
         await reconciler.drained()
         reconciler.enqueue_at(A, 5000.0)

@@ -1,3 +1,5 @@
+"""Paths, bodies and references of resources, and the lines of a watch."""
+
 from typing import Any
 
 import msgspec
@@ -16,19 +18,19 @@ from quorate.kube.rest.decoding import Lines
 @pytest.mark.parametrize(
     ("resource", "parts", "path"),
     [
-        pytest.param(PODS, (), "/api/v1/pods", id="everywhere"),
+        pytest.param(PODS, (), "/api/v1/pods", id="all namespaces"),
         pytest.param(PODS, ("ns",), "/api/v1/namespaces/ns/pods", id="in a namespace"),
-        pytest.param(JOBS, ("ns", "a"), "/apis/batch/v1/namespaces/ns/jobs/a", id="of a group"),
-        pytest.param(NODES, ("", "n"), "/api/v1/nodes/n", id="of no namespace"),
-        pytest.param(NODES, ("ns", "n"), "/api/v1/nodes/n", id="a namespace that does not matter"),
+        pytest.param(JOBS, ("ns", "a"), "/apis/batch/v1/namespaces/ns/jobs/a", id="in an API group"),
+        pytest.param(NODES, ("", "n"), "/api/v1/nodes/n", id="cluster-scoped"),
+        pytest.param(NODES, ("ns", "n"), "/api/v1/nodes/n", id="namespace of a cluster-scoped kind"),
         pytest.param(
             CLUSTER_QUEUES, ("", "q", "status"),
             "/apis/kueue.x-k8s.io/v1beta2/clusterqueues/q/status", id="a subresource",
         ),
-        pytest.param(PODS, ("ns", "a/../b"), "/api/v1/namespaces/ns/pods/a%2F..%2Fb", id="no way out"),
+        pytest.param(PODS, ("ns", "a/../b"), "/api/v1/namespaces/ns/pods/a%2F..%2Fb", id="names are quoted"),
     ],
 )  # fmt: skip
-def test_path(resource: Resource[Any], parts: tuple[str, ...], path: str) -> None:
+def test_the_path_of_a_resource(resource: Resource[Any], parts: tuple[str, ...], path: str) -> None:
     assert resource.path(*parts) == path
 
 
@@ -39,7 +41,7 @@ def test_every_kind_is_declared_under_its_own_name() -> None:
     assert len({(resource.path(), resource.type.__module__) for resource in declared}) == len(declared)
 
 
-def test_a_body_says_what_it_is() -> None:
+def test_a_body_has_its_api_version_and_kind() -> None:
     config_map = untyped("", "v1", "configmaps", "ConfigMap", True)
     namespaces = resources.NAMESPACES
     typed = Namespace(metadata=ObjectMeta(name="a"))
@@ -51,7 +53,7 @@ def test_a_body_says_what_it_is() -> None:
     }  # fmt: skip
 
 
-def test_a_reference_is_enough_to_find_the_object() -> None:
+def test_a_reference_identifies_the_object() -> None:
     pod = Pod(metadata=ObjectMeta(name="a", namespace="ns", uid=Uid("u1")))
     assert resources.reference_to(PODS, pod) == ObjectReference(
         api_version="v1", kind="Pod", namespace="ns", name="a", uid=Uid("u1")
@@ -59,7 +61,7 @@ def test_a_reference_is_enough_to_find_the_object() -> None:
 
 
 @given(st.lists(st.binary(max_size=6).filter(lambda line: b"\n" not in line)), st.data())
-def test_lines_come_out_however_the_stream_was_cut(lines: list[bytes], data: st.DataObject) -> None:
+def test_lines_are_the_same_whatever_the_chunks_are(lines: list[bytes], data: st.DataObject) -> None:
     text = b"".join(line + b"\n" for line in lines)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)))))
     ends = [*cuts, len(text)]

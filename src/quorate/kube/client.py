@@ -100,7 +100,7 @@ class Client:
         self._writes: set[asyncio.Task[bytes]] = set()
 
     async def __aenter__(self) -> Self:
-        # Slots bound the requests; each watch has a connection besides, so the pool itself is unbounded.
+        # Slots bound the requests; each watch has a connection of its own, so the pool itself is unbounded.
         connector = aiohttp.TCPConnector(
             limit=0, ssl=self.cluster.tls or True, keepalive_timeout=60.0, socket_factory=_socket
         )

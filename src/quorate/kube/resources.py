@@ -57,7 +57,7 @@ class Resource(Generic[T]):
         return "/".join(parts)
 
     def encode(self, body: Body) -> bytes:
-        """``body`` as JSON that says its apiVersion and kind, which typed objects leave to their resource."""
+        """Return ``body`` as JSON with apiVersion and kind, which typed objects do not have."""
         if isinstance(body, Struct):
             fields = codec.encode(body)
             head = codec.encode({"apiVersion": self.api_version, "kind": self.kind})

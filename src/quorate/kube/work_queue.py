@@ -2,7 +2,7 @@
 
 A key is a name, not an event: however often it is added, one run sees the latest state.  A key is therefore
 queued at most once; a key added while it runs runs once more afterwards, never concurrently; and of several
-delayed additions the earliest counts, because that run determines anew when to run again.
+delayed additions the earliest counts, because that run determines when to run again.
 """
 
 import heapq

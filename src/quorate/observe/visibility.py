@@ -4,8 +4,8 @@
     GET /visibility/namespaces/NAMESPACE/localqueues/NAME/pendingworkloads
     GET /apis/visibility.kueue.x-k8s.io/VERSION/..., the same
 
-``limit`` and ``offset`` select a page.  Each response is computed anew, in the time it takes to sort the
-pending workloads of the cluster queue.
+``limit`` and ``offset`` select a page.  Each response is computed on request, in the time it takes to sort
+the pending workloads of the cluster queue.
 """
 
 from collections import Counter
