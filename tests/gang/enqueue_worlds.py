@@ -1,4 +1,4 @@
-"""The notation of stories about groups that wait: small worlds, and how their groups stand."""
+"""Small worlds with waiting groups, and the states of their groups."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,16 +11,20 @@ Json = dict[str, Any]
 
 
 def world(given: Mapping[str, Any], *plugins: Any, restarting: bool = False, **arguments: Any) -> World:
-    """``arguments`` are those of the action, with "_" for "-"."""
-    told = {name.replace("_", "-"): value for name, value in arguments.items()}
-    conf = {"actions": "enqueue", "tiers": [["gang", *plugins]], "configurations": {"enqueue": told}}
+    """Return a world.  ``arguments``: those of the action, with "_" for "-"."""
+    action_arguments = {name.replace("_", "-"): value for name, value in arguments.items()}
+    conf = {
+        "actions": "enqueue",
+        "tiers": [["gang", *plugins]],
+        "configurations": {"enqueue": action_arguments},
+    }
     return World(
         {"nodes": [{"name": "n1", "cpu": 4}], **given}, settings_of(conf, "design"), restarting=restarting
     )
 
 
 def group(name: str, cpu: str | None = None, **given: Any) -> Json:
-    """``cpu``: of its minResources."""
+    """Return a pod group.  ``cpu``: of its minResources."""
     least = {} if cpu is None else {"minResources": {"cpu": cpu}}
     return {"name": name, "minMember": 1, **least, **given}
 
@@ -33,8 +37,8 @@ def running(of: str, cpu: str = "1", **given: Any) -> Json:
     return pod(of, cpu=cpu, node="n1", phase="Running", **given)
 
 
-def stands(world: World) -> dict[str, str]:
-    """Of each group its phase, or the reason for which it waits."""
+def group_states(world: World) -> dict[str, str]:
+    """Return the phase of each group, or the reason why it waits."""
     found = {}
     for key, each in world.groups.items():
         reason = world.condition(str(key), UNSCHEDULABLE)

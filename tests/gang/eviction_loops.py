@@ -1,8 +1,8 @@
-"""Small worlds of gangs left to themselves: do they come to rest?
+"""Runs of small worlds without outside events, to find eviction loops.
 
-From the beginning on nothing comes from outside.  Who is bound starts, who is evicted leaves at some time,
-and whoever owns it makes it anew at once, so that it waits again.  A *loop* is a course of events that comes
-back to where it was, with evictions in between: sessions are functions of what they see, so it has no end.
+Bound pods start, evicted pods terminate after some time, and their controller creates a new pod at once,
+which is pending again.  A *loop* is a sequence of sessions with evictions that returns to an earlier state:
+sessions are functions of that state, so the loop has no end.
 """
 
 from collections.abc import Mapping
@@ -18,30 +18,30 @@ from tests.gang.world import World
 Json = dict[str, Any]
 State = tuple[tuple[str, str, str, str, bool], ...]
 
-LONG: Final = 60  # sessions; no small world that comes to rest takes half of them
+MAX_SESSIONS: Final = 60  # small worlds without a loop take less than half of them
 
 
-class Course(NamedTuple):
-    """What became of one world."""
+class RunResult(NamedTuple):
+    """The result of one run."""
 
     evictions: int
-    loop: tuple[str, ...]  # what was evicted for whom, from where it was to where it was again; empty: rest
+    loop: tuple[str, ...]  # the evictions of one round, with beneficiary; empty: no loop
 
 
-def play(given: Mapping[str, Any], conf: Json, profile: str, *, one_by_one: bool) -> Course:
-    """Run sessions until nothing happens any more, or all happens again.
+def play(given: Mapping[str, Any], conf: Json, profile: str, *, one_by_one: bool) -> RunResult:
+    """Run sessions until a state repeats.
 
-    ``one_by_one``: pods that were evicted leave one a session, the first by name first; else all at once.
+    ``one_by_one``: evicted pods terminate one per session, in the order of their names; else all at once.
     """
     world = World(given, settings_of(conf, profile), restarting=False)
     made = dict(world.pods)
     seen: dict[State, int] = {}
     history: list[str] = []
-    marks: list[int] = []  # how long the history was at each visit
-    for number in range(LONG):
+    marks: list[int] = []  # the length of the history at each state
+    for number in range(MAX_SESSIONS):
         state = _state(world)
         if state in seen:
-            return Course(len(history), tuple(history[marks[seen[state]] :]))
+            return RunResult(len(history), tuple(history[marks[seen[state]] :]))
         seen[state] = number
         marks.append(len(history))
         outcome = world.session()
@@ -49,13 +49,13 @@ def play(given: Mapping[str, Any], conf: Json, profile: str, *, one_by_one: bool
             f"{each.task.name} for {each.beneficiary.name} by {each.action}{' whole' if each.whole else ''}"
             for each in outcome.evictions
         ]
-        _leave(world, made, number, one_by_one=one_by_one)
+        _terminate_evicted(world, made, number, one_by_one=one_by_one)
         world.do("start", "all")
-    raise AssertionError(f"{given} has not come to rest, nor back, in {LONG} sessions")
+    raise AssertionError(f"{given} has no repeated state in {MAX_SESSIONS} sessions")
 
 
 def _state(world: World) -> State:
-    """All that the next session depends on."""
+    """Return all that the next session depends on."""
     pods = (
         (
             str(key),
@@ -70,14 +70,14 @@ def _state(world: World) -> State:
     return (*pods, *groups)
 
 
-def _leave(world: World, made: Mapping[Key, Pod], number: int, *, one_by_one: bool) -> None:
+def _terminate_evicted(world: World, made: Mapping[Key, Pod], number: int, *, one_by_one: bool) -> None:
     leaving = sorted(key for key, pod in world.pods.items() if pod.metadata.deletion_timestamp is not None)
     gone = leaving[:1] if one_by_one else leaving
     world.remove_pods(gone)
-    world.put_pods(_made_again(made[key], number) for key in gone)
+    world.put_pods(_recreated(made[key], number) for key in gone)
 
 
-def _made_again(pod: Pod, number: int) -> Pod:
+def _recreated(pod: Pod, number: int) -> Pod:
     replace = msgspec.structs.replace
     return replace(
         pod,

@@ -1,4 +1,4 @@
-"""Small worlds drawn at random, in the notation of the vectors, and what can be seen of a model."""
+"""Generated small worlds, in the notation of the vectors, and snapshots of models."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -90,7 +90,7 @@ def pods(draw: st.DrawFn, name: str, group: str) -> Json:
 
 @st.composite
 def worlds(draw: st.DrawFn) -> Json:
-    """Some nodes, one or two queues, and gangs of which some run, some wait, and some are leaving."""
+    """Draw nodes, one or two queues, and gangs with running, pending and releasing pods."""
     given: Json = {"priorityClasses": CLASSES, "nodes": [], "podGroups": [], "pods": []}
     given["nodes"] = [draw(nodes(f"n{index}")) for index in range(draw(st.integers(1, 3)))]
     queues = ["q1", "q2"][: draw(st.integers(1, 2))]
@@ -116,7 +116,7 @@ def worlds(draw: st.DrawFn) -> Json:
 
 
 def draw_place(draw: st.DrawFn, pod: Json, room: dict[str, list[int]]) -> bool:
-    """Let the pod run somewhere where there is room, or not; whether it does."""
+    """Draw whether ``pod`` runs on a node that it fits; return True if it does."""
     where = draw(st.sampled_from(("", *room)))
     if not where or pod.get("gated") or room[where][0] < pod.get("cpu", 0) or room[where][1] < 1:
         return False
@@ -127,7 +127,7 @@ def draw_place(draw: st.DrawFn, pod: Json, room: dict[str, list[int]]) -> bool:
 
 
 def picture(model: Model) -> Json:
-    """All that a model says of gangs and nodes, so that two can be compared."""
+    """Return all that a model has on gangs and nodes, to compare two models."""
     cluster = model.cluster
     return {
         "gangs": {

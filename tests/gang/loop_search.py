@@ -1,10 +1,10 @@
-"""The exhaustive search for eviction loops among gangs: families of small worlds, and what became of them.
+"""The exhaustive search for eviction loops in families of small worlds.
 
     python -m tests.gang.loop_search              every world of every family, on all processors
     python -m tests.gang.loop_search reclaim      of one family
 
-In each family there are three gangs of up to three equal members, in every distribution over queues and
-priorities; the first one or two of them run at first, as far as there is room.
+Each world of a family has three gangs of up to three equal members, in every distribution over queues and
+priorities; the first one or two of them run initially, as far as they fit.
 """
 
 import sys
@@ -14,7 +14,7 @@ from itertools import combinations_with_replacement, product
 from multiprocessing import Pool
 from typing import Any, Final, NamedTuple
 
-from tests.gang.eviction_loops import Course, play
+from tests.gang.eviction_loops import RunResult, play
 
 Json = dict[str, Any]
 
@@ -22,11 +22,11 @@ ONE_TIER: Final = [["priority", "gang", "conformance", "proportion", "predicates
 CAPACITY: Final = [["priority", "gang", "conformance", "capacity", "predicates", "nodeorder"]]
 NO_SHARES: Final = [["priority", "gang", "conformance", "predicates", "nodeorder"]]
 NODES: Final = ((4,), (2, 2))
-SIZES: Final = ((1, 1), (2, 1), (2, 2), (3, 1), (3, 3))  # members, and how many of them it needs
+SIZES: Final = ((1, 1), (2, 1), (2, 2), (3, 1), (3, 3))  # members and minMember
 
 
-class Kind(NamedTuple):
-    """What gangs of a world differ in."""
+class GangKind(NamedTuple):
+    """The attributes in which the gangs of a world differ."""
 
     members: int
     minimum: int
@@ -54,7 +54,7 @@ class Family(NamedTuple):
         conf = {"actions": self.actions, "tiers": self.tiers}
         names = tuple(queue["name"] for queue in self.queues)
         kinds = [
-            Kind(members, minimum, priority, queue, claims)
+            GangKind(members, minimum, priority, queue, claims)
             for members, minimum in SIZES
             for priority, queue, claims in product(self.priorities, names, self.min_resources)
         ]
@@ -67,8 +67,8 @@ class Family(NamedTuple):
                     yield Case(given, conf, profile, one_by_one)
 
 
-def world(nodes: Sequence[int], queues: Sequence[Json], gangs: Sequence[Kind], running: int) -> Json:
-    """The first ``running`` gangs run, as far as they fit; the others wait."""
+def world(nodes: Sequence[int], queues: Sequence[Json], gangs: Sequence[GangKind], running: int) -> Json:
+    """Return a world where the first ``running`` gangs run, as far as they fit."""
     free = list(nodes)
     given: Json = {
         "priorityClasses": {"low": 1, "high": 2},
@@ -138,39 +138,39 @@ FAMILIES: Final = {
 }
 
 
-class Found(NamedTuple):
+class FoundLoop(NamedTuple):
     case: Case
-    course: Course
+    result: RunResult
 
 
-def run(case: Case) -> Course:
+def run(case: Case) -> RunResult:
     return play(case.given, case.conf, case.profile, one_by_one=case.one_by_one)
 
 
 def search(family: str) -> int:
-    """Play all worlds of ``family``, tell what became of them, and return how many loop."""
+    """Run all worlds of ``family``, print the results, and return the number of loops."""
     began = time.monotonic()
     runs = evicting = 0
-    loops: list[Found] = []
+    loops: list[FoundLoop] = []
     cases = list(FAMILIES[family].cases())
     with Pool() as pool:
-        for case, course in zip(cases, pool.imap(run, cases, chunksize=64), strict=True):
+        for case, result in zip(cases, pool.imap(run, cases, chunksize=64), strict=True):
             runs += 1
-            evicting += course.evictions > 0
-            if course.loop:
-                loops.append(Found(case, course))
+            evicting += result.evictions > 0
+            if result.loop:
+                loops.append(FoundLoop(case, result))
     seconds = time.monotonic() - began
     print(  # noqa: T201
         f"{family}: {runs:,} runs, {evicting:,} with evictions, {len(loops):,} loops, {seconds:.0f} s"
     )
     for found in loops[:5]:
-        story = (f"  {describe(found.case)}", *(f"    {event}" for event in found.course.loop))
+        story = (f"  {describe(found.case)}", *(f"    {event}" for event in found.result.loop))
         print(*story, sep="\n")  # noqa: T201
     return len(loops)
 
 
 def describe(case: Case) -> str:
-    """The world in one line."""
+    """Return the world in one line."""
     gangs = []
     for group in case.given["podGroups"]:
         pods = [pod for pod in case.given["pods"] if pod["group"] == group["name"]]
@@ -182,7 +182,7 @@ def describe(case: Case) -> str:
         )
     nodes = "+".join(str(node["cpu"]) for node in case.given["nodes"])
     leaving = "one by one" if case.one_by_one else "at once"
-    return f"{case.profile}, {nodes} cpus, {'; '.join(gangs)}; they leave {leaving}"
+    return f"{case.profile}, {nodes} cpus, {'; '.join(gangs)}; evicted pods leave {leaving}"
 
 
 def main(arguments: list[str]) -> int:

@@ -1,4 +1,4 @@
-"""The short notation of the vectors, as objects of the API.  The schema is the comment on top of the file."""
+"""Conversion of the vectors' short notation to API objects.  The vector files describe the schema."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -99,7 +99,7 @@ def pod_group(given: Mapping[str, Any]) -> PodGroup:
 
 
 def pods(given: Mapping[str, Any], classes: Mapping[str, int]) -> Iterator[Pod]:
-    """The pod, or with ``count`` as many of it."""
+    """Return the pod, or ``count`` copies of it."""
     if "count" not in given:
         yield _pod(given, classes)
         return

@@ -1,4 +1,4 @@
-"""Asking the plugins of a session just opened over a world in the notation of the vectors."""
+"""Calls of the plugins of a session that was just opened over a world of the vectors."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 class PluginSession:
-    """A session of ``plugins``, in one tier, over what is ``given``.  Names are those of the vectors."""
+    """A session of ``plugins``, in one tier, over the world ``given``.  Names as in the vectors."""
 
     def __init__(self, given: Mapping[str, Any], plugins: list[str | Json], profile: str = "compat") -> None:
         settings = settings_of({"actions": "allocate", "tiers": [plugins]}, profile)
@@ -34,7 +34,7 @@ class PluginSession:
         return next(gang.tasks[key] for gang in self.world.model.gangs.values() if key in gang.tasks)
 
     def admission(self, gang: str) -> str:
-        """What refuses to admit the gang, in words; "" when nothing does."""
+        """Return the message of the gang's rejection; "" if all plugins permit it."""
         votes = [
             callback(self.gang(gang)) for callback in all_callbacks(self.session.callbacks.job_enqueueable)
         ]

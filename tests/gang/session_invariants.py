@@ -1,4 +1,4 @@
-"""What holds for every session, and what two sessions can be compared by."""
+"""The invariants of every session, and the comparison of two sessions."""
 
 from collections import Counter
 from typing import Any
@@ -13,7 +13,7 @@ Json = dict[str, Any]
 
 
 class SessionStart:
-    """What gangs were when a session began."""
+    """The state of gangs when a session began."""
 
     def __init__(self, world: World) -> None:
         gangs = world.fresh_model().gangs
@@ -23,7 +23,7 @@ class SessionStart:
 
 
 def violations(world: World, before: SessionStart, outcome: Outcome) -> list[str]:
-    """Of the laws that hold for every session, those that ``outcome`` breaks."""
+    """Return the invariants that ``outcome`` breaks."""
     gangs = world.fresh_model().gangs
     return [
         *_partial_gangs(world, before, outcome, gangs),
@@ -74,7 +74,7 @@ def before_gang(before: SessionStart, task: Key) -> Key:
 def _broken_victims(
     world: World, before: SessionStart, outcome: Outcome, gangs: dict[Key, Gang]
 ) -> list[str]:
-    """Only where the plugin gang has the last word: in profile compat a later tier may overrule it."""
+    """Return broken victims, unless a later tier may overrule the plugin gang (profile compat)."""
     if world.settings.profile == "compat" and len(world.settings.tiers) > 1:
         return []
     found = []
@@ -88,8 +88,8 @@ def _broken_victims(
     return found
 
 
-def told(outcome: Outcome) -> Json:
-    """What can be compared of two sessions."""
+def comparable(outcome: Outcome) -> Json:
+    """Return the comparable parts of an outcome."""
     return {
         "binds": [(str(bind.task), bind.node) for bind in outcome.binds],
         "evictions": [(str(each.task), str(each.beneficiary), each.whole) for each in outcome.evictions],

@@ -20,7 +20,7 @@ def group(version: int, phase: str, *, uid: str = "1", **given: Any) -> PodGroup
     return msgspec.structs.replace(made, metadata=metadata)
 
 
-def told(model: Model, phase: str) -> GangStatus:
+def assume(model: Model, phase: str) -> GangStatus:
     """Assume a status with ``phase``, as a session does."""
     gang = model.gangs[A]
     assert gang.written_status is not None
@@ -38,22 +38,22 @@ def a_model() -> Model:
 
 def test_an_object_older_than_the_decision_does_not_override_it() -> None:
     model = a_model()
-    told(model, "Inqueue")
+    assume(model, "Inqueue")
     model.set_group(group(2, "Pending", minMember=4))
     assert (model.gangs[A].phase, model.gangs[A].min_member) == ("Inqueue", 4)
 
 
 def test_after_the_write_is_observed_the_object_counts_again() -> None:
     model = a_model()
-    told(model, "Inqueue")
+    assume(model, "Inqueue")
     model.set_group(group(2, "Inqueue"))
-    model.set_group(group(3, "Pending"))  # somebody else's doing
+    model.set_group(group(3, "Pending"))  # by another writer
     assert model.gangs[A].phase == "Pending"
 
 
 def test_objects_older_than_the_write_are_ignored_and_newer_ones_count() -> None:
     model = a_model()
-    status = told(model, "Inqueue")
+    status = assume(model, "Inqueue")
     model.status_written(status, group(5, "Inqueue").metadata)
     model.set_group(group(4, "Pending"))
     assert model.gangs[A].phase == "Inqueue"
@@ -63,8 +63,8 @@ def test_objects_older_than_the_write_are_ignored_and_newer_ones_count() -> None
 
 def test_the_write_of_an_earlier_decision_does_not_confirm_a_later_one() -> None:
     model = a_model()
-    first = told(model, "Inqueue")
-    told(model, "Running")
+    first = assume(model, "Inqueue")
+    assume(model, "Running")
     model.status_written(first, group(5, "Inqueue").metadata)
     model.set_group(group(5, "Inqueue"))
     assert model.gangs[A].phase == "Running"
@@ -72,10 +72,10 @@ def test_the_write_of_an_earlier_decision_does_not_confirm_a_later_one() -> None
 
 def test_a_group_created_anew_starts_afresh() -> None:
     model = a_model()
-    told(model, "Inqueue")
+    assume(model, "Inqueue")
     model.set_group(group(7, "", uid="2"))
     assert model.gangs[A].phase == ""
-    told(model, "Inqueue")
+    assume(model, "Inqueue")
     model.remove_group(A)
     model.set_group(group(9, "", uid="3"))
     assert model.gangs[A].phase == ""

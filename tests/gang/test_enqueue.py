@@ -18,11 +18,11 @@ from tests.gang.enqueue_worlds import (
     RUNNING,
     Json,
     group,
+    group_states,
     message,
     pod,
     rq,
     running,
-    stands,
     world,
 )
 
@@ -118,7 +118,7 @@ from tests.gang.enqueue_worlds import (
 def test_node_resources(given: Json, want: dict[str, str]) -> None:
     here = world(given)
     here.session()
-    assert stands(here) == want
+    assert group_states(here) == want
 
 
 def scoped(scope: str, operator: str = "Exists", *values: str) -> Json:
@@ -237,13 +237,13 @@ def asking(name: str, **least: Any) -> Json:
 def test_quota(given: Json, want: dict[str, str]) -> None:
     here = world(given)
     here.session()
-    assert stands(here) == want
+    assert group_states(here) == want
 
 
 def test_the_quota_check_can_be_turned_off() -> None:
     here = world({"quotas": [rq({"cpu": 1})], "podGroups": [group("a", "2")]}, check_quota=False)
     here.session()
-    assert stands(here) == {"a": "Inqueue"}
+    assert group_states(here) == {"a": "Inqueue"}
 
 
 @pytest.mark.parametrize(
@@ -281,7 +281,7 @@ def test_the_quota_check_can_be_turned_off() -> None:
 def test_pod_group_limits(queues: list[Json], groups: list[Json], want: dict[str, str]) -> None:
     here = world({"queues": [{"name": "default"}, *queues], "podGroups": groups})
     here.session()
-    assert stands(here) == want
+    assert group_states(here) == want
 
 
 FIFO = {"name": "f", "dequeueStrategy": "fifo"}
@@ -305,7 +305,7 @@ FIFO = {"name": "f", "dequeueStrategy": "fifo"}
 def test_dequeue_strategy_fifo(groups: list[Json], want: dict[str, str]) -> None:
     here = world({"queues": [{"name": "default"}, FIFO], "podGroups": groups})
     here.session()
-    phases = {name: "" if phase == "Pending" else phase for name, phase in stands(here).items()}
+    phases = {name: "" if phase == "Pending" else phase for name, phase in group_states(here).items()}
     assert phases == want
 
 
@@ -316,10 +316,10 @@ def test_a_first_group_in_back_off_blocks_its_queue() -> None:
     here.session()
     here.do("deletePods", ["web"])
     here.session()
-    assert stands(here) == {"a": ROOM, "b": "Pending"}
+    assert group_states(here) == {"a": ROOM, "b": "Pending"}
     here.do("advance", 10)
     here.session()
-    assert stands(here) == {"a": "Inqueue", "b": ROOM}
+    assert group_states(here) == {"a": "Inqueue", "b": ROOM}
 
 
 def test_fair_order_evaluates_groups_in_queue_order_and_job_order() -> None:
@@ -334,10 +334,10 @@ def test_fair_order_evaluates_groups_in_queue_order_and_job_order() -> None:
     }
     fair = world(given, "priority", order="fair")
     fair.session()
-    assert stands(fair) == {"a": ROOM, "b": "Inqueue", "c": "Inqueue"}
+    assert group_states(fair) == {"a": ROOM, "b": "Inqueue", "c": "Inqueue"}
     fcfs = world(given, "priority")
     fcfs.session()
-    assert stands(fcfs) == {"a": "Inqueue", "b": "Inqueue", "c": ROOM}
+    assert group_states(fcfs) == {"a": "Inqueue", "b": "Inqueue", "c": ROOM}
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_fair_order_evaluates_groups_in_queue_order_and_job_order() -> None:
 def test_the_idle_factor(factor: str, cpu: str, want: str) -> None:
     here = world({"podGroups": [group("a", cpu)]}, idle_factor=factor)
     here.session()
-    assert stands(here) == {"a": want}
+    assert group_states(here) == {"a": want}
 
 
 @pytest.mark.parametrize(
@@ -409,9 +409,9 @@ LATE = {"annotations": {"volcano.sh/sla-waiting-time": "1m"}}
 def test_an_overdue_group_needs_no_node_resources(given: Json, want: str) -> None:
     here = world(given, "sla")
     outcome = here.session()
-    assert stands(here) == {"a": want}
+    assert group_states(here) == {"a": want}
     here.session()
-    assert stands(here) == {"a": want}, "and it is not sent back for lack of room"
+    assert group_states(here) == {"a": want}, "and it is not sent back for lack of room"
     if want == ROOM:
         assert outcome.wake_at == here.now + 1
 
@@ -443,7 +443,7 @@ def test_the_order_of_objects_changes_nothing(crowd: Json, order: Any) -> None:
     shuffled = {kind: order.sample(objects, len(objects)) for kind, objects in crowd.items()}
     here, there = world(crowd, "proportion"), world(shuffled, "proportion")
     assert here.session() == there.session()
-    assert stands(here) == stands(there)
+    assert group_states(here) == group_states(there)
 
 
 @given(crowd=crowds())

@@ -1,7 +1,7 @@
-"""The action ``enqueue`` beside its rule, written down a second time as plainly as it goes.
+"""The action ``enqueue`` against a second, simple implementation of its rules.
 
-The groups have no pods and ask for cpus only, one cpu being one; of what can change around them some things
-do, one session after each.  The book recounts everything every time.
+The groups have no pods and request whole cpus only; a drawn sequence of changes has one session after each
+change.  The reference recounts everything in every session.
 """
 
 from collections import Counter
@@ -67,49 +67,49 @@ class EnqueueReference:
                     self.groups.append(Group(given["name"], given["queue"], given["created"], least))
 
     def session(self) -> None:
-        """Who is in is judged again, the oldest first; then who waits."""
-        self._kept: list[Group] = []
+        """Recheck admitted groups, oldest first, and then evaluate waiting ones."""
+        self._admitted: list[Group] = []
         by_age = sorted(self.groups, key=lambda group: (group.created, group.name))
         for group in by_age:
             if group.phase != "Inqueue":
                 continue
-            reason = self._unfounded(group)
+            reason = self._refusal(group)
             if reason is None and self.now - group.since >= TIMEOUT_S:
                 reason = "InqueueTimeout"
             if reason is None:
-                self._kept.append(group)
+                self._admitted.append(group)
             else:
                 group.phase, group.reason = "back", reason
                 group.attempts += 1
                 group.not_before = self.now + min(MOST_S, BASE_S * 2 ** (group.attempts - 1))
         blocked = set()
-        for group in self._in_line(by_age):
+        for group in self._waiting(by_age):
             group.phase = "Pending"
-            if group.queue in blocked or self._enters(group):
+            if group.queue in blocked or self._try_admit(group):
                 continue
             if group.queue == "fifo":
                 blocked.add(group.queue)
 
-    def _in_line(self, by_age: list[Group]) -> Iterator[Group]:
+    def _waiting(self, by_age: list[Group]) -> Iterator[Group]:
         waiting = [group for group in by_age if group.phase != "Inqueue"]
         return iter(sorted(waiting, key=lambda group: QUEUES.index(group.queue)) if self.fair else waiting)
 
-    def _enters(self, group: Group) -> bool:
+    def _try_admit(self, group: Group) -> bool:
         if self.now < group.not_before:
             return False
-        reason = self._unfounded(group)
-        full = Counter(each.queue for each in self._kept)[group.queue] >= self.limit.get(group.queue, 99)
+        reason = self._refusal(group)
+        full = Counter(each.queue for each in self._admitted)[group.queue] >= self.limit.get(group.queue, 99)
         if full and reason != "QueueNotOpen":
             reason = LIMIT
         if reason is None:
             group.phase, group.since = "Inqueue", self.now
-            self._kept.append(group)
+            self._admitted.append(group)
         else:
             group.reason = reason
         return reason is None
 
-    def _unfounded(self, group: Group) -> str | None:
-        reserved = sum(each.needs for each in self._kept)
+    def _refusal(self, group: Group) -> str | None:
+        reserved = sum(each.needs for each in self._admitted)
         if self.state.get(group.queue, "Open") != "Open":
             return "QueueNotOpen"
         if group.needs and reserved + group.needs > sum(self.nodes.values()):
@@ -134,7 +134,7 @@ def groups(name: str) -> st.SearchStrategy[Json]:
 
 
 @st.composite
-def courses(draw: st.DrawFn) -> tuple[Json, list[tuple[str, Any]]]:
+def histories(draw: st.DrawFn) -> tuple[Json, list[tuple[str, Any]]]:
     """The initial groups, queues and quotas, and the changes that follow."""
     start = {
         "nodes": [{"name": "n0", "cpu": draw(st.integers(1, 6))}],
@@ -161,12 +161,12 @@ def courses(draw: st.DrawFn) -> tuple[Json, list[tuple[str, Any]]]:
 
 
 @examples(15)
-@given(course=courses(), fair=st.booleans(), restarting=st.booleans())
+@given(history=histories(), fair=st.booleans(), restarting=st.booleans())
 def test_enqueue_agrees_with_the_reference_implementation(
-    course: tuple[Json, list[tuple[str, Any]]], fair: bool, restarting: bool
+    history: tuple[Json, list[tuple[str, Any]]], fair: bool, restarting: bool
 ) -> None:
-    start, changes = course
-    book = EnqueueReference(start, fair=fair)
+    start, changes = history
+    reference = EnqueueReference(start, fair=fair)
     here = world(
         start,
         restarting=restarting,
@@ -176,9 +176,9 @@ def test_enqueue_agrees_with_the_reference_implementation(
         inqueue_timeout=TIMEOUT_S,
     )
     for what, to in [("advance", 0), *changes]:
-        book.change(what, to)
+        reference.change(what, to)
         here.do(what, to)
-        book.session()
+        reference.session()
         here.session()
         got = {
             key.name: (
@@ -188,4 +188,4 @@ def test_enqueue_agrees_with_the_reference_implementation(
             )
             for key, stored in here.groups.items()
         }
-        assert got == {each.name: (each.phase, each.reason, each.attempts) for each in book.groups}
+        assert got == {each.name: (each.phase, each.reason, each.attempts) for each in reference.groups}

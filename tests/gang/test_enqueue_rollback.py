@@ -11,10 +11,10 @@ from tests.gang.enqueue_worlds import (
     ROOM,
     Json,
     group,
+    group_states,
     pod,
     rq,
     running,
-    stands,
     world,
 )
 from tests.gang.objects import pod_group, quota
@@ -29,14 +29,14 @@ def test_each_rollback_doubles_the_back_off_up_to_the_maximum(restarting: bool) 
     waits = []
     for _ in range(4):
         here.session()
-        assert stands(here) == {"a": "Inqueue"}
+        assert group_states(here) == {"a": "Inqueue"}
         here.do("removeNodes", ["n1"])
         began = here.now
         outcome = here.session()
-        assert stands(here) == {"a": ROOM}
+        assert group_states(here) == {"a": ROOM}
         here.do("addNodes", [{"name": "n1", "cpu": 4}])
         here.session()
-        assert stands(here) == {"a": ROOM}
+        assert group_states(here) == {"a": ROOM}
         assert outcome.wake_at is not None
         here.now = outcome.wake_at
         waits.append(here.now - began)
@@ -59,7 +59,7 @@ def test_a_changed_spec_resets_the_back_off(restarted: bool, cpu: str, want: int
     here.do("advance", 10)
     here.do("addNodes", [{"name": "n1", "cpu": 4}])
     here.session()
-    assert stands(here) == {"a": "Inqueue"}
+    assert group_states(here) == {"a": "Inqueue"}
     stored = here.groups[key_of("a")]
     opened = msgspec.structs.replace(stored, spec=pod_group(group("a", cpu)).spec)
     if restarted:
@@ -78,10 +78,10 @@ def test_a_group_without_pods_in_time_is_rolled_back(restarting: bool) -> None:
     assert outcome.wake_at == here.now + 60
     here.do("advance", 59)
     here.session()
-    assert stands(here) == {"a": "Inqueue"}
+    assert group_states(here) == {"a": "Inqueue"}
     here.do("advance", 1)
     here.session()
-    assert stands(here) == {"a": "InqueueTimeout"}
+    assert group_states(here) == {"a": "InqueueTimeout"}
 
 
 def test_a_timeout_of_zero_is_no_timeout() -> None:
@@ -89,7 +89,7 @@ def test_a_timeout_of_zero_is_no_timeout() -> None:
     assert here.session().wake_at is None
     here.do("advance", 10**6)
     here.session()
-    assert stands(here) == {"a": "Inqueue"}
+    assert group_states(here) == {"a": "Inqueue"}
 
 
 def test_the_timeout_of_a_group_without_admission_time_starts_now() -> None:
@@ -139,7 +139,7 @@ def test_which_groups_time_out(pods: list[Json], conditions: list[Json], want: s
         here.put_group(msgspec.structs.replace(here.groups[key], status=status))
     here.session()
     phase = here.phase("a")
-    assert (phase if phase != "Pending" else stands(here)["a"]) == want
+    assert (phase if phase != "Pending" else group_states(here)["a"]) == want
 
 
 def test_a_rollback_frees_the_reservation_at_once() -> None:
@@ -147,15 +147,15 @@ def test_a_rollback_frees_the_reservation_at_once() -> None:
         {"podGroups": [group("a", "4", minMember=2, created=1, **SINCE), group("b", "4", created=2)]}
     )
     here.session()
-    assert stands(here) == {"a": "InqueueTimeout", "b": "Inqueue"}
+    assert group_states(here) == {"a": "InqueueTimeout", "b": "Inqueue"}
 
 
 def test_a_group_is_not_admitted_in_the_session_that_rolled_it_back() -> None:
     here = world({"podGroups": [group("a", "4", minMember=2, **SINCE)]}, requeue_backoff_base="0")
     here.session()
-    assert stands(here) == {"a": "InqueueTimeout"}
+    assert group_states(here) == {"a": "InqueueTimeout"}
     here.session()
-    assert stands(here) == {"a": "Inqueue"}
+    assert group_states(here) == {"a": "Inqueue"}
 
 
 @pytest.mark.parametrize(
@@ -174,10 +174,10 @@ def test_a_lost_reservation_causes_a_rollback(change: tuple[str, Any], want: str
         {"quotas": [rq({"cpu": 4})], "podGroups": [group("a", "2")], "queues": [{"name": "default"}]}
     )
     here.session()
-    assert stands(here) == {"a": "Inqueue"}
+    assert group_states(here) == {"a": "Inqueue"}
     here.do(*change)
     here.session()
-    assert stands(here) == {"a": want}
+    assert group_states(here) == {"a": want}
 
 
 def test_a_quota_charge_for_an_unobserved_member_causes_no_rollback() -> None:
@@ -186,18 +186,18 @@ def test_a_quota_charge_for_an_unobserved_member_causes_no_rollback() -> None:
         {"quotas": [rq({"cpu": 2})], "podGroups": [group("a", "2", created=1), group("b", "1", created=2)]}
     )
 
-    def hear_of(used: int) -> None:
+    def observe(used: int) -> None:
         here.model.set_quota(quota(rq({"cpu": 2}, {"cpu": used})), observed_at=here.now)
 
     here.session()
     for member in range(2):
-        hear_of(member + 1)
+        observe(member + 1)
         outcome = here.session()
-        assert stands(here) == {"a": "Inqueue", "b": QUOTA}
+        assert group_states(here) == {"a": "Inqueue", "b": QUOTA}
         assert outcome.wake_at == here.now + 1
         here.do("addPods", [pod("a", f"a-{member}")])
         here.session()
-        assert stands(here) == {"a": "Inqueue", "b": QUOTA}
+        assert group_states(here) == {"a": "Inqueue", "b": QUOTA}
 
 
 def test_a_quota_charge_for_other_pods_causes_a_rollback_after_the_settling_time() -> None:
@@ -206,15 +206,15 @@ def test_a_quota_charge_for_other_pods_causes_a_rollback_after_the_settling_time
     for used in (1, 2):
         here.model.set_quota(quota(rq({"cpu": 3}, {"cpu": used})), observed_at=here.now)
         outcome = here.session()
-        assert stands(here) == {"a": "Inqueue"}
+        assert group_states(here) == {"a": "Inqueue"}
         here.now += 0.5
     assert outcome.wake_at == 1001
     here.now = 1001
     here.session()
-    assert stands(here) == {"a": "Inqueue"}, "of what was charged last nobody can know yet"
+    assert group_states(here) == {"a": "Inqueue"}, "the last charge is not confirmed yet"
     here.now = 1002
     here.session()
-    assert stands(here) == {"a": QUOTA}
+    assert group_states(here) == {"a": QUOTA}
 
 
 def test_the_older_group_stays_admitted() -> None:
@@ -223,7 +223,7 @@ def test_the_older_group_stays_admitted() -> None:
     ]
     here = world({"podGroups": groups})
     here.session()
-    assert stands(here) == {"b": "Inqueue", "a": "Inqueue", "c": ROOM}
+    assert group_states(here) == {"b": "Inqueue", "a": "Inqueue", "c": ROOM}
 
 
 def test_a_group_created_anew_starts_afresh() -> None:
@@ -232,7 +232,7 @@ def test_a_group_created_anew_starts_afresh() -> None:
     here.do("deletePodGroups", ["a"])
     here.do("addPodGroups", [group("a", "4")])
     here.session()
-    assert stands(here) == {"a": "Inqueue"}
+    assert group_states(here) == {"a": "Inqueue"}
 
 
 def test_a_group_that_is_being_deleted_has_no_claim_and_is_not_admitted() -> None:
@@ -244,7 +244,7 @@ def test_a_group_that_is_being_deleted_has_no_claim_and_is_not_admitted() -> Non
         )
         here.put_group(msgspec.structs.replace(leaving, metadata=metadata))
     here.session()
-    assert stands(here) == {"a": "Inqueue", "w": "Pending", "b": "Inqueue"}
+    assert group_states(here) == {"a": "Inqueue", "w": "Pending", "b": "Inqueue"}
 
 
 # Telling.
@@ -256,11 +256,11 @@ def test_events_are_repeated_after_an_interval() -> None:
     )
 
     def events() -> list[tuple[str, str, str]]:
-        told: list[tuple[str, str, str]] = [
+        recorded: list[tuple[str, str, str]] = [
             (each.type, each.reason, each.message) for each in here.session().events
         ]
         here.do("advance", 10)
-        return told
+        return recorded
 
     assert events() == [("Normal", "Inqueue", "admitted")]
     assert events() == [

@@ -22,7 +22,7 @@ def task_counts(members: str) -> TaskCounts:
         ("Pending", 2, "Pending=2", True, "Pending", "Pending"),
         ("Inqueue", 2, "", False, "Inqueue", "Inqueue"),
         ("Inqueue", 2, "Pending=2", True, "Inqueue", "Inqueue"),
-        ("Inqueue", 2, "Binding=2", False, "Inqueue", "Inqueue"),  # told, not yet seen
+        ("Inqueue", 2, "Binding=2", False, "Inqueue", "Inqueue"),  # being written
         ("Inqueue", 2, "Bound=1 Pending=1", False, "Inqueue", "Inqueue"),
         ("Inqueue", 2, "Bound=2", False, "Running", "Running"),
         ("", 2, "Bound=1 Running=1", False, "Running", "Running"),
@@ -43,7 +43,7 @@ def task_counts(members: str) -> TaskCounts:
         ("Inqueue", 0, "", False, "Completed", "Inqueue"),
         ("Inqueue", 0, "Pending=1", False, "Completed", "Inqueue"),
         ("Inqueue", 0, "Running=1", False, "Running", "Running"),
-        ("Odd", 1, "", False, "Pending", "Pending"),  # whatever somebody wrote there
+        ("Odd", 1, "", False, "Pending", "Pending"),  # an unknown phase
     ],
 )
 def test_phase_after(

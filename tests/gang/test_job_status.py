@@ -33,7 +33,7 @@ def world(group: dict[str, Any], *pods: dict[str, Any]) -> World:
     return World(given, settings("design", "gang"), restarting=False)
 
 
-def closed(
+def status_after(
     world: World,
     profile: str = "design",
     *,
@@ -51,7 +51,7 @@ def closed(
     return statuses[0] if statuses else None
 
 
-def said(status: GangStatus | None) -> dict[str, tuple[str, str]]:
+def conditions_of(status: GangStatus | None) -> dict[str, tuple[str, str]]:
     assert status is not None
     return {condition.type: (condition.reason, condition.message) for condition in status.conditions}
 
@@ -119,42 +119,42 @@ def test_the_readiness_condition(
     pending_reason: PendingReason | None,
     want: dict[str, tuple[str, str]],
 ) -> None:
-    assert said(closed(world(group, *pods), profile, pending_reason=pending_reason)) == want
+    assert conditions_of(status_after(world(group, *pods), profile, pending_reason=pending_reason)) == want
 
 
 def test_without_the_plugin_gang_readiness_is_not_reported() -> None:
-    status = closed(world({"phase": "Inqueue", "minMember": 3}, PENDING), plugins=("priority",))
+    status = status_after(world({"phase": "Inqueue", "minMember": 3}, PENDING), plugins=("priority",))
     assert status is None
 
 
 def test_the_readiness_of_groups_without_members_is_not_reported() -> None:
-    assert closed(world({"phase": "Inqueue", "minMember": 3})) is None
+    assert status_after(world({"phase": "Inqueue", "minMember": 3})) is None
 
 
 @pytest.mark.parametrize(("profile", "checked"), [("design", False), ("compat", True)])
 def test_enqueue_reports_on_pending_groups_with_pods_in_design(profile: str, checked: bool) -> None:
-    status = closed(world({"phase": "Pending", "minMember": 3}, PENDING), profile)
+    status = status_after(world({"phase": "Pending", "minMember": 3}, PENDING), profile)
     assert (status is not None) == checked
 
 
 def test_pending_best_effort_members_count_in_compat_only() -> None:
     group, pods = {"phase": "Inqueue", "minMember": 2}, {"name": "be", "count": 2, "cpu": 0}
-    assert said(closed(world(group, pods), "compat")) == {"Scheduled": READY}
-    assert "Unschedulable" in said(closed(world(group, pods)))
+    assert conditions_of(status_after(world(group, pods), "compat")) == {"Scheduled": READY}
+    assert "Unschedulable" in conditions_of(status_after(world(group, pods)))
 
 
 def test_a_ready_group_loses_unschedulable_in_design() -> None:
     for profile, left in (("design", {"Scheduled"}), ("compat", {"Scheduled", "Unschedulable"})):
         here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
-        closed(here, profile, pending_reason=FULL)
+        status_after(here, profile, pending_reason=FULL)
         for pod in list(here.pods.values()):
             here.put_pods([objects.with_node(pod, "n1")])
-        assert set(said(closed(here, profile))) == left
+        assert set(conditions_of(status_after(here, profile))) == left
 
 
 def test_a_completed_group_is_not_unschedulable() -> None:
     members = [{"name": "s", "phase": "Succeeded"}, {"name": "f", "phase": "Failed"}]
-    status = closed(world({"phase": "Running", "minMember": 2}, *members))
+    status = status_after(world({"phase": "Running", "minMember": 2}, *members))
     assert status is not None
     assert (status.phase, status.conditions) == ("Completed", ())
     assert status.counts == Counts(running=0, succeeded=1, failed=1)
@@ -162,10 +162,10 @@ def test_a_completed_group_is_not_unschedulable() -> None:
 
 def test_an_unchanged_status_is_written_once() -> None:
     here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
-    first = closed(here, pending_reason=FULL)
+    first = status_after(here, pending_reason=FULL)
     assert first is not None
     here.now += 60
-    assert closed(here, pending_reason=FULL) is None
+    assert status_after(here, pending_reason=FULL) is None
     assert first.conditions[0].transition_id == "1970-01-01T00:16:40.000000Z"
 
 
@@ -176,14 +176,16 @@ def short(need: int, free: int, most: int) -> NotEnoughResources:
 @pytest.mark.parametrize("restarted", [False, True])
 def test_a_change_of_free_amounts_does_not_change_the_condition(restarted: bool) -> None:
     here = world({"phase": "Pending", "minMember": 2})
-    told = closed(here, pending_reason=short(4000, 1000, 8000))
-    assert said(told) == {"Unschedulable": ("NotEnoughResources", "cluster: cpu: need 4, have 1 now")}
+    changed = status_after(here, pending_reason=short(4000, 1000, 8000))
+    assert conditions_of(changed) == {
+        "Unschedulable": ("NotEnoughResources", "cluster: cpu: need 4, have 1 now")
+    }
     if restarted:
         here.model.gangs[A].reported_conditions = None
-    assert closed(here, pending_reason=short(4000, 3000, 9000)) is None
-    assert closed(here, pending_reason=short(5000, 3000, 9000)) is not None  # but what it needs is
-    never = closed(here, pending_reason=short(5000, 3000, 4000))  # and that it can never have it
-    assert said(never)["Unschedulable"][1] == (
+    assert status_after(here, pending_reason=short(4000, 3000, 9000)) is None
+    assert status_after(here, pending_reason=short(5000, 3000, 9000)) is not None  # but what it needs is
+    never = status_after(here, pending_reason=short(5000, 3000, 4000))  # and that it can never have it
+    assert conditions_of(never)["Unschedulable"][1] == (
         "cluster: cpu: need 5, have 3 now and 4 at most, so it can never fit"
     )
 
@@ -191,20 +193,20 @@ def test_a_change_of_free_amounts_does_not_change_the_condition(restarted: bool)
 def test_a_change_of_node_counts_does_not_change_the_condition() -> None:
     here = world({"phase": "Inqueue", "minMember": 2}, PENDING)
 
-    def told(because: str) -> bool:
-        return closed(here, pending_reason=GangUnschedulable(2, 2, because)) is not None
+    def changed(because: str) -> bool:
+        return status_after(here, pending_reason=GangUnschedulable(2, 2, because)) is not None
 
-    assert told("0/5 nodes are available: 5 Insufficient cpu (need 2, 1 at most)")
-    assert not told("0/6 nodes are available: 6 Insufficient cpu (need 2, 500m at most)")
-    assert told("0/6 nodes are available: 5 Insufficient cpu (need 2, 1 at most), 1 node(s) were cordoned")
-    assert told("0/6 nodes are available: 6 Insufficient memory (need 2Gi, 1Gi at most)")
+    assert changed("0/5 nodes are available: 5 Insufficient cpu (need 2, 1 at most)")
+    assert not changed("0/6 nodes are available: 6 Insufficient cpu (need 2, 500m at most)")
+    assert changed("0/6 nodes are available: 5 Insufficient cpu (need 2, 1 at most), 1 node(s) were cordoned")
+    assert changed("0/6 nodes are available: 6 Insufficient memory (need 2Gi, 1Gi at most)")
 
 
 def test_the_transition_time_is_when_the_status_changed() -> None:
     here = world({"phase": "Pending", "minMember": 2})
-    first = closed(here, pending_reason=short(4000, 1000, 8000))
+    first = status_after(here, pending_reason=short(4000, 1000, 8000))
     here.now += 60
-    second = closed(here, pending_reason=short(5000, 1000, 8000))
+    second = status_after(here, pending_reason=short(5000, 1000, 8000))
     assert first is not None
     assert second is not None
     (old,), (new,) = first.conditions, second.conditions
@@ -219,7 +221,7 @@ def test_conditions_of_other_writers_stay() -> None:
     here.put_group(
         msgspec.structs.replace(group, status=msgspec.structs.replace(group.status, conditions=(mine,)))
     )
-    status = closed(here, pending_reason=FULL)
+    status = status_after(here, pending_reason=FULL)
     assert status is not None
     assert status.conditions[0] is mine
 
@@ -229,7 +231,7 @@ def test_phase_running_resets_the_attempts() -> None:
         "scheduling.volcano.sh/inqueue-since": "1970-01-01T00:16:00Z",
         "scheduling.volcano.sh/requeue-attempts": "3",
     }
-    status = closed(world({"phase": "Inqueue", "minMember": 2, "annotations": notes}, RUNNING))
+    status = status_after(world({"phase": "Inqueue", "minMember": 2, "annotations": notes}, RUNNING))
     assert status is not None
     assert (status.phase, status.attempts, status.inqueue_since, status.not_before) == (
         "Running",

@@ -11,6 +11,6 @@ from tests.gang.loop_search import FAMILIES, describe, run
 @pytest.mark.parametrize("family", FAMILIES)
 def test_evictions_terminate_in_small_worlds(family: str) -> None:
     cases = list(FAMILIES[family].cases())
-    courses = [(case, run(case)) for case in Random(5).sample(cases, 40)]
-    assert [describe(case) for case, course in courses if course.loop] == []
-    assert any(course.evictions for _, course in courses)  # else nothing was at stake
+    results = [(case, run(case)) for case in Random(5).sample(cases, 40)]
+    assert [describe(case) for case, result in results if result.loop] == []
+    assert any(result.evictions for _, result in results)  # else the test checks nothing

@@ -1,7 +1,7 @@
-"""Whatever happens to a cluster in whatever order, what sessions decide keeps the laws of gangs.
+"""The decisions of sessions keep the invariants of gangs under any sequence of events.
 
-Two worlds live through the same: in one the model is kept, in the other it is built anew before each session,
-as by a new leader.  They must never differ.  The laws are checked against the objects, not the model.
+Two worlds get the same events: one keeps its model, the other builds it anew before each session, like a
+new leader.  They must never differ.  The invariants are checked against the objects, not the model.
 """
 
 from collections import Counter
@@ -50,7 +50,7 @@ QUEUE_CHANGES: list[Json] = [
     {"state": "Closed"}, {"state": "Open"}, {"maxPodGroups": 1}, {"maxPodGroups": 9}
 ]  # fmt: skip
 GROUPS = ["a", "b", "c", "d"]
-SETTLES_WITHIN = 12  # sessions without any outside event: each ends one promise, and few can follow another
+SETTLES_WITHIN = 12  # sessions without any outside event: each completes a pipelined gang, and few can follow
 
 
 def _members(world: World, group: str) -> Iterator[Pod]:
@@ -131,7 +131,7 @@ class Request:
     least: int
     extra: int  # members beyond the minimum
     cpu: int  # of each member
-    reserves: int | None  # for how many members at most its minResources are; None: it has none
+    reserves: int | None  # the members that its minResources cover at most; None: no minResources
 
 
 requests = st.builds(
@@ -180,7 +180,7 @@ class Machine(RuleBasedStateMachine):
     def world(self) -> World:
         return self.worlds[0]
 
-    # What others do.
+    # Outside events.
 
     @rule(name=groups, request=requests)
     def add_group(self, name: str, request: "Request") -> None:
@@ -210,7 +210,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(name=groups)
     def create_early(self, name: str) -> None:
-        """An operator that does not wait."""
+        """Create pods like an operator that does not wait for the admission."""
         self.age += 1
         if key_of(name) in self.world.groups:
             self.do("addPods", [{"name": f"{name}{self.age}-0", "group": name, "cpu": 1}])
@@ -241,7 +241,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(cpu=cpus, data=st.data())
     def add_stranger(self, cpu: int, data: st.DataObject) -> None:
-        """A pod that another scheduler places, where it fits."""
+        """Add a pod of another scheduler on a node where it fits."""
         self.age += 1
         used = _used(self.world)
         fits = [
@@ -284,7 +284,7 @@ class Machine(RuleBasedStateMachine):
         group = self.world.groups.get(key_of(name))
         return None if group is None else group.status.phase
 
-    # What the scheduler does.
+    # Sessions.
 
     @rule()
     def session(self) -> None:
@@ -292,7 +292,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def live(self) -> None:
-        """What happens all the time: pods are made, placed, started, and those evicted go."""
+        """Run the usual events: pods are created, placed and started, and evicted pods terminate."""
         self.controller()
         self._session()
         self.start()
@@ -301,7 +301,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule()
     def settle(self) -> None:
-        """With nothing coming from outside, sessions soon have nothing to say: nothing goes in circles."""
+        """Check that sessions soon decide nothing more without outside events."""
         for _ in range(SETTLES_WITHIN):
             outcome = self._session()
             if not (outcome.binds or outcome.evictions or outcome.statuses or outcome.nominations):
@@ -320,7 +320,7 @@ class Machine(RuleBasedStateMachine):
         )
         _binds_gangs_whole(before, outcome)
         _fills_no_node_beyond_its_room(before, self.world, outcome)
-        _evicts_for_somebody(outcome)
+        _every_eviction_has_a_beneficiary(outcome)
         _leaves_victims_whole(before, self.world, outcome)
         _admits_what_there_is_room_for(before, self.world)
         _admits_what_there_is_quota_for(before, self.world)
@@ -348,7 +348,7 @@ class Machine(RuleBasedStateMachine):
             assert +gang.task_counts.by_status == +fresh.gangs[key].task_counts.by_status
 
 
-# The laws.
+# The invariants.
 
 
 def _binds_gangs_whole(before: SessionStart, outcome: Outcome) -> None:
@@ -367,10 +367,10 @@ def _fills_no_node_beyond_its_room(before: SessionStart, world: World, outcome: 
         assert all(amount <= room.get(name, 0) for name, amount in used.items()), f"{node}: {used}"
 
 
-def _evicts_for_somebody(outcome: Outcome) -> None:
+def _every_eviction_has_a_beneficiary(outcome: Outcome) -> None:
     pipelined = {key.name.rstrip("0123456789-").rstrip("0123456789") for key in outcome.pipelined}
     for eviction in outcome.evictions:
-        assert eviction.beneficiary.name in pipelined, f"{eviction} helps nobody"
+        assert eviction.beneficiary.name in pipelined, f"{eviction} has no beneficiary"
 
 
 def _leaves_victims_whole(before: SessionStart, world: World, outcome: Outcome) -> None:

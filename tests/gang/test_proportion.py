@@ -197,7 +197,7 @@ def test_no_queue_allocates_more_than_it_deserves() -> None:
     assert opened.allocatable("more-b-0")
     assert opened.preemptive("more-b-0")
     assert not opened.allocatable("large-b"), "1 of 5 is there, and so 4 fit"
-    assert not opened.allocatable("gpu-b"), "nobody deserves what no node has"
+    assert not opened.allocatable("gpu-b"), "no queue deserves a resource that no node has"
 
 
 def test_a_closed_queue_allocates_nothing() -> None:

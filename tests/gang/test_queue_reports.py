@@ -21,12 +21,12 @@ def a_world(plugins: list[str | Json], profile: str = "design", **given: Any) ->
     return World({"now": 100, **given}, settings_of(conf, profile), restarting=False)
 
 
-def told(world: World) -> Mapping[str, QueueReport]:
+def reports(world: World) -> Mapping[str, QueueReport]:
     return queue_reports(world.model, world.settings, world.now)
 
 
 def of(world: World, queue: str) -> QueueReport:
-    return told(world)[queue]
+    return reports(world)[queue]
 
 
 NODE = {"name": "n1", "cpu": 9, "memory": "4Gi", "scalars": {GPU: 2}}
@@ -89,12 +89,12 @@ def test_the_amounts_of_a_queue_include_those_below_it() -> None:
 
 def test_a_report_changes_nothing() -> None:
     world = a_world(["proportion"], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS)
-    first = told(world)
-    assert told(world) == first
+    first = reports(world)
+    assert reports(world) == first
     world.session()
     other = a_world(["proportion"], nodes=[NODE], queues=QUEUES, podGroups=GROUPS, pods=PODS)
     other.session()
-    assert told(world) == told(other)
+    assert reports(world) == reports(other)
 
 
 def allocated(world: World) -> dict[str, dict[str, int]]:
@@ -165,6 +165,6 @@ def test_the_allocation_of_queues_follows_binds_and_terminations() -> None:
     world = a_world([], nodes=[NODE], queues=[{"name": "a"}], podGroups=groups, pods=pods)
     assert allocated(world) == {}
     run_session(world.model, world.settings, world.now)
-    assert allocated(world) == {"a": {"cpu": 2000, "pods": 2}}, "binds that the API is being told of"
+    assert allocated(world) == {"a": {"cpu": 2000, "pods": 2}}, "binds that are being written"
     world.do("deletePods", ["p-0"])
     assert allocated(world) == {"a": {"cpu": 1000, "pods": 1}}

@@ -1,6 +1,6 @@
-"""Histories of a cluster: whatever happens to groups, pods, nodes and queues, every session keeps the laws.
+"""Sessions keep their invariants under any history of groups, pods, nodes and queues.
 
-Two leaders see the same: one that goes on, and one that begins anew before every session.
+Two leaders observe the same: one continues, and one starts anew before every session.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from quorate.api.meta import Key
 from tests.gang.generated_worlds import confs, groups, nodes, picture, pods, worlds
-from tests.gang.session_invariants import SessionStart, told, violations
+from tests.gang.session_invariants import SessionStart, comparable, violations
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 from tests.search import examples
@@ -22,7 +22,7 @@ Json = dict[str, Any]
 class SessionHistory(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.number = 0  # of what was made so far
+        self.number = 0  # of objects created so far
 
     @initialize(given=worlds(), conf=confs, profile=st.sampled_from(("compat", "design")))
     def begin(self, given: Json, conf: Json, profile: str) -> None:
@@ -43,7 +43,7 @@ class SessionHistory(RuleBasedStateMachine):
         before = SessionStart(self.world)
         outcome = self.world.session()
         assert violations(self.world, before, outcome) == []
-        assert told(self.twin.session()) == told(outcome)
+        assert comparable(self.twin.session()) == comparable(outcome)
 
     @rule(data=st.data())
     def add_gang(self, data: st.DataObject) -> None:

@@ -14,7 +14,7 @@ from quorate.gang.session.session import Session
 from quorate.placement.framework import Capacity
 from quorate.placement.node_finder import Choice
 from tests.gang.generated_worlds import confs, picture, worlds
-from tests.gang.session_invariants import SessionStart, told, violations
+from tests.gang.session_invariants import SessionStart, comparable, violations
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
 from tests.search import examples
@@ -60,7 +60,7 @@ def test_the_order_of_objects_does_not_matter(given_: Json, conf: Json, profile:
     shuffled = dict(given_)
     for kind in ("nodes", "queues", "podGroups", "pods"):
         shuffled[kind] = random.sample(given_[kind], len(given_[kind]))
-    assert told(world_of(shuffled, conf, profile).session()) == told(
+    assert comparable(world_of(shuffled, conf, profile).session()) == comparable(
         world_of(given_, conf, profile).session()
     )
 
@@ -71,7 +71,7 @@ def test_a_new_leader_makes_the_same_decisions(given_: Json, conf: Json, profile
     old = world_of(given_, conf, profile)
     new = world_of(given_, conf, profile, restarting=True)
     for _ in range(3):
-        assert told(old.session()) == told(new.session())
+        assert comparable(old.session()) == comparable(new.session())
         for world in (old, new):
             world.do("start", "all")
             world.do("reap", "all")

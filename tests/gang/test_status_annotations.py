@@ -39,10 +39,10 @@ moments = st.none() | st.floats(0, 4e9)
 def test_a_status_round_trips_through_annotations(
     since: float | None, not_before: float | None, attempts: int
 ) -> None:
-    told = status(inqueue_since=since, not_before=not_before, attempts=attempts)
-    written = {name: value for name, value in status_annotations(told).items() if value is not None}
+    original = status(inqueue_since=since, not_before=not_before, attempts=attempts)
+    written = {name: value for name, value in status_annotations(original).items() if value is not None}
     group = annotated(written)
-    assert has_status(group, told)
+    assert has_status(group, original)
     read = status_from_object(group)
     assert read.attempts == attempts
     for said, meant in ((read.inqueue_since, since), (read.not_before, not_before)):

@@ -9,8 +9,8 @@ from tests.gang.enqueue_worlds import (
     RUNNING,
     Json,
     group,
+    group_states,
     running,
-    stands,
 )
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
@@ -98,7 +98,7 @@ FOUR = [running("fat", name=f"fat-{index}") for index in range(4)]
 )  # fmt: skip
 def test_admission_for_preemptable_surplus(here: World, want: dict[str, str]) -> None:
     here.session()
-    assert {name: stand for name, stand in stands(here).items() if name != "fat"} == want
+    assert {name: stand for name, stand in group_states(here).items() if name != "fat"} == want
 
 
 def test_surplus_of_several_groups_adds_up() -> None:
@@ -107,5 +107,5 @@ def test_surplus_of_several_groups_adds_up() -> None:
     here = lent(fat("1", 1), thin, group("a", "3", created=1), group("b", "1", created=2), pods=pods)
     here.do("addNodes", [{"name": "n2", "cpu": 1}])
     here.session()
-    found = stands(here)
+    found = group_states(here)
     assert (found["a"], found["b"]) == ("Inqueue", ROOM)

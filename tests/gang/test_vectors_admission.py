@@ -91,10 +91,10 @@ OURS = """
 - title: the default queue stays
   given: {webhook: queues/validate, operation: DELETE, object: {name: default}}
   expect: {allowed: false, reason: ProtectedQueue}
-- title: a queue of nobody goes
+- title: an unused queue may be deleted
   given: {webhook: queues/validate, operation: DELETE, object: {name: q}}
   expect: {allowed: true}
-- title: a strategy that nobody knows
+- title: an unknown strategy
   given: {webhook: queues/validate, object: {name: q, dequeueStrategy: lifo}}
   expect: {allowed: false}
 - title: a strategy

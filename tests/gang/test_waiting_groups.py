@@ -8,7 +8,7 @@ from tests.gang.enqueue_worlds import group, rq, world
 Json = dict[str, Any]
 
 
-def told(given: Json, **arguments: Any) -> dict[str, str]:
+def report(given: Json, **arguments: Any) -> dict[str, str]:
     """Return the position and the failed checks of each waiting group."""
     here = world(given, **arguments)
     found = {}
@@ -30,7 +30,7 @@ def told(given: Json, **arguments: Any) -> dict[str, str]:
 
 
 def test_all_failed_checks_are_listed() -> None:
-    assert told({
+    assert report({
         "queues": [{"name": "default", "maxPodGroups": 0}],
         "quotas": [rq({"cpu": 2}, {"cpu": 1})],
         "podGroups": [group("a", "9"), group("b")],
@@ -43,7 +43,7 @@ def test_all_failed_checks_are_listed() -> None:
 
 
 def test_each_group_is_evaluated_after_earlier_groups_were_admitted() -> None:
-    assert told({"podGroups": [group("a", "3", created=1), group("b", "3", created=2)]}) == {
+    assert report({"podGroups": [group("a", "3", created=1), group("b", "3", created=2)]}) == {
         "a": "1/2",
         "b": "2/2 room: cluster: cpu: need 3, have 1 now",
     }
@@ -51,7 +51,7 @@ def test_each_group_is_evaluated_after_earlier_groups_were_admitted() -> None:
 
 def test_back_off_and_blocked_groups_are_reported() -> None:
     notes = {"scheduling.volcano.sh/requeue-not-before": "1970-01-01T00:20:00Z"}
-    assert told({
+    assert report({
         "queues": [{"name": "f", "dequeueStrategy": "fifo"}],
         "podGroups": [
             group("a", "1", queue="f", created=1, annotations=notes),

@@ -1,6 +1,6 @@
-"""The keys of a vector that somebody reads.  One that nobody reads would seem to be obeyed.
+"""The keys of vectors that their runners read.  A misspelt key would otherwise seem to have an effect.
 
-What a case says about itself (its title, why it exists) is not looked at.
+The description of a case (``title``, ``why``) is not checked.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,13 +10,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of a mapping, and those of the mappings, alone or in lists, under some of them."""
+    """The keys of a mapping, and of the mappings, single or in lists, under some of them."""
 
     own: frozenset[str]
     inner: Mapping[str, "Keys"] = field(default_factory=dict)
 
     def unread(self, given: Mapping[str, Any], where: str) -> Iterator[str]:
-        yield from (f"{where}.{key}: nobody reads it" for key in sorted(given.keys() - self.own))
+        yield from (f"{where}.{key}: unknown key" for key in sorted(given.keys() - self.own))
         for key in self.inner.keys() & given.keys():
             below = given[key] or ()
             if isinstance(below, Mapping):
@@ -86,7 +86,7 @@ _GIVEN: Mapping[str, Keys] = {
     ),
     "queue_state": _keys("queue state action podGroups"),
 }
-_EXPECTED: Mapping[str, Keys] = {  # of the other kinds what is expected is looked up by its keys
+_EXPECTED: Mapping[str, Keys] = {  # other kinds look up each expected key
     "deserved": _keys("deserved share overused"),
     "score": _keys("scores"),
     "minres": _keys("minResources minTaskMember"),
@@ -96,7 +96,7 @@ _STEP = _keys("cycles expect", do=_OPERATION)
 
 
 def unread_keys(case: Mapping[str, Any]) -> list[str]:
-    """The keys of ``case`` that nobody reads, and where they are."""
+    """Return the paths of the keys of ``case`` that no runner reads."""
     kind = case["kind"]
     found = list(_GIVEN[kind].unread(case["given"], "given"))
     for index, step in enumerate(case.get("steps", ())):

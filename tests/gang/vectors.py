@@ -1,4 +1,4 @@
-"""Running one vector of ``gang-cases.yaml``; the schema is the comment on top of that file."""
+"""The runner of vectors; the comment on top of ``gang-cases.yaml`` describes the schema."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -22,7 +22,7 @@ def differences(got: Any, expected: Any, where: str) -> list[str]:
 
 
 def run_case(case: Json, confs: Mapping[str, Json]) -> list[str]:
-    """Every difference between what ``case`` expects and what happened; empty when it passes."""
+    """Return the differences from what ``case`` expects."""
     profile = case.get("profile", "compat")
     unread = unread_keys(case)
     if unread:
@@ -58,7 +58,7 @@ def run_session_case(case: Json, conf: Json, profile: str, *, restarting: bool) 
 
 
 def settings_of(conf: Json, profile: str) -> SchedulerConfiguration:
-    """The short form of ``confs`` as a configuration file, read by the one reader there is."""
+    """Return a configuration from the short form in ``confs``, read by the normal reader."""
     document = {
         "profile": profile,
         "actions": conf["actions"],
@@ -80,7 +80,7 @@ def _entry(plugin: str | Json) -> Json:
 
 
 def _of_listed(got: Callable[[World, str], Any], where: str) -> Callable[[World, Any], list[str]]:
-    """Only what is listed is compared."""
+    """Compare only the listed names."""
 
     def compare(world: World, expected: Mapping[str, Any]) -> list[str]:
         return [

@@ -1,4 +1,4 @@
-"""Vectors of kind ``admission``: the short form of an object, asked about at the path of its webhook."""
+"""Vectors of kind ``admission``: requests to the webhooks, from objects in short form."""
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ STATUS = ("phase", "state", "allocated")
 
 
 def run_admission(given: Json, expect: Json) -> list[str]:
-    """Every difference between what is expected and what was answered."""
+    """Return the differences from the expected response."""
     webhook, operation = given["webhook"], given.get("operation", "CREATE")
     options = {**given, **given.get("options", {})}
     switches = {field: options[name] for name, field in SWITCHES.items() if name in options}
@@ -83,7 +83,7 @@ def _changes(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _document(webhook: str, short: Mapping[str, Any]) -> Json:
-    """As somebody would submit it: what the short form leaves out is not there."""
+    """Return the object as a user submits it, without fields that the short form omits."""
     if webhook.startswith("pods/"):
         return _pod(short)
     metadata = {key: short[key] for key in METADATA if key in short}
@@ -105,7 +105,7 @@ def _pod(short: Mapping[str, Any]) -> Json:
 
 
 class Given:
-    """What a case says there is."""
+    """The stored objects of a case."""
 
     def __init__(self, given: Mapping[str, Any]) -> None:
         queues = given.get("queues", [{"name": "default"}])
@@ -155,7 +155,7 @@ class Given:
 
 
 def _members(group: str, requests: Mapping[str, Any]) -> PodQuotaUsage:
-    """All members of a group as one pod."""
+    """Return all members of a group as one pod."""
     amounts = codec.convert(
         PodGroup, {"metadata": {}, "spec": {"minResources": objects.quantities(requests)}}
     )

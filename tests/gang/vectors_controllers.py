@@ -1,7 +1,7 @@
-"""Shared vectors for what controllers decide, played through the rules themselves.
+"""Vectors for the decisions of controllers.
 
-Each function plays one case of a kind (``minres``, ``vcjob``, ``queue_state``) and returns how the outcome
-differs from what is expected, in words; nothing when it does not.
+Each function runs one case of a kind (``minres``, ``vcjob``, ``queue_state``) and returns the differences
+from what it expects, as messages.
 """
 
 from collections.abc import Iterator, Mapping
@@ -35,7 +35,7 @@ _JOB_UID = Uid("uid-of-job")
 
 
 def run_minres(given: Json, expect: Json) -> list[str]:
-    """``given``: minAvailable, and tasks with replicas, minAvailable, priority, requests and limits."""
+    """Run a case: minAvailable, and tasks with replicas, minAvailable, priority, requests, limits."""
     tasks = [_task_of(index, task) for index, task in enumerate(given["tasks"])]
     spec = {"minAvailable": given.get("minAvailable", 0), "tasks": tasks}
     job = with_defaults(codec.convert(Job, {"metadata": {"name": "job"}, "spec": spec}))
@@ -58,7 +58,7 @@ def _task_of(index: int, task: Json) -> Json:
 
 
 def run_vcjob(given: Json, expect: Json) -> list[str]:
-    """``given``: the job and its pods in short, and what happened; see ``_case_of``."""
+    """Run a case: the job and its pods in short form, and the event; see ``_case_of``."""
     case = _case_of(given)
     plan = decide(case)
     return _differences("job", _outcome(case, plan), expect)
@@ -78,7 +78,7 @@ def _outcome(case: JobInfo, plan: JobPlan) -> Json:
 
 
 def _case_of(given: Json) -> JobInfo:
-    """The job, its pods by phase, the phase of its group, and evidence for the event that happened.
+    """Return the job, its pods by phase, the phase of its group, and the event.
 
     ``job``: replicas, or tasks; minAvailable, minSuccess, maxRetry, policies, version.  ``pods`` counts the
     pods of its only task by phase, ``taskPods`` those of each.  ``event`` is one of ``task``, by default the
@@ -149,7 +149,7 @@ def _job_pod(given: Json, version: int, task: str, index: int, phase: str) -> Jo
 
 
 def _a_group(given: Json, job: Job) -> PodGroup | None:
-    """None where the case says null; where it says nothing a running one, of a job that has pods to run."""
+    """Return the group; None for null; by default a running one if the job has pods to run."""
     usual = "Running" if given.get("phase", "Pending") in ACTIVE else None
     phase = given.get("podGroupPhase", "Unknown" if given.get("event") == "Unknown" else usual)
     if phase is None:
@@ -171,7 +171,7 @@ def _lost(given: Json, version: int, task: str) -> list[LostPod]:
 
 
 def run_queue_state(given: Json, expect: Json) -> list[str]:
-    """``given``: queue (by default some queue), state, action and the number of its podGroups."""
+    """Run a case: queue (optional), state, action and the number of its podGroups."""
     state, failed = given.get("state", ""), False
     try:
         state = next_state(given.get("queue", "research"), state, given["action"], given.get("podGroups", 0))
@@ -186,7 +186,7 @@ def _taken(short: Json, *names: str) -> Json:
 
 
 def _differences(what: str, got: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[str]:
-    """Only what is wanted counts."""
+    """Return the differences of the wanted names."""
     return [
         f"{what}: {name} is {got.get(name)}, not {value}"
         for name, value in wanted.items()

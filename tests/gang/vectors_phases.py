@@ -1,4 +1,4 @@
-"""Vectors of kind ``phase``: the phase of a pod group when a session ends."""
+"""Vectors of kind ``phase``: the phase of a pod group at the end of a session."""
 
 from collections import Counter
 from typing import Any
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def run_phase(given: Json, expect: Json, profile: str) -> list[str]:
-    """Every difference between what ``given`` is expected to become and what it becomes."""
+    """Return the difference from the expected phase."""
     got = phase_after(
         given["phase"],
         given["minMember"],

@@ -1,4 +1,4 @@
-"""Running vectors of kinds ``resource``, ``dispatch`` and ``score``: rules that need no session."""
+"""Vectors of kinds ``resource``, ``dispatch`` and ``score``: rules that need no session."""
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
@@ -36,7 +36,7 @@ from tests.gang import objects
 Json = dict[str, Any]
 
 
-# Resources.  Vectors write amounts as Volcano keeps them: devices and the like in thousandths.
+# Resources.  Vectors have amounts in Volcano's units: scalar resources in thousandths.
 
 
 def run_resource(given: Json, expect: Json, profile: str) -> list[str]:
@@ -50,7 +50,7 @@ def _amounts(given: Mapping[str, Any] | None) -> dict[str, int]:
 
 
 def _exactly(given: Mapping[str, Any] | None) -> dict[str, Fraction]:
-    """Without what ``in_base_units`` drops: not every comparison forgives a tenth of a unit."""
+    """Return exact amounts: ``in_base_units`` rounds, and not every comparison has a tolerance."""
     return {
         name: Fraction(parse_quantity(str(amount)).nanos, NANOS // 1000 if name == CPU else NANOS)
         for name, amount in (given or {}).items()
@@ -126,7 +126,7 @@ OPERATIONS: Mapping[str, Callable[[Json], Any]] = {
 }
 
 
-# Dispatch: the answers of plugins, tier by tier; null is a plugin that has none.
+# Dispatch: the answers of plugins by tier; null is a plugin without a callback.
 
 
 def run_dispatch(given: Json, expect: Json, profile: str) -> list[str]:
@@ -149,7 +149,7 @@ def _vote(tiers: list[list[Any]], profile: str) -> bool:
 
 
 def _order(tiers: list[list[Any]], profile: str) -> int:
-    """As ranks, of which the smaller goes first: what a plugin answers is how one ranks beside the other."""
+    """Return the comparison of two items by sort keys; each answer compares them for one plugin."""
     one, other = tuple(all_callbacks(tiers)), tuple(0 for _ in all_callbacks(tiers))
     return (one > other) - (one < other)
 
@@ -169,7 +169,7 @@ POINTS: Mapping[str, Callable[[list[list[Any]], str], Any]] = {
 }
 
 
-# Scores: of nodeorder each component by itself, unweighted; of binpack the whole.
+# Scores: each component of nodeorder by itself and unweighted; the whole of binpack.
 
 _COMPONENTS = {
     "least": "least_requested",
@@ -208,11 +208,11 @@ def _scores(scoring: Scoring, given: Json) -> dict[str, float]:
     cluster = Cluster()
     for node in given["nodes"]:
         cluster.set_node(objects.node(node))
-        # What is used is given as a sum, which one pod stands for that names what it does not ask for.
+        # One pod stands for the sum that is used; it names cpu and memory, so that no defaults count.
         used = Shape(amounts={CPU: 0, resources.MEMORY: 0} | _amounts(_flat(node.get("used", {}))))
         cluster.add_pod(Uid(node["name"]), used, node["name"], AllocationState.USED)
     shape = Shapes().of(_pod(given["pod"]))
-    cluster.request(shape)  # a resource that no node has gets its row too
+    cluster.request(shape)  # adds a row for a resource that no node has
     load = ResourceColumns(cluster.allocatable, cluster.used, cluster.pipelined, cluster.non_zero_used)
     points = resource_scores(scoring, shape, cluster.rows, load)
     if scoring.node_order is not None:
@@ -222,7 +222,7 @@ def _scores(scoring: Scoring, given: Json) -> dict[str, float]:
 
 
 def _pod(given: Json) -> Pod:
-    """Scalars may be named among the others here."""
+    """Return the pod; scalar resources may be beside the others here."""
     about: Json = {name: given[name] for name in ("tolerations", "nodeSelector") if name in given}
     opened = _flat({name: amount for name, amount in given.items() if name not in about})
     named: Json = {name: opened.pop(name) for name in (CPU, resources.MEMORY) if name in opened}

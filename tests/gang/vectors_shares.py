@@ -1,4 +1,4 @@
-"""Running vectors of kind ``deserved``: what proportion grants each queue of a cluster."""
+"""Vectors of kind ``deserved``: what each queue deserves with proportion."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -18,14 +18,14 @@ PRECISION = Fraction(1, 10**6)
 
 
 def run_deserved(given: Json, expect: Json, profile: str) -> list[str]:
-    """Every difference; only the queues that are listed are compared.  The rule is that of both profiles."""
+    """Return the differences for the listed queues.  Both profiles have the same rule."""
     total = read(given["total"])
     queues = {queue["name"]: queue_from_object(objects.queue(queue)) for queue in given["queues"]}
     opened = {queue["name"]: read(queue.get("request", {})) for queue in given["queues"]}
     allocated = {queue["name"]: read(queue.get("allocated", {})) for queue in given["queues"]}
     got = deserved(total, claims(total, queues, opened))
     found = [
-        f"deserved[{name}]: expected {expected}, got {told(got[name])}"
+        f"deserved[{name}]: expected {expected}, got {as_floats(got[name])}"
         for name, expected in expect.get("deserved", {}).items()
         if not close(got[name], expected)
     ]
@@ -62,7 +62,7 @@ def claims(
 
 
 def close(got: Mapping[str, Fraction], expected: Json) -> bool:
-    """Within a millionth: vectors write what comes out of a division with so many digits."""
+    """Return True within a millionth: vectors round the results of divisions."""
     exactly = {
         name: Fraction(parse_quantity(str(amount)).nanos, NANOS) * (1000 if name == CPU else 1)
         for name, amount in expected.items()
@@ -72,5 +72,5 @@ def close(got: Mapping[str, Fraction], expected: Json) -> bool:
     return all(abs(left - right) <= PRECISION * (left + right) for left, right in pairs)
 
 
-def told(amounts: Mapping[str, Fraction]) -> dict[str, float]:
+def as_floats(amounts: Mapping[str, Fraction]) -> dict[str, float]:
     return {name: float(amount) for name, amount in amounts.items()}

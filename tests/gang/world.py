@@ -1,4 +1,4 @@
-"""A cluster in memory for the gang core: the objects, what controllers and kubelets do to them, sessions."""
+"""A cluster in memory for the gang core, with controllers, kubelets and sessions."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ Json = dict[str, Any]
 
 
 def name_of(key: Key) -> str:
-    """As vectors write it: outside of namespace "default" with the namespace."""
+    """Return the name in vectors: with the namespace unless that is "default"."""
     return key.name if key.namespace == "default" else str(key)
 
 
@@ -35,7 +35,7 @@ def _key_of(given: Json) -> Key:
 
 
 class World:
-    """``restarting`` builds the model anew before every session, as a new leader would."""
+    """The cluster.  ``restarting`` builds the model anew before every session, like a new leader."""
 
     def __init__(
         self, given: Mapping[str, Any], settings: SchedulerConfiguration, *, restarting: bool
@@ -88,7 +88,7 @@ class World:
             model.set_pod(pod)
         return model
 
-    # What the objects are made to be.
+    # Objects.
 
     def put_group(self, group: PodGroup) -> None:
         self.groups[group.metadata.key] = group
@@ -160,7 +160,7 @@ class World:
             self.put_pods(objects.pods(pods, self._classes))
 
     def _delay_pods(self, pods: list[Json]) -> None:
-        """An operator is to make them as soon as their group may have pods."""
+        """Have an operator create the pods as soon as their group may have pods."""
         for pod in pods:
             self._delayed.extend(objects.pods(pod, self._classes))
 
@@ -202,7 +202,7 @@ class World:
         self.evicted_from.clear()
 
     def open_session(self) -> Session:
-        """A session over what the objects say, before any action."""
+        """Open a session over the objects, before any action."""
         return open_session(self.fresh_model(), self.settings, self.now)
 
     def session(self, stopwatch: Stopwatch = NO_STOPWATCH) -> Outcome:
@@ -235,10 +235,10 @@ class World:
         self.pipelined = {name_of(key): node for key, node in outcome.pipelined.items()}
         return outcome
 
-    # What came of it, in the words of the vectors.
+    # Results, in the notation of the vectors.
 
     def condition(self, group: str, type_: str) -> str | None:
-        """The reason of Unschedulable, or the status of Scheduled; none when it does not hold."""
+        """Return the reason of Unschedulable or the status of Scheduled; None if it is not true."""
         condition = find_condition(self.groups[key_of(group)].status.conditions, type_)
         if condition is None or condition.status != "True":
             return None
