@@ -392,7 +392,7 @@ _RUNTIME = {
 }
 TRAIN_JOB = Example(
     integrations=Integrations(frameworks=("trainer.kubeflow.org/trainjob",)),
-    beside=[(resource, {"spec": _RUNTIME}) for resource in TrainJob.companions],
+    beside=[(resource, {"spec": _RUNTIME}) for resource in TrainJob.referenced_kinds],
     spec={
         "runtimeRef": {"name": "train", "kind": "ClusterTrainingRuntime"},
         "trainer": {"numNodes": 3, "image": "mine"},

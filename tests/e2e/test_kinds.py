@@ -12,7 +12,7 @@ from quorate.api.field_path import look_up, parse_path, write_field
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true
 from quorate.cli.run.apply import install_definitions
-from quorate.controllers.jobs.integrations import BATCH_JOB, FOREIGN
+from quorate.controllers.jobs.integrations import BATCH_JOB, FRAMEWORK_KINDS
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import EVENTS, JOBS, WORKLOADS
@@ -262,7 +262,7 @@ async def until_suspended(world: World, name: str) -> None:
 
 def test_every_kind_has_an_example() -> None:
     named = {name for example in EXAMPLES for name in example.integrations.frameworks}
-    assert named == {BATCH_JOB, *FOREIGN}
+    assert named == {BATCH_JOB, *FRAMEWORK_KINDS}
 
 
 def test_a_kind_is_set_up_when_its_definition_appears() -> None:
@@ -276,4 +276,4 @@ def test_a_kind_is_set_up_when_its_definition_appears() -> None:
         await life.create()
         await world.until_admitted(KEY.name)
 
-    play(story, Configuration(integrations=Integrations(frameworks=("batch/job", *FOREIGN))))
+    play(story, Configuration(integrations=Integrations(frameworks=("batch/job", *FRAMEWORK_KINDS))))

@@ -15,13 +15,13 @@ from quorate.api.findings import Finding
 from quorate.api.meta import ObjectMeta
 from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of
-from quorate.controllers.pods.defaulting import Setting, default_pod, pod_findings, pod_warnings
+from quorate.controllers.pods.defaulting import DefaultingContext, default_pod, pod_findings, pod_warnings
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_suspended
 from quorate.controllers.serving.set_templates import (
     DEPLOYMENT,
     LEADER_WORKER_SET,
     STATEFUL_SET,
-    Remains,
+    ScaleDownState,
     SetKind,
     default_set,
     leader_worker_set_findings,
@@ -68,15 +68,15 @@ class _Settings:
         self._manage_all = configuration.manage_jobs_without_queue_name
         self._default_class = configuration.webhook_gates.default_priority_class
 
-    async def of(self, metadata: ObjectMeta, namespace: str) -> Setting:
+    async def of(self, metadata: ObjectMeta, namespace: str) -> DefaultingContext:
         reader = self._reader
         if not await reader.manages_namespace(namespace):
-            return Setting(namespace_managed=False)
+            return DefaultingContext(namespace_managed=False)
         placed = msgspec.structs.replace(metadata, namespace=namespace)
         names_none = not queue_name_of(metadata) and not reader.has_job_owner(metadata)
-        return Setting(
+        return DefaultingContext(
             namespace_managed=True,
-            part_of_managed=await reader.managing_ancestor(placed) is not None,
+            is_child=await reader.managing_ancestor(placed) is not None,
             has_default_queue=names_none and await reader.has_default_queue(namespace),
             default_priority_class=self._default_class and await reader.has_default_priority_class(),
             manage_without_queue_name=self._manage_all,
@@ -126,7 +126,7 @@ def _pod_info(body: msgspec.Raw) -> JobInfo:
     )
 
 
-SetFindings = Callable[[Json, Json | None, Remains], Iterator[Finding]]
+SetFindings = Callable[[Json, Json | None, ScaleDownState], Iterator[Finding]]
 
 
 class SetWebhook:
@@ -160,11 +160,11 @@ class SetWebhook:
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED
 
-    async def _remaining_pods(self, new: _Decoded, old: Json | None, namespace: str) -> Remains:
+    async def _remaining_pods(self, new: _Decoded, old: Json | None, namespace: str) -> ScaleDownState:
         """Check for remaining pods only when a StatefulSet is scaled up from zero, which is rare."""
         if self._kind is not STATEFUL_SET or old is None or replicas(old) or not replicas(new.document):
-            return Remains()
-        return Remains(pods=await self._reader.has_pods(new.metadata.uid, namespace))
+            return ScaleDownState()
+        return ScaleDownState(pods=await self._reader.has_pods(new.metadata.uid, namespace))
 
     def _job_info(self, metadata: ObjectMeta) -> JobInfo:
         return JobInfo(

@@ -14,7 +14,7 @@ from quorate.cli.deployment.controllers import CONFIGURATION_FILE
 from quorate.cli.deployment.manifests import IMAGE, chart, gang_installation, installation
 from quorate.cli.deployment.roles import ACCOUNT, people_roles
 from quorate.cli.deployment.scheduler import NAMESPACE
-from quorate.controllers.jobs.integrations import FOREIGN
+from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from tests.cli.conftest import Quorate
 from tests.e2e.commands import needs_kubectl
 
@@ -201,7 +201,7 @@ def test_roles_of_people_are_those_of_kueue() -> None:
 
 def test_every_kind_that_the_controllers_queue_is_listed() -> None:
     listed = {(job.framework, job.group, job.plural) for job in JOBS}
-    for framework, kind in FOREIGN.items():
+    for framework, kind in FRAMEWORK_KINDS.items():
         assert (framework, kind.resource.group, kind.resource.plural) in listed
 
 

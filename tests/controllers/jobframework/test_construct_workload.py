@@ -43,7 +43,7 @@ def pc(name: str, value: int, default: bool = False) -> dict[str, PriorityClass]
 
 
 OF_WORKLOAD = PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name="high")
-OF_PODS = PriorityClassRef(group="scheduling.k8s.io", kind="PriorityClass", name="batch")
+POD_FRAMEWORKS = PriorityClassRef(group="scheduling.k8s.io", kind="PriorityClass", name="batch")
 OF_DEFAULT = PriorityClassRef(group="scheduling.k8s.io", kind="PriorityClass", name="low")
 LABEL = {"kueue.x-k8s.io/priority-class": "high"}
 
@@ -52,9 +52,11 @@ LABEL = {"kueue.x-k8s.io/priority-class": "high"}
     ("label", "own", "pods", "want"),
     [
         pytest.param(True, "batch", "batch", Priority(100, OF_WORKLOAD), id="the label goes first"),
-        pytest.param(False, "batch", "", Priority(7, OF_PODS), id="then the kind's own class"),
+        pytest.param(False, "batch", "", Priority(7, POD_FRAMEWORKS), id="then the kind's own class"),
         pytest.param(False, "", "batch", Priority(1, OF_DEFAULT), id="which hides that of the pods"),
-        pytest.param(False, None, "batch", Priority(7, OF_PODS), id="a kind without one asks the pods"),
+        pytest.param(
+            False, None, "batch", Priority(7, POD_FRAMEWORKS), id="a kind without one asks the pods"
+        ),
         pytest.param(False, None, "", Priority(1, OF_DEFAULT), id="then the lowest global default"),
         pytest.param(
             False, None, "gone", MissingPriorityClass("PriorityClass", "gone"), id="a missing class"
@@ -90,7 +92,9 @@ def test_a_workload_belongs_to_its_job_and_carries_what_was_asked_for() -> None:
         annotations={"provreq.kueue.x-k8s.io/zone": "z", "note": "n"},
     )
     pod_sets = BatchJob().pod_sets(job)
-    workload = construct_workload(JOBS, job.metadata, pod_sets, Priority(7, OF_PODS), ("team", "absent"))
+    workload = construct_workload(
+        JOBS, job.metadata, pod_sets, Priority(7, POD_FRAMEWORKS), ("team", "absent")
+    )
     body = json.loads(JOBS.encode(workload))
     template_written = body["spec"]["podSets"][0].pop("template")
     assert template_written == json.loads(bytes(pod_sets[0].template))

@@ -13,7 +13,7 @@ from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE, GatedPo
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.raycluster import RayCluster
+from quorate.controllers.jobs.ray import RayCluster
 from quorate.kube.patches import merged
 from quorate.kube.writes import Create, Delete, Patch
 from tests.controllers.jobframework.test_rules import RUNNING, SPOT, reasons, show, written

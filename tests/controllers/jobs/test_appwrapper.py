@@ -9,13 +9,13 @@ from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PodSet
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
-from quorate.controllers.jobs.integrations import FOREIGN
+from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.spark import SparkApplication
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.patches import merged
 from tests.controllers.jobs.test_unstructured import PODS, foreign_job
 
-WRAPPER = FOREIGN["workload.codeflare.dev/appwrapper"]
+WRAPPER = FRAMEWORK_KINDS["workload.codeflare.dev/appwrapper"]
 WORKER = {"replicas": 2, "template": PODS}
 
 

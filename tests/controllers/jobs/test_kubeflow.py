@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.controllers.jobs.kubeflow import TRAINING_JOBS
-from quorate.controllers.jobs.mpijob import MPIJob
+from quorate.controllers.jobs.kubeflow import TRAINING_JOBS, MPIJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.patches import merged
 from tests.controllers.jobs.test_unstructured import PODS, foreign_job
@@ -30,13 +29,13 @@ def mpi_job(workers: int = 4, launcher: Any = PODS, worker: Any = PODS, **policy
     ],
 )
 def test_how_many_workers_are_enough(policy: dict[str, int], want: int | None) -> None:
-    launcher, worker = MPIJob().roles(mpi_job(**policy))
+    launcher, worker = MPIJob().pod_set_specs(mpi_job(**policy))
     assert (launcher.name, launcher.count, launcher.min_count) == ("launcher", 1, None)
     assert (worker.name, worker.count, worker.min_count) == ("worker", 4, want)
 
 
 def test_the_minimum_stays_when_fewer_workers_run() -> None:
-    (_, worker) = MPIJob().roles(mpi_job(workers=3, minAvailable=3))
+    (_, worker) = MPIJob().pod_set_specs(mpi_job(workers=3, minAvailable=3))
     assert (worker.count, worker.min_count) == (3, 3)
 
 
@@ -59,7 +58,11 @@ def test_what_becomes_of_the_number_of_workers_at_a_stop(policy: dict[str, int],
     [
         pytest.param(mpi_job(), "", id="none"),
         pytest.param(mpi_job(worker=pods("low")), "low", id="the workers'"),
-        pytest.param(mpi_job(worker=pods("low"), launcher=pods("mid")), "mid", id="the launcher's first"),
+        pytest.param(
+            mpi_job(worker=pods("low"), launcher=pods("mid")),
+            "mid",
+            id="the launcher's first",
+        ),
         pytest.param(mpi_job(launcher=pods("mid"), priorityClass="high"), "high", id="the policy's first"),
     ],
 )
@@ -70,8 +73,8 @@ def test_the_priority_class(job: UnstructuredJob, want: str) -> None:
 def test_types_that_a_job_does_not_have_are_no_pod_sets() -> None:
     worker = {"replicas": 3, "template": PODS}
     job = foreign_job({"tfReplicaSpecs": {"Worker": worker, "PS": {"template": PODS}, "Chief": None}})
-    roles = TRAINING_JOBS["kubeflow.org/tfjob"].roles(job)
-    assert [(role.name, role.count, role.min_count) for role in roles] == [
+    pod_set_specs = TRAINING_JOBS["kubeflow.org/tfjob"].pod_set_specs(job)
+    assert [(pod_set.name, pod_set.count, pod_set.min_count) for pod_set in pod_set_specs] == [
         ("ps", 1, None),
         ("worker", 3, None),
     ]

@@ -13,7 +13,7 @@ from quorate.controllers.jobframework.interface import ValidationScope
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.rules import decide
-from quorate.controllers.jobs.raycluster import RayCluster
+from quorate.controllers.jobs.ray import RayCluster
 from quorate.controllers.jobs.rayjob import RayJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob, UnstructuredJobKind
 from quorate.kube.patches import merged

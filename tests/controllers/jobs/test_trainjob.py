@@ -22,13 +22,17 @@ def step(name: str, of: str, container: str = "", **fields: Any) -> dict[str, An
     """A replicated job that is the step ``of`` of a training."""
     pods = {"spec": {"containers": [{"name": container or name, "image": "runtime"}]}}
     labels = {"trainer.kubeflow.org/trainjob-ancestor-step": of}
-    return {"name": name, "template": {"metadata": {"labels": labels}, "spec": {"template": pods}}, **fields}
+    return {
+        "name": name,
+        "template": {"metadata": {"labels": labels}, "spec": {"template": pods}},
+        **fields,
+    }
 
 
 def a_job(*steps: Any, policy: Any = None, status: Any = None, **spec: Any) -> UnstructuredJob:
     runtime = {"mlPolicy": policy, "template": {"spec": {"replicatedJobs": list(steps)}}}
     job = foreign_job({"suspend": True, "runtimeRef": {"name": "torch"}, **spec}, status)
-    return msgspec.structs.replace(job, companion=copy.deepcopy(runtime))
+    return msgspec.structs.replace(job, referenced_spec=copy.deepcopy(runtime))
 
 
 NODE = step("node", "trainer")
@@ -130,7 +134,7 @@ def test_strategic_merge(document: Any, patch: Any, want: Any) -> None:
 
 def test_a_job_waits_for_its_runtime() -> None:
     with pytest.raises(InvalidTemplate, match=r"spec.runtimeRef: names a runtime that doesn't exist"):
-        KIND.pod_sets(msgspec.structs.replace(a_job(NODE), companion=None))
+        KIND.pod_sets(msgspec.structs.replace(a_job(NODE), referenced_spec=None))
 
 
 @pytest.mark.parametrize(
@@ -144,7 +148,7 @@ def test_a_job_waits_for_its_runtime() -> None:
     ],
 )
 def test_which_runtime_a_job_needs(reference: Any, want: tuple[str, str] | None) -> None:
-    needed = KIND.companion_of(foreign_job({"runtimeRef": reference}))
+    needed = KIND.referenced_object(foreign_job({"runtimeRef": reference}))
     shown = None if needed is None else (needed.resource.kind, str(needed.key).removeprefix("/"))
     assert shown == want
 

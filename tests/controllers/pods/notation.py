@@ -11,7 +11,7 @@ from quorate.api.meta import Condition, ConditionStatus, ObjectMeta, Uid, at_epo
 from quorate.controllers.executor import Plan
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.group_workload import owner_reference
-from quorate.controllers.pods.queued_pod import PodLife, QueuedPod
+from quorate.controllers.pods.queued_pod import PodStatus, QueuedPod
 from quorate.kube.writes import Apply, Create, Delete, Patch, Write
 
 NOW = 1_000_000.0
@@ -62,7 +62,7 @@ def a_pod(
             deletion_timestamp=at_epoch(NOW + 30) if gone else None,
         ),
         spec=msgspec.Raw(codec.encode(spec)),
-        status=PodLife(
+        status=PodStatus(
             phase=_PHASES.get(phase, "Pending"),
             conditions=(Condition(type="Ready", status="True" if phase == "running" else "False"),),
         ),

@@ -7,11 +7,11 @@ import pytest
 
 from quorate.api.kueue import PREBUILT_WORKLOAD
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.defaulting import Setting, default_pod, pod_findings, pod_warnings
+from quorate.controllers.pods.defaulting import DefaultingContext, default_pod, pod_findings, pod_warnings
 
 Json = dict[str, Any]
 
-HERE = Setting(namespace_managed=True)
+HERE = DefaultingContext(namespace_managed=True)
 QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
 GATES = [{"name": constants.ADMISSION_GATE}]
 
@@ -46,18 +46,19 @@ def test_what_is_given_is_kept() -> None:
     ("labels", "setting"),
     [
         pytest.param({}, HERE, id="it asks for no queue"),
-        pytest.param(QUEUE, Setting(namespace_managed=False), id="its namespace is not managed"),
-        pytest.param(QUEUE, Setting(namespace_managed=True, part_of_managed=True), id="part of a job"),
+        pytest.param(QUEUE, DefaultingContext(namespace_managed=False), id="its namespace is not managed"),
+        pytest.param(QUEUE, DefaultingContext(namespace_managed=True, is_child=True), id="part of a job"),
     ],
 )
-def test_other_pods_are_left_as_they_are(labels: Json, setting: Setting) -> None:
+def test_other_pods_are_left_as_they_are(labels: Json, setting: DefaultingContext) -> None:
     given = a_pod(labels)
     assert default_pod(given, setting) is given
 
 
 def test_a_pod_is_queued_by_default_where_there_is_a_default_queue() -> None:
     held = default_pod(
-        a_pod(), Setting(namespace_managed=True, has_default_queue=True, default_priority_class=True)
+        a_pod(),
+        DefaultingContext(namespace_managed=True, has_default_queue=True, default_priority_class=True),
     )
     assert held["metadata"]["labels"] == {
         "kueue.x-k8s.io/queue-name": "default",
@@ -67,13 +68,13 @@ def test_a_pod_is_queued_by_default_where_there_is_a_default_queue() -> None:
 
 
 def test_every_pod_is_held_back_where_all_are_managed() -> None:
-    held = default_pod(a_pod(), Setting(namespace_managed=True, manage_without_queue_name=True))
+    held = default_pod(a_pod(), DefaultingContext(namespace_managed=True, manage_without_queue_name=True))
     assert held["spec"]["schedulingGates"] == GATES
 
 
 def test_a_pod_whose_parent_waits_is_only_gated() -> None:
     given = a_pod(annotations={constants.SUSPENDING_PARENT: "statefulset"})
-    held = default_pod(given, Setting(namespace_managed=False))
+    held = default_pod(given, DefaultingContext(namespace_managed=False))
     assert held["spec"]["schedulingGates"] == GATES
     assert held["metadata"]["labels"] == {}
     assert "finalizers" not in held["metadata"]

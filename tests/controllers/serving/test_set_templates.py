@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.defaulting import Setting
+from quorate.controllers.pods.defaulting import DefaultingContext
 from quorate.controllers.serving.set_templates import (
     DEPLOYMENT,
     LEADER_WORKER_SET,
     STATEFUL_SET,
-    Remains,
+    ScaleDownState,
     default_set,
     gate_templates,
     leader_worker_set_findings,
@@ -20,8 +20,8 @@ from quorate.controllers.serving.set_templates import (
 
 Json = dict[str, Any]
 
-HERE = Setting(namespace_managed=True)
-SCALED_DOWN = Remains()
+HERE = DefaultingContext(namespace_managed=True)
+SCALED_DOWN = ScaleDownState()
 
 
 def a_set(queue: str = "queue", replicas: int = 3, ready: int = 0, cpu: str = "1") -> Json:
@@ -79,7 +79,7 @@ def test_the_pods_of_other_sets_are_only_marked() -> None:
 def test_a_set_without_a_queue_is_left_as_it_is() -> None:
     given = a_set(queue="")
     assert default_set(DEPLOYMENT, given, HERE) is given
-    assert default_set(DEPLOYMENT, a_set(), Setting(namespace_managed=False)) == a_set()
+    assert default_set(DEPLOYMENT, a_set(), DefaultingContext(namespace_managed=False)) == a_set()
 
 
 def test_templates_can_carry_the_gate_themselves() -> None:
@@ -111,12 +111,16 @@ def test_the_queue_of_a_set(old: Json, new: Json, want: list[str]) -> None:
         pytest.param(a_set(replicas=0), a_set(replicas=5), SCALED_DOWN, [], id="from nothing"),
         pytest.param(a_set(replicas=3), a_set(replicas=4), SCALED_DOWN, ["spec.replicas"], id="one more"),
         pytest.param(
-            a_set(replicas=0), a_set(replicas=3), Remains(pods=True), ["spec.replicas"], id="pods remain"
+            a_set(replicas=0),
+            a_set(replicas=3),
+            ScaleDownState(pods=True),
+            ["spec.replicas"],
+            id="pods remain",
         ),
         pytest.param(
             a_set(replicas=0),
             a_set(replicas=3),
-            Remains(active_workload=True),
+            ScaleDownState(active_workload=True),
             ["spec.replicas"],
             id="quota is still held",
         ),
@@ -124,7 +128,9 @@ def test_the_queue_of_a_set(old: Json, new: Json, want: list[str]) -> None:
         pytest.param(a_set("", cpu="1"), a_set("", cpu="2"), SCALED_DOWN, [], id="not queued at all"),
     ],
 )
-def test_what_may_change_in_a_stateful_set(old: Json, new: Json, remains: Remains, want: list[str]) -> None:
+def test_what_may_change_in_a_stateful_set(
+    old: Json, new: Json, remains: ScaleDownState, want: list[str]
+) -> None:
     assert [each.path for each in stateful_set_findings(new, old, remains)] == want
 
 

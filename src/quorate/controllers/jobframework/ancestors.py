@@ -25,8 +25,8 @@ from quorate.kube.rest.discovery import plural_of
 Find = Callable[[Key], JobObject | None]
 _KindName = tuple[str, str]  # apiVersion and kind
 
-MOST_LEVELS: Final = 10  # as in Kueue
-MOST_PASSED: Final = 10_000  # a few hundred bytes each
+MAX_DEPTH: Final = 10  # as in Kueue
+MAX_REMEMBERED: Final = 10_000  # a few hundred bytes each
 
 
 class Owner(Struct):
@@ -66,7 +66,7 @@ class AncestorFinder:
         self._external = {(each.api_version, each.kind): each for each in external}
         self._finders: dict[_KindName, Find] = {}  # of the kinds there is a copy of
         self._looked_up: dict[_KindName, Resource[Owner]] = {}  # kinds found out by asking the server
-        self._passed: OrderedDict[Uid, ObjectMeta] = (
+        self._remembered: OrderedDict[Uid, ObjectMeta] = (
             OrderedDict()
         )  # of those between, the last ones asked for
         self._manage_all = manage_jobs_without_queue_name
@@ -78,8 +78,8 @@ class AncestorFinder:
     async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | OwnerNotFound | BrokenOwnerChain | None:
         """The job that ``metadata`` belongs to as a part; ``None`` when it stands for itself."""
         topmost: Uid | None = None
-        passed = {metadata.uid}
-        for _ in range(MOST_LEVELS):
+        visited = {metadata.uid}
+        for _ in range(MAX_DEPTH):
             owner = metadata.controller
             if owner is None or not self._is_known(_kind_of(owner)):
                 return topmost
@@ -88,20 +88,18 @@ class AncestorFinder:
                 return OwnerNotFound(owner)
             if found.uid != owner.uid:
                 return topmost  # the owner is gone, and another took its name
-            if found.uid in passed:
+            if found.uid in visited:
                 return BrokenOwnerChain(
                     f"its owners form a circle through {owner.kind} {owner.name}", circular=True
                 )
-            passed.add(found.uid)
+            visited.add(found.uid)
             metadata = found
             if self._is_managed(_kind_of(owner)) and (self._manage_all or queue_name_of(metadata)):
                 topmost = metadata.uid
         owner = metadata.controller
         if owner is None or not self._is_known(_kind_of(owner)):
             return topmost
-        text = (
-            f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {MOST_LEVELS}"
-        )
+        text = f"Terminated search for Kueue-managed Job because ancestor depth exceeded limit of {MAX_DEPTH}"
         return BrokenOwnerChain(text, circular=False)
 
     def _is_managed(self, kind: _KindName) -> bool:
@@ -115,8 +113,8 @@ class AncestorFinder:
         if (find := self._finders.get(kind)) is not None:
             found = find(key)
             return None if found is None else found.metadata
-        if (passed := self._passed.get(owner.uid)) is not None:
-            return passed
+        if (visited := self._remembered.get(owner.uid)) is not None:
+            return visited
         resource = await self._resource(kind)
         if resource is None:
             return None
@@ -128,15 +126,15 @@ class AncestorFinder:
             self._remember(stored.metadata)
         return stored.metadata
 
-    def _remember(self, passed: ObjectMeta) -> None:
+    def _remember(self, visited: ObjectMeta) -> None:
         """Who stands between is not asked for again for each of many pods: all that matters is its owner."""
-        lean = ObjectMeta(name=passed.name, namespace=passed.namespace, uid=passed.uid)
-        owner = passed.controller
+        lean = ObjectMeta(name=visited.name, namespace=visited.namespace, uid=visited.uid)
+        owner = visited.controller
         if owner is not None:
             lean = msgspec.structs.replace(lean, owner_references=(owner,))
-        self._passed[passed.uid] = lean
-        if len(self._passed) > MOST_PASSED:
-            self._passed.popitem(last=False)
+        self._remembered[visited.uid] = lean
+        if len(self._remembered) > MAX_REMEMBERED:
+            self._remembered.popitem(last=False)
 
     async def _resource(self, kind: _KindName) -> Resource[Owner] | None:
         """How to ask for owners of a kind that has no copy here; ``None``: it is not served, or not yet."""

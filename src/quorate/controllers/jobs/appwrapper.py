@@ -1,8 +1,8 @@
-"""workload.codeflare.dev AppWrapper: any objects, queued together as one.
+"""workload.codeflare.dev AppWrapper: any objects, queued together as one job.
 
-A wrapper says for each of its components where the pod templates stand in it, or wraps a kind that is known
-here.  What admission adds is written beside the components, not into them: the wrapper's controller merges
-it when it makes them.
+A wrapper says for each component where its pod templates are, or the component is of a kind that is known
+here.  What admission adds is written beside the components, not into them: the AppWrapper controller merges
+it when it creates them.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from quorate.api.kueue import PodSet
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.jobs.unstructured import (
-    Role,
+    PodSetSpec,
     UnstructuredJob,
     UnstructuredJobKind,
     condition_message,
@@ -38,22 +38,23 @@ _INFOS: Final = "podSetInfos"
 
 class AppWrapper(UnstructuredJobKind):
     def __init__(self, known: Mapping[tuple[str, str], UnstructuredJobKind]) -> None:
-        """``known``: kinds, by apiVersion and kind, whose pod templates a wrapper need not point at."""
+        """``known``: kinds, by apiVersion and kind, whose pod templates need no declaration."""
         super().__init__(
             unstructured_resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper"),
             suspend=("spec", "suspend"),
         )
         self._known = known
 
-    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
-        """One for each pod set of each component, numbered in their order."""
-        roles: list[Role] = []
+    def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
+        """Return one for each pod set of each component, with consecutive numbers in the names."""
+        specs: list[PodSetSpec] = []
         for index in range(len(read_entries(job.document, _COMPONENTS))):
             component: Path = (*_COMPONENTS, index)
-            for number, (template, count) in enumerate(self._pod_sets_of(job, component)):
-                name = f"{job.metadata.name}-{len(roles)}"
-                roles.append(Role(name, template, count, place=(*component, _INFOS, number)))
-        return tuple(roles)
+            for number, (template, count) in enumerate(self._templates(job, component)):
+                name = f"{job.metadata.name}-{len(specs)}"
+                info: Path = (*component, _INFOS, number)
+                specs.append(PodSetSpec(name, template, count, injection_path=info))
+        return tuple(specs)
 
     def is_active(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "QuotaReserved") is not None
@@ -69,24 +70,28 @@ class AppWrapper(UnstructuredJobKind):
     def pods_ready(self, job: UnstructuredJob) -> bool:
         return condition_message(job, "PodsReady") is not None
 
-    def inject(self, document: Json, role: Role, info: PodSetInfo) -> InjectionConflict | None:
-        conflict = inject(raw(read_field(document, role.template, dict)), info)
+    def inject(self, document: Json, spec: PodSetSpec, info: PodSetInfo) -> InjectionConflict | None:
+        conflict = inject(raw(read_field(document, spec.template, dict)), info)
         if isinstance(conflict, InjectionConflict):
             return conflict
-        infos = _component(document, role).setdefault(_INFOS, [])
-        del infos[_number(role) :]
-        infos.append(_shown(info))
+        component, number = _position(spec)
+        infos = look_up(document, component).setdefault(_INFOS, [])
+        del infos[number:]
+        infos.append(_info(info))
         return None
 
-    def restore(self, document: Json, role: Role, original: PodSet) -> None:
-        _component(document, role).pop(_INFOS, None)
+    def restore(self, document: Json, spec: PodSetSpec, original: PodSet) -> None:
+        component, _ = _position(spec)
+        look_up(document, component).pop(_INFOS, None)
 
-    def _pod_sets_of(self, job: UnstructuredJob, component: Path) -> list[tuple[Path, int]]:
-        """Where each pod template of a component stands, and how many pods are made of it."""
+    def _templates(self, job: UnstructuredJob, component: Path) -> list[tuple[Path, int]]:
+        """Return the path of each pod template of a component, and the number of its pods."""
         declared: Path = (*component, "podSets")
-        places = [(*declared, index) for index in range(len(read_entries(job.document, declared)))]
-        if places:
-            return [(_template(job, component, place), _replicas(job, place)) for place in places]
+        entries: list[Path] = [
+            (*declared, index) for index in range(len(read_entries(job.document, declared)))
+        ]
+        if entries:
+            return [(_template(job, component, entry), _replicas(job, entry)) for entry in entries]
         return self._inferred(job, (*component, "template"))
 
     def _inferred(self, job: UnstructuredJob, wrapped: Path) -> list[tuple[Path, int]]:
@@ -104,43 +109,38 @@ class AppWrapper(UnstructuredJobKind):
                 return [((*spec, "template"), min(parallelism, completions))]
             case version, kind if (known := self._known.get((str(version), str(kind)))) is not None:
                 inner = codec.convert(UnstructuredJob, {"metadata": {}, **content})
-                return [((*wrapped, *role.template), role.count) for role in known.roles(inner)]
+                return [((*wrapped, *each.template), each.count) for each in known.pod_set_specs(inner)]
         return []
 
 
-def _template(job: UnstructuredJob, component: Path, place: Path) -> Path:
-    text = read_field(job.document, (*place, "path"), str)
+def _template(job: UnstructuredJob, component: Path, entry: Path) -> Path:
+    text = read_field(job.document, (*entry, "path"), str)
     try:
         path = parse_path(text)
     except InvalidPath as invalid:
-        raise InvalidTemplate((*place, "path"), str(invalid)) from invalid
+        raise InvalidTemplate((*entry, "path"), str(invalid)) from invalid
     if path[0] != "template":
-        raise InvalidTemplate((*place, "path"), f"is {text!r}, must lead into template")
+        raise InvalidTemplate((*entry, "path"), f"is {text!r}, must lead into template")
     return (*component, *path)
 
 
-def _replicas(job: UnstructuredJob, place: Path) -> int:
-    return read_count(job.document, (*place, "replicas"), 1)
+def _replicas(job: UnstructuredJob, entry: Path) -> int:
+    return read_count(job.document, (*entry, "replicas"), 1)
 
 
-def _component(document: Json, role: Role) -> Json:
-    assert role.place is not None, f"{role.name} has no place beside its component"
-    found: Json = look_up(document, role.place[:-2])
-    return found
+def _position(spec: PodSetSpec) -> tuple[Path, int]:
+    """Return the component of a pod set, and its index there."""
+    assert spec.injection_path is not None, f"{spec.name} has no component"
+    *component, _, number = spec.injection_path
+    assert isinstance(number, int), f"{spec.name} has no index within its component"
+    return tuple(component), number
 
 
-def _number(role: Role) -> int:
-    assert role.place is not None, f"{role.name} has no place beside its component"
-    number = role.place[-1]
-    assert isinstance(number, int), f"{role.name} has no number within its component"
-    return number
-
-
-def _shown(info: PodSetInfo) -> Json:
-    given: dict[str, Any] = {
+def _info(info: PodSetInfo) -> Json:
+    fields: dict[str, Any] = {
         "annotations": info.annotations,
         "labels": info.labels,
         "nodeSelector": info.node_selector,
         "tolerations": codec.to_builtins(info.tolerations),
     }
-    return {name: value for name, value in given.items() if value}
+    return {name: value for name, value in fields.items() if value}

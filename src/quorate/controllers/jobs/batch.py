@@ -1,4 +1,4 @@
-"""batch/v1 Job: one pod set, held back with ``spec.suspend``."""
+"""batch/v1 Job: one pod set, suspended by ``spec.suspend``."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,12 +22,12 @@ from quorate.controllers.jobs.batch_validation import (
     MIN_PARALLELISM,
     TRUE,
     job_findings,
-    pods_of,
+    parallel_pods,
 )
 from quorate.kube.resources import JOBS, Resource
 from quorate.kube.writes import Patch
 
-# The Job controller puts these on the template; the first three name one job and must not travel with it.
+# The Job controller sets these on the template; the first three identify one job and must not be copied.
 _OWN_LABELS = ("job-name", "controller-uid", "batch.kubernetes.io/controller-uid")
 _MANAGED_LABELS = frozenset({*_OWN_LABELS, "batch.kubernetes.io/job-name"})
 
@@ -53,7 +53,7 @@ class BatchJob(JobKind[Job]):
         minimum = _min_parallelism(job)
         return (
             PodSet(
-                count=pods_of(job),
+                count=parallel_pods(job),
                 min_count=msgspec.UNSET if minimum is None else minimum,
                 template=_without_own_labels(job.spec.template),
             ),
@@ -83,7 +83,7 @@ class BatchJob(JobKind[Job]):
     def pods_ready(self, job: Job) -> bool:
         status = job.status
         uncounted = len(status.uncounted_terminated_pods.succeeded)
-        return status.succeeded + status.ready + uncounted >= pods_of(job)
+        return status.succeeded + status.ready + uncounted >= parallel_pods(job)
 
     def reclaimable(self, job: Job) -> tuple[ReclaimablePod, ...]:
         parallelism = job.spec.parallelism
@@ -95,7 +95,7 @@ class BatchJob(JobKind[Job]):
         return (ReclaimablePod(name="main", count=parallelism - remaining),)
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
-        """One patch; one more before it for a job that ran before, as ``_clear_start_time`` explains."""
+        """Unsuspend with one patch; a job that ran before needs another one, see ``_clear_start_time``."""
         if len(infos) != 1:
             return InjectionConflict(f"a Job has one pod set, its workload was admitted with {len(infos)}")
         injected = inject(job.spec.template, infos[0])
@@ -107,10 +107,10 @@ class BatchJob(JobKind[Job]):
         return (*_clear_start_time(job), _patch(job, {"spec": {**spec, "template": injected}}))
 
     def stop(self, job: Job, originals: Sequence[PodSet] | None) -> Stop:
-        """One patch when there is nothing to restore, else three.
+        """Suspend with one patch if there is nothing to restore, otherwise with three.
 
-        The annotation marks a stop that is under way, so that it is resumed wherever it was cut short, and
-        once the last pod is gone: before, the API does not let the pod template change.
+        An annotation marks a stop in progress, which is resumed after an interruption, and when the last pod
+        is gone: before, the API does not allow changes of the pod template.
         """
         if self.is_suspended(job):
             return Stop()
@@ -135,7 +135,7 @@ def _patch(job: Job, body: dict[str, Any], subresource: str = "") -> Patch:
 
 
 def _clear_start_time(job: Job) -> tuple[Patch, ...]:
-    """The API lets the pod template of a suspended job change only while the job has no start time."""
+    """Remove the start time: with it the API does not allow changes of a suspended job's pod template."""
     if job.status.start_time is None:
         return ()
     return (_patch(job, {"status": {"startTime": None}}, "status"),)
@@ -152,7 +152,7 @@ def _min_parallelism(job: Job) -> int | None:
     try:
         return int(job.metadata.annotations.get(MIN_PARALLELISM, ""))
     except ValueError:
-        return None  # absent, or not a number: the job is then admitted whole or not at all
+        return None  # missing or malformed: the job is admitted only as a whole
 
 
 def _without_own_labels(template: msgspec.Raw) -> msgspec.Raw:
@@ -166,7 +166,7 @@ def _without_own_labels(template: msgspec.Raw) -> msgspec.Raw:
 
 
 def _counts(job: Job, count: int) -> dict[str, int]:
-    """The fields that make the job run ``count`` pods at once; none when its size is fixed or right."""
+    """Return the fields to change for ``count`` parallel pods; none if the size is fixed or right."""
     if _min_parallelism(job) is None:
         return {}
     counts = {"parallelism": count}
@@ -186,7 +186,7 @@ def _restored(job: Job, pod_sets: Sequence[PodSet] | None) -> dict[str, Any]:
 
 
 def _terminal(job: Job, completions: int) -> int:
-    """Pods that need not run again: of an Indexed job its done indexes, failed ones included."""
+    """Return the number of terminal pods: for an Indexed job, of succeeded and failed indexes."""
     if job.spec.completion_mode != "Indexed":
         return job.status.succeeded
     done = _indexes(job.status.completed_indexes) | _indexes(job.status.failed_indexes)
@@ -194,7 +194,7 @@ def _terminal(job: Job, completions: int) -> int:
 
 
 def _indexes(text: str) -> set[int]:
-    """Indexes written as the Job controller does: ``1,3-5,7``."""
+    """Parse indexes in the notation of the Job controller: ``1,3-5,7``."""
     indexes: set[int] = set()
     for part in filter(None, text.split(",")):
         first, _, last = part.partition("-")

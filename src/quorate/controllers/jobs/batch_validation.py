@@ -1,4 +1,4 @@
-"""What is wrong with the annotations by which a batch Job asks for fewer pods, or for a changing number."""
+"""Validation of the annotations of batch Jobs for partial admission and elastic size."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -11,7 +11,7 @@ from quorate.controllers.jobframework.interface import ValidationScope
 MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
 COMPLETIONS_EQUAL_PARALLELISM: Final = "kueue.x-k8s.io/job-completions-equal-parallelism"
 
-TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # as Go reads a bool
+TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # Go's strconv.ParseBool
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 _TOPOLOGY: Final = (
     "kueue.x-k8s.io/podset-required-topology",
@@ -19,16 +19,16 @@ _TOPOLOGY: Final = (
 )
 
 
-def pods_of(job: Job) -> int:
-    """How many pods the job runs at once."""
+def parallel_pods(job: Job) -> int:
+    """Return how many pods the job runs in parallel."""
     if job.spec.completions is None:
         return job.spec.parallelism
     return min(job.spec.parallelism, job.spec.completions)
 
 
 def job_findings(old: Job | None, new: Job, scope: ValidationScope) -> Iterator[Finding]:
-    """The rules are Kueue's.  A minimum that did not change is not judged anew: the job may have shrunk."""
-    if old is None or _said(old, MIN_PARALLELISM) != _said(new, MIN_PARALLELISM):
+    """Validate by Kueue's rules; an unchanged minimum is not validated again: the job may have shrunk."""
+    if old is None or _annotation(old, MIN_PARALLELISM) != _annotation(new, MIN_PARALLELISM):
         yield from _minimum(new, scope)
     yield from _completions(new)
     if scope.elastic:
@@ -37,7 +37,7 @@ def job_findings(old: Job | None, new: Job, scope: ValidationScope) -> Iterator[
         yield from _change(old, new)
 
 
-def _said(job: Job, annotation: str) -> str | None:
+def _annotation(job: Job, annotation: str) -> str | None:
     return job.metadata.annotations.get(annotation)
 
 
@@ -46,7 +46,7 @@ def _at(annotation: str) -> str:
 
 
 def _minimum(job: Job, scope: ValidationScope) -> Iterator[Finding]:
-    text = _said(job, MIN_PARALLELISM)
+    text = _annotation(job, MIN_PARALLELISM)
     if text is None:
         return
     if scope.elastic:
@@ -56,12 +56,12 @@ def _minimum(job: Job, scope: ValidationScope) -> Iterator[Finding]:
     except ValueError:
         yield Finding(_at(MIN_PARALLELISM), text, "is not a whole number")
         return
-    if not 0 < minimum < pods_of(job):
-        yield Finding(_at(MIN_PARALLELISM), minimum, f"should be between 0 and {pods_of(job) - 1}")
+    if not 0 < minimum < parallel_pods(job):
+        yield Finding(_at(MIN_PARALLELISM), minimum, f"should be between 0 and {parallel_pods(job) - 1}")
 
 
 def _completions(job: Job) -> Iterator[Finding]:
-    text = _said(job, COMPLETIONS_EQUAL_PARALLELISM)
+    text = _annotation(job, COMPLETIONS_EQUAL_PARALLELISM)
     if text is None or text in _FALSE:
         return
     if text not in TRUE:
@@ -85,14 +85,14 @@ def _elastic(job: Job) -> Iterator[Finding]:
 
 def _change(old: Job, new: Job) -> Iterator[Finding]:
     if (
-        _said(old, MIN_PARALLELISM) is not None
+        _annotation(old, MIN_PARALLELISM) is not None
         and not old.spec.suspend
         and old.spec.parallelism != new.spec.parallelism
     ):
         rule = "cannot change when partial admission is enabled and the job is not suspended"
         yield Finding("spec.parallelism", new.spec.parallelism, rule)
-    text = _said(new, COMPLETIONS_EQUAL_PARALLELISM)
+    text = _annotation(new, COMPLETIONS_EQUAL_PARALLELISM)
     runs = not (old.spec.suspend or new.spec.suspend)
-    if runs and text != _said(old, COMPLETIONS_EQUAL_PARALLELISM):
+    if runs and text != _annotation(old, COMPLETIONS_EQUAL_PARALLELISM):
         rule = "is immutable while the job is not suspended"
         yield Finding(_at(COMPLETIONS_EQUAL_PARALLELISM), text, rule)

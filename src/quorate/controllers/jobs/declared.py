@@ -1,11 +1,11 @@
-"""Kinds of job that the configuration declares by the paths in their objects."""
+"""Kinds of job that the configuration declares by the field paths of their objects."""
 
 from quorate.api.configuration.integrations import DeclaredFramework, PodSetPaths, StatusCheck
 from quorate.api.field_path import InvalidTemplate, Path, look_up, read_count, read_entries, read_field
 from quorate.api.kueue import ReclaimablePod
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.unstructured import (
-    Role,
+    PodSetSpec,
     UnstructuredJob,
     UnstructuredJobKind,
     condition_message,
@@ -20,8 +20,8 @@ class DeclaredKind(UnstructuredJobKind):
         super().__init__(resource, switch.field, switch.stopped, switch.running)
         self._declared = declared
 
-    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
-        return tuple(role for paths in self._declared.pod_sets for role in _roles(job, paths))
+    def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
+        return tuple(spec for paths in self._declared.pod_sets for spec in _specs(job, paths))
 
     def is_active(self, job: UnstructuredJob) -> bool:
         if self._declared.active is None:
@@ -32,8 +32,8 @@ class DeclaredKind(UnstructuredJobKind):
         return read_count(job.document, self._declared.active) > 0
 
     def finished(self, job: UnstructuredJob) -> Outcome | None:
-        for sign, success in ((self._declared.succeeded, True), (self._declared.failed, False)):
-            message = None if sign is None else _shown(job, sign)
+        for check, success in ((self._declared.succeeded, True), (self._declared.failed, False)):
+            message = None if check is None else _message(job, check)
             if message is not None:
                 return Outcome(success=success, message=message)
         return None
@@ -51,25 +51,25 @@ class DeclaredKind(UnstructuredJobKind):
         return tuple(ReclaimablePod(name=name, count=count) for name, count in done if count)
 
     def pods_ready(self, job: UnstructuredJob) -> bool:
-        return _shown(job, self._declared.ready) is not None
+        return _message(job, self._declared.ready) is not None
 
 
-def _roles(job: UnstructuredJob, paths: PodSetPaths) -> list[Role]:
+def _specs(job: UnstructuredJob, paths: PodSetPaths) -> list[PodSetSpec]:
     if paths.each is None:
-        return [_role(job, paths, (), paths.name)]
+        return [_spec(job, paths, (), paths.name)]
     entries: list[Path] = [
         (*paths.each, index) for index in range(len(read_entries(job.document, paths.each)))
     ]
     return [
-        _role(job, paths, entry, read_field(job.document, (*entry, *paths.name_from), str))
+        _spec(job, paths, entry, read_field(job.document, (*entry, *paths.name_from), str))
         for entry in entries
     ]
 
 
-def _role(job: UnstructuredJob, paths: PodSetPaths, within: Path, name: str) -> Role:
+def _spec(job: UnstructuredJob, paths: PodSetPaths, within: Path, name: str) -> PodSetSpec:
     template = (*within, *paths.template)
     if paths.count is None:
-        return Role(name, template, count=1)
+        return PodSetSpec(name, template, count=1)
     count_field = (*within, *paths.count)
     count = read_count(job.document, count_field, 1)
     minimum = None
@@ -79,16 +79,16 @@ def _role(job: UnstructuredJob, paths: PodSetPaths, within: Path, name: str) -> 
             raise InvalidTemplate(
                 (*within, *paths.min_count), f"is {minimum}, more than the {count} pods there are"
             )
-    return Role(name, template, count, minimum, count_field)
+    return PodSetSpec(name, template, count, minimum, count_field)
 
 
-def _shown(job: UnstructuredJob, sign: StatusCheck) -> str | None:
-    """What the job says along with the sign; ``None`` when it does not show it."""
-    if sign.condition:
-        return condition_message(job, sign.condition)
-    found = look_up(job.document, sign.field)
-    wanted = (look_up(job.document, sign.equals_field),) if sign.equals_field else sign.values
-    # To Python a boolean is a number.
+def _message(job: UnstructuredJob, check: StatusCheck) -> str | None:
+    """Return the message of a check that holds for the job's status, otherwise None."""
+    if check.condition:
+        return condition_message(job, check.condition)
+    found = look_up(job.document, check.field)
+    wanted = (look_up(job.document, check.equals_field),) if check.equals_field else check.values
+    # In Python, True == 1.
     if found is None or not any(type(found) is type(value) and found == value for value in wanted):
         return None
-    return "" if sign.message is None else read_field(job.document, sign.message, str, "")
+    return "" if check.message is None else read_field(job.document, check.message, str, "")

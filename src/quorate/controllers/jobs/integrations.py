@@ -1,7 +1,7 @@
-"""The kinds of job of other projects, by the names the configuration has for them.
+"""The enabled integrations: kinds of job of other projects, by their names in the configuration.
 
-Their definitions are installed by others, before us or long after, so each kind is set up when the cluster
-serves it and not before.
+The definitions of these kinds may be installed before the controllers or long after them, so each kind is
+watched as soon as the cluster serves it.
 """
 
 import asyncio
@@ -18,11 +18,9 @@ from quorate.controllers.jobframework.reconciler import JobController
 from quorate.controllers.jobs.appwrapper import AppWrapper
 from quorate.controllers.jobs.declared import DeclaredKind
 from quorate.controllers.jobs.jobset import JobSet
-from quorate.controllers.jobs.kubeflow import TRAINING_JOBS
-from quorate.controllers.jobs.mpijob import MPIJob
-from quorate.controllers.jobs.raycluster import RayCluster
+from quorate.controllers.jobs.kubeflow import TRAINING_JOBS, MPIJob
+from quorate.controllers.jobs.ray import RayCluster, RayService
 from quorate.controllers.jobs.rayjob import RayJob
-from quorate.controllers.jobs.rayservice import RayService
 from quorate.controllers.jobs.spark import SparkApplication
 from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob, UnstructuredJobKind, unstructured_resource
@@ -35,9 +33,9 @@ from quorate.kube.resources import JOBS, Resource
 from quorate.kube.rest.discovery import served_resources
 
 BATCH_JOB: Final = "batch/job"
-PLAIN_PODS: Final = "pod"
-OF_PODS: Final = (PLAIN_PODS, "deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "statefulset")
-_PLAIN: Final[Mapping[str, UnstructuredJobKind]] = {
+POD: Final = "pod"
+POD_FRAMEWORKS: Final = (POD, "deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "statefulset")
+_WRAPPABLE: Final[Mapping[str, UnstructuredJobKind]] = {
     "jobset.x-k8s.io/jobset": JobSet(),
     "kubeflow.org/mpijob": MPIJob(),
     **TRAINING_JOBS,
@@ -47,13 +45,13 @@ _PLAIN: Final[Mapping[str, UnstructuredJobKind]] = {
     "sparkoperator.k8s.io/sparkapplication": SparkApplication(),
     "trainer.kubeflow.org/trainjob": TrainJob(),
 }
-FOREIGN: Final[Mapping[str, UnstructuredJobKind]] = {
-    **_PLAIN,
+FRAMEWORK_KINDS: Final[Mapping[str, UnstructuredJobKind]] = {
+    **_WRAPPABLE,
     "workload.codeflare.dev/appwrapper": AppWrapper(
-        {(kind.resource.api_version, kind.resource.kind): kind for kind in _PLAIN.values()}
+        {(kind.resource.api_version, kind.resource.kind): kind for kind in _WRAPPABLE.values()}
     ),
 }
-_SETS: Final[Mapping[str, Resource[Any]]] = {
+_SERVING: Final[Mapping[str, Resource[Any]]] = {
     "deployment": unstructured_resource("apps", "v1", "deployments", "Deployment"),
     "replicaset": unstructured_resource("apps", "v1", "replicasets", "ReplicaSet"),
     "statefulset": unstructured_resource("apps", "v1", "statefulsets", "StatefulSet"),
@@ -61,95 +59,97 @@ _SETS: Final[Mapping[str, Resource[Any]]] = {
         "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"
     ),
 }
-LOOK_AGAIN_S: Final = 5.0  # one small request for each kind that is not served
+DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each kind that is not served
 
-Completed = Callable[[UnstructuredJob], UnstructuredJob]
+Complete = Callable[[UnstructuredJob], UnstructuredJob]
 ControllerFor = Callable[
-    [UnstructuredJobKind, Informer[UnstructuredJob], Completed], JobController[UnstructuredJob]
+    [UnstructuredJobKind, Informer[UnstructuredJob], Complete], JobController[UnstructuredJob]
 ]
 
-_NEEDS: Final = "needs"  # index of jobs by the kind and key of their companion
+_REFERENCES: Final = "references"  # index of jobs by the kind and key of their referenced object
 
 
 def enabled_kinds(integrations: Integrations) -> tuple[UnstructuredJobKind, ...]:
-    named = (FOREIGN[name] for name in integrations.frameworks if name in FOREIGN)
+    named = (FRAMEWORK_KINDS[name] for name in integrations.frameworks if name in FRAMEWORK_KINDS)
     return (*named, *map(DeclaredKind, integrations.declared))
 
 
 def intermediate_kinds(integrations: Integrations) -> tuple[Resource[Any], ...]:
-    """Kinds that are known, but not queued: jobs below them may belong to what stands above."""
-    known = {name: kind.resource for name, kind in FOREIGN.items()} | {BATCH_JOB: JOBS, **_SETS}
+    """Return known kinds that are not enabled: their children may belong to a managed ancestor above."""
+    known = {name: kind.resource for name, kind in FRAMEWORK_KINDS.items()} | {BATCH_JOB: JOBS, **_SERVING}
     return tuple(resource for name, resource in known.items() if name not in integrations.frameworks)
 
 
 def queues_pods(integrations: Integrations) -> bool:
-    """Whether plain pods are queued: by themselves, or as those of a set that is admitted pod by pod."""
-    return any(name in OF_PODS for name in integrations.frameworks)
+    """Return True if plain pods are queued, or the pods of sets that are admitted pod by pod."""
+    return any(name in POD_FRAMEWORKS for name in integrations.frameworks)
 
 
 async def run_kind(
     context: ControllerContext, kind: UnstructuredJobKind, controller_for: ControllerFor
 ) -> None:
-    """Wait for the kind to be served, then keep its jobs in step with their workloads until cancelled."""
-    for resource in (kind.resource, *kind.companions):
-        await until_served(resource, context.client, context.clock)
+    """Wait until the kind is served, then reconcile its jobs until cancelled."""
+    for resource in (kind.resource, *kind.referenced_kinds):
+        await wait_until_served(resource, context.client, context.clock)
     jobs = Informer(context.client, kind.resource)
-    companions = {resource.kind: Informer(context.client, resource) for resource in kind.companions}
+    referenced = {resource.kind: Informer(context.client, resource) for resource in kind.referenced_kinds}
     async with asyncio.TaskGroup() as tasks:
-        for informer in (jobs, *companions.values()):
+        for informer in (jobs, *referenced.values()):
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
-        await synced(jobs, *companions.values())
-        controller = controller_for(kind, jobs, _completing(kind, companions))
-        _follow_companions(kind, jobs, companions, controller)
+        await synced(jobs, *referenced.values())
+        controller = controller_for(kind, jobs, _with_referenced_spec(kind, referenced))
+        _watch_referenced(kind, jobs, referenced, controller)
         tasks.create_task(controller.reconciler.run(), name=controller.reconciler.name)
 
 
-def _completing(kind: UnstructuredJobKind, companions: Mapping[str, Informer[UnstructuredJob]]) -> Completed:
-    def completed(job: UnstructuredJob) -> UnstructuredJob:
-        needed = kind.companion_of(job)
-        found = None if needed is None else companions[needed.resource.kind].get(needed.key)
-        return msgspec.structs.replace(job, companion=None if found is None else found.spec)
+def _with_referenced_spec(
+    kind: UnstructuredJobKind, referenced: Mapping[str, Informer[UnstructuredJob]]
+) -> Complete:
+    def complete(job: UnstructuredJob) -> UnstructuredJob:
+        reference = kind.referenced_object(job)
+        found = None if reference is None else referenced[reference.resource.kind].get(reference.key)
+        return msgspec.structs.replace(job, referenced_spec=None if found is None else found.spec)
 
-    return completed
+    return complete
 
 
-def _follow_companions(
+def _watch_referenced(
     kind: UnstructuredJobKind,
     jobs: Informer[UnstructuredJob],
-    companions: Mapping[str, Informer[UnstructuredJob]],
+    referenced: Mapping[str, Informer[UnstructuredJob]],
     controller: JobController[UnstructuredJob],
 ) -> None:
-    """Look at jobs again whenever what they need comes, changes or goes."""
+    """Reconcile jobs when their referenced object changes."""
 
-    def needs(job: UnstructuredJob) -> tuple[tuple[str, Key], ...]:
-        needed = kind.companion_of(job)
-        return () if needed is None else ((needed.resource.kind, needed.key),)
+    def reference_of(job: UnstructuredJob) -> tuple[tuple[str, Key], ...]:
+        reference = kind.referenced_object(job)
+        return () if reference is None else ((reference.resource.kind, reference.key),)
 
-    if not companions:
+    if not referenced:
         return
-    jobs.add_index(_NEEDS, needs)
-    for name, informer in companions.items():
+    jobs.add_index(_REFERENCES, reference_of)
+    for name, informer in referenced.items():
 
-        def look_again(change: Change[UnstructuredJob], name: str = name) -> None:
-            for job in jobs.by_index(_NEEDS, (name, change.key)):
+        def on_change(change: Change[UnstructuredJob], name: str = name) -> None:
+            for job in jobs.by_index(_REFERENCES, (name, change.key)):
                 controller.reconciler.enqueue(job.metadata.key)
 
-        informer.subscribe(look_again)
+        informer.subscribe(on_change)
 
 
-async def until_served(resource: Resource[Any], client: Client, clock: Clock) -> None:
+async def wait_until_served(resource: Resource[Any], client: Client, clock: Clock) -> None:
     log = logger(__name__).bind(kind=resource.kind, api_version=resource.api_version)
-    said = ""
+    logged = ""
     while problem := await _why_not_served(resource, client):
-        if problem != said:
+        if problem != logged:
             log.warning("kind is not served yet", problem=problem)
-            said = problem
-        await clock.steady.sleep_until(clock.steady.now() + LOOK_AGAIN_S)
+            logged = problem
+        await clock.steady.sleep_until(clock.steady.now() + DISCOVERY_INTERVAL_S)
     log.info("kind is served")
 
 
 async def _why_not_served(resource: Resource[Any], client: Client) -> str:
-    """Empty when it is served."""
+    """Return why the kind is not served; an empty text if it is."""
     try:
         served = await served_resources(client, resource.api_version)
     except (ApiError, Unreachable) as error:

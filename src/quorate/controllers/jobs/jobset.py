@@ -1,10 +1,10 @@
-"""jobset.x-k8s.io JobSet: one pod set for each of its replicated jobs."""
+"""jobset.x-k8s.io JobSet: one pod set for each replicated job."""
 
 from quorate.api.field_path import Path, read_count, read_entries, read_field
 from quorate.api.kueue import ReclaimablePod
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.unstructured import (
-    Role,
+    PodSetSpec,
     UnstructuredJob,
     UnstructuredJobKind,
     counts_by_name,
@@ -23,12 +23,12 @@ class JobSet(UnstructuredJobKind):
             suspend=("spec", "suspend"),
         )
 
-    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
+    def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return tuple(
-            Role(
+            PodSetSpec(
                 name=read_field(job.document, (*path, "name"), str),
                 template=(*path, "template", "spec", "template"),
-                count=_replicas(job, path) * _pods_of_each(job, path),
+                count=_replicas(job, path) * _pods_per_replica(job, path),
             )
             for path in _job_paths(job)
         )
@@ -47,8 +47,8 @@ class JobSet(UnstructuredJobKind):
     def reclaimable(self, job: UnstructuredJob) -> tuple[ReclaimablePod, ...]:
         succeeded = counts_by_name(job, _STATUSES, "succeeded")
         done = (
-            (role.name, succeeded.get(role.name, 0) * _pods_of_each(job, path))
-            for role, path in zip(self.roles(job), _job_paths(job), strict=True)
+            (spec.name, succeeded.get(spec.name, 0) * _pods_per_replica(job, path))
+            for spec, path in zip(self.pod_set_specs(job), _job_paths(job), strict=True)
         )
         return tuple(ReclaimablePod(name=name, count=count) for name, count in done if count)
 
@@ -61,8 +61,8 @@ def _replicas(job: UnstructuredJob, path: Path) -> int:
     return read_count(job.document, (*path, "replicas"), 1)
 
 
-def _pods_of_each(job: UnstructuredJob, path: Path) -> int:
-    """Pods that one replica of a replicated job runs at once."""
+def _pods_per_replica(job: UnstructuredJob, path: Path) -> int:
+    """Return how many pods one replica of a replicated job runs at once."""
     spec: Path = (*path, "template", "spec")
     parallelism = read_count(job.document, (*spec, "parallelism"), 1)
     return min(parallelism, read_count(job.document, (*spec, "completions"), parallelism))

@@ -1,4 +1,4 @@
-"""Kubeflow's jobs: pods by replica type, one run policy, the same conditions; they differ in their types."""
+"""Jobs of Kubeflow: pods by replica type, one run policy and the same conditions; only the types differ."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from quorate.api.field_path import Path, look_up, read_count, read_field
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobs.unstructured import (
-    Role,
+    PodSetSpec,
     UnstructuredJob,
     UnstructuredJobKind,
     condition_message,
@@ -18,11 +18,12 @@ GROUP = "kubeflow.org"
 
 _POLICY: Path = ("spec", "runPolicy")
 _STATUSES: Path = ("status", "replicaStatuses")
+_MIN_AVAILABLE: Path = (*_POLICY, "schedulingPolicy", "minAvailable")
 
 
 class KubeflowJob(UnstructuredJobKind):
     def __init__(self, version: str, kind: str, replica_specs: str, types: Sequence[str]) -> None:
-        """``replica_specs``: the field of the spec that holds them; ``types``: in the order of pod sets."""
+        """``replica_specs``: the field with the replica types; ``types``: all of them, in pod set order."""
         super().__init__(
             unstructured_resource(GROUP, version, f"{kind.lower()}s", kind), suspend=(*_POLICY, "suspend")
         )
@@ -30,12 +31,12 @@ class KubeflowJob(UnstructuredJobKind):
         self._types = types
         self.supports_prebuilt = kind != "JAXJob"
 
-    def minimum(self, job: UnstructuredJob, type_: str, count: int) -> int | None:
-        """How many of ``count`` pods are enough; ``None`` when it takes all."""
+    def min_count(self, job: UnstructuredJob, type_: str, count: int) -> int | None:
+        """Return how many of ``count`` pods are enough; None: all are needed."""
         return None
 
-    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
-        return tuple(self._role(job, type_) for type_ in self._present(job))
+    def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
+        return tuple(self._pod_set_spec(job, type_) for type_ in self._present(job))
 
     def is_active(self, job: UnstructuredJob) -> bool:
         statuses = read_field(job.document, _STATUSES, dict, {})
@@ -48,7 +49,7 @@ class KubeflowJob(UnstructuredJobKind):
         return condition_message(job, "Running") is not None
 
     def priority_class(self, job: UnstructuredJob) -> str:
-        """That of the policy, else of the first template that names one."""
+        """Return the class of the run policy, otherwise of the first template that names one."""
         templates = (self._template(type_) for type_ in self._present(job))
         places = [
             (*_POLICY, "schedulingPolicy", "priorityClass"),
@@ -59,14 +60,31 @@ class KubeflowJob(UnstructuredJobKind):
     def _present(self, job: UnstructuredJob) -> list[str]:
         return [type_ for type_ in self._types if look_up(job.document, (*self._specs, type_)) is not None]
 
-    def _role(self, job: UnstructuredJob, type_: str) -> Role:
+    def _pod_set_spec(self, job: UnstructuredJob, type_: str) -> PodSetSpec:
         count_field = (*self._specs, type_, "replicas")
         count = read_count(job.document, count_field, 1)
-        minimum = self.minimum(job, type_, count)
-        return Role(type_.lower(), self._template(type_), count, minimum, count_field)
+        min_count = self.min_count(job, type_, count)
+        return PodSetSpec(type_.lower(), self._template(type_), count, min_count, count_field)
 
     def _template(self, type_: str) -> Path:
         return (*self._specs, type_, "template")
+
+
+class MPIJob(KubeflowJob):
+    """kubeflow.org/v2beta1 MPIJob: a launcher, and workers of which some may be enough."""
+
+    def __init__(self) -> None:
+        super().__init__("v2beta1", "MPIJob", "mpiReplicaSpecs", ("Launcher", "Worker"))
+
+    def min_count(self, job: UnstructuredJob, type_: str, count: int) -> int | None:
+        """Return ``minAvailable`` for the workers, as in KEP-420.
+
+        A gang scheduler counts the launcher as well.  It then gets one pod more than its minimum; a minimum
+        of all pods exceeds the workers, all of which are then needed.
+        """
+        if type_ != "Worker" or not look_up(job.document, _MIN_AVAILABLE):
+            return None
+        return min(read_count(job.document, _MIN_AVAILABLE), count)
 
 
 _MASTER_AND_WORKERS = ("Master", "Worker")

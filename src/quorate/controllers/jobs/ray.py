@@ -1,11 +1,11 @@
-"""The Ray cluster within every kind of KubeRay's: what pods it has, and what KubeRay adds to them.
+"""ray.io RayCluster and RayService, and the Ray cluster that all kinds of KubeRay contain.
 
-What KubeRay adds counts, or a cluster would use more than it was admitted with: the autoscaler's container,
-and for a cluster that keeps its state in Redis the job that cleans up there once the head is gone.
+The containers that KubeRay adds are counted, because otherwise a cluster would use more than its quota: the
+autoscaler, and, for a cluster with its state in Redis, the cleanup job that runs after the head is deleted.
 """
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from quorate.api.field_path import (
@@ -19,22 +19,33 @@ from quorate.api.field_path import (
 )
 from quorate.api.findings import Finding
 from quorate.api.quantity import parse_quantity
-from quorate.controllers.jobs.unstructured import Role, UnstructuredJob
+from quorate.controllers.jobframework.interface import Outcome, ValidationScope
+from quorate.controllers.jobs.unstructured import (
+    PodSetSpec,
+    UnstructuredJob,
+    UnstructuredJobKind,
+    condition_message,
+    unstructured_resource,
+)
 from quorate.kube.resources import Json
 
 GROUP: Final = "ray.io"
 VERSION: Final = "v1"
 HEAD: Final = "head"
-READY: Final = "ready"  # the state of a cluster all of whose pods are ready
-MOST_POD_SETS: Final = 18  # of a Workload
+READY: Final = "ready"  # the state of a cluster when all its pods are ready
+MAX_POD_SETS: Final = 18  # of a Workload
 
+_CLUSTER_SPEC: Final[Path] = ("spec",)
+_SERVICE_CLUSTER: Final[Path] = ("spec", "rayClusterConfig")
 _AUTOSCALER: Final[Json] = {"requests": {"cpu": "500m", "memory": "512Mi"}}
 _REDIS_CLEANUP: Final[Json] = {"cpu": "200m", "memory": "256Mi"}
-_KEEPS_STATE_IN_REDIS: Final = "ray.io/ft-enabled"
+_FAULT_TOLERANCE: Final = "ray.io/ft-enabled"
 
 
-def cluster_roles(job: UnstructuredJob, cluster: Path, in_head: tuple[Json, ...] = ()) -> tuple[Role, ...]:
-    """The head and one role for each group of workers; ``in_head`` are containers the head gets on top."""
+def cluster_pod_set_specs(
+    job: UnstructuredJob, cluster: Path, in_head: tuple[Json, ...] = ()
+) -> tuple[PodSetSpec, ...]:
+    """Return one for the head and for each worker group; ``in_head``: more containers of the head."""
     return (_head(job, cluster, in_head), *(_workers(job, group) for group in _groups(job, cluster)))
 
 
@@ -43,38 +54,38 @@ def _groups(job: UnstructuredJob, cluster: Path) -> list[Path]:
     return [(*groups, index) for index in range(len(read_entries(job.document, groups)))]
 
 
-def _workers(job: UnstructuredJob, group: Path) -> Role:
+def _workers(job: UnstructuredJob, group: Path) -> PodSetSpec:
     replicas = read_count(job.document, (*group, "replicas"), 1)
     hosts = max(read_count(job.document, (*group, "numOfHosts"), 1), 1)
     name = read_field(job.document, (*group, "groupName"), str)
-    return Role(name.lower(), template=(*group, "template"), count=replicas * hosts)
+    return PodSetSpec(name.lower(), template=(*group, "template"), count=replicas * hosts)
 
 
-def _head(job: UnstructuredJob, cluster: Path, containers: tuple[Json, ...]) -> Role:
-    place: Path = (*cluster, "headGroupSpec", "template")
-    template = copy.deepcopy(read_field(job.document, place, dict))
+def _head(job: UnstructuredJob, cluster: Path, containers: tuple[Json, ...]) -> PodSetSpec:
+    path: Path = (*cluster, "headGroupSpec", "template")
+    template = copy.deepcopy(read_field(job.document, path, dict))
     if not read_entries(template, ("spec", "containers")):
-        raise InvalidTemplate((*place, "spec", "containers"), "has no container for Ray")
+        raise InvalidTemplate((*path, "spec", "containers"), "has no container for Ray")
     if _cleans_up_redis(job, cluster):
         ray = template["spec"]["containers"][0].setdefault("resources", {})
-        ray["requests"] = _larger(ray.get("requests") or {}, _REDIS_CLEANUP)
+        ray["requests"] = _maximum(ray.get("requests") or {}, _REDIS_CLEANUP)
     template["spec"]["containers"] += containers
     if read_field(job.document, (*cluster, "enableInTreeAutoscaling"), bool, False):
-        asked = look_up(job.document, (*cluster, "autoscalerOptions", "resources")) or _AUTOSCALER
-        template["spec"]["containers"].append({"name": "autoscaler", "resources": asked})
-    return Role(HEAD, place, count=1, pods=template)
+        resources = look_up(job.document, (*cluster, "autoscalerOptions", "resources")) or _AUTOSCALER
+        template["spec"]["containers"].append({"name": "autoscaler", "resources": resources})
+    return PodSetSpec(HEAD, path, count=1, effective_template=template)
 
 
 def _cleans_up_redis(job: UnstructuredJob, cluster: Path) -> bool:
-    annotation = job.metadata.annotations.get(_KEEPS_STATE_IN_REDIS, "")
+    annotation = job.metadata.annotations.get(_FAULT_TOLERANCE, "")
     return (
         annotation.lower() == "true"
         or look_up(job.document, (*cluster, "gcsFaultToleranceOptions")) is not None
     )
 
 
-def _larger(requests: Mapping[str, Any], least: Mapping[str, str]) -> Json:
-    """The job that cleans up runs when the head is gone: it takes the head's place."""
+def _maximum(requests: Mapping[str, Any], least: Mapping[str, str]) -> Json:
+    """Return the maximum: the cleanup job runs after the head, with the head's quota."""
     larger = dict(requests)
     for resource, amount in least.items():
         if resource not in larger or parse_quantity(larger[resource]) < parse_quantity(amount):
@@ -83,17 +94,79 @@ def _larger(requests: Mapping[str, Any], least: Mapping[str, str]) -> Json:
 
 
 def cluster_findings(job: UnstructuredJob, cluster: Path, *, may_grow: bool) -> Iterator[Finding]:
-    """What is wrong with a cluster that is queued.  ``may_grow``: a new size is seen, and waits for quota."""
+    """Validate a queued cluster; ``may_grow``: the cluster can wait for quota when it grows."""
     autoscaling: Path = (*cluster, "enableInTreeAutoscaling")
     if read_field(job.document, autoscaling, bool, False) and not may_grow:
         rule = "a kueue managed job should only use autoscaling when workload slicing is enabled"
         yield Finding(format_path(autoscaling), True, rule)
     groups: Path = (*cluster, "workerGroupSpecs")
     entries = read_entries(job.document, groups)
-    if len(entries) >= MOST_POD_SETS:
-        rule = f"make {len(entries) + 1} pod sets with the head, more than the {MOST_POD_SETS} of a workload"
+    if len(entries) >= MAX_POD_SETS:
+        rule = f"make {len(entries) + 1} pod sets with the head, more than the {MAX_POD_SETS} of a workload"
         yield Finding(format_path(groups), len(entries), rule)
     for index, entry in enumerate(entries):
         if entry.get("groupName") == HEAD:
             rule = "is reserved for the head group"
             yield Finding(format_path((*groups, index, "groupName")), HEAD, rule)
+
+
+class RayCluster(UnstructuredJobKind):
+    """A Ray cluster, which runs until a user deletes it."""
+
+    supports_elastic = True
+    has_slices = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            unstructured_resource(GROUP, VERSION, "rayclusters", "RayCluster"), suspend=("spec", "suspend")
+        )
+
+    def findings(
+        self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
+    ) -> Iterable[Finding]:
+        return cluster_findings(new, _CLUSTER_SPEC, may_grow=scope.elastic) if scope.queued else ()
+
+    def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
+        return cluster_pod_set_specs(job, _CLUSTER_SPEC)
+
+    def is_active(self, job: UnstructuredJob) -> bool:
+        return self.pods_ready(job)
+
+    def pods_label(self, job: UnstructuredJob) -> tuple[str, str] | None:
+        """Return the label of all pods; the status does not report gated pods of the autoscaler."""
+        return ("ray.io/cluster", job.metadata.name)
+
+    def finished(self, job: UnstructuredJob) -> Outcome | None:
+        return None
+
+    def pods_ready(self, job: UnstructuredJob) -> bool:
+        return read_field(job.document, ("status", "state"), str, "") == READY
+
+
+class RayService(UnstructuredJobKind):
+    """A Ray cluster that serves until a user deletes it."""
+
+    supports_elastic = True
+
+    def __init__(self) -> None:
+        super().__init__(
+            unstructured_resource(GROUP, VERSION, "rayservices", "RayService"),
+            suspend=(*_SERVICE_CLUSTER, "suspend"),
+        )
+
+    def findings(
+        self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
+    ) -> Iterable[Finding]:
+        return cluster_findings(new, _SERVICE_CLUSTER, may_grow=False) if scope.queued else ()
+
+    def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
+        return cluster_pod_set_specs(job, _SERVICE_CLUSTER)
+
+    def is_active(self, job: UnstructuredJob) -> bool:
+        return self.pods_ready(job)
+
+    def finished(self, job: UnstructuredJob) -> Outcome | None:
+        return None
+
+    def pods_ready(self, job: UnstructuredJob) -> bool:
+        return condition_message(job, "Ready") is not None

@@ -1,4 +1,4 @@
-"""ray.io RayJob: a Ray cluster of its own, and what submits the job to it."""
+"""ray.io RayJob: a Ray cluster, and the pod that submits the job to it."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
@@ -6,9 +6,9 @@ from typing import Any, Final
 from quorate.api.field_path import Path, look_up, read_field, write_field
 from quorate.api.findings import Finding
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
-from quorate.controllers.jobs.ray import GROUP, READY, VERSION, cluster_findings, cluster_roles
+from quorate.controllers.jobs.ray import GROUP, READY, VERSION, cluster_findings, cluster_pod_set_specs
 from quorate.controllers.jobs.unstructured import (
-    Role,
+    PodSetSpec,
     UnstructuredJob,
     UnstructuredJobKind,
     unstructured_resource,
@@ -19,14 +19,13 @@ _CLUSTER: Final[Path] = ("spec", "rayClusterSpec")
 _SELECTOR: Final[Path] = ("spec", "clusterSelector")
 _SUBMITTER: Final[Path] = ("spec", "submitterPodTemplate")
 
-# What KubeRay gives the container that submits, and in which way it submits unless it is told.
+# KubeRay's defaults for the container that submits the job.
 _SUBMITTER_NAME: Final = "ray-job-submitter"
 _SUBMITTER_RESOURCES: Final[Json] = {
     "limits": {"cpu": "1", "memory": "1Gi"},
     "requests": {"cpu": "500m", "memory": "200Mi"},
 }
-_BY_A_JOB: Final = "K8sJobMode"
-_BY_A_SIDECAR: Final = "SidecarMode"
+_JOB_MODE: Final = "K8sJobMode"
 
 
 class RayJob(UnstructuredJobKind):
@@ -43,21 +42,21 @@ class RayJob(UnstructuredJobKind):
         return _findings(new) if scope.queued else ()
 
     def is_skipped(self, job: UnstructuredJob) -> bool:
-        """A job that looks for a cluster brings no pods of its own but the one that submits it."""
+        """Skip a job that selects an existing cluster: its only pod is the submitter."""
         return bool(look_up(job.document, _SELECTOR))
 
     def is_on_hold(self, job: UnstructuredJob) -> bool:
         return _deployment(job) == "ValidationFailed"
 
-    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
-        match read_field(job.document, ("spec", "submissionMode"), str, _BY_A_JOB):
+    def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
+        match read_field(job.document, ("spec", "submissionMode"), str, _JOB_MODE):
             case "K8sJobMode":
-                return (*cluster_roles(job, _CLUSTER), _submitter(job))
+                return (*cluster_pod_set_specs(job, _CLUSTER), _submitter(job))
             case "SidecarMode":
                 sidecar = {"name": _SUBMITTER_NAME, "resources": _SUBMITTER_RESOURCES}
-                return cluster_roles(job, _CLUSTER, in_head=(sidecar,))
+                return cluster_pod_set_specs(job, _CLUSTER, in_head=(sidecar,))
             case _:
-                return cluster_roles(job, _CLUSTER)
+                return cluster_pod_set_specs(job, _CLUSTER)
 
     def is_active(self, job: UnstructuredJob) -> bool:
         return _deployment(job) not in ("", "Suspended")
@@ -65,15 +64,15 @@ class RayJob(UnstructuredJobKind):
     def finished(self, job: UnstructuredJob) -> Outcome | None:
         if _deployment(job) not in ("Complete", "Failed"):
             return None
-        told = read_field(job.document, ("status", "jobStatus"), str, "")
-        return Outcome(told == "SUCCEEDED", read_field(job.document, ("status", "message"), str, ""))
+        status = read_field(job.document, ("status", "jobStatus"), str, "")
+        return Outcome(status == "SUCCEEDED", read_field(job.document, ("status", "message"), str, ""))
 
     def pods_ready(self, job: UnstructuredJob) -> bool:
         return read_field(job.document, ("status", "rayClusterStatus", "state"), str, "") == READY
 
-    def tidy(self, job: UnstructuredJob, restored: Json) -> None:
-        """The template that was written down only to be injected into goes again."""
-        if _without_nothing(look_up(restored, _SUBMITTER)) == _usual_submitter(job):
+    def clean_up_restored(self, job: UnstructuredJob, restored: Json) -> None:
+        """Remove a submitter template that was added only for the injection."""
+        if _without_empty(look_up(restored, _SUBMITTER)) == _default_submitter(job):
             write_field(restored, _SUBMITTER, None)
 
 
@@ -81,14 +80,17 @@ def _deployment(job: UnstructuredJob) -> str:
     return read_field(job.document, ("status", "jobDeploymentStatus"), str, "")
 
 
-def _submitter(job: UnstructuredJob) -> Role:
-    return Role(
-        "submitter", _SUBMITTER, count=1, pods=look_up(job.document, _SUBMITTER) or _usual_submitter(job)
+def _submitter(job: UnstructuredJob) -> PodSetSpec:
+    return PodSetSpec(
+        "submitter",
+        _SUBMITTER,
+        count=1,
+        effective_template=look_up(job.document, _SUBMITTER) or _default_submitter(job),
     )
 
 
-def _usual_submitter(job: UnstructuredJob) -> Json:
-    """KubeRay's own, with the image of the head, so that both are of one version."""
+def _default_submitter(job: UnstructuredJob) -> Json:
+    """Return KubeRay's default template, with the image of the head so that both have one version."""
     head: Path = (*_CLUSTER, "headGroupSpec", "template", "spec", "containers", 0)
     container: dict[str, Any] = {"name": _SUBMITTER_NAME, "resources": _SUBMITTER_RESOURCES}
     if image := look_up(job.document, (*head, "image")):
@@ -96,11 +98,11 @@ def _usual_submitter(job: UnstructuredJob) -> Json:
     return {"spec": {"containers": [container], "restartPolicy": "Never"}}
 
 
-def _without_nothing(value: Any) -> Any:
-    """The value without mappings that hold nothing: restored ones may."""
+def _without_empty(value: Any) -> Any:
+    """Return ``value`` without empty mappings, which a restored template may have."""
     if not isinstance(value, dict):
         return value
-    kept = {name: _without_nothing(item) for name, item in value.items()}
+    kept = {name: _without_empty(item) for name, item in value.items()}
     return {name: item for name, item in kept.items() if item not in ({}, None)}
 
 

@@ -1,8 +1,8 @@
 """sparkoperator.k8s.io SparkApplication: a driver and its executors.
 
-There are no pod templates as such: what pods get is put together from the template a role may have and the
-fields beside it, as the operator does it.  What Spark itself adds, such as memory overhead, is not known
-before it runs, and does not count.
+There are no complete pod templates.  The template of the pods is composed, as the operator does it, of the
+optional template of the driver or executor and of the fields beside it.  What Spark itself adds, such as the
+memory overhead, is unknown before the application runs and is not counted.
 """
 
 import copy
@@ -16,7 +16,7 @@ from quorate.api.kueue import PodSet
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
 from quorate.controllers.jobs.unstructured import (
-    Role,
+    PodSetSpec,
     UnstructuredJob,
     UnstructuredJobKind,
     raw,
@@ -28,7 +28,7 @@ from quorate.kube.resources import Json
 _DRIVER: Final[Path] = ("spec", "driver")
 _EXECUTOR: Final[Path] = ("spec", "executor")
 _CONTAINER: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
-_CORES: Final = 1  # the default of Spark
+_CORES: Final = 1  # Spark's default
 _STATE: Final[Path] = ("status", "applicationState", "state")
 _JAVA_MEMORY: Final = re.compile(r"([0-9.]+)(kb?|mb?|gb?|tb?)", re.IGNORECASE)
 _JAVA_UNITS: Final = {
@@ -57,17 +57,23 @@ class SparkApplication(UnstructuredJobKind):
     ) -> Iterable[Finding]:
         return _findings(new) if scope.queued else ()
 
-    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
+    def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         executors = read_count(job.document, (*_EXECUTOR, "instances"), 0)
         return (
-            Role("driver", (*_DRIVER, "template"), 1, pods=_pods(job.document, _DRIVER), place=_DRIVER),
-            Role(
+            PodSetSpec(
+                "driver",
+                (*_DRIVER, "template"),
+                1,
+                effective_template=_template(job.document, _DRIVER),
+                injection_path=_DRIVER,
+            ),
+            PodSetSpec(
                 "executor",
                 (*_EXECUTOR, "template"),
                 executors,
                 count_field=(*_EXECUTOR, "instances"),
-                pods=_pods(job.document, _EXECUTOR),
-                place=_EXECUTOR,
+                effective_template=_template(job.document, _EXECUTOR),
+                injection_path=_EXECUTOR,
             ),
         )
 
@@ -81,22 +87,22 @@ class SparkApplication(UnstructuredJobKind):
         return Outcome(_state(job) == "COMPLETED", message)
 
     def pods_ready(self, job: UnstructuredJob) -> bool:
-        """The application runs as soon as its driver does: executors may still wait for a node."""
+        """Return True if driver and executors run; the state RUNNING covers the driver only."""
         states: Mapping[str, Any] = read_field(job.document, ("status", "executorState"), dict, {})
         wanted = read_count(job.document, (*_EXECUTOR, "instances"), 0)
         ready = sum(1 for state in states.values() if state in ("RUNNING", "COMPLETED"))
         return _state(job) == "RUNNING" and ready >= wanted
 
-    def inject(self, document: Json, role: Role, info: PodSetInfo) -> InjectionConflict | None:
-        injected = inject(raw(_view(document, role)), info)
+    def inject(self, document: Json, spec: PodSetSpec, info: PodSetInfo) -> InjectionConflict | None:
+        injected = inject(raw(_view(document, spec)), info)
         if isinstance(injected, InjectionConflict):
             return injected
-        _write(document, role, merged(_view(document, role), injected))
+        _write(document, spec, merged(_view(document, spec), injected))
         return None
 
-    def restore(self, document: Json, role: Role, original: PodSet) -> None:
-        """Only what was added goes: the original also has what a template says."""
-        view = _view(document, role)
+    def restore(self, document: Json, spec: PodSetSpec, original: PodSet) -> None:
+        """Remove only what was added: the original pod set also has the fields of the template."""
+        view = _view(document, spec)
         before = read_template(original.template)
         for section, name in (("metadata", "labels"), ("metadata", "annotations"), ("spec", "nodeSelector")):
             kept = look_up(before, (section, name)) or {}
@@ -105,35 +111,35 @@ class SparkApplication(UnstructuredJobKind):
         view["spec"]["tolerations"] = [
             each for each in view["spec"]["tolerations"] if each in kept_tolerations
         ]
-        _write(document, role, view)
+        _write(document, spec, view)
         # Spark's API takes no 0 where a job may leave the number out.
-        if role.count_field is not None and original.count != role.count:
-            write_field(document, role.count_field, original.count)
+        if spec.count_field is not None and original.count != spec.count:
+            write_field(document, spec.count_field, original.count)
 
 
 def _state(job: UnstructuredJob) -> str:
     return read_field(job.document, _STATE, str, "")
 
 
-def _pods(document: Json, place: Path) -> Json:
-    """The template of a role's pods, as the operator makes it of the fields beside it."""
-    role = str(place[-1])
-    fields = read_field(document, place, dict, {})
-    template = copy.deepcopy(read_field(document, (*place, "template"), dict, {}))
+def _template(document: Json, path: Path) -> Json:
+    """Return the pod template of the driver or the executors, as the operator composes it."""
+    role = str(path[-1])
+    fields = read_field(document, path, dict, {})
+    template = copy.deepcopy(read_field(document, (*path, "template"), dict, {}))
     metadata, spec = template.setdefault("metadata", {}), template.setdefault("spec", {})
     for name in ("labels", "annotations"):
         metadata[name] = {**(metadata.get(name) or {}), **(fields.get(name) or {})}
-    spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **_node_selector(document, place)}
-    spec["tolerations"] = [*(spec.get("tolerations") or []), *read_entries(document, (*place, "tolerations"))]
+    spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **_node_selector(document, path)}
+    spec["tolerations"] = [*(spec.get("tolerations") or []), *read_entries(document, (*path, "tolerations"))]
     if fields.get("priorityClassName"):
         spec["priorityClassName"] = fields["priorityClassName"]
     containers = spec.setdefault("containers", [{"name": _CONTAINER[role]}])
     own = next((each for each in containers if each.get("name") == _CONTAINER[role]), containers[0])
     own["resources"] = merged(own.get("resources") or {}, _resources(fields))
-    spec["containers"] = [*containers, *read_entries(document, (*place, "sidecars"))]
+    spec["containers"] = [*containers, *read_entries(document, (*path, "sidecars"))]
     spec["initContainers"] = [
         *(spec.get("initContainers") or []),
-        *read_entries(document, (*place, "initContainers")),
+        *read_entries(document, (*path, "initContainers")),
     ]
     return template
 
@@ -151,46 +157,46 @@ def _resources(fields: Mapping[str, Any]) -> Json:
 
 
 def _memory(text: str | None) -> str | None:
-    """As Kubernetes writes it: Java's ``512m`` are 512 binary megabytes."""
-    written = _JAVA_MEMORY.fullmatch(text or "")
-    return text if written is None else written[1] + _JAVA_UNITS[written[2].lower()]
+    """Convert Java's notation, in which ``512m`` means 512 MiB, to that of Kubernetes."""
+    parsed = _JAVA_MEMORY.fullmatch(text or "")
+    return text if parsed is None else parsed[1] + _JAVA_UNITS[parsed[2].lower()]
 
 
-def _selector_place(document: Json, place: Path) -> Path:
-    """One selector may stand for both roles; then neither has its own."""
+def _selector_path(document: Json, path: Path) -> Path:
+    """Return the common node selector if there is one; then driver and executor have none of their own."""
     common: Path = ("spec", "nodeSelector")
-    return common if look_up(document, common) is not None else (*place, "nodeSelector")
+    return common if look_up(document, common) is not None else (*path, "nodeSelector")
 
 
-def _node_selector(document: Json, place: Path) -> Json:
-    return read_field(document, _selector_place(document, place), dict, {})
+def _node_selector(document: Json, path: Path) -> Json:
+    return read_field(document, _selector_path(document, path), dict, {})
 
 
-def _place(role: Role) -> Path:
-    assert role.place is not None, f"{role.name} has no fields of its own"
-    return role.place
+def _injection_path(spec: PodSetSpec) -> Path:
+    assert spec.injection_path is not None, f"{spec.name} has no fields of its own"
+    return spec.injection_path
 
 
-def _view(document: Json, role: Role) -> Json:
-    """The fields that admission adds to, as if they were a pod template."""
-    place = _place(role)
-    fields = read_field(document, place, dict, {})
+def _view(document: Json, spec: PodSetSpec) -> Json:
+    """Return the fields that admission changes in the form of a pod template."""
+    path = _injection_path(spec)
+    fields = read_field(document, path, dict, {})
     return {
         "metadata": {name: fields.get(name) or {} for name in ("labels", "annotations")},
         "spec": {
-            "nodeSelector": _node_selector(document, place),
+            "nodeSelector": _node_selector(document, path),
             "tolerations": fields.get("tolerations") or [],
         },
     }
 
 
-def _write(document: Json, role: Role, view: Json) -> None:
-    place = _place(role)
-    metadata, spec = view.get("metadata", {}), view.get("spec", {})
+def _write(document: Json, spec: PodSetSpec, view: Json) -> None:
+    path = _injection_path(spec)
+    metadata, template_spec = view.get("metadata", {}), view.get("spec", {})
     for name in ("labels", "annotations"):
-        write_field(document, (*place, name), metadata.get(name) or None)
-    write_field(document, (*place, "tolerations"), spec.get("tolerations") or None)
-    write_field(document, _selector_place(document, place), spec.get("nodeSelector") or None)
+        write_field(document, (*path, name), metadata.get(name) or None)
+    write_field(document, (*path, "tolerations"), template_spec.get("tolerations") or None)
+    write_field(document, _selector_path(document, path), template_spec.get("nodeSelector") or None)
 
 
 def _findings(job: UnstructuredJob) -> Iterator[Finding]:

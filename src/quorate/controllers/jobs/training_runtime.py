@@ -1,8 +1,8 @@
-"""What a TrainJob's pods are: its runtime's replicated jobs, as the trainer makes a JobSet of them.
+"""The pods of a TrainJob: the replicated jobs of its runtime, as the trainer makes a JobSet of them.
 
-The rules are the trainer's (v2): patches of the runtime in the job are laid over its job templates, by the
-keys that Kubernetes merges lists by; then the fields of the job's own override those of the step they are
-about, which a label of the replicated job names.
+The rules are those of the trainer (v2).  Runtime patches of the job are merged into the job templates, with
+Kubernetes' merge keys for lists.  Then the fields of the TrainJob override those of the step that they
+concern; a label of the replicated job names its step.
 """
 
 import copy
@@ -34,23 +34,23 @@ _KEYS: Final[Mapping[str, str]] = {
 
 
 def replicated_jobs(job: UnstructuredJob) -> list[Json]:
-    """The replicated jobs of the JobSet that the trainer would make, without what admission adds.
+    """Return the replicated jobs of the JobSet that the trainer would create, without what admission adds.
 
-    Raises ``InvalidTemplate``, also when the runtime is not there, or not yet.
+    Raises ``InvalidTemplate``, also if the runtime does not exist (yet).
     """
-    if job.companion is None:
+    if job.referenced_spec is None:
         raise InvalidTemplate(("spec", "runtimeRef"), "names a runtime that doesn't exist")
-    runtime = {"runtime": job.companion}
+    runtime = {"runtime": job.referenced_spec}
     jobs = copy.deepcopy(read_entries(runtime, ("runtime", "template", "spec", "replicatedJobs")))
     for patch in read_entries(job.document, PATCHES):
         if patch.get("manager") != MANAGER:
-            _lay_over(jobs, read_entries(patch, PATCHED_JOBS))
+            _merge_patches(jobs, read_entries(patch, PATCHED_JOBS))
     for each in jobs:
         _override(each, job)
     return jobs
 
 
-def _lay_over(jobs: list[Json], patches: list[Json]) -> None:
+def _merge_patches(jobs: list[Json], patches: list[Json]) -> None:
     for patch in patches:
         for each in jobs:
             if each.get("name") == patch.get("name") and isinstance(patch.get("template"), dict):
@@ -58,14 +58,14 @@ def _lay_over(jobs: list[Json], patches: list[Json]) -> None:
 
 
 def strategically_merged(document: Json, patch: Mapping[str, Any]) -> Json:
-    """Maps merge by key, the lists of ``_KEYS`` by their items' keys, all else is replaced."""
+    """Merge maps by key and the lists in ``_KEYS`` by the keys of their items; replace anything else."""
     result = dict(document)
     for name, value in patch.items():
-        before = result.get(name)
-        if isinstance(value, Mapping) and isinstance(before, Mapping):
-            result[name] = strategically_merged(dict(before), value)
-        elif isinstance(value, list) and isinstance(before, list) and name in _KEYS:
-            result[name] = _merged_list(before, value, _KEYS[name])
+        current = result.get(name)
+        if isinstance(value, Mapping) and isinstance(current, Mapping):
+            result[name] = strategically_merged(dict(current), value)
+        elif isinstance(value, list) and isinstance(current, list) and name in _KEYS:
+            result[name] = _merged_list(current, value, _KEYS[name])
         elif value is None:
             result.pop(name, None)
         else:
@@ -73,8 +73,8 @@ def strategically_merged(document: Json, patch: Mapping[str, Any]) -> Json:
     return result
 
 
-def _merged_list(before: list[Json], patch: list[Json], key: str) -> list[Json]:
-    merged = list(before)
+def _merged_list(current: list[Json], patch: list[Json], key: str) -> list[Json]:
+    merged = list(current)
     for item in patch:
         at = next((index for index, each in enumerate(merged) if each.get(key) == item.get(key)), None)
         if at is None:
@@ -104,20 +104,20 @@ def _override(replicated: Json, job: UnstructuredJob) -> None:
 
 
 def _nodes(replicated: Json, job: UnstructuredJob) -> int:
-    """Nodes of the step that trains; with MPI the launcher may be one of them."""
-    policy: Json = look_up(job.companion, ("mlPolicy",)) or {}
+    """Return the number of training nodes; with MPI the launcher can be one of them."""
+    policy: Json = look_up(job.referenced_spec, ("mlPolicy",)) or {}
     default = read_count(replicated, ("template", "spec", "parallelism"), 1)
     if policy:
         default = read_count(policy, ("numNodes",), 1)
     nodes = read_count(job.document, ("spec", "trainer", "numNodes"), default)
-    asked = look_up(job.document, ("spec", "trainer", "numNodes")) is not None
-    if asked and _launcher_trains(job) and replicated.get("name") == _NODE:
+    is_set = look_up(job.document, ("spec", "trainer", "numNodes")) is not None
+    if is_set and _launcher_trains(job) and replicated.get("name") == _NODE:
         return max(nodes - 1, 1)
     return nodes
 
 
 def _launcher_trains(job: UnstructuredJob) -> bool:
-    return look_up(job.companion, ("mlPolicy", "mpi", "runLauncherAsNode")) is True
+    return look_up(job.referenced_spec, ("mlPolicy", "mpi", "runLauncherAsNode")) is True
 
 
 def _initialize(container: Json, initializer: Mapping[str, Any]) -> None:
@@ -147,11 +147,11 @@ def replicas_of(replicated: Json) -> int:
     return read_count(replicated, ("replicas",), 1)
 
 
-def pods_of_each(replicated: Json) -> int:
-    """Pods that one replica of a replicated job runs at once."""
+def pods_per_replica(replicated: Json) -> int:
+    """Return how many pods one replica of a replicated job runs at once."""
     parallelism = read_count(replicated, ("template", "spec", "parallelism"), 1)
     return min(parallelism, read_count(replicated, ("template", "spec", "completions"), parallelism))
 
 
-def template_of_pods(replicated: Json) -> Json:
+def pod_template_of(replicated: Json) -> Json:
     return read_field(replicated, ("template", "spec", "template"), dict)

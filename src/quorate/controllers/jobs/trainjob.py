@@ -1,7 +1,7 @@
-"""trainer.kubeflow.org TrainJob: the pods of the JobSet that its runtime makes of it.
+"""trainer.kubeflow.org TrainJob: the pods of the JobSet that the trainer creates from its runtime.
 
-What admission adds goes into a patch of the runtime that is ours within the job.  The trainer takes changes
-of it only while the job is suspended, so it is written first, and the job starts by a second patch.
+What admission adds is written into a runtime patch of ours within the job.  The trainer accepts changes of
+it only while the job is suspended, so it is written first, and a second patch starts the job.
 """
 
 import copy
@@ -17,14 +17,14 @@ from quorate.controllers.jobs.training_runtime import (
     MANAGER,
     PATCHED_JOBS,
     PATCHES,
-    pods_of_each,
+    pod_template_of,
+    pods_per_replica,
     replicas_of,
     replicated_jobs,
-    template_of_pods,
 )
 from quorate.controllers.jobs.unstructured import (
-    Companion,
-    Role,
+    PodSetSpec,
+    ReferencedObject,
     UnstructuredJob,
     UnstructuredJobKind,
     counts_by_name,
@@ -45,30 +45,30 @@ _STATUSES: Final[Path] = ("status", "jobsStatus")
 
 
 class TrainJob(UnstructuredJobKind):
-    companions = (_RUNTIME, _CLUSTER_RUNTIME)
+    referenced_kinds = (_RUNTIME, _CLUSTER_RUNTIME)
 
     def __init__(self) -> None:
         super().__init__(
             unstructured_resource(_GROUP, _VERSION, "trainjobs", "TrainJob"), suspend=("spec", "suspend")
         )
 
-    def companion_of(self, job: UnstructuredJob) -> Companion | None:
-        """The runtime; that of the whole cluster unless the job says otherwise."""
+    def referenced_object(self, job: UnstructuredJob) -> ReferencedObject | None:
+        """Return the runtime; by default a ClusterTrainingRuntime."""
         reference = look_up(job.document, ("spec", "runtimeRef"))
         name, kind = look_up(reference, ("name",)), look_up(reference, ("kind",))
         if not isinstance(name, str):
             return None
         if kind == _RUNTIME.kind:
-            return Companion(_RUNTIME, Key(job.metadata.namespace, name))
-        return Companion(_CLUSTER_RUNTIME, Key("", name))
+            return ReferencedObject(_RUNTIME, Key(job.metadata.namespace, name))
+        return ReferencedObject(_CLUSTER_RUNTIME, Key("", name))
 
-    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
+    def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return tuple(
-            Role(
+            PodSetSpec(
                 read_field(each, ("name",), str),
                 template=("spec", "runtimeRef"),
-                count=replicas_of(each) * pods_of_each(each),
-                pods=template_of_pods(each),
+                count=replicas_of(each) * pods_per_replica(each),
+                effective_template=pod_template_of(each),
             )
             for each in replicated_jobs(job)
         )
@@ -87,7 +87,7 @@ class TrainJob(UnstructuredJobKind):
     def reclaimable(self, job: UnstructuredJob) -> tuple[ReclaimablePod, ...]:
         succeeded = counts_by_name(job, _STATUSES, "succeeded")
         done = [
-            (each["name"], succeeded[each["name"]] * pods_of_each(each))
+            (each["name"], succeeded[each["name"]] * pods_per_replica(each))
             for each in replicated_jobs(job)
             if 0 < succeeded.get(each["name"], 0) <= replicas_of(each)
         ]
@@ -96,33 +96,33 @@ class TrainJob(UnstructuredJobKind):
     def start(
         self, job: UnstructuredJob, infos: Sequence[PodSetInfo]
     ) -> tuple[Patch, ...] | InjectionConflict:
-        roles = self.roles(job)
-        if len(infos) != len(roles):
+        specs = self.pod_set_specs(job)
+        if len(infos) != len(specs):
             return InjectionConflict(
-                f"the runtime of the TrainJob has {len(roles)} pod sets, its workload was admitted "
+                f"the runtime of the TrainJob has {len(specs)} pod sets, its workload was admitted "
                 f"with {len(infos)}"
             )
         added: list[Json] = []
-        for role, info in zip(roles, infos, strict=True):
-            assert role.pods is not None, f"{role.name} has no pods"
-            injected = inject(raw(role.pods), info)
+        for spec, info in zip(specs, infos, strict=True):
+            assert spec.effective_template is not None, f"{spec.name} has no template"
+            injected = inject(raw(spec.effective_template), info)
             if isinstance(injected, InjectionConflict):
                 return injected
-            added.append({"name": role.name, "template": {"spec": {"template": injected}}})
-        return (*self._added(job, added), self._patch(job, {"spec": {"suspend": False}}))
+            added.append({"name": spec.name, "template": {"spec": {"template": injected}}})
+        return (*self._set_runtime_patch(job, added), self._patch(job, {"spec": {"suspend": False}}))
 
     def stop(self, job: UnstructuredJob, originals: Sequence[PodSet] | None) -> Stop:
-        """Suspended at once; what was added is taken away when the last job is gone, as the trainer asks."""
+        """Suspend at once; the trainer accepts the restoration only when the last child job is gone."""
         suspended = self.is_suspended(job)
         begin = () if suspended else (self._patch(job, {"spec": {"suspend": True}}),)
         if self.is_active(job):
             return Stop(begin, begins=not suspended, waits=True)
-        return Stop((*begin, *self._added(job, [])), begins=not suspended)
+        return Stop((*begin, *self._set_runtime_patch(job, [])), begins=not suspended)
 
-    def _added(self, job: UnstructuredJob, added: list[Json]) -> tuple[Patch, ...]:
-        """The patch that makes ``added`` all that admission adds; none when it is.
+    def _set_runtime_patch(self, job: UnstructuredJob, added: list[Json]) -> tuple[Patch, ...]:
+        """Return the patch that replaces our runtime patch with ``added``; none if it is equal.
 
-        Our entry is there from the beginning, also with nothing in it, for others to see who manages the job.
+        Our entry exists from the beginning, even if empty: it shows which controller manages the job.
         """
         patches = copy.deepcopy(read_entries(job.document, PATCHES))
         ours = next((each for each in patches if each.get("manager") == MANAGER), None)

@@ -1,7 +1,8 @@
-"""Kinds of job that come from other projects: read as JSON, started and stopped by one patch each.
+"""Kinds of job of other projects: objects kept as JSON, started and stopped by one patch each.
 
-A kind says where its pod templates stand and how its status reads; the rest is the same for all.  Lists
-cannot be patched in part, so a patch carries the ones it changes whole, at the version they were read at.
+A kind says where its pod templates are and how to read its status; the rest is the same for all.  A merge
+patch replaces lists as a whole, so a patch contains the whole of each list that it changes, for the version
+that was read.
 """
 
 import copy
@@ -41,26 +42,25 @@ class UnstructuredJob(Struct):
     metadata: ObjectMeta
     spec: Json = msgspec.field(default_factory=dict)
     status: Json = msgspec.field(default_factory=dict)
-    # The spec of the object that says what the job leaves open; None where there is none, or not yet.
-    companion: Json | None = None
+    referenced_spec: Json | None = None  # of the object that ``referenced_object`` returns, if it exists
 
     @property
     def document(self) -> Json:
-        """What paths lead through."""
+        """The JSON that field paths start from."""
         return {"spec": self.spec, "status": self.status}
 
 
 @dataclass(frozen=True, slots=True)
-class Role:
-    """One group of equal pods, and where the job speaks of it."""
+class PodSetSpec:
+    """One group of equal pods, and the fields of the job that define it."""
 
     name: str
     template: Path
     count: int
     min_count: int | None = None
-    count_field: Path | None = None  # where the count is written that was admitted
-    place: Path | None = None  # where what admission adds is written, by kinds that do not write it there
-    pods: Json | None = None  # the template the pods really get, where it is not the one that stands there
+    count_field: Path | None = None  # the field that takes the admitted count
+    injection_path: Path | None = None  # where PodSetInfo is written, if not into the template
+    effective_template: Json | None = None  # the template of the pods, if it differs from the field
 
 
 def unstructured_resource(
@@ -70,7 +70,7 @@ def unstructured_resource(
 
 
 def condition_message(job: UnstructuredJob, type_: str) -> str | None:
-    """What the condition says, when it is true.  Raises ``InvalidTemplate``."""
+    """Return the message of a condition that is true, otherwise None.  Raises ``InvalidTemplate``."""
     for index, condition in enumerate(read_entries(job.document, CONDITIONS)):
         if condition.get("type") == type_ and condition.get("status") == "True":
             return read_field(job.document, (*CONDITIONS, index, "message"), str, "")
@@ -78,7 +78,7 @@ def condition_message(job: UnstructuredJob, type_: str) -> str | None:
 
 
 def outcome_of_conditions(job: UnstructuredJob, succeeded: str, failed: str) -> Outcome | None:
-    """How a job ended that has a condition for each end.  Raises ``InvalidTemplate``."""
+    """Return the outcome of a job with one condition for each end.  Raises ``InvalidTemplate``."""
     for type_ in (succeeded, failed):
         message = condition_message(job, type_)
         if message is not None:
@@ -87,8 +87,8 @@ def outcome_of_conditions(job: UnstructuredJob, succeeded: str, failed: str) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Companion:
-    """The object that says what a job of some kind leaves open."""
+class ReferencedObject:
+    """Another object that defines part of a job."""
 
     resource: Resource[UnstructuredJob]
     key: Key
@@ -105,55 +105,54 @@ def counts_by_name(job: UnstructuredJob, path: Path, field: str) -> dict[str, in
 
 
 class UnstructuredJobKind(JobKind[UnstructuredJob]):
-    """The ``JobKind`` of objects kept as JSON.  Whatever reads an object raises ``InvalidTemplate``."""
+    """A ``JobKind`` of objects kept as JSON; methods that read an object raise ``InvalidTemplate``."""
+
+    referenced_kinds: tuple[Resource[UnstructuredJob], ...] = ()
 
     def __init__(
         self, resource: Resource[UnstructuredJob], suspend: Path, stopped: Any = True, running: Any = False
     ) -> None:
-        """``suspend``: the field by which jobs are stopped; what stands there then, and while they run."""
+        """``suspend``: the field that stops a job, with its value while stopped and while running."""
         self._resource = resource
         self._suspend = suspend
         self._stopped, self._running = stopped, running
 
-    companions: tuple[Resource[UnstructuredJob], ...] = ()  # kinds of companion there are
-
-    def companion_of(self, job: UnstructuredJob) -> Companion | None:
-        """The one the job needs, of a kind in ``companions``."""
+    def referenced_object(self, job: UnstructuredJob) -> ReferencedObject | None:
+        """Return the object of a kind in ``referenced_kinds`` that defines part of the job."""
         return None
 
     @abstractmethod
-    def roles(self, job: UnstructuredJob) -> tuple[Role, ...]:
-        """The groups of equal pods, always in the same order."""
+    def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
+        """Return the groups of equal pods, always in the same order."""
 
     @property
     def resource(self) -> Resource[UnstructuredJob]:
         return self._resource
 
     def is_suspended(self, job: UnstructuredJob) -> bool:
-        return bool(
-            read_field(job.document, self._suspend, type(self._stopped), self._running) == self._stopped
-        )
+        value = read_field(job.document, self._suspend, type(self._stopped), self._running)
+        return bool(value == self._stopped)
 
     def pod_sets(self, job: UnstructuredJob) -> tuple[PodSet, ...]:
-        roles = self.roles(job)
-        if not roles:
+        specs = self.pod_set_specs(job)
+        if not specs:
             raise InvalidTemplate(("spec",), "asks for no pods")
-        for index, role in enumerate(roles):
-            if role.name in {other.name for other in roles[:index]}:
-                raise InvalidTemplate(
-                    role.template, f"belongs to {role.name!r}, the name of another pod set, too"
-                )
-        return tuple(_pod_set(job, role) for role in roles)
+        for index, spec in enumerate(specs):
+            if spec.name in {earlier.name for earlier in specs[:index]}:
+                problem = f"belongs to {spec.name!r}, the name of another pod set, too"
+                raise InvalidTemplate(spec.template, problem)
+        return tuple(_pod_set(job, spec) for spec in specs)
 
     def is_gated(self, job: UnstructuredJob) -> bool:
-        return all(_is_gated(read_field(job.document, role.template, dict)) for role in self.roles(job))
+        templates = (read_field(job.document, spec.template, dict) for spec in self.pod_set_specs(job))
+        return all(map(_is_gated, templates))
 
     def gate(self, job: UnstructuredJob) -> tuple[Patch, ...]:
         if self.is_active(job):
             return ()
         changed = copy.deepcopy(job.document)
-        for role in self.roles(job):
-            template = read_field(changed, role.template, dict)
+        for spec in self.pod_set_specs(job):
+            template = read_field(changed, spec.template, dict)
             if not _is_gated(template):
                 gates = look_up(template, _GATES) or []
                 write_field(template, _GATES, [*gates, {"name": ELASTIC_GATE}])
@@ -162,15 +161,15 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
     def start(
         self, job: UnstructuredJob, infos: Sequence[PodSetInfo]
     ) -> tuple[Patch, ...] | InjectionConflict:
-        roles = self.roles(job)
-        if len(infos) != len(roles):
+        specs = self.pod_set_specs(job)
+        if len(infos) != len(specs):
             return InjectionConflict(
-                f"the {self._resource.kind} has {len(roles)} pod sets, its workload was admitted "
+                f"the {self._resource.kind} has {len(specs)} pod sets, its workload was admitted "
                 f"with {len(infos)}"
             )
         changed = copy.deepcopy(job.document)
-        for role, info in zip(roles, infos, strict=True):
-            conflict = self.inject(changed, role, info)
+        for spec, info in zip(specs, infos, strict=True):
+            conflict = self.inject(changed, spec, info)
             if conflict is not None:
                 return conflict
         return self._patches(job, changed, suspend=False)
@@ -179,28 +178,28 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
         if self.is_suspended(job):
             return Stop()
         changed = copy.deepcopy(job.document)
-        roles = self.roles(job)
-        if originals is not None and len(originals) == len(roles):
-            for role, original in zip(roles, originals, strict=True):
-                self.restore(changed, role, original)
-            self.tidy(job, changed)
+        specs = self.pod_set_specs(job)
+        if originals is not None and len(originals) == len(specs):
+            for spec, original in zip(specs, originals, strict=True):
+                self.restore(changed, spec, original)
+            self.clean_up_restored(job, changed)
         return Stop(self._patches(job, changed, suspend=True), begins=True)
 
-    def inject(self, document: Json, role: Role, info: PodSetInfo) -> InjectionConflict | None:
-        """Write what admission adds to the role's pods.  Changes ``document``."""
-        injected = inject(_written(document, role), info)
+    def inject(self, document: Json, spec: PodSetSpec, info: PodSetInfo) -> InjectionConflict | None:
+        """Write ``info`` into the fields of a pod set.  Changes ``document``."""
+        injected = inject(_template_in(document, spec), info)
         if isinstance(injected, InjectionConflict):
             return injected
-        _change(document, role, injected, info.count)
+        _change(document, spec, injected, info.count)
         return None
 
-    def restore(self, document: Json, role: Role, original: PodSet) -> None:
-        """Take away what ``inject`` wrote.  Changes ``document``."""
-        restored = restore(_written(document, role), original.template, ())
-        _change(document, role, restored, original.count)
+    def restore(self, document: Json, spec: PodSetSpec, original: PodSet) -> None:
+        """Undo ``inject``.  Changes ``document``."""
+        restored = restore(_template_in(document, spec), original.template, ())
+        _change(document, spec, restored, original.count)
 
-    def tidy(self, job: UnstructuredJob, restored: Json) -> None:
-        """Take away what a start leaves behind besides what it injects.  Changes ``restored``."""
+    def clean_up_restored(self, job: UnstructuredJob, restored: Json) -> None:
+        """Undo what a start changed besides the injection.  Changes ``restored``."""
 
     def _patches(self, job: UnstructuredJob, changed: Json, suspend: bool) -> tuple[Patch, ...]:
         write_field(changed, self._suspend, self._stopped if suspend else self._running)
@@ -209,24 +208,28 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
         return (Patch(self._resource, metadata.key, metadata.resource_version, body),)
 
 
-def _pod_set(job: UnstructuredJob, role: Role) -> PodSet:
-    if not is_dns_label(role.name):
-        raise InvalidTemplate(
-            role.template, f"belongs to {role.name!r}, which cannot be the name of a pod set"
-        )
-    minimum = msgspec.UNSET if role.min_count is None else role.min_count
-    content = read_field(job.document, role.template, dict) if role.pods is None else role.pods
-    template = pod_template(content, role.template)
-    return PodSet(name=role.name, count=role.count, min_count=minimum, template=template)
+def _pod_set(job: UnstructuredJob, spec: PodSetSpec) -> PodSet:
+    if not is_dns_label(spec.name):
+        problem = f"belongs to {spec.name!r}, which cannot be the name of a pod set"
+        raise InvalidTemplate(spec.template, problem)
+    content = spec.effective_template
+    if content is None:
+        content = read_field(job.document, spec.template, dict)
+    return PodSet(
+        name=spec.name,
+        count=spec.count,
+        min_count=msgspec.UNSET if spec.min_count is None else spec.min_count,
+        template=pod_template(content, spec.template),
+    )
 
 
-def pod_template(content: Json, place: Path) -> msgspec.Raw:
-    """Return ``content``, found at ``place``, as a pod template.  Raises ``InvalidTemplate``."""
+def pod_template(content: Json, path: Path) -> msgspec.Raw:
+    """Return ``content``, found at ``path``, as a pod template.  Raises ``InvalidTemplate``."""
     template = raw(content)
     try:
         decode_template(template)
     except msgspec.ValidationError as error:
-        raise InvalidTemplate(place, f"is no pod template: {error}") from error
+        raise InvalidTemplate(path, f"is no pod template: {error}") from error
     return template
 
 
@@ -234,18 +237,17 @@ def _is_gated(template: Json) -> bool:
     return any(gate.get("name") == ELASTIC_GATE for gate in look_up(template, _GATES) or ())
 
 
-def _written(document: Json, role: Role) -> msgspec.Raw:
-    return raw(read_field(document, role.template, dict, role.pods))
+def _template_in(document: Json, spec: PodSetSpec) -> msgspec.Raw:
+    return raw(read_field(document, spec.template, dict, spec.effective_template))
 
 
 def raw(template: Json) -> msgspec.Raw:
     return msgspec.Raw(codec.encode(template))
 
 
-def _change(document: Any, role: Role, template: Json, count: int) -> None:
-    write_field(
-        document, role.template, merged(read_field(document, role.template, dict, role.pods), template)
-    )
-    # Only partial admission changes a count: any other is the user's, who may change it of a running job.
-    if role.count_field is not None and role.min_count is not None and count != role.count:
-        write_field(document, role.count_field, count)
+def _change(document: Any, spec: PodSetSpec, patch: Json, count: int) -> None:
+    template = read_field(document, spec.template, dict, spec.effective_template)
+    write_field(document, spec.template, merged(template, patch))
+    # Only partial admission changes a count; a user may change it, too, while the job runs.
+    if spec.count_field is not None and spec.min_count is not None and count != spec.count:
+        write_field(document, spec.count_field, count)

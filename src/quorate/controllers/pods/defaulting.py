@@ -25,21 +25,21 @@ DEFAULT_QUEUE: Final = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class DefaultingContext:
     """Where a new object is to live, as far as queueing is concerned."""
 
     namespace_managed: bool
-    part_of_managed: bool = False  # of an object that is queued itself
+    is_child: bool = False  # of an object that is queued itself
     has_default_queue: bool = False  # a LocalQueue named ``default``
     default_priority_class: bool = False  # one named ``default``, and the gate that says it counts
     manage_without_queue_name: bool = False
 
 
-def default_pod(pod: Json, setting: Setting) -> Json:
+def default_pod(pod: Json, setting: DefaultingContext) -> Json:
     """A new pod with what holds it back, if it is to be queued."""
     if constants.SUSPENDING_PARENT in _annotations(pod):
         return _gated(pod)
-    if not setting.namespace_managed or setting.part_of_managed:
+    if not setting.namespace_managed or setting.is_child:
         return pod
     queued = with_default_queue(pod, setting)
     if not (_labels(queued).get(QUEUE_NAME) or setting.manage_without_queue_name):
@@ -53,7 +53,7 @@ def default_pod(pod: Json, setting: Setting) -> Json:
     return held
 
 
-def with_default_queue(obj: Json, setting: Setting) -> Json:
+def with_default_queue(obj: Json, setting: DefaultingContext) -> Json:
     """An object that names no queue goes to the default one of its namespace, at the default priority."""
     labels = dict(_labels(obj))
     if setting.has_default_queue and not labels.get(QUEUE_NAME):

@@ -16,13 +16,13 @@ from quorate.kube.resources import Resource
 _GATES_FIELD: Final = b'"schedulingGates"'
 
 
-class PodLife(Struct):
+class PodStatus(Struct):
     phase: str = "Pending"
     message: str = ""
     conditions: tuple[Condition, ...] = ()
 
 
-class _Placement(Struct):
+class _Spec(Struct):
     node_name: str = ""
     scheduling_gates: tuple[SchedulingGate, ...] = ()
 
@@ -32,7 +32,7 @@ class QueuedPod(Struct):
 
     metadata: ObjectMeta
     spec: msgspec.Raw = EMPTY_OBJECT
-    status: PodLife = PodLife()
+    status: PodStatus = PodStatus()
 
     def __post_init__(self) -> None:
         # Most pods of a cluster are parts of jobs: of those only what any pod has is worth its memory.
@@ -40,20 +40,20 @@ class QueuedPod(Struct):
             msgspec.structs.force_setattr(self, "spec", self.spec.copy())
             return
         msgspec.structs.force_setattr(self, "spec", EMPTY_OBJECT)
-        msgspec.structs.force_setattr(self, "status", PodLife(phase=self.status.phase))
+        msgspec.structs.force_setattr(self, "status", PodStatus(phase=self.status.phase))
 
     @property
     def gates(self) -> tuple[str, ...]:
-        return tuple(gate.name for gate in self._placement.scheduling_gates)
+        return tuple(gate.name for gate in self._decoded_spec.scheduling_gates)
 
     @property
     def node_name(self) -> str:
         """The node it is bound to; always empty for a pod that is not managed."""
-        return self._placement.node_name
+        return self._decoded_spec.node_name
 
     @property
-    def _placement(self) -> _Placement:
-        return codec.decode(_Placement, self.spec)
+    def _decoded_spec(self) -> _Spec:
+        return codec.decode(_Spec, self.spec)
 
 
 PODS: Final = Resource("", "v1", "pods", "Pod", True, QueuedPod)

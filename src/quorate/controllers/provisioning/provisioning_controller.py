@@ -13,7 +13,7 @@ from quorate.api.meta import Key, Uid
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.informers import ByName, synced
-from quorate.controllers.jobs.integrations import until_served
+from quorate.controllers.jobs.integrations import wait_until_served
 from quorate.controllers.pods.constants import MANAGED
 from quorate.controllers.provisioning.check_state import config_name, decide_active
 from quorate.controllers.provisioning.provisioning_plan import (
@@ -50,7 +50,7 @@ async def run_provisioning(context: ControllerContext) -> None:
     """Wait until a provisioning check exists and the kinds are served, then run the controllers."""
     await _until_check_exists(context.informers.checks)
     for resource in (PROVISIONING_REQUESTS, PROVISIONING_REQUEST_CONFIGS):
-        await until_served(resource, context.client, context.clock)
+        await wait_until_served(resource, context.client, context.clock)
     configs = Informer(context.client, PROVISIONING_REQUEST_CONFIGS)
     requests = Informer(context.client, PROVISIONING_REQUESTS)
     templates = Informer(context.client, POD_TEMPLATES, label_selector=f"{MANAGED}=true")

@@ -43,7 +43,7 @@ class ServingSet(Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class ServedGroup:
+class ServingGroup:
     """Pods of a set that are admitted together."""
 
     workload: str  # its name, and that of the group
@@ -70,7 +70,7 @@ class ServingKind(ABC):
         self.resource = resource
 
     @abstractmethod
-    def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServedGroup, ...]:
+    def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServingGroup, ...]:
         """Those it is to have workloads for."""
 
     @abstractmethod
@@ -84,10 +84,10 @@ class ServingKind(ABC):
 
 
 class StatefulSets(ServingKind):
-    def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServedGroup, ...]:
+    def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServingGroup, ...]:
         count = read_count(obj.document, ("spec", "replicas"), 1)
         name = self._name(obj, short_names)
-        return (ServedGroup(name, (_pod_set(MAIN, obj, ("spec", "template"), count),)),)
+        return (ServingGroup(name, (_pod_set(MAIN, obj, ("spec", "template"), count),)),)
 
     def position_of(self, pod: QueuedPod) -> PodPosition | None:
         return PodPosition(None, MAIN)
@@ -96,12 +96,12 @@ class StatefulSets(ServingKind):
 class LeaderWorkerSets(ServingKind):
     """Replicas are groups: a leader and its workers, or equal pods if there is no leader template."""
 
-    def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServedGroup, ...]:
+    def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServingGroup, ...]:
         pod_sets = _pod_sets_of_a_replica(obj)
         wanted = read_count(obj.document, ("spec", "replicas"), 1)
         present = read_count(obj.document, ("status", "replicas"), 0)  # more during a rolling update
         return tuple(
-            ServedGroup(self._name(obj, short_names, str(index)), pod_sets, index)
+            ServingGroup(self._name(obj, short_names, str(index)), pod_sets, index)
             for index in range(max(wanted, present))
         )
 
@@ -127,13 +127,13 @@ def _pod_set(name: str, obj: ServingSet, path: tuple[str, ...], count: int) -> P
 
 
 @dataclass(frozen=True, slots=True)
-class SetOfPods:
+class ServingFramework:
     """One kind of set, by its framework's name."""
 
     resource: Resource[ServingSet]
     templates: SetKind
     serving: ServingKind | None  # None: each of its pods is admitted by itself
-    set_of: Callable[[QueuedPod], Key | None]  # the set that a pod was made for
+    set_key_of: Callable[[QueuedPod], Key | None]  # the set that a pod was made for
 
 
 def _owner_of_kind(kind: str) -> Callable[[QueuedPod], Key | None]:
@@ -159,11 +159,13 @@ def _resource(group: str, plural: str, kind: str) -> Resource[ServingSet]:
 _DEPLOYMENTS: Final = _resource("apps", "deployments", "Deployment")
 _STATEFUL_SETS: Final = _resource("apps", "statefulsets", "StatefulSet")
 _LWS: Final = _resource("leaderworkerset.x-k8s.io", "leaderworkersets", "LeaderWorkerSet")
-SETS: Final[Mapping[str, SetOfPods]] = {
+SETS: Final[Mapping[str, ServingFramework]] = {
     each.templates.framework: each
     for each in (
-        SetOfPods(_DEPLOYMENTS, DEPLOYMENT, None, lambda pod: None),
-        SetOfPods(_STATEFUL_SETS, STATEFUL_SET, StatefulSets(_STATEFUL_SETS), _owner_of_kind("StatefulSet")),
-        SetOfPods(_LWS, LEADER_WORKER_SET, LeaderWorkerSets(_LWS), _leader_worker_set_of),
+        ServingFramework(_DEPLOYMENTS, DEPLOYMENT, None, lambda pod: None),
+        ServingFramework(
+            _STATEFUL_SETS, STATEFUL_SET, StatefulSets(_STATEFUL_SETS), _owner_of_kind("StatefulSet")
+        ),
+        ServingFramework(_LWS, LEADER_WORKER_SET, LeaderWorkerSets(_LWS), _leader_worker_set_of),
     )
 }

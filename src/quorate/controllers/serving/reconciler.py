@@ -14,10 +14,10 @@ from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwn
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.job_plan import ReconcileContext, job_options
 from quorate.controllers.jobframework.reconciler import OWNER_RETRY_S
-from quorate.controllers.jobs.integrations import until_served
+from quorate.controllers.jobs.integrations import wait_until_served
 from quorate.controllers.metrics import record_workload_creations
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod
-from quorate.controllers.serving.kinds import ServingSet, SetOfPods
+from quorate.controllers.serving.kinds import ServingFramework, ServingSet
 from quorate.controllers.serving.template_gates import gate_plan
 from quorate.controllers.serving.workloads import serving_plan
 from quorate.kube.expectations import versions
@@ -29,10 +29,10 @@ WORKERS: Final = 16  # a reconcile mostly waits for the responses to its writes
 
 
 async def run_sets(
-    context: ControllerContext, kind: SetOfPods, pods: Informer[QueuedPod], ancestors: AncestorFinder
+    context: ControllerContext, kind: ServingFramework, pods: Informer[QueuedPod], ancestors: AncestorFinder
 ) -> None:
     """Wait until the kind is served, then reconcile its sets until cancelled."""
-    await until_served(kind.resource, context.client, context.clock)
+    await wait_until_served(kind.resource, context.client, context.clock)
     sets = Informer(context.client, kind.resource)
     ancestors.add(kind.resource, sets.get)
     async with asyncio.TaskGroup() as tasks:
@@ -48,7 +48,7 @@ class SetController:
     def __init__(
         self,
         context: ControllerContext,
-        kind: SetOfPods,
+        kind: ServingFramework,
         sets: Informer[ServingSet],
         pods: Informer[QueuedPod],
         ancestors: AncestorFinder,
@@ -66,13 +66,13 @@ class SetController:
         informers = context.informers
         self._executor.retry_on(informers.flavors, informers.workload_classes, informers.pod_classes)
         self._index = f"of a {kind.resource.kind}"
-        pods.add_index(self._index, lambda pod: (kind.set_of(pod),))
+        pods.add_index(self._index, lambda pod: (kind.set_key_of(pod),))
         sets.subscribe(lambda change: self.reconciler.enqueue(change.key))
         pods.subscribe(self._pod_changed)
         informers.workloads.subscribe(self._workload_changed)
 
     def _pod_changed(self, change: Change[QueuedPod]) -> None:
-        key = None if change.new is None else self._kind.set_of(change.new)
+        key = None if change.new is None else self._kind.set_key_of(change.new)
         if key is not None:
             self.reconciler.enqueue(key)
 

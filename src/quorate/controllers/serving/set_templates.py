@@ -13,7 +13,7 @@ from quorate.api.field_path import Path, look_up
 from quorate.api.findings import Finding
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.defaulting import Setting, with_default_queue
+from quorate.controllers.pods.defaulting import DefaultingContext, with_default_queue
 from quorate.controllers.pods.roles import role_hash
 from quorate.kube.resources import Json
 
@@ -44,9 +44,9 @@ LEADER_WORKER_SET: Final = SetKind(
 _SIZE: Final[Path] = ("spec", "leaderWorkerTemplate", "size")
 
 
-def default_set(kind: SetKind, obj: Json, setting: Setting) -> Json:
+def default_set(kind: SetKind, obj: Json, setting: DefaultingContext) -> Json:
     """The set with the marks in its templates, new or changed, if it is to be queued; itself, if not."""
-    if not setting.namespace_managed or setting.part_of_managed:
+    if not setting.namespace_managed or setting.is_child:
         return obj
     queued = with_default_queue(obj, setting)
     if not (queue_of(queued) or setting.manage_without_queue_name):
@@ -57,7 +57,7 @@ def default_set(kind: SetKind, obj: Json, setting: Setting) -> Json:
         annotations = metadata.get("annotations") or {}
         metadata["annotations"] = {**annotations, constants.SUSPENDING_PARENT: kind.framework}
         if kind.copies_labels:
-            metadata["labels"] = {**(metadata.get("labels") or {}), **_passed_on(queued)}
+            metadata["labels"] = {**(metadata.get("labels") or {}), **_inherited_labels(queued)}
     return marked
 
 
@@ -72,7 +72,7 @@ def gate_templates(kind: SetKind, obj: Json) -> Json:
     return gated
 
 
-def _passed_on(obj: Json) -> dict[str, str]:
+def _inherited_labels(obj: Json) -> dict[str, str]:
     told = {QUEUE_NAME: queue_of(obj), PRIORITY_CLASS: _labels(obj).get(PRIORITY_CLASS)}
     return {**{key: value for key, value in told.items() if value}, constants.MANAGED: "true"}
 
@@ -106,14 +106,14 @@ def set_findings(kind: SetKind, new: Json, old: Json | None) -> Iterator[Finding
 
 
 @dataclass(frozen=True, slots=True)
-class Remains:
+class ScaleDownState:
     """What is left of a StatefulSet that was scaled to nothing."""
 
     pods: bool = False
     active_workload: bool = False  # one that is not on hold
 
 
-def stateful_set_findings(new: Json, old: Json | None, remains: Remains) -> Iterator[Finding]:
+def stateful_set_findings(new: Json, old: Json | None, remains: ScaleDownState) -> Iterator[Finding]:
     """What may change in a queued StatefulSet; its one workload has as many pods as it has replicas."""
     yield from set_findings(STATEFUL_SET, new, old)
     if old is None or not (queue_of(new) and queue_of(old)):

@@ -11,7 +11,7 @@ from quorate.api.field_path import look_up
 from quorate.controllers.executor import Plan, warning_event
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.adoption import NOT_GATED
-from quorate.controllers.pods.defaulting import Setting
+from quorate.controllers.pods.defaulting import DefaultingContext
 from quorate.controllers.serving.kinds import ServingSet
 from quorate.controllers.serving.set_templates import (
     SetKind,
@@ -25,7 +25,9 @@ from quorate.kube.patches import merge_patch
 from quorate.kube.resources import Json, Resource, reference_to
 from quorate.kube.writes import Patch
 
-_QUEUED: Final = Setting(namespace_managed=True, manage_without_queue_name=True)  # checked by the reconciler
+_QUEUED: Final = DefaultingContext(
+    namespace_managed=True, manage_without_queue_name=True
+)  # checked by the reconciler
 REPLICAS_BEFORE_GATING: Final = "quorate.dev/replicas-before-gating"
 
 

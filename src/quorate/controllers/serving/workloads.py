@@ -22,7 +22,7 @@ from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileConte
 from quorate.controllers.jobframework.sync_workload import workload_update
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted
-from quorate.controllers.serving.kinds import ServedGroup, ServingKind, ServingSet
+from quorate.controllers.serving.kinds import ServingGroup, ServingKind, ServingSet
 from quorate.controllers.serving.set_templates import replicas
 from quorate.kube.patches import merged
 from quorate.kube.resources import WORKLOADS, reference_to
@@ -64,7 +64,7 @@ def serving_plan(
     return plan.then(_delete(surplus)).then(Plan(concurrent=_add_to_groups(kind, obj, groups, pods)))
 
 
-def _create(kind: ServingKind, obj: ServingSet, group: ServedGroup, context: ReconcileContext) -> Plan:
+def _create(kind: ServingKind, obj: ServingSet, group: ServingGroup, context: ReconcileContext) -> Plan:
     if not group.total or not replicas(obj.document):
         return Plan()
     about = reference_to(kind.resource, obj)
@@ -104,7 +104,7 @@ def _create(kind: ServingKind, obj: ServingSet, group: ServedGroup, context: Rec
 def _sync(
     kind: ServingKind,
     obj: ServingSet,
-    group: ServedGroup,
+    group: ServingGroup,
     workload: Workload,
     context: ReconcileContext,
     options: JobOptions,
@@ -139,7 +139,7 @@ def _sync(
     return Plan(writes=writes, missing_dependency=changes.missing_dependency)
 
 
-def _resized(group: ServedGroup, workload: Workload) -> dict[str, object]:
+def _resized(group: ServingGroup, workload: Workload) -> dict[str, object]:
     """Return the new pod sets of a workload without quota whose set has another size."""
     counts = [(each.name, each.count) for each in workload.spec.pod_sets]
     if c.has_quota_reservation(workload) or counts == [(each.name, each.count) for each in group.pod_sets]:
@@ -159,7 +159,7 @@ def _delete(workloads: Sequence[Workload]) -> Plan:
 
 
 def _add_to_groups(
-    kind: ServingKind, obj: ServingSet, groups: Sequence[ServedGroup], pods: Sequence[QueuedPod]
+    kind: ServingKind, obj: ServingSet, groups: Sequence[ServingGroup], pods: Sequence[QueuedPod]
 ) -> tuple[tuple[Write, ...], ...]:
     """Label each pod with its group; pods of surplus groups are deleted with their workload."""
     by_index = {group.index: group for group in groups}
@@ -177,7 +177,7 @@ def _add_to_groups(
     return tuple(writes)
 
 
-def _membership(pod: QueuedPod, group: ServedGroup, role: str, queue: str) -> Patch | None:
+def _membership(pod: QueuedPod, group: ServingGroup, role: str, queue: str) -> Patch | None:
     annotations = {
         constants.GROUP_NAME: group.workload,
         constants.TOTAL_COUNT: str(group.total),

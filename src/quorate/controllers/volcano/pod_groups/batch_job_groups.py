@@ -21,7 +21,7 @@ from quorate.api.volcano import DEFAULT_QUEUE, PENDING, PodGroup, PodGroupSpec
 from quorate.api.volcano.annotations import GROUP_MIN_MEMBER, GROUP_NAME, QUEUE_NAME
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.batch import BatchJob
-from quorate.controllers.jobs.batch_validation import pods_of
+from quorate.controllers.jobs.batch_validation import parallel_pods
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission, multiply
 from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     POD_GROUP_PREFIX,
@@ -120,7 +120,7 @@ def _plan_unqueued(info: BatchJobInfo) -> BatchGroupPlan:
         return _without_group(info)  # a user has suspended it
     if not job.spec.suspend and not started:
         return BatchGroupPlan()  # it was created running: its pods get a group as plain pods do
-    wanted = _build_group(info, pods_of(job))
+    wanted = _build_group(info, parallel_pods(job))
     if not job.spec.suspend:
         suspend = {"metadata": {"annotations": {STARTED: None}}, "spec": {"suspend": True}}
         return BatchGroupPlan(group=wanted, patches=_suspend_if_pending(info, suspend))
@@ -128,7 +128,7 @@ def _plan_unqueued(info: BatchJobInfo) -> BatchGroupPlan:
 
 
 def _start(job: Job) -> tuple[Patch, ...]:
-    info = PodSetInfo(name="main", count=pods_of(job), annotations={GROUP_NAME: group_name(job)})
+    info = PodSetInfo(name="main", count=parallel_pods(job), annotations={GROUP_NAME: group_name(job)})
     patches = _KIND.start(job, [info])
     assert not isinstance(patches, InjectionConflict), "it has no other group: see is_gang_scheduled"
     *first, last = patches
