@@ -75,10 +75,10 @@ def _of_both_queues(
 _BUILD: Final = ("git_version", "git_commit", "build_date", "go_version", "compiler", "platform")
 
 OF_KUEUE: Final[tuple[Family, ...]] = (
-    Family("kueue_build_info", "gauge", _BUILD, "What runs here, in labels; always 1"),
-    _with_role("counter", "admission_attempts_total", ("result",), "Cycles that decided something"),
+    Family("kueue_build_info", "gauge", _BUILD, "Build information, in labels; always 1"),
+    _with_role("counter", "admission_attempts_total", ("result",), "Cycles with at least one decision"),
     _with_role(
-        "histogram", "admission_attempt_duration_seconds", ("result",), "Time of such a cycle", *_CYCLE_S
+        "histogram", "admission_attempt_duration_seconds", ("result",), "Duration of such a cycle", *_CYCLE_S
     ),
     # Transitions of workloads.
     *_of_both_queues("counter", "quota_reserved_workloads_total", _CLASS, "Reservations of quota"),
@@ -114,12 +114,12 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     ),
     _with_role(
         "histogram", "pod_scheduling_gate_removal_seconds", ("name", *_QUEUE, "is_group"),
-        "From admission until a scheduling gate was taken off a pod", *_CLIENT_DEFAULT_S,
+        "From admission until a scheduling gate of a pod was removed", *_CLIENT_DEFAULT_S,
     ),
     *_of_both_queues("counter", "evicted_workloads_total", (*_WHY, *_CLASS), "Evictions"),
     _with_role(
         "counter", "evicted_workloads_once_total", (*_QUEUE, *_WHY, *_CLASS),
-        "Workloads evicted for this reason for the first time",
+        "First evictions of a workload for this reason",
     ),
     _with_role(
         "histogram", "pods_ready_to_evicted_time_seconds", (*_QUEUE, *_WHY),
@@ -127,10 +127,10 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     ),
     _with_role(
         "histogram", "workload_eviction_latency_seconds", (*_QUEUE, "reason"),
-        "From the eviction until the quota was given back", *_WAIT_S,
+        "From the eviction until the quota was released", *_WAIT_S,
     ),
     _with_role(
-        "counter", "preempted_workloads_total", ("preempting_cluster_queue", "reason"), "Preemptions ordered"
+        "counter", "preempted_workloads_total", ("preempting_cluster_queue", "reason"), "Preemptions decided"
     ),
     *_of_both_queues("counter", "finished_workloads_total", _CLASS, "Workloads that finished"),
     _with_role(
@@ -140,7 +140,7 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     # Current state.
     _with_role(
         "gauge", "admission_cycle_preemption_skips", _QUEUE,
-        "Workloads that would have preempted, but for those before them in the last cycle",
+        "Workloads with preemption targets that the last cycle skipped in favor of earlier ones",
     ),
     _with_role(
         "gauge", "unadmitted_workloads", (*_QUEUE, *_WHY),
@@ -151,7 +151,7 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         "Workloads that are not admitted, by the reasons of Admitted and of QuotaReserved, by local queue",
     ),
     *_of_both_queues("gauge", "pending_workloads", ("status",), "Pending workloads"),
-    *_of_both_queues("gauge", "reserving_active_workloads", (), "Workloads that hold quota"),
+    *_of_both_queues("gauge", "reserving_active_workloads", (), "Workloads with reserved quota"),
     _with_role(
         "gauge", "admitted_active_workloads", _QUEUE, "Admitted workloads that have not finished",
         sources=("ClusterQueue", "Workload"),
@@ -161,18 +161,18 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
         "Admitted workloads that have not finished, by local queue",
     ),
     *_of_both_queues("gauge", "finished_workloads", (), "Finished workloads that still exist"),
-    _with_role("gauge", "cluster_queue_status", (*_QUEUE, "status"), "1 for the status the queue has"),
+    _with_role("gauge", "cluster_queue_status", (*_QUEUE, "status"), "1 for the current status"),
     _with_role("gauge", "local_queue_status", (*LOCAL_QUEUE, "active"), "1 for the status of Active"),
-    _with_role("gauge", "cluster_queue_info", (*_QUEUE, *_TREE), "Where the queue stands; always 1"),
-    _with_role("gauge", "cohort_info", ("cohort", *_TREE), "Where the cohort stands; always 1"),
+    _with_role("gauge", "cluster_queue_info", (*_QUEUE, *_TREE), "Parent and root, in labels; always 1"),
+    _with_role("gauge", "cohort_info", ("cohort", *_TREE), "Parent and root, in labels; always 1"),
     _with_role("gauge", "cluster_queue_resource_reservation", _QUOTA, "Reserved quota"),
     _with_role("gauge", "cluster_queue_resource_usage", _QUOTA, "Quota of admitted workloads"),
     _with_role(
-        "gauge", "cluster_queue_resource_pending", (*_QUEUE, "resource"), "What pending workloads ask for"
+        "gauge", "cluster_queue_resource_pending", (*_QUEUE, "resource"), "Requests of pending workloads"
     ),
     _with_role("gauge", "cluster_queue_nominal_quota", _QUOTA, "Nominal quota"),
-    _with_role("gauge", "cluster_queue_borrowing_limit", _QUOTA, "What may be borrowed at most"),
-    _with_role("gauge", "cluster_queue_lending_limit", _QUOTA, "What may be lent at most"),
+    _with_role("gauge", "cluster_queue_borrowing_limit", _QUOTA, "Borrowing limit"),
+    _with_role("gauge", "cluster_queue_lending_limit", _QUOTA, "Lending limit"),
     _with_role("gauge", "cluster_queue_weighted_share", (*_QUEUE, "cohort"), "Dominant share by weight"),
     _with_role("gauge", "cohort_weighted_share", ("cohort",), "Dominant share by weight of a cohort"),
     _with_role("gauge", "local_queue_resource_reservation", _LOCAL_QUOTA, "Reserved quota, by local queue"),
@@ -181,7 +181,7 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
     ),
     _with_role(
         "gauge", "local_queue_admission_fair_sharing_usage", (*LOCAL_QUEUE, "cluster_queue"),
-        "Past use by which local queues take turns",
+        "Consumed usage of a local queue, which orders admissions by fair sharing",
     ),
     _with_role("gauge", "cohort_subtree_quota", ("cohort", "flavor", "resource"), "Quota below a cohort"),
     _with_role(
@@ -196,8 +196,8 @@ OF_KUEUE: Final[tuple[Family, ...]] = (
 _JOB: Final = ("job_name", "queue_name")
 
 OF_VOLCANO: Final[tuple[Family, ...]] = (
-    Family("volcano_job_completed_phase_count", "counter", _JOB, "How often a Volcano Job became Completed"),
-    Family("volcano_job_failed_phase_count", "counter", _JOB, "How often a Volcano Job became Failed"),
+    Family("volcano_job_completed_phase_count", "counter", _JOB, "Volcano Jobs that became Completed"),
+    Family("volcano_job_failed_phase_count", "counter", _JOB, "Volcano Jobs that became Failed"),
     Family(
         "volcano_controller_job_to_pod_creation_latency_milliseconds", "histogram", (),
         "From the creation of a Volcano Job to that of each of its pods", exponential_buckets(50, 60_000, 30),
@@ -208,24 +208,24 @@ _REQUEST_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.
 OURS: Final[tuple[Family, ...]] = (
     Family(
         "quorate_cycle_decisions_total", "counter", ("decision", ROLE),
-        "What cycles decided: reserve, preempt or hold",
+        "Decisions of cycles: reserve, preempt or hold",
     ),
     Family(
         "quorate_api_requests_total", "counter", ("verb", "resource", "code", ROLE),
-        "Answers of the API server, by the code of the answer; 0 is none",
+        "Responses of the API server, by status code; 0 for none",
     ),
     Family(
         "quorate_api_request_duration_seconds", "histogram", ("verb", "resource", ROLE),
-        "Time from asking the API server to its answer; of a watch, to its beginning", _REQUEST_S,
+        "Duration of a request; of a watch, until it starts", _REQUEST_S,
     ),
     Family(
         "quorate_audits_total", "counter", ("result", ROLE),
-        "Comparisons of the model with what is stored, by whether they were the same",
+        "Audits of the model against stored objects, by result",
     ),
-    Family("quorate_audit_duration_seconds", "histogram", (ROLE,), "Time of such a comparison", _CYCLE_S),
+    Family("quorate_audit_duration_seconds", "histogram", (ROLE,), "Duration of an audit", _CYCLE_S),
     Family(
         "quorate_audit_differences", "gauge", (ROLE,),
-        "Differences that the last comparison found; other than 0 is a fault of ours",
+        "Differences that the last audit found; a value other than 0 is a bug",
     ),
 )  # fmt: skip
 FAMILIES: Final = OF_KUEUE + OF_VOLCANO + OURS

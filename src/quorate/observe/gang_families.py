@@ -25,35 +25,35 @@ def _family(kind: Kind, name: str, labels: tuple[str, ...], text: str, *bounds: 
 
 
 SESSIONS: Final = (
-    _family("histogram", "e2e_scheduling_latency_milliseconds", (), "Time of a session", *_SESSION_MS),
+    _family("histogram", "e2e_scheduling_latency_milliseconds", (), "Duration of a session", *_SESSION_MS),
     _family(
         "histogram", "open_session_duration_milliseconds", (),
-        "Time of a session until its first action", *_SESSION_MS,
+        "Duration of a session until its first action", *_SESSION_MS,
     ),
     _family(
         "histogram", "plugin_scheduling_latency_milliseconds", ("plugin", "OnSession"),
-        "Time a plugin takes of that; `OnSession` is always `OnSessionOpen`", *_PLUGIN_MS,
+        "Duration of a plugin in that time; `OnSession` is always `OnSessionOpen`", *_PLUGIN_MS,
     ),
     _family(
         "histogram", "action_scheduling_latency_milliseconds", ("action",),
-        "Time an action takes of a session", *_ACTION_MS,
+        "Duration of an action", *_ACTION_MS,
     ),
 )  # fmt: skip
 PODS: Final = (
     _family(
         "histogram", "task_scheduling_latency_milliseconds", ("stage",),
-        "From the creation of a pod until it was given a node (`Assumed`), its claims could be used there "
-        "(`PreBound`), and the API server was told (`Bound`)", *_POD_MS,
+        "From the creation of a pod until it had a node (`Assumed`), its volumes were bound (`PreBound`), "
+        "and it was bound (`Bound`)", *_POD_MS,
     ),
     _family(
         "histogram", "scheduling_stage_duration_milliseconds", ("stage",),
-        "Time of binding a pod: seeing to its claims (`PreBind`), and telling the API server (`Bind`)",
+        "Duration of binding a pod: its volumes (`PreBind`), and the bind request (`Bind`)",
         *_STAGE_MS,
     ),
     _family(
         "counter", "schedule_attempts_total", ("result",),
-        "Pods that were bound (`scheduled`), could not be (`error`), or found no node in a session "
-        "(`unschedulable`)",
+        "Pods that were bound (`scheduled`), could not be bound (`error`), or had no feasible node in a "
+        "session (`unschedulable`)",
     ),
     _family(
         "gauge", "pod_preemption_victims", (),
@@ -61,36 +61,36 @@ PODS: Final = (
     ),
     _family(
         "counter", "total_preemption_attempts", (),
-        "Pod groups for which `preempt` evicted others, in every session anew",
+        "Pod groups for which `preempt` evicted pods, counted in every session",
     ),
 )  # fmt: skip
 GROUPS: Final = (
     _family(
         "histogram", "e2e_job_scheduling_latency_milliseconds", (),
-        "From the creation of a pod group until members were given nodes, in every session that gave some",
+        "From the creation of a pod group until members got nodes, in every session in which some did",
         *_GROUP_MS,
     ),
-    _family("gauge", "e2e_job_scheduling_duration", _GROUP, "The same of the last time, in milliseconds"),
+    _family("gauge", "e2e_job_scheduling_duration", _GROUP, "The same for the last such session, in ms"),
     _family(
         "gauge", "e2e_job_scheduling_start_time", _GROUP,
         "When a pod group was created, in seconds since the epoch",
     ),
     _family(
         "gauge", "e2e_job_scheduling_last_time", _GROUP,
-        "When members were last given nodes, in seconds since the epoch",
+        "When members last got nodes, in seconds since the epoch",
     ),
     _family(
         "gauge", "unschedule_task_count", ("job_id",),
-        "Members that a pod group lacks on nodes to reach its minimum",
+        "Members without a node that a pod group needs to reach its minimum",
     ),
-    _family("gauge", "unschedule_job_count", (), "Pod groups that lack some"),
+    _family("gauge", "unschedule_job_count", (), "Pod groups below their minimum"),
     _family(
         "counter", "job_retry_counts", ("job_id",),
         "Sessions in which a pod group was not admitted or not placed",
     ),
     _family(
         "gauge", "job_share", ("job_ns", "job_id"),
-        "How much a pod group holds of the cluster, of the resource it has most of; with the plugin `drf`",
+        "Dominant share of a pod group in the cluster; with the plugin `drf`",
     ),
 )  # fmt: skip
 _QUEUE: Final = ("queue_name",)
@@ -111,14 +111,16 @@ def _queue_amounts(name: str, text: str) -> tuple[Family, Family, Family]:
 
 
 QUEUE_RESOURCES: Final[tuple[Family, ...]] = (
-    *_queue_amounts("allocated", "What the pods of a queue hold"),
-    *_queue_amounts("request", "What the pods of a queue hold and ask for"),
-    *_queue_amounts("deserved", "What a queue deserves"),
+    *_queue_amounts("allocated", "Resources of the pods of a queue that have a node"),
+    *_queue_amounts("request", "Resources of running and pending pods of a queue"),
+    *_queue_amounts("deserved", "Deserved resources of a queue"),
     *_queue_amounts("capacity", "The capability of a queue"),
-    *_queue_amounts("real_capacity", "What a queue can have at most"),
-    Family("volcano_queue_share", "gauge", _QUEUE, "How much a queue has of what it deserves"),
+    *_queue_amounts("real_capacity", "Real capacity of a queue"),
+    Family(
+        "volcano_queue_share", "gauge", _QUEUE, "Allocated resources of a queue relative to its deserved ones"
+    ),
     Family("volcano_queue_weight", "gauge", _QUEUE, "The weight of a queue"),
-    Family("volcano_queue_overused", "gauge", _QUEUE, "1 if a queue has what it deserves, or more"),
+    Family("volcano_queue_overused", "gauge", _QUEUE, "1 if a queue has its deserved resources, or more"),
 )
 QUEUES: Final = (
     *(
@@ -132,26 +134,26 @@ QUEUES: Final = (
 )  # fmt: skip
 # Admission of pod groups, which Volcano does not measure.
 OURS: Final = (
-    _family("counter", "enqueue_admitted_total", ("queue",), "Pod groups that were let in"),
+    _family("counter", "enqueue_admitted_total", ("queue",), "Pod groups that were admitted"),
     _family(
         "counter", "enqueue_rejected_total", ("queue", "reason"),
-        "Pod groups that were made to wait, once for each reason a group has in turn",
+        "Pod groups that were not admitted, once for each successive reason of a group",
     ),
     _family(
         "counter", "inqueue_rollback_total", ("queue", "reason"),
-        "Pod groups that were let in and had to wait again",
+        "Pod groups whose admission was rolled back",
     ),
     _family(
         "histogram", "inqueue_wait_seconds", (),
-        "From the creation of a pod group until it was let in", *_WAIT_S,
+        "From the creation of a pod group until its admission", *_WAIT_S,
     ),
     _family(
         "gauge", "inqueue_age_seconds", ("queue",),
-        "How long the oldest pod group without a member on a node has been let in",
+        "Time since the admission of the oldest pod group without a member on a node",
     ),
     _family(
         "gauge", "quota_reserved", ("namespace", "resource"),
-        "What active pod groups may still take of the quotas of their namespace, in base units",
+        "Quota of the namespace that is reserved for active pod groups, in base units",
     ),
 )  # fmt: skip
 FAMILIES: Final = SESSIONS + PODS + GROUPS + QUEUES + OURS

@@ -1,7 +1,7 @@
 """Writes of the pod condition PodScheduled=False, which users and autoscalers read.
 
 The reason is Unschedulable only if more nodes would help, because autoscalers act on that word.  A shortage
-that nodes do not cure (the share of a queue, the quota of a namespace) has the reason of its verdict, and
+that nodes do not cure (the share of a queue, the quota of a namespace) has a reason of its own, and
 a gang whose nodes are still being vacated by evicted pods has the reason Schedulable.
 
 All pods of a gang, possibly thousands, wait for one reason, and its numbers may change with every session.
@@ -58,7 +58,7 @@ class PodConditionWriter:
         await self._writer.run()
 
     def write(self, pending_reasons: Mapping[Key, PendingReason]) -> None:
-        """Write the verdict of each gang to its pending pods; a gang without a verdict no longer waits."""
+        """Write the reason of each gang to its pending pods; a gang without a reason no longer waits."""
         now = self._clock.now()
         for key in self._conditions.keys() - pending_reasons.keys():
             del self._conditions[key]
