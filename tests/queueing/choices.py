@@ -1,8 +1,8 @@
-"""Trying everything: a computation is run again and again, each time with other answers to its questions.
+"""Exhaustive search: a computation runs once for each combination of answers to its questions.
 
-A question is asked only when its answer matters, so whole families of worlds that differ only in what
-nobody looks at cost one run.  (The idea is that of bounded exhaustive testing by backtracking: the answers
-form the digits of a counter, and only the digits that were used are counted through.)
+A question arises only when its answer matters, so worlds that differ only in unused answers cost one run.
+This is bounded exhaustive testing by backtracking: the answers form the digits of a counter, of which only
+the used ones are counted through.
 """
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
@@ -13,17 +13,17 @@ Result = TypeVar("Result")
 
 
 class Choices:
-    """The answers of one run; the same question is answered the same way throughout."""
+    """The answers of one run; the same question always has the same answer."""
 
     def __init__(self, script: Sequence[int]) -> None:
         self._script = script  # the answers to the first questions, by index
         self._answers: dict[Hashable, object] = {}
-        self.taken: list[tuple[int, int]] = []  # of each question: index of the answer, number of answers
+        self.taken: list[tuple[int, int]] = []  # per question: index of the answer, number of answers
 
     def choose(self, question: Hashable, answers: Sequence[Answer]) -> Answer:
         if question not in self._answers:
-            asked = len(self.taken)
-            index = self._script[asked] if asked < len(self._script) else 0
+            position = len(self.taken)
+            index = self._script[position] if position < len(self._script) else 0
             self.taken.append((index, len(answers)))
             self._answers[question] = answers[index]
         return cast(Answer, self._answers[question])
@@ -33,7 +33,7 @@ class Choices:
 
 
 def every(run: Callable[[Choices], Result]) -> Iterator[tuple[Choices, Result]]:
-    """``run`` under each combination of answers to the questions that it asks."""
+    """Return the result of ``run`` for each combination of answers."""
     script: list[int] = []
     while True:
         choices = Choices(script)

@@ -1,4 +1,4 @@
-"""What is given at the beginning of a case: the objects, stored, and the core that is told of them."""
+"""The given objects of a case: stored, and applied to a state."""
 
 from typing import Any
 
@@ -41,13 +41,13 @@ from tests.queueing.notation import (
     resource_groups,
 )
 
-# The check of a workload that reserves and waits for ever ("state: QuotaReserved").
+# The admission check of a workload that is never admitted ("state: QuotaReserved").
 PENDING_CHECK = "never-ready"
 replace = msgspec.structs.replace
 
 
 class GivenWorld:
-    """The objects of a case.  It stores what is written, and feeds the newest form of each to the core."""
+    """The objects of a case.  It stores every write and applies the newest object to the state."""
 
     def __init__(self, given: Json) -> None:
         self.given = given
@@ -60,7 +60,7 @@ class GivenWorld:
         self.checked: set[str] = set()  # workloads with a check that is never ready
         self.given_admitted: set[str] = set()
         self._versions = 0
-        self._create_surroundings()
+        self._create_cluster_objects()
         for name in given.get("clusterQueues", {}):
             self.put_cluster_queue(name)
         for workload in given.get("workloads", []):
@@ -69,7 +69,7 @@ class GivenWorld:
 
     # Objects.
 
-    def _create_surroundings(self) -> None:
+    def _create_cluster_objects(self) -> None:
         given = self.given
         namespaces = {workload.get("namespace", "default") for workload in given.get("workloads", [])}
         for name in sorted({"default", *namespaces, *given.get("namespaces", {})}):
@@ -147,7 +147,7 @@ class GivenWorld:
         self.put(name, workload)
 
     def put_queue_of(self, given: Json) -> None:
-        """Create the LocalQueue that a workload implies by naming it."""
+        """Create the LocalQueue of a workload if the case does not declare it."""
         if given.get("queue", "") not in self.given.get("localQueues", {}):
             self.put_local_queue(given.get("namespace", "default"), given.get("queue", ""))
 
@@ -276,7 +276,7 @@ class GivenWorld:
     def node(self, name: str) -> Node:
         return self.state.ledger.quota.queues.get(name) or self.state.ledger.quota.cohorts[name]
 
-    # Writing, as the API server and the controllers would.
+    # Writes.
 
     def put(self, name: str, workload: Workload) -> None:
         self._versions += 1

@@ -1,12 +1,12 @@
-"""The exhaustive search for preemption loops: families of small worlds, and what became of all of them.
+"""Exhaustive search for preemption loops in families of small worlds.
 
     python -m tests.queueing.loop_search            every world of every family, on all processors
-    python -m tests.queueing.loop_search flavors    of one family
+    python -m tests.queueing.loop_search flavors    one family
 
-In each family there are three workloads of priority 0 or 1, in every distribution over the queues (up to
-exchanging them, where they are alike).  Unless said otherwise nobody or one of them runs at first, whether
-or not quota allows it now.  Preemption policies, flavor
-fungibility and the order in which victims stop are all tried where they matter (see ``small_worlds``).
+Each family has three workloads of priority 0 or 1, in every distribution over the queues (up to exchanging
+equal queues).  Unless stated otherwise, no workload or one of them runs at first, whether or not its quota
+allows that.  Preemption policies, flavor fungibility and the order in which preempted workloads stop are all
+tried where they matter (see ``small_worlds``).
 """
 
 import sys
@@ -20,7 +20,7 @@ from quorate.api.configuration import Configuration, FairSharing, PreemptionStra
 from quorate.api.kueue import QueueingStrategy
 from quorate.quota import tree
 from tests.queueing.choices import Choices, every
-from tests.queueing.small_worlds import Course, Group, Job, Loop, Queue, Quota, Quotas, SmallWorld
+from tests.queueing.small_worlds import Group, Job, Loop, Queue, Quota, Quotas, Simulation, SmallWorld
 
 CLASSICAL: Final = Configuration()
 STRATEGIES: Final[tuple[tuple[PreemptionStrategy, ...], ...]] = (
@@ -29,10 +29,10 @@ STRATEGIES: Final[tuple[tuple[PreemptionStrategy, ...], ...]] = (
     ("LessThanOrEqualToFinalShare", "LessThanInitialShare"),
 )
 FAIR: Final = tuple(Configuration(fair_sharing=FairSharing(preemption_strategies=s)) for s in STRATEGIES)
-# All of them equally high is all of them equally low.
+# Three equal high priorities are equivalent to three equal low ones.
 PRIORITIES: Final = tuple(three for three in product((0, 1), repeat=3) if three != (1, 1, 1))
-NOBODY: Final = ((),)
-NOBODY_OR_ONE: Final = ((), (0,), (1,), (2,))
+NONE_RUNNING: Final = ((),)
+NONE_OR_ONE_RUNNING: Final = ((), (0,), (1,), (2,))
 
 
 class Family(NamedTuple):
@@ -41,43 +41,43 @@ class Family(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """Sums over runs: a run is a world with policies and an order of stopping."""
+    """Sums over runs; a run is a world with policies and an order in which preempted workloads stop."""
 
     worlds: int = 0
     runs: int = 0
-    preempting: int = 0  # runs in which somebody was preempted
-    rings: int = (
-        0  # runs that came back to where they were, and were stopped by ``queueing.preemption_history``
-    )
+    preempting: int = 0  # runs with a preemption
+    repeated: int = 0  # runs in which a fingerprint repeated before ``preemption.history`` ended the loop
     loops: tuple[Loop, ...] = ()
-    unclaimed: tuple[str, ...] = ()  # who could not get its queue's own quota back, though it may reclaim
+    lost_claims: tuple[
+        str, ...
+    ] = ()  # heads that did not get their queue's own quota although the queue may reclaim it
 
     def and_(self, other: "Outcome") -> "Outcome":
         return Outcome(
             self.worlds + other.worlds,
             self.runs + other.runs,
             self.preempting + other.preempting,
-            self.rings + other.rings,
+            self.repeated + other.repeated,
             self.loops + other.loops,
-            self.unclaimed + other.unclaimed,
+            self.lost_claims + other.lost_claims,
         )
 
 
 def explore(world: SmallWorld) -> Outcome:
-    """Everything that can become of ``world``."""
+    """Return the outcome of all runs of ``world``."""
 
     def run(choices: Choices) -> Outcome:
-        course = Course(world, choices)
-        fits = not is_overdrawn(course)
-        loop = course.loop()
-        unclaimed = "" if loop is not None or not fits else course.unclaimed()
+        simulation = Simulation(world, choices)
+        fits = not is_overdrawn(simulation)
+        loop = simulation.find_loop()
+        lost_claim = "" if loop is not None or not fits else simulation.lost_claim()
         return Outcome(
             0,
             1,
-            bool(course.preemptions),
-            course.came_back,
+            bool(simulation.preemptions),
+            simulation.has_repeated,
             () if loop is None else (loop,),
-            (f"{world}\n{choices}\n{course.story}\n{unclaimed}",) if unclaimed else (),
+            (f"{world}\n{choices}\n{simulation.events}\n{lost_claim}",) if lost_claim else (),
         )
 
     total = Outcome(worlds=1)
@@ -86,14 +86,14 @@ def explore(world: SmallWorld) -> Outcome:
     return total
 
 
-def is_overdrawn(course: Course) -> bool:
-    """Whether more runs at first than quota allows, as after a quota cut."""
-    nodes = course.state.ledger.quota.queues.values()
+def is_overdrawn(simulation: Simulation) -> bool:
+    """Return True if more runs at first than the quota allows, as after a reduction of quota."""
+    nodes = simulation.state.ledger.quota.queues.values()
     return any(tree.available(node, pair) < 0 for node in nodes for pair in node.usage)
 
 
 def distributions(queues: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Three workloads over interchangeable queues."""
+    """Return the distributions of three workloads over interchangeable queues."""
     for pattern in ("aaa", "aab", "aba", "abb", "abc"):
         if set(pattern) <= set(queues):
             yield tuple(pattern)
@@ -107,43 +107,45 @@ def worlds(
     cohorts: Mapping[str, Group] | None = None,
     pods: int = 1,
     interchangeable: bool = True,
-    starts: Sequence[tuple[int, ...]] = NOBODY_OR_ONE,
+    starts: Sequence[tuple[int, ...]] = NONE_OR_ONE_RUNNING,
 ) -> Iterator[SmallWorld]:
     for given in queues:
-        places = distributions(list(given)) if interchangeable else product(given, repeat=3)
-        for place, priorities, wanted in product(list(places), PRIORITIES, product(sizes, repeat=3)):
-            jobs = tuple(map(Job, place, priorities, wanted, (pods,) * 3))
+        distributions_ = distributions(list(given)) if interchangeable else product(given, repeat=3)
+        for distribution, priorities, wanted in product(
+            list(distributions_), PRIORITIES, product(sizes, repeat=3)
+        ):
+            jobs = tuple(map(Job, distribution, priorities, wanted, (pods,) * 3))
             for running, configuration in product(starts, configurations):
                 yield SmallWorld(dict(given), jobs, running, dict(cohorts or {}), configuration)
 
 
-def flat(
-    names: str, offers: Sequence[Quotas], strategy: QueueingStrategy = "BestEffortFIFO"
+def flat_queues(
+    names: str, quotas_: Sequence[Quotas], strategy: QueueingStrategy = "BestEffortFIFO"
 ) -> Iterator[Mapping[str, Queue]]:
-    """Queues of one cohort, with every combination of ``offers``."""
-    for chosen in product(offers, repeat=len(names)):
+    """Return queues of one cohort, with every combination of ``quotas_``."""
+    for chosen in product(quotas_, repeat=len(names)):
         yield {name: Queue("all", quotas, "1", strategy) for name, quotas in zip(names, chosen, strict=True)}
 
 
-def simple(most: int) -> list[Quotas]:
-    return [((Quota(nominal),),) for nominal in range(most + 1)]
+def equal_quotas(largest: int) -> list[Quotas]:
+    return [((Quota(nominal),),) for nominal in range(largest + 1)]
 
 
-def limited() -> list[Quotas]:
+def limited_quotas() -> list[Quotas]:
     return [
         ((Quota(nominal, borrowing, lending),),)
         for nominal, borrowing, lending in product((1, 2), (None, 0, 1), (None, 0))
     ]
 
 
-def weighed() -> Iterator[Mapping[str, Queue]]:
+def weighted_queues() -> Iterator[Mapping[str, Queue]]:
     for weights in product("012", repeat=2):
-        for quotas in product(simple(1), repeat=2):
+        for quotas in product(equal_quotas(1), repeat=2):
             yield {name: Queue("all", q, w) for name, q, w in zip("ab", quotas, weights, strict=True)}
 
 
-def nested() -> Iterator[Mapping[str, Queue]]:
-    for quotas in product(simple(1), repeat=3):
+def nested_queues() -> Iterator[Mapping[str, Queue]]:
+    for quotas in product(equal_quotas(1), repeat=3):
         yield {
             name: Queue(cohort, q)
             for name, cohort, q in zip("abc", ("left", "left", "top"), quotas, strict=True)
@@ -157,51 +159,54 @@ TWO_RESOURCES: Final[list[Quotas]] = [((Quota(one), Quota(two)),) for one, two i
 
 FAMILIES: Final[Mapping[str, Family]] = {
     "two queues": Family(
-        "2 queues of nominal 0..2, sizes 1..2", lambda: worlds(flat("ab", simple(2)), ONE_TWO)
+        "2 queues of nominal 0..2, sizes 1..2", lambda: worlds(flat_queues("ab", equal_quotas(2)), ONE_TWO)
     ),
     "strict": Family(
-        "the same, StrictFIFO", lambda: worlds(flat("ab", simple(2), strategy="StrictFIFO"), ONE_TWO)
+        "the same, StrictFIFO",
+        lambda: worlds(flat_queues("ab", equal_quotas(2), strategy="StrictFIFO"), ONE_TWO),
     ),
     "fair": Family(
         "2 queues of nominal 0..2, sizes 1..2, three lists of strategies",
-        lambda: worlds(flat("ab", simple(2)), ONE_TWO, configurations=FAIR),
+        lambda: worlds(flat_queues("ab", equal_quotas(2)), ONE_TWO, configurations=FAIR),
     ),
     "three queues": Family(
-        "3 queues of nominal 0..1, sizes 1..2", lambda: worlds(flat("abc", simple(1)), ONE_TWO)
+        "3 queues of nominal 0..1, sizes 1..2", lambda: worlds(flat_queues("abc", equal_quotas(1)), ONE_TWO)
     ),
     "fair three": Family(
         "the same, three lists of strategies",
-        lambda: worlds(flat("abc", simple(1)), ONE_TWO, configurations=FAIR),
+        lambda: worlds(flat_queues("abc", equal_quotas(1)), ONE_TWO, configurations=FAIR),
     ),
     "fewer pods": Family(
-        "2 queues of nominal 0..2, 2 pods of 1 of which 1 may do",
-        lambda: worlds(flat("ab", simple(2)), ((1,),), pods=2, configurations=(CLASSICAL, *FAIR)),
+        "2 queues of nominal 0..2, 2 pods of 1, minCount 1",
+        lambda: worlds(
+            flat_queues("ab", equal_quotas(2)), ((1,),), pods=2, configurations=(CLASSICAL, *FAIR)
+        ),
     ),
     "flavors": Family(
-        "2 queues, 2 flavors of nominal 0..1, size 1, nobody runs at first",
-        lambda: worlds(flat("ab", TWO_FLAVORS), ((1,),), starts=NOBODY),
+        "2 queues, 2 flavors of nominal 0..1, size 1, none runs at first",
+        lambda: worlds(flat_queues("ab", TWO_FLAVORS), ((1,),), starts=NONE_RUNNING),
     ),
     "resources": Family(
         "2 queues, 2 resources of nominal 0 or 2, sizes (1,1), (1,2)",
-        lambda: worlds(flat("ab", TWO_RESOURCES), ((1, 1), (1, 2))),
+        lambda: worlds(flat_queues("ab", TWO_RESOURCES), ((1, 1), (1, 2))),
     ),
     "limits": Family(
         "2 queues of nominal 1..2, borrowing limit none, 0, 1, lending limit none, 0; size 1",
-        lambda: worlds(flat("ab", limited()), ((1,),), configurations=(CLASSICAL, FAIR[-1])),
+        lambda: worlds(flat_queues("ab", limited_quotas()), ((1,),), configurations=(CLASSICAL, FAIR[-1])),
     ),
     "weights": Family(
         "2 queues of nominal 0..1 and weight 0..2, sizes 1..2, both strategies",
-        lambda: worlds(weighed(), ONE_TWO, configurations=FAIR[-1:]),
+        lambda: worlds(weighted_queues(), ONE_TWO, configurations=FAIR[-1:]),
     ),
     "nested": Family(
-        "2 queues in a cohort in the cohort of a third, of nominal 0..1, size 1, nobody runs at first",
+        "2 queues in a child of the cohort of a third, of nominal 0..1, size 1, none runs at first",
         lambda: worlds(
-            nested(),
+            nested_queues(),
             ((1,),),
             cohorts=TOP,
             interchangeable=False,
             configurations=(CLASSICAL, FAIR[-1]),
-            starts=NOBODY,
+            starts=NONE_RUNNING,
         ),
     ),
 }
@@ -218,13 +223,13 @@ def main(names: Sequence[str]) -> int:
             took_s = time.monotonic() - started
             print(  # noqa: T201
                 f"{name} ({family.sizes}): {total.worlds} worlds, {total.runs} runs, "
-                f"{total.preempting} with preemption, {total.rings} rings broken, "
-                f"{len(total.unclaimed)} claims lost, {len(total.loops)} loops, {took_s:.0f} s",
+                f"{total.preempting} with preemption, {total.repeated} loops broken, "
+                f"{len(total.lost_claims)} claims lost, {len(total.loops)} loops, {took_s:.0f} s",
                 flush=True,
             )
-            for story in (*total.loops[:3], *total.unclaimed[:3]):
-                print(story)  # noqa: T201
-            found += len(total.loops) + len(total.unclaimed)
+            for text in (*total.loops[:3], *total.lost_claims[:3]):
+                print(text)  # noqa: T201
+            found += len(total.loops) + len(total.lost_claims)
     return 1 if found else 0
 
 

@@ -1,6 +1,6 @@
-"""The notation of ``admission-cases.yaml``: what each entry means as an object of the API.
+"""The notation of ``admission-cases.yaml``: converts entries to API objects.
 
-Nothing here knows a rule of admission.
+It contains no rule of admission.
 """
 
 from collections.abc import Mapping
@@ -29,11 +29,13 @@ Json = dict[str, Any]
 def read_configuration(config: Json) -> Configuration:
     resources = config.get("resources", {})
     wait, fair = config.get("waitForPodsReady"), config.get("fairSharing")
-    turns, gates = config.get("admissionFairSharing"), config.get("featureGates", {})
+    admission_fair_sharing, gates = config.get("admissionFairSharing"), config.get("featureGates", {})
     if gates.get("DisableWaitForPodsReady"):
         wait = None
     return Configuration(
-        admission_fair_sharing=None if turns is None else read_admission_fair_sharing(turns),
+        admission_fair_sharing=None
+        if admission_fair_sharing is None
+        else read_admission_fair_sharing(admission_fair_sharing),
         gates=queueing_gates(gates),
         fair_sharing=None if fair is None else read_fair_sharing(fair),
         wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
@@ -59,12 +61,13 @@ def read_fair_sharing(fair: Json) -> FairSharing:
     return FairSharing(preemption_strategies=tuple(fair["preemptionStrategies"]))
 
 
-def read_admission_fair_sharing(turns: Json) -> AdmissionFairSharing:
+def read_admission_fair_sharing(admission_fair_sharing: Json) -> AdmissionFairSharing:
     return AdmissionFairSharing(
-        usage_half_life_s=seconds(turns.get("usageHalfLifeTime", 0)),
-        usage_sampling_interval_s=seconds(turns.get("usageSamplingInterval", "5m")),
+        usage_half_life_s=seconds(admission_fair_sharing.get("usageHalfLifeTime", 0)),
+        usage_sampling_interval_s=seconds(admission_fair_sharing.get("usageSamplingInterval", "5m")),
         resource_weights={
-            resource: float(weight) for resource, weight in turns.get("resourceWeights", {}).items()
+            resource: float(weight)
+            for resource, weight in admission_fair_sharing.get("resourceWeights", {}).items()
         },
     )
 
@@ -161,7 +164,7 @@ def _container(given: Json) -> Json:
 
 
 def as_texts(value: Any, inside: str = "") -> Any:
-    """Quantities as text, as the API would have them; YAML reads a bare 2 as a number."""
+    """Return quantities as text, as in the API; YAML reads a bare 2 as a number."""
     if isinstance(value, Mapping):
         return {
             key: str(entry) if inside in _QUANTITIES else as_texts(entry, key) for key, entry in value.items()
@@ -194,7 +197,7 @@ def quantities(given: Json) -> dict[str, Quantity]:
 
 
 def seconds(text: Any) -> float:
-    """A duration such as 60s, 5m or 168h; a bare number is seconds."""
+    """Return a duration such as 60s, 5m or 168h; a bare number is seconds."""
     return parse_duration(text) if isinstance(text, str) else float(text)
 
 

@@ -1,6 +1,6 @@
-"""The keys of a vector, as the comment on top of ``admission-cases.yaml`` lists them.
+"""The keys of a vector, as listed in the comment on top of ``admission-cases.yaml``.
 
-Nothing that a vector says may be passed over in silence, so each of its keys must be found here.
+A key that is not listed here is an error, so that no key of a vector is silently ignored.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ class Each(NamedTuple):
 
 
 class Either(NamedTuple):
-    """The one of several that has the form of the value: scalar, list or object."""
+    """One of several forms, selected by the value: scalar, list or object."""
 
     forms: tuple["Schema", ...]
 
@@ -32,7 +32,7 @@ LEAF: Final = Leaf()
 
 
 def _fields(names: str, /, **others: Schema) -> dict[str, Schema]:
-    """An object with scalars called ``names``, and ``others``."""
+    """Return an object with the scalars ``names`` and the fields ``others``."""
     return dict.fromkeys(names.split(), LEAF) | others
 
 
@@ -184,7 +184,7 @@ VECTOR: Final[Schema] = _fields(
 
 
 def findings(value: Any, schema: Schema = VECTOR, path: str = "") -> Iterator[str]:
-    """Every place of ``value`` that the schema does not know.  What is null counts as left out."""
+    """Return every part of ``value`` that the schema does not allow; null counts as absent."""
     if value is None:
         return
     match schema:

@@ -1,11 +1,13 @@
-"""Small worlds left to themselves: do they come to rest, whatever the policies and however victims stop?
+"""Small worlds without external events: does preemption end, for all policies and orders of stopping?
 
-A world is a cohort with its queues, the workloads that run in it and those that wait.  From then on nothing
-comes from outside: whoever is preempted stops at some time and queues again.  Preemption policies, flavor
-fungibility and the order in which victims stop are ``Choices``, asked for when they matter.
+A world is a cohort with its queues, running workloads and pending workloads.  After the beginning nothing
+happens except decisions of the core: each preempted workload stops at some time and queues again.  Preemption
+policies, flavor fungibility and the order in which preempted workloads stop are ``Choices``, made when they
+matter.
 
-A *loop* is a course of events that comes back to where it was.  Where it was is everything that decides
-what happens next: who holds what since when, who is stopping, who waits where, which flavors were tried.
+A *loop* is a sequence of events that leads back to an earlier fingerprint.  The fingerprint is everything
+that decides what happens next: reservations and their order, evictions, pending queues, and the flavors tried
+last.
 """
 
 from collections import Counter
@@ -52,9 +54,9 @@ from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
 from tests.queueing.choices import Choices
 
-STARTED: Final = 100  # later than anything that happened before
-OFTEN: Final = 3  # visits to one place; see ``queueing.preemption_history`` for why there can be three
-LONG: Final = 60  # events; no small world that comes to rest takes half of them
+STARTED: Final = 100  # later than every given timestamp
+MAX_VISITS: Final = 3  # of one fingerprint; see ``preemption.history`` for why there can be three
+MAX_EVENTS: Final = 60  # a world in which preemption ends has less than half of them
 replace = msgspec.structs.replace
 
 
@@ -87,21 +89,21 @@ class Job(NamedTuple):
     priority: int
     size: tuple[int, ...]  # of one pod, per resource
     pods: int = 1
-    least: int = 1  # pods that may do
+    min_count: int = 1
 
 
 class SmallWorld(NamedTuple):
     queues: dict[str, Queue]
     jobs: tuple[Job, ...]  # in order of creation
-    running: tuple[int, ...]  # indices of jobs, in the order in which they got their quota; the others wait
+    running: tuple[int, ...]  # indices of jobs, in the order of their reservations; the others are pending
     cohorts: dict[str, Group]
     configuration: Configuration = Configuration()
 
 
 class _Policy:
-    """The preemption policy of a queue, made up as it is asked for; only what the API would accept.
+    """The preemption policy of a queue, chosen field by field when it is read; always valid in the API.
 
-    There is no ``maxPriorityThreshold``: it makes no difference where there are two priorities.
+    There is no ``maxPriorityThreshold``: it makes no difference with two priorities.
     """
 
     def __init__(self, queue: str, choices: Choices) -> None:
@@ -125,21 +127,21 @@ class _Policy:
 
 
 class _Fungibility:
-    """Likewise the rules of choice between flavors."""
+    """The flavor fungibility of a queue, chosen field by field when it is read."""
 
     def __init__(self, queue: str, choices: Choices) -> None:
         self._queue, self._choices = queue, choices
 
-    def _tries_next(self, when: str) -> str:
+    def _choose(self, when: str) -> str:
         return self._choices.choose((self._queue, when), ("MayStopSearch", "TryNextFlavor"))
 
     @property
     def when_can_borrow(self) -> str:
-        return self._tries_next("borrowing")
+        return self._choose("borrowing")
 
     @property
     def when_can_preempt(self) -> str:
-        return self._tries_next("preempting")
+        return self._choose("preempting")
 
     @property
     def preference(self) -> str | None:
@@ -151,14 +153,14 @@ class _Fungibility:
 class Loop(NamedTuple):
     world: SmallWorld
     choices: Choices
-    story: tuple[str, ...]  # what happened, up to where it begins again
+    events: tuple[str, ...]  # up to the repeated fingerprint
 
     def __str__(self) -> str:
-        return "\n".join((f"{self.world}", f"{self.choices}", *self.story))
+        return "\n".join((f"{self.world}", f"{self.choices}", *self.events))
 
 
-class Course:
-    """One world as it goes on by itself."""
+class Simulation:
+    """The run of one world without external events."""
 
     def __init__(self, world: SmallWorld, choices: Choices) -> None:
         self._world, self._choices = world, choices
@@ -166,28 +168,28 @@ class Course:
         self._versions = 0
         self._workloads: dict[str, Workload] = {}
         self.preemptions = 0
-        self.came_back = False  # once at least, to where it was
-        self.story: list[str] = []  # what happened so far
+        self.has_repeated = False  # a fingerprint occurred more than once
+        self.events: list[str] = []
         self.state = State(world.configuration)
         self._admission_cycle = AdmissionCycle(self.state)
         self._set_up()
 
-    def loop(self) -> Loop | None:
-        """Let it go on until it comes to rest (None) or back to where it was."""
-        story = self.story
-        seen = Counter([self._where()])
-        while self._step(story):
-            where = self._where()
-            seen[where] += 1
-            self.came_back |= seen[where] > 1
-            if seen[where] > OFTEN or len(story) > LONG:
-                return Loop(self._world, self._choices, tuple(story))
+    def find_loop(self) -> Loop | None:
+        """Run until nothing happens (None) or a fingerprint repeats too often."""
+        events = self.events
+        seen = Counter([self._fingerprint()])
+        while self._step(events):
+            fingerprint = self._fingerprint()
+            seen[fingerprint] += 1
+            self.has_repeated |= seen[fingerprint] > 1
+            if seen[fingerprint] > MAX_VISITS or len(events) > MAX_EVENTS:
+                return Loop(self._world, self._choices, tuple(events))
         return None
 
-    def unclaimed(self) -> str:
-        """A head that waits though it asks for its queue's own quota and its queue may reclaim from anybody.
+    def lost_claim(self) -> str:
+        """Return a pending head that requests its queue's own quota although the queue may reclaim from any.
 
-        Empty when there is none.  Only for queues of one flavor: with more, it may have been tried last.
+        Empty if there is none.  Only for queues of one flavor: with several, another one may be tried last.
         """
         for queue in self.state.ledger.cluster_queues.values():
             (group,) = {id(group): group for group in queue.groups.values()}.values()
@@ -251,14 +253,14 @@ class Course:
 
     def _fungibility(self, name: str) -> FlavorFungibility:
         if len(self._world.queues[name].quotas) == 1:
-            return FlavorFungibility()  # nothing to choose from
+            return FlavorFungibility()  # one flavor leaves no choice
         return cast(FlavorFungibility, _Fungibility(name, self._choices))
 
     def _first_admission(self, index: int) -> Admission:
         job = self._world.jobs[index]
         flavors = range(len(self._world.queues[job.queue].quotas))
         flavor = self._choices.choose((index, "flavor"), flavors)
-        count = self._choices.choose((index, "count"), range(job.least, job.pods + 1))
+        count = self._choices.choose((index, "count"), range(job.min_count, job.pods + 1))
         used = {f"r{which}": amount for which, amount in enumerate(job.size) if amount}
         pods = PodSetAssignment(
             flavors=dict.fromkeys(used, f"f{flavor}"),
@@ -274,47 +276,47 @@ class Course:
         self.state.put_workload(self._workloads[metadata.name], self._now)
 
     def _put_status(self, name: str, status: WorkloadStatus | None) -> None:
-        assert status is not None, f"what was decided about {name} changes nothing"
+        assert status is not None, f"a decision about {name} changes nothing"
         self._put(replace(self._workloads[name], status=status))
 
-    def _step(self, story: list[str]) -> bool:
-        """One cycle, and whatever part of the victims stops next; whether anything happened."""
+    def _step(self, events: list[str]) -> bool:
+        """Run a cycle and stop some preempted workloads; return True if anything happened."""
         self._now += 1
-        told = len(story)
+        before = len(events)
         for decision in self._admission_cycle.run(self._now).decisions:
             name = decision.key.name
             match decision:
                 case Reserve():
                     self._put_status(name, admit_status(self._workloads[name], decision, self._now))
                     (pods,) = decision.admission.pod_set_assignments
-                    story.append(f"{name} starts, {pods.count} on {sorted(pods.flavors.values())}")
+                    events.append(f"{name} starts, {pods.count} on {sorted(pods.flavors.values())}")
                 case Preempt():
                     self.preemptions += 1
                     self._put_status(name, preempt_status(self._workloads[name], decision, self._now))
-                    story.append(f"{name} is preempted for {decision.preemptor.name}: {decision.reason}")
+                    events.append(f"{name} is preempted for {decision.preemptor.name}: {decision.reason}")
         stopping = [name for name, workload in self._workloads.items() if c.is_evicted(workload)]
         stopping = [name for name in stopping if c.has_quota_reservation(self._workloads[name])]
         if stopping:
-            for name in self._choices.choose((self._where(), "stop"), _subsets(stopping)):
+            for name in self._choices.choose((self._fingerprint(), "stop"), _subsets(stopping)):
                 self._put_status(name, release_status(self._workloads[name], self._now))
-                story.append(f"{name} stops")
-        return len(story) > told
+                events.append(f"{name} stops")
+        return len(events) > before
 
-    def _where(self) -> Any:
-        """Everything that decides what happens next."""
+    def _fingerprint(self) -> Any:
+        """Return everything that decides what happens next."""
         state = self.state
         reserving = sorted(state.ledger.reservations.values(), key=lambda one: one.reserved_at)
-        held = tuple((one.key.name, one.evicted, *one.usage.items()) for one in reserving)
+        reservations = tuple((one.key.name, one.evicted, *one.usage.items()) for one in reserving)
         waiting = []
         for name, queue in state.ledger.cluster_queues.items():
             sticky = queue.pending.sticky
             waiting.append((state.pending(name), sticky.key.name if sticky is not None else ""))
-        tried = tuple(
+        last_tried = tuple(
             tuple(tuple(sorted(one.items())) for one in entry.last_assignment.last_tried_flavors)
             for entry in state.ledger.entries.values()
             if entry.last_assignment is not None and entry.last_assignment.has_untried_flavors
         )
-        return held, tuple(waiting), tried
+        return reservations, tuple(waiting), last_tried
 
 
 @cache
@@ -358,7 +360,7 @@ def _local_queue(name: str) -> LocalQueue:
 def _workload(index: int, job: Job) -> Workload:
     requests = {f"r{which}": str(amount) for which, amount in enumerate(job.size) if amount}
     template = {"spec": {"containers": [{"name": "main", "resources": {"requests": requests}}]}}
-    pods = PodSet(count=job.pods, min_count=job.least, template=msgspec.Raw(codec.encode(template)))
+    pods = PodSet(count=job.pods, min_count=job.min_count, template=msgspec.Raw(codec.encode(template)))
     name = f"w{index}"
     metadata = ObjectMeta(name=name, uid=Uid(name), generation=1, creation_timestamp=at_epoch(index))
     return Workload(
@@ -368,5 +370,5 @@ def _workload(index: int, job: Job) -> Workload:
 
 
 def _subsets(names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """All but the empty one, the largest first."""
+    """Return all subsets except the empty one, the largest first."""
     return tuple(subset for size in range(len(names), 0, -1) for subset in combinations(names, size))

@@ -1,4 +1,4 @@
-"""The life of a workload: each row of the table, the effects of an eviction, and that it comes to rest."""
+"""The lifecycle of a workload: each rule, evictions and releases, and that it reaches a fixed point."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def decide(workload: Workload, view: QueueView = RUNNING, configuration: Configu
 
 
 def show(workload: Workload, transition: Transition) -> str:
-    """What changed, as one line of the domain."""
+    """Return what the transition changes, as one line."""
     if transition.deactivate:
         return "deactivate"
     acts = [word for word in ("release", "delete") if getattr(transition, word)]
@@ -131,14 +131,14 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
 @pytest.mark.parametrize(
     ("workload", "view", "want"),
     [
-        pytest.param(a_workload(), RUNNING, "nothing", id="pending with its queues running"),
-        pytest.param(a_workload(is_(c.FINISHED)), queues(local=False), "nothing", id="finished is finished"),
-        # by hand
+        pytest.param(a_workload(), RUNNING, "nothing", id="pending with active queues"),
+        pytest.param(a_workload(is_(c.FINISHED)), queues(local=False), "nothing", id="finished"),
+        # inconsistent statuses
         pytest.param(
             replace(a_workload(RESERVED, ADMITTED), status=WorkloadStatus(conditions=(RESERVED, ADMITTED))),
             RUNNING,
             "not QuotaReserved Inadmissible, not Admitted NoReservation",
-            id="a reservation of nothing is none",
+            id="reserved without an admission",
         ),
         pytest.param(
             a_workload(ADMITTED), RUNNING, "not Admitted NoReservation", id="admitted without a reservation"
@@ -153,7 +153,7 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
             ),
             RUNNING,
             "released",
-            id="what is left of a reservation that others took back",
+            id="an admission without a reservation",
         ),
         # queues
         pytest.param(
@@ -174,52 +174,57 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
             "nothing",
             id="on hold by its job",
         ),
-        pytest.param(a_workload(RESERVED, ADMITTED), queues("Hold"), "wake 1200", id="Hold lets run"),
         pytest.param(
-            a_workload(RESERVED, ADMITTED), queues("HoldAndDrain"), "Evicted LocalQueueStopped", id="drained"
+            a_workload(RESERVED, ADMITTED), queues("Hold"), "wake 1200", id="Hold keeps admitted workloads"
+        ),
+        pytest.param(
+            a_workload(RESERVED, ADMITTED),
+            queues("HoldAndDrain"),
+            "Evicted LocalQueueStopped",
+            id="HoldAndDrain evicts admitted workloads",
         ),
         pytest.param(
             a_workload(RESERVED, ADMITTED),
             queues("HoldAndDrain", "HoldAndDrain"),
             "Evicted LocalQueueStopped",
-            id="the local queue is looked at first",
+            id="the local queue is checked first",
         ),
         pytest.param(
             a_workload(RESERVED, admission_checks=(check("Pending"),)),
             queues(stop="Hold", checks=("c",)),
             "not QuotaReserved Inadmissible, released",
-            id="a mere reservation is cancelled",
+            id="a reservation without admission is cancelled",
         ),
         pytest.param(
             a_workload(RESERVED, admission_checks=(check("Pending"),)),
             queues(terminating=True, checks=("c",)),
             "not QuotaReserved Inadmissible, released",
-            id="also by a queue that is being deleted",
+            id="a terminating queue cancels a reservation",
         ),
         pytest.param(
             a_workload(RESERVED),
             queues(stop="HoldAndDrain"),
             "Admitted Admitted",
-            id="admitted before drained",
+            id="admitted before it is evicted",
         ),
         # requeueing
         pytest.param(
             a_workload(not_(c.REQUEUED, "ClusterQueueStopped")),
             RUNNING,
             "Requeued ClusterQueueRestarted",
-            id="restart",
+            id="cluster queue restarted",
         ),
         pytest.param(
             a_workload(not_(c.REQUEUED, "LocalQueueStopped")),
             RUNNING,
             "Requeued LocalQueueRestarted",
-            id="local restart",
+            id="local queue restarted",
         ),
         pytest.param(
             a_workload(not_(c.REQUEUED, "ClusterQueueStopped")),
             queues(stop="Hold"),
             "not QuotaReserved Inadmissible",
-            id="no restart while stopped",
+            id="cluster queue still stopped",
         ),
         pytest.param(
             a_workload(
@@ -237,19 +242,19 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
             ),
             RUNNING,
             "Requeued BackoffFinished, retries 2 until None",
-            id="backed off",
+            id="backoff finished",
         ),
         pytest.param(
             a_workload(is_(c.REQUEUED, "Preempted"), requeue_state=RequeueState(requeue_at=at_epoch(999))),
             RUNNING,
             "retries None until None",
-            id="a backoff that ends unnoticed leaves the condition alone",
+            id="the end of a backoff keeps Requeued=True",
         ),
         pytest.param(
             a_workload(not_(c.REQUEUED, "DeactivatedDueToRequeuingLimitExceeded")),
             RUNNING,
             "Requeued Reactivated",
-            id="reactivated, whatever it was deactivated for",
+            id="reactivated after any deactivation",
         ),
         # deactivation
         pytest.param(
@@ -262,7 +267,7 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
             a_workload(is_(c.DEACTIVATION_TARGET, "RequeuingLimitExceeded")),
             RUNNING,
             "deactivate",
-            id="marked, so deactivate",
+            id="a deactivation target deactivates",
         ),
         pytest.param(
             a_workload(
@@ -278,17 +283,17 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
             a_workload(is_(c.EVICTED), is_(c.DEACTIVATION_TARGET, "RequeuingLimitExceeded"), spec=INACTIVE),
             RUNNING,
             "no DeactivationTarget",
-            id="preempted before it was deactivated, it can be reactivated",
+            id="preempted and then deactivated: the target is removed",
         ),
         pytest.param(
             a_workload(is_(c.EVICTED), spec=INACTIVE, requeue_state=RequeueState(count=3)),
             RUNNING,
             "retries None until None",
-            id="already evicted: only the retries are forgotten",
+            id="already evicted: only the retries are removed",
         ),
         # checks
         pytest.param(
-            a_workload(), queues(checks=("c",)), "checks ['c=Pending']", id="a check that applies is listed"
+            a_workload(), queues(checks=("c",)), "checks ['c=Pending']", id="an applicable check is added"
         ),
         pytest.param(
             a_workload(RESERVED, admission_checks=(check("Ready"),)),
@@ -300,25 +305,25 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
             a_workload(RESERVED, admission_checks=(check("Pending"),)),
             RUNNING,
             "checks []",
-            id="a check that no longer applies goes",
+            id="a check that no longer applies is removed",
         ),
         pytest.param(
             a_workload(RESERVED, ADMITTED, admission_checks=(check("Rejected"),)),
             queues(checks=("c",)),
             "DeactivationTarget AdmissionCheck",
-            id="rejected",
+            id="a rejected check",
         ),
         pytest.param(
             a_workload(RESERVED, ADMITTED, admission_checks=(check("Retry"),)),
             queues(checks=("c",)),
             "Evicted AdmissionCheck, checks ['c=Pending']",
-            id="to be retried",
+            id="a check in state Retry",
         ),
         pytest.param(
             a_workload(is_(c.EVICTED, "Preempted"), admission_checks=(check("Retry"),)),
             queues(checks=("c",)),
             "checks ['c=Pending']",
-            id="asked for a retry when the reservation was gone already",
+            id="Retry after the reservation was released",
         ),
         pytest.param(
             a_workload(
@@ -330,29 +335,29 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
             ),
             queues(checks=("c",)),
             "retries 1 until 1060",
-            id="a check may lengthen the backoff",
+            id="a check extends the backoff",
         ),
-        # clocks
+        # timeouts
         pytest.param(
-            a_workload(RESERVED, is_(c.ADMITTED, at=950)), RUNNING, "wake 1250", id="the clock runs"
+            a_workload(RESERVED, is_(c.ADMITTED, at=950)), RUNNING, "wake 1250", id="the timeout is running"
         ),
         pytest.param(
             a_workload(RESERVED, is_(c.ADMITTED, at=700)),
             RUNNING,
             "Evicted PodsReadyTimeout, retries 1 until 1060",
-            id="the clock ran out",
+            id="the timeout has expired",
         ),
         pytest.param(
             a_workload(RESERVED, is_(c.ADMITTED, at=700), requeue_state=RequeueState(count=1)),
             RUNNING,
             "DeactivationTarget RequeuingLimitExceeded",
-            id="it ran out once too often",
+            id="the retries are used up",
         ),
         pytest.param(
             a_workload(RESERVED, is_(c.ADMITTED, at=950), spec=BRIEF),
             RUNNING,
             "wake 1010",
-            id="the sooner clock wakes",
+            id="the earlier timeout sets wake_at",
         ),
         pytest.param(
             a_workload(
@@ -360,7 +365,7 @@ BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
             ),
             RUNNING,
             "DeactivationTarget MaximumExecutionTimeExceeded",
-            id="earlier runs count",
+            id="past execution time counts",
         ),
     ],
 )
@@ -386,35 +391,42 @@ DONE = is_(c.FINISHED, "OwnerNotFound", at=900)
     [
         # owners
         pytest.param(
-            ORPHAN, WAIT, "Finished OwnerNotFound, release", id="its owner is gone: finished and let go"
+            ORPHAN, WAIT, "Finished OwnerNotFound, release", id="orphan: finished, finalizer removed"
         ),
-        pytest.param(ORPHAN, LENIENT, "nothing", id="orphans are left alone without the gate"),
-        pytest.param(LEAVING, WAIT, "Finished OwnerNotFound, release", id="on its way out, alone"),
-        pytest.param(LEAVING, LENIENT, "release", id="on its way out, and no gate to finish it"),
+        pytest.param(ORPHAN, LENIENT, "nothing", id="orphan without the gate"),
+        pytest.param(LEAVING, WAIT, "Finished OwnerNotFound, release", id="deleted without an owner"),
+        pytest.param(LEAVING, LENIENT, "release", id="deleted without an owner, without the gate"),
         pytest.param(
             with_metadata(a_workload(DONE), labels={"kueue.x-k8s.io/job-uid": "u"}),
             KEPT_100_S,
             "release, delete",
-            id="an orphan that was let go is kept no longer than others",
+            id="retention applies to a finished orphan",
         ),
         # retention
-        pytest.param(a_workload(is_(c.FINISHED, at=950)), KEPT_100_S, "wake 1050", id="kept for a while"),
-        pytest.param(a_workload(is_(c.FINISHED, at=900)), KEPT_100_S, "release, delete", id="kept enough"),
+        pytest.param(
+            a_workload(is_(c.FINISHED, at=950)), KEPT_100_S, "wake 1050", id="within the retention period"
+        ),
+        pytest.param(
+            a_workload(is_(c.FINISHED, at=900)),
+            KEPT_100_S,
+            "release, delete",
+            id="after the retention period",
+        ),
         pytest.param(
             a_workload(is_(c.FINISHED, at=1000)),
             Configuration(retention=ObjectRetention(finished_s=0)),
             "release, delete",
-            id="not kept at all",
+            id="a retention period of 0",
         ),
         pytest.param(
             with_metadata(a_workload(DONE), deletion_timestamp=at_epoch(990), owner_references=(OWNER,)),
             KEPT_100_S,
             "nothing",
-            id="deleted once",
+            id="already being deleted",
         ),
-        # gates of others
+        # admission gates
         pytest.param(GATED, WAIT, "not QuotaReserved AdmissionGated", id="gated"),
-        pytest.param(GATED, UNGATED, "nothing", id="gated, and nobody minds"),
+        pytest.param(GATED, UNGATED, "nothing", id="gated, without the feature gate"),
         pytest.param(
             replace(GATED, status=WorkloadStatus(conditions=(not_(c.QUOTA_RESERVED, c.ADMISSION_GATED),))),
             WAIT,
@@ -425,7 +437,7 @@ DONE = is_(c.FINISHED, "OwnerNotFound", at=900)
             a_workload(not_(c.QUOTA_RESERVED, c.ADMISSION_GATED)),
             WAIT,
             "not QuotaReserved Pending",
-            id="the gate opened",
+            id="the gate is cleared",
         ),
         # granular reasons
         pytest.param(a_workload(), GRANULAR, "not Admitted NoReservation", id="never admitted"),
@@ -433,13 +445,13 @@ DONE = is_(c.FINISHED, "OwnerNotFound", at=900)
             a_workload(),
             EXPLICIT,
             "not QuotaReserved PendingEvaluation, not Admitted NoReservation",
-            id="explicit from the first",
+            id="explicit status",
         ),
         pytest.param(
             a_workload(not_(c.ADMITTED, "NoReservation", message=NO_RESERVATION), spec=INACTIVE),
             GRANULAR,
             "Evicted Deactivated",
-            id="deactivation goes first",
+            id="deactivation comes first",
         ),
         pytest.param(
             a_workload(
@@ -453,7 +465,7 @@ DONE = is_(c.FINISHED, "OwnerNotFound", at=900)
             a_workload(not_(c.QUOTA_RESERVED, "WaitingForQuota", message="cpu")),
             GRANULAR,
             "not Admitted NoReservation",
-            id="what the cycle said stands",
+            id="the reason of the cycle stays",
         ),
         pytest.param(
             a_workload(
@@ -462,7 +474,7 @@ DONE = is_(c.FINISHED, "OwnerNotFound", at=900)
             ),
             GRANULAR,
             "not QuotaReserved PendingEvaluation",
-            id="the queue is there now",
+            id="the queue exists now",
         ),
         pytest.param(
             a_workload(
@@ -471,15 +483,17 @@ DONE = is_(c.FINISHED, "OwnerNotFound", at=900)
             ),
             GRANULAR,
             "nothing",
-            id="queues do not cure what the workload has",
+            id="active queues do not change a reason of the workload",
         ),
     ],
 )
-def test_the_next_step_as_configured(workload: Workload, configuration: Configuration, want: str) -> None:
+def test_the_next_step_depends_on_the_configuration(
+    workload: Workload, configuration: Configuration, want: str
+) -> None:
     assert show(workload, decide(workload, configuration=configuration)) == want
 
 
-def test_a_reservation_says_that_its_checks_are_not_ready() -> None:
+def test_a_reservation_with_pending_checks_has_an_admitted_condition() -> None:
     workload = a_workload(RESERVED, admission_checks=(check("Pending"),))
     got = decide(workload, queues(checks=("c",)), GRANULAR)
     assert show(workload, got) == "not Admitted UnsatisfiedAdmissionChecks"
@@ -495,12 +509,12 @@ def test_a_reservation_says_that_its_checks_are_not_ready() -> None:
         (queues(active=False), "Suspended"),
     ],
 )
-def test_a_queue_in_the_way_has_a_granular_reason(view: QueueView, reason: str) -> None:
+def test_the_granular_reason_of_an_inactive_or_missing_queue(view: QueueView, reason: str) -> None:
     want = f"not QuotaReserved {reason}, not Admitted NoReservation"
     assert show(a_workload(), decide(a_workload(), view, GRANULAR)) == want
 
 
-def test_gates_are_told_as_events() -> None:
+def test_setting_and_clearing_admission_gates_emits_events() -> None:
     opened = a_workload(not_(c.QUOTA_RESERVED, c.ADMISSION_GATED))
     assert [(event.type, event.reason, event.message) for event in decide(GATED).events] == [
         ("Normal", "AdmissionGated", "Workload admission is gated by: example.com/a")
@@ -510,7 +524,7 @@ def test_gates_are_told_as_events() -> None:
     ]
 
 
-def test_an_eviction_resets_checks_and_is_counted_but_keeps_the_quota() -> None:
+def test_an_eviction_resets_checks_and_is_counted_and_keeps_the_reservation() -> None:
     workload = a_workload(
         RESERVED,
         ADMITTED,
@@ -553,7 +567,7 @@ def test_an_eviction_resets_checks_and_is_counted_but_keeps_the_quota() -> None:
         ("Deactivated", "False"),
     ],
 )
-def test_a_release_gives_everything_back_and_says_when_to_queue_again(reason: str, requeued: str) -> None:
+def test_a_release_removes_the_reservation_and_sets_requeued(reason: str, requeued: str) -> None:
     workload = a_workload(
         RESERVED,
         is_(c.ADMITTED, at=900),
@@ -577,7 +591,7 @@ def test_a_release_gives_everything_back_and_says_when_to_queue_again(reason: st
 
 
 @pytest.mark.parametrize(("gate", "requeued"), [(True, "False"), (False, "True")])
-def test_the_workload_of_a_single_pod_is_not_queued_again(gate: bool, requeued: str) -> None:
+def test_the_workload_of_a_single_pod_is_not_requeued(gate: bool, requeued: str) -> None:
     pod = OwnerReference(api_version="v1", kind="Pod", name="p", uid=Uid("p"), controller=True)
     evicted = a_workload(RESERVED, ADMITTED, is_(c.EVICTED, "Preempted"))
     gates = Gates(skip_reassignment_for_pod_owned_workloads=gate)
@@ -623,7 +637,7 @@ conditions_of_any_kind = st.lists(
     gated=st.booleans(),
     configuration=st.sampled_from((WAIT, GRANULAR, EXPLICIT, KEPT_100_S)),
 )
-def test_left_alone_it_comes_to_rest(
+def test_the_lifecycle_reaches_a_fixed_point(
     conditions: list[Condition],
     active: bool,
     state: RequeueState,
@@ -633,7 +647,7 @@ def test_left_alone_it_comes_to_rest(
     gated: bool,
     configuration: Configuration,
 ) -> None:
-    """Whatever a workload looks like, a few steps later no step is left: nothing is written for ever."""
+    """From any status, no rule writes anything after a few steps."""
     workload = a_workload(
         *conditions,
         spec=WorkloadSpec(queue_name="lq", active=active),
@@ -652,4 +666,4 @@ def test_left_alone_it_comes_to_rest(
             workload = replace(workload, status=transition.status)
         else:
             return
-    raise AssertionError(f"still busy: {transition}")
+    raise AssertionError(f"no fixed point: {transition}")

@@ -1,4 +1,4 @@
-"""Left to itself, every small world comes to rest.  ``make loops`` searches many more of them."""
+"""Preemption ends in small worlds.  ``make loops`` searches many more of them."""
 
 import pytest
 
@@ -8,15 +8,15 @@ from tests.queueing.choices import Choices
 from tests.queueing.loop_search import (
     CLASSICAL,
     FAIR,
-    NOBODY,
+    NONE_RUNNING,
     ONE_TWO,
     Outcome,
+    equal_quotas,
     explore,
-    flat,
-    simple,
+    flat_queues,
     worlds,
 )
-from tests.queueing.small_worlds import Course, Job, Queue, Quota, SmallWorld
+from tests.queueing.small_worlds import Job, Queue, Quota, Simulation, SmallWorld
 
 ONE_EACH = ((Quota(1),),)
 
@@ -26,21 +26,23 @@ ONE_EACH = ((Quota(1),),)
     "configuration",
     [pytest.param(CLASSICAL, id="classical"), pytest.param(FAIR[-1], id="fair sharing")],
 )
-def test_every_small_world_comes_to_rest(configuration: Configuration) -> None:
-    """Two queues of nominal 1; the second of three workloads is in the other one, and nobody runs yet."""
-    given = worlds(flat("ab", simple(1)[1:]), ONE_TWO, configurations=(configuration,), starts=NOBODY)
+def test_preemption_ends_in_every_small_world(configuration: Configuration) -> None:
+    """Two queues of nominal 1; of three workloads the second is in the other queue; none runs at first."""
+    given = worlds(
+        flat_queues("ab", equal_quotas(1)[1:]), ONE_TWO, configurations=(configuration,), starts=NONE_RUNNING
+    )
     total = Outcome()
     for world in given:
         if [job.queue for job in world.jobs] == ["a", "b", "a"]:
             total = total.and_(explore(world))
     assert total.loops == ()
-    assert total.unclaimed == ()
+    assert total.lost_claims == ()
     assert total.worlds == 7 * 8
-    assert total.rings > 0  # the rule is needed
+    assert total.repeated > 0  # the rule is needed
 
 
 class _Given(Choices):
-    """The answers are known; anything else takes the first."""
+    """Choices with given answers; every other question gets its first answer."""
 
     def __init__(self, **policies: object) -> None:
         super().__init__(())
@@ -48,8 +50,8 @@ class _Given(Choices):
             self._answers[tuple(name.split("_"))] = answer
 
 
-def test_a_ring_of_policies_is_broken_where_nobody_claims_its_own_quota() -> None:
-    """``w0`` reclaims from ``w1``, ``w2`` preempts ``w0``, and ``w1`` takes the room: not for ever."""
+def test_a_loop_of_policies_is_broken_where_no_own_quota_is_claimed() -> None:
+    """``w0`` reclaims from ``w1``, ``w2`` preempts ``w0``, ``w1`` takes the quota; then ``w0`` keeps it."""
     world = SmallWorld(
         {"a": Queue("all", ONE_EACH), "b": Queue("all", ONE_EACH)},
         (Job("a", 0, (1,)), Job("b", 2, (2,)), Job("a", 1, (2,))),
@@ -58,9 +60,9 @@ def test_a_ring_of_policies_is_broken_where_nobody_claims_its_own_quota() -> Non
     )
     while_borrowing = BorrowWithinCohort(policy="LowerPriority")
     choices = _Given(a_reclaim="Any", a_within="LowerPriority", a_borrow=while_borrowing, b_reclaim="Never")
-    course = Course(world, choices)
-    assert course.loop() is None
-    assert course.story == [
+    simulation = Simulation(world, choices)
+    assert simulation.find_loop() is None
+    assert simulation.events == [
         "w1 starts, 1 on ['f0']",
         "w1 is preempted for w0: InCohortReclamation",
         "w1 stops",
@@ -74,8 +76,8 @@ def test_a_ring_of_policies_is_broken_where_nobody_claims_its_own_quota() -> Non
     ]
 
 
-def test_who_preempted_for_fewer_pods_is_content_with_them() -> None:
-    """With both its pods ``w1`` would borrow, and stand behind ``w0``, whom it preempted for one."""
+def test_a_workload_that_preempted_for_fewer_pods_starts_with_them() -> None:
+    """With both its pods ``w1`` would borrow, and come after ``w0``, which it preempted for one pod."""
     world = SmallWorld(
         {"a": Queue("all", ((Quota(2),),)), "b": Queue("all", ONE_EACH)},
         (Job("a", 2, (1,), 3), Job("b", 0, (1,), 2)),
@@ -84,9 +86,9 @@ def test_who_preempted_for_fewer_pods_is_content_with_them() -> None:
     )
     choices = _Given(b_reclaim="Any", a_reclaim="Never", a_within="Never", b_within="Never")
     choices._answers[(0, "count")] = 3
-    course = Course(world, choices)
-    assert course.loop() is None
-    assert course.story == [
+    simulation = Simulation(world, choices)
+    assert simulation.find_loop() is None
+    assert simulation.events == [
         "w0 is preempted for w1: InCohortReclamation",
         "w0 stops",
         "w1 starts, 1 on ['f0']",

@@ -1,4 +1,4 @@
-"""The clocks of waitForPodsReady: a story, the backoffs, and laws about what never goes backwards."""
+"""Timeouts of waitForPodsReady: a complete run, backoffs, conditions, and laws of retries."""
 
 import math
 
@@ -40,8 +40,8 @@ def false(type_: str, at: float, reason: str) -> Condition:
     return c.new_condition(type_, "False", reason, "", at)
 
 
-def test_a_workload_that_never_becomes_ready_is_retried_and_in_the_end_deactivated() -> None:
-    """The walk-through of the specification; its job stops at once."""
+def test_a_workload_that_never_becomes_ready_is_retried_and_then_deactivated() -> None:
+    """The example of KEP-1282; the job stops at once."""
     world = World(
         {
             "now": 0,
@@ -68,17 +68,17 @@ def test_a_workload_that_never_becomes_ready_is_retried_and_in_the_end_deactivat
     def is_running() -> bool:
         return c.is_admitted(world.workloads["w"])
 
-    def fails_at(moment: float) -> None:
+    def times_out_at(time: float) -> None:
         assert is_running()
-        world.run({"advance": moment - 1 - world.now})
+        world.run({"advance": time - 1 - world.now})
         assert not c.is_evicted(world.workloads["w"])
         world.run({"advance": 1})
         assert c.is_evicted(world.workloads["w"])
         world.run({"evictionDone": ["w"]})
         assert not is_running()
 
-    def is_back_at(moment: float) -> None:
-        world.run({"advance": moment - 1 - world.now})
+    def is_admitted_again_at(time: float) -> None:
+        world.run({"advance": time - 1 - world.now})
         world.run("cycle")
         assert not is_running()
         world.run({"advance": 1})
@@ -86,13 +86,13 @@ def test_a_workload_that_never_becomes_ready_is_retried_and_in_the_end_deactivat
         assert is_running()
 
     world.run("cycle")
-    fails_at(60)
+    times_out_at(60)
     assert retries() == (1, 70)
-    is_back_at(70)
-    fails_at(130)
+    is_admitted_again_at(70)
+    times_out_at(130)
     assert retries() == (2, 150)
-    is_back_at(150)
-    fails_at(210)
+    is_admitted_again_at(150)
+    times_out_at(210)
     assert not world.workloads["w"].spec.active
     assert retries() == (None, None)
     evicted = world.condition("w", c.EVICTED)
@@ -102,7 +102,7 @@ def test_a_workload_that_never_becomes_ready_is_retried_and_in_the_end_deactivat
     world.run({"advance": 90})
     world.run({"active": {"w": True}})
     world.run("cycle")
-    fails_at(360)
+    times_out_at(360)
     assert retries() == (1, 370)
 
 
@@ -119,8 +119,8 @@ def test_the_first_delay_is_the_base_even_above_the_maximum() -> None:
 @pytest.mark.parametrize(
     ("retries", "seconds"), [(1, 601), (2, 902), (5, 1811), (10, 3374), (20, 8730), (30, 86400)]
 )
-def test_the_legacy_backoff_adds_up_as_documented(retries: int, seconds: int) -> None:
-    """KEP-1282: time until so many retries have failed, each after a timeout of five minutes."""
+def test_the_legacy_backoff_has_the_documented_sums(retries: int, seconds: int) -> None:
+    """KEP-1282: time until ``retries`` retries have failed, each after a timeout of five minutes."""
     total = 300 * (retries + 1) + sum(backoff_s(retry, LEGACY) for retry in range(1, retries + 1))
     assert round(total) == seconds
 
@@ -129,19 +129,21 @@ def test_a_thousand_retries_do_not_overflow() -> None:
     assert backoff_s(5000, DOUBLING) == 3600
 
 
-CLOCKS = Timeouts(timeout_s=300, recovery_timeout_s=120, scheduling_timeout_s=30)
+TIMEOUTS = Timeouts(timeout_s=300, recovery_timeout_s=120, scheduling_timeout_s=30)
 
 
 @pytest.mark.parametrize(
     ("conditions", "unplaced_since", "want"),
     [
-        pytest.param([], None, None, id="not admitted: no clock runs"),
-        pytest.param([true(c.QUOTA_RESERVED, 100)], None, None, id="a mere reservation has all the time"),
+        pytest.param([], None, None, id="not admitted: no timeout"),
+        pytest.param(
+            [true(c.QUOTA_RESERVED, 100)], None, None, id="reservation without admission: no timeout"
+        ),
         pytest.param(
             [true(c.ADMITTED, 900)],
             None,
             ("WaitForStart", 1200),
-            id="with no readiness known",
+            id="without a PodsReady condition",
         ),
         pytest.param(
             [true(c.ADMITTED, 900), false(c.PODS_READY, 10, "WaitForStart")],
@@ -149,57 +151,60 @@ CLOCKS = Timeouts(timeout_s=300, recovery_timeout_s=120, scheduling_timeout_s=30
             ("WaitForStart", 1200),
             id="from admission",
         ),
-        pytest.param([true(c.ADMITTED, 900), true(c.PODS_READY, 950)], None, None, id="ready: none"),
+        pytest.param([true(c.ADMITTED, 900), true(c.PODS_READY, 950)], None, None, id="ready: no timeout"),
         pytest.param(
             [true(c.ADMITTED, 100), false(c.PODS_READY, 950, "WaitForRecovery")],
             None,
             ("WaitForRecovery", 1070),
-            id="from the moment readiness was lost",
+            id="from the loss of readiness",
         ),
-        pytest.param([true(c.ADMITTED, 900), true(c.EVICTED, 950)], None, None, id="evicted: none"),
-        pytest.param([true(c.ADMITTED, 900), true(c.FINISHED, 950)], None, None, id="finished: none"),
+        pytest.param([true(c.ADMITTED, 900), true(c.EVICTED, 950)], None, None, id="evicted: no timeout"),
+        pytest.param([true(c.ADMITTED, 900), true(c.FINISHED, 950)], None, None, id="finished: no timeout"),
         pytest.param(
             [true(c.ADMITTED, 900)],
             910,
             ("WaitForScheduling", 940),
-            id="from a pod's creation",
+            id="from the creation of a pod",
         ),
         pytest.param(
             [true(c.ADMITTED, 900)],
             10,
             ("WaitForScheduling", 930),
-            id="a pod made before admission",
+            id="a pod created before the admission",
         ),
         pytest.param(
-            [true(c.ADMITTED, 900)], 1190, ("WaitForStart", 1200), id="a late pod does not lengthen the start"
+            [true(c.ADMITTED, 900)],
+            1190,
+            ("WaitForStart", 1200),
+            id="a late pod does not extend the start timeout",
         ),
         pytest.param(
             [true(c.ADMITTED, 100), false(c.PODS_READY, 950, "WaitForRecovery")],
             960,
             ("WaitForScheduling", 990),
-            id="a lost pod whose successor has no node",
+            id="the replacement of a lost pod has no node",
         ),
     ],
 )
-def test_the_clock(
+def test_the_running_timeout(
     conditions: list[Condition], unplaced_since: float | None, want: tuple[str, float] | None
 ) -> None:
-    clock = running_timeout(a_workload(*conditions), CLOCKS, unplaced_since)
-    assert (None if clock is None else (clock.phase, clock.expires_at)) == want
+    timeout = running_timeout(a_workload(*conditions), TIMEOUTS, unplaced_since)
+    assert (None if timeout is None else (timeout.phase, timeout.expires_at)) == want
 
 
 def test_without_recovery_timeout_lost_readiness_never_expires() -> None:
     lost = a_workload(true(c.ADMITTED, 100), false(c.PODS_READY, 950, "WaitForRecovery"))
-    clock = running_timeout(lost, Timeouts(timeout_s=300))
-    assert clock is not None
-    assert clock.expires_at == math.inf
+    timeout = running_timeout(lost, Timeouts(timeout_s=300))
+    assert timeout is not None
+    assert timeout.expires_at == math.inf
 
 
 @pytest.mark.parametrize(
     ("stored", "all_ready", "want"),
     [
         pytest.param([], False, ("False", "WaitForStart"), id="not admitted"),
-        pytest.param([], True, ("False", "WaitForStart"), id="not admitted, whatever its pods"),
+        pytest.param([], True, ("False", "WaitForStart"), id="not admitted, all pods ready"),
         pytest.param([true(c.ADMITTED, 1)], True, ("True", "Started"), id="ready for the first time"),
         pytest.param(
             [true(c.ADMITTED, 1), true(c.PODS_READY, 2, "Started")],
@@ -217,11 +222,11 @@ def test_without_recovery_timeout_lost_readiness_never_expires() -> None:
             [true(c.ADMITTED, 1), false(c.PODS_READY, 2, "PodsReady")],
             True,
             ("True", "Started"),
-            id="a condition of an older version counts as never ready",
+            id="a reason of an older version counts as never ready",
         ),
     ],
 )
-def test_the_condition(stored: list[Condition], all_ready: bool, want: tuple[str, str]) -> None:
+def test_the_pods_ready_condition(stored: list[Condition], all_ready: bool, want: tuple[str, str]) -> None:
     condition = pods_ready_condition(a_workload(*stored), all_ready, now=1000)
     assert condition is not None
     assert (condition.status, condition.reason) == want
@@ -246,7 +251,7 @@ strategies = st.builds(
     now=moments,
     jitter=st.floats(0, 1, exclude_max=True),
 )
-def test_expiry_counts_up_and_never_moves_the_end_of_a_backoff_back(
+def test_a_timeout_increments_the_count_and_never_moves_the_backoff_back(
     strategy: RequeuingStrategy, count: int | None, requeue_at: int | None, now: int, jitter: float
 ) -> None:
     state = RequeueState(count=count, requeue_at=None if requeue_at is None else at_epoch(requeue_at))
@@ -265,9 +270,7 @@ def test_expiry_counts_up_and_never_moves_the_end_of_a_backoff_back(
 
 
 @given(strategies, st.integers(1, 60))
-def test_later_retries_wait_no_less_than_earlier_ones_after_the_first(
-    strategy: RequeuingStrategy, retry: int
-) -> None:
+def test_delays_never_decrease_after_the_first_retry(strategy: RequeuingStrategy, retry: int) -> None:
     if retry > 1:
         assert backoff_s(retry, strategy) <= backoff_s(retry + 1, strategy)
     assert backoff_s(retry + 1, strategy) <= strategy.backoff_max_s

@@ -1,4 +1,4 @@
-"""Whose word counts for how long a workload may take to get ready."""
+"""Effective timeouts: configuration, overrides of the cluster queue, overrides of the workload."""
 
 import math
 
@@ -27,7 +27,7 @@ def given(
     shortest_s: float = 0,
     longest_s: float | None = None,
 ) -> Timeouts:
-    """Configured: 300 s to get ready."""
+    """Return the effective timeouts; ``timeout`` is configured as 300 s."""
     rules = WaitForPodsReady(
         timeout_s=300,
         recovery_timeout_s=recovery_s,
@@ -41,47 +41,61 @@ def given(
 
 
 @pytest.mark.parametrize(
-    ("clocks", "want"),
+    ("timeouts", "want"),
     [
-        pytest.param(given(), Timeouts(300, 60, math.inf), id="the configuration's"),
-        pytest.param(given(recovery_s=None), Timeouts(300, math.inf), id="no recovery clock"),
-        pytest.param(given(scheduling_s=20), Timeouts(300, 60, 20), id="a scheduling clock"),
-        pytest.param(given({TIMEOUT: "10s"}), Timeouts(10, 60), id="a workload may ask for less"),
-        pytest.param(given({TIMEOUT: "1h"}), Timeouts(300, 60), id="but without a bound not for more"),
-        pytest.param(given({TIMEOUT: "1h"}, longest_s=7200), Timeouts(3600, 60), id="with one for more"),
-        pytest.param(given({TIMEOUT: "3h"}, longest_s=7200), Timeouts(7200, 60), id="up to the bound"),
-        pytest.param(given({TIMEOUT: "1s"}, shortest_s=5), Timeouts(5, 60), id="not for less than the least"),
-        pytest.param(given(shortest_s=500, longest_s=600), Timeouts(300, 60), id="bounds are for who asks"),
-        pytest.param(given({RECOVERY: "0s"}), Timeouts(300, 60), id="never to expire is to ask for more"),
+        pytest.param(given(), Timeouts(300, 60, math.inf), id="from the configuration"),
+        pytest.param(given(recovery_s=None), Timeouts(300, math.inf), id="no recovery timeout"),
+        pytest.param(given(scheduling_s=20), Timeouts(300, 60, 20), id="a scheduling timeout"),
+        pytest.param(given({TIMEOUT: "10s"}), Timeouts(10, 60), id="a workload may request less"),
+        pytest.param(given({TIMEOUT: "1h"}), Timeouts(300, 60), id="without an upper bound not more"),
         pytest.param(
-            given({RECOVERY: "0s"}, recovery_s=None), Timeouts(300, math.inf), id="what is off stays off"
+            given({TIMEOUT: "1h"}, longest_s=7200), Timeouts(3600, 60), id="with an upper bound more"
         ),
         pytest.param(
-            given({SCHEDULING: "15s"}), Timeouts(300, 60, 15), id="its pods get nodes soon or never"
+            given({TIMEOUT: "3h"}, longest_s=7200), Timeouts(7200, 60), id="at most the upper bound"
         ),
-        pytest.param(given({TIMEOUT: "soon"}), Timeouts(300, 60), id="no duration: as if not given"),
-        pytest.param(given({TIMEOUT: "-5s"}), Timeouts(300, 60), id="negative: as if not given"),
+        pytest.param(given({TIMEOUT: "1s"}, shortest_s=5), Timeouts(5, 60), id="at least the lower bound"),
         pytest.param(
-            given(field=ReadinessOverrides(timeout="1h")), Timeouts(3600, 60), id="a queue may have more"
+            given(shortest_s=500, longest_s=600),
+            Timeouts(300, 60),
+            id="bounds do not apply to the configuration",
         ),
-        pytest.param(given(queue={TIMEOUT: "1h"}), Timeouts(3600, 60), id="by annotation too"),
+        pytest.param(given({RECOVERY: "0s"}), Timeouts(300, 60), id="never to expire counts as more"),
+        pytest.param(
+            given({RECOVERY: "0s"}, recovery_s=None),
+            Timeouts(300, math.inf),
+            id="a disabled timeout stays disabled",
+        ),
+        pytest.param(
+            given({SCHEDULING: "15s"}), Timeouts(300, 60, 15), id="a scheduling timeout of the workload"
+        ),
+        pytest.param(given({TIMEOUT: "soon"}), Timeouts(300, 60), id="an invalid duration is ignored"),
+        pytest.param(given({TIMEOUT: "-5s"}), Timeouts(300, 60), id="a negative duration is ignored"),
+        pytest.param(
+            given(field=ReadinessOverrides(timeout="1h")),
+            Timeouts(3600, 60),
+            id="a cluster queue may have more",
+        ),
+        pytest.param(
+            given(queue={TIMEOUT: "1h"}), Timeouts(3600, 60), id="a cluster queue with an annotation"
+        ),
         pytest.param(
             given({TIMEOUT: "2h"}, field=ReadinessOverrides(timeout="1h")),
             Timeouts(3600, 60),
-            id="then its workloads may ask for as much",
+            id="its workloads may request as much",
         ),
         pytest.param(
             given(queue={TIMEOUT: "5s"}, field=ReadinessOverrides(recovery_timeout="0s")),
             Timeouts(300, math.inf),
-            id="with the field the queue's annotations do not count",
+            id="the field of the queue disables its annotations",
         ),
     ],
 )
-def test_the_limits(clocks: Timeouts, want: Timeouts) -> None:
-    assert clocks == want
+def test_the_effective_timeouts(timeouts: Timeouts, want: Timeouts) -> None:
+    assert timeouts == want
 
 
-def test_what_is_no_duration_is_told() -> None:
+def test_invalid_overrides_are_reported() -> None:
     assert override_findings({TIMEOUT: "soon", RECOVERY: "1m", SCHEDULING: "-1s"}) == (
         "metadata.annotations[quorate.dev/pods-ready-timeout]: 'soon' is not a duration "
         "(write 10m, 1h30m or 500ms)",

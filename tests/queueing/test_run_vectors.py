@@ -1,4 +1,4 @@
-"""``make vectors``: what it prints and how it ends, so that a wrong answer cannot pass for a right one."""
+"""``make vectors``: output and exit status."""
 
 import copy
 from pathlib import Path
@@ -52,12 +52,12 @@ def test_all_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         pytest.param(
             with_change("expected", "admitted", to={"w": "dear"}),
             "expected.admitted.w: want 'dear', got 'spot'",
-            id="another value",
+            id="a different value",
         ),
         pytest.param(
             with_change("expected", "admitted", to={}),
             "expected.admitted.w: want nothing, got {'main': {'count': 1, 'flavors': {'cpu': 'spot'}}}",
-            id="more than expected",
+            id="an unexpected value",
         ),
         pytest.param(
             with_change("expected", "conditions", to={"w": {"Admitted": {"reason": "Why"}}}),
@@ -67,12 +67,12 @@ def test_all_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         pytest.param(
             with_change("given", "steps", to=["cycle", {"expect": {"priority": {"w": 3}}}]),
             "after step 1: priority.w: want 3, got 0",
-            id="in between",
+            id="an expectation between steps",
         ),
         pytest.param(
             with_change("given", "workloads", 0, "prio", to=3),
             "given.workloads[0].prio is no key of the schema (known: active, ",
-            id="a key nobody reads",
+            id="an unknown key",
         ),
         pytest.param(
             with_change("given", "steps", to=[{"explode": "cq"}]),
@@ -82,19 +82,21 @@ def test_all_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         pytest.param(
             with_change("given", "steps", to=["sycle"]),
             "raised ValueError: 'sycle' is no step (world.py:",
-            id="an unknown word for a step",
+            id="an unknown step without argument",
         ),
         pytest.param(
             with_change("given", "config", to={"featureGates": {"ConcurrentAdmission": True}}),
             "given.config.featureGates.ConcurrentAdmission: the core knows it only as False",
-            id="a feature gate the core does not have",
+            id="an unsupported feature gate",
         ),
         pytest.param(
-            with_change("expected", "shares", to={"who": 1}), "raised KeyError: 'who' (given.py:", id="nobody"
+            with_change("expected", "shares", to={"who": 1}),
+            "raised KeyError: 'who' (given.py:",
+            id="an unknown name",
         ),
     ],
 )
-def test_a_failure_says_what_differs(
+def test_a_failure_prints_the_difference(
     vector: Any, remark: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(tmp_path, GOOD, vector) == 1
@@ -114,7 +116,7 @@ def test_a_failure_says_what_differs(
         ("vectors: [{id: a, area: queue, given: {}}]", "vectors[0] lacks expected"),
     ],
 )
-def test_a_file_that_is_no_such_file(
+def test_an_invalid_file_is_an_error(
     text: str | None, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "cases.yaml"

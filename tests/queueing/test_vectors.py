@@ -1,4 +1,4 @@
-"""Every vector of the specification, and of ours, against the core as it is."""
+"""Every vector of the specification and every additional one."""
 
 from pathlib import Path
 

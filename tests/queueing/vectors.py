@@ -1,6 +1,6 @@
-"""Running one vector of ``admission-cases.yaml``: its world, its steps, and what is compared.
+"""Runs one vector of ``admission-cases.yaml``: builds its world, runs its steps, and compares the results.
 
-The schema is the comment on top of that file; ``tests.queueing.schema`` holds its keys.
+The comment on top of that file describes the format; ``tests.queueing.schema`` lists its keys.
 """
 
 import copy
@@ -32,12 +32,12 @@ NODE_AMOUNTS: dict[str, Callable[[Node, FlavorResource], int]] = {
 }
 
 
-# Areas that no world here can play yet, and why.
+# Areas that are not supported yet, and why.
 NOT_BUILT: Mapping[str, str] = {"tas": "topology belongs to a later step"}
 
 
 def run_vector(vector: Json) -> list[str]:
-    """Every difference between what ``vector`` expects and what happened; empty when it passes."""
+    """Return every difference between expected and actual results; empty if the vector passes."""
     vector = copy.deepcopy(vector)
     if unknown := [*findings(vector), *unread_gates(vector["given"])]:
         return unknown
@@ -55,7 +55,7 @@ def run_vector(vector: Json) -> list[str]:
 
 
 def unread_gates(given: Json) -> Iterator[str]:
-    """Gates that are not left as they are by default, and that the core cannot be without, or with."""
+    """Return gates that are set to a value that the core does not support."""
     for gate, on in given.get("config", {}).get("featureGates", {}).items():
         if on != FEATURE_GATES[gate] and gate not in SUPPORTED_GATES:
             yield f"given.config.featureGates.{gate}: the core knows it only as {FEATURE_GATES[gate]}"
@@ -70,7 +70,7 @@ def compare(world: World, expected: Json) -> list[str]:
 
 
 def differences(place: str, want: Any, got: Any) -> Iterator[str]:
-    """The innermost places where the two differ."""
+    """Return the innermost paths at which the two differ."""
     if want == got:
         return
     if isinstance(want, dict) and isinstance(got, dict):
@@ -92,7 +92,7 @@ def _admitted(world: World, want: Json) -> Json:
 
 
 def _as_written(world: World, name: str, admission: Admission, want: Any) -> Any:
-    """An admission in the notation of ``want``: a flavor name stands for full counts all on that flavor."""
+    """Return an admission in the notation of ``want``; a flavor name means full counts on that flavor."""
     pod_sets = {
         pods.name: {"count": pods.count, "flavors": pods.flavors} for pods in admission.pod_set_assignments
     }
@@ -160,7 +160,7 @@ def _requeue_state(world: World, want: Json) -> Json:
 
 
 def _requests(world: World, want: Json) -> Json:
-    """Of the resources that are listed; one that is not requested is requested as 0."""
+    """Return the requests of the listed resources; 0 for a resource that is not requested."""
     result: Json = {}
     for name, pod_sets in want.items():
         requested = world.requested(name)
@@ -226,7 +226,7 @@ ASPECTS: Mapping[str, Callable[[World, Json], Any]] = {
 
 
 def probe(given: Json, expected: Json) -> list[str]:
-    """A direct call of a pure function."""
+    """Compare the results of a direct function call."""
     ((kind, argument),) = given.items()
     results = PROBES[kind](argument)
     return [

@@ -1,7 +1,7 @@
-"""A small world around the core, built from the notation of ``admission-cases.yaml``.
+"""A simulated cluster for the queueing core, built from the notation of ``admission-cases.yaml``.
 
-It does what the controllers do, without a cluster: it writes back what the core decides, and plays the steps
-of a case.  Nothing here knows a rule of admission.
+It does the work of the controllers: it writes the decisions of the core, and runs the steps of a case.  It
+contains no rule of admission.
 """
 
 from collections.abc import Iterable
@@ -27,14 +27,14 @@ class World(GivenWorld):
         self.settle()
 
     def settle(self) -> None:
-        """Let the controllers do what is to be done at this moment."""
+        """Run the controllers until they write nothing."""
         self.state.ledger.sample_consumed_usage(self.now)
         for _ in range(100):
             changed = [name for name in list(self.workloads) if self._step(name)]
             if not changed and not self._resume():
-                self.state.ledger.flush_requeues()  # what happened counts at once: no batching here
+                self.state.ledger.flush_requeues()  # without the batching of a cycle
                 return
-        raise AssertionError("the controllers do not come to rest")
+        raise AssertionError("the controllers do not become idle")
 
     def _step(self, name: str) -> bool:
         workload = self.workloads[name]
@@ -135,7 +135,7 @@ class World(GivenWorld):
             self.settle()
 
     def advance(self, until: float) -> None:
-        """Move the clock, stopping at each moment some controller asked to be woken."""
+        """Move the clock, stopping at each ``wake_at`` of a controller."""
         while True:
             alarms = [self.decide(name).wake_at for name in self.workloads]
             alarms.append(self.state.ledger.sample_consumed_usage(self.now))
@@ -183,13 +183,13 @@ class World(GivenWorld):
                     case _:
                         raise ValueError(f"{kind!r} cannot be updated")
 
-    # What became of it.
+    # Results.
 
     def shape(self, name: str) -> Shape:
         return self.state.ledger.shapes.shape_of(self.workloads[name])
 
     def requested(self, name: str) -> dict[str, dict[str, int]]:
-        """By pod set, what it counts: what was recorded, for one that reserves, less reclaimed pods."""
+        """Return the counted requests by pod set, without reclaimed pods."""
         admission = self.workloads[name].status.admission
         taken = {pods.name: pods for pods in admission.pod_set_assignments} if admission is not None else {}
         requested = {}
@@ -204,12 +204,12 @@ class World(GivenWorld):
 
     def condition(self, name: str, type_: str) -> Condition | None:
         if name not in self.workloads:
-            self.given_workload(name)  # it is deleted, or to be created later; unknown names are refused
+            self.given_workload(name)  # deleted or not created yet; an unknown name raises
             return None
         return find_condition(self.workloads[name].status.conditions, type_)
 
     def admitted(self) -> dict[str, Admission]:
-        """Who holds quota that did not at the beginning."""
+        """Return the admissions of workloads that had none at the beginning."""
         return {
             name: workload.status.admission
             for name, workload in self.workloads.items()
