@@ -14,8 +14,8 @@ from quorate.gang.namespace_quota.evaluation import Amounts, QuotaTotals, ScopeA
 from quorate.gang.namespace_quota.ledger import PodQuotaUsage, QuotaLedger
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.webhooks.admission_review import AdmissionResponse
-from quorate.webhooks.volcano.quota_pod import QuotaPod, pod_use
-from quorate.webhooks.volcano.volcano_reader import QuotaView, group_requirements
+from quorate.webhooks.volcano.quota_pod import QuotaPod, pod_quota_usage
+from quorate.webhooks.volcano.volcano_reader import QuotaView, group_quota_minimum
 from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks
 from tests.gang import objects
 from tests.webhooks.admission_requests import a_request, patched
@@ -117,7 +117,7 @@ class Given:
         }
         self._ledger = QuotaLedger()
         for group, short in zip(self._groups, given.get("podGroups", []), strict=True):
-            self._ledger.set_group(group.metadata.key, group_requirements(group))
+            self._ledger.set_group(group.metadata.key, group_quota_minimum(group))
             if "podRequests" in short:
                 self._ledger.set_pod(
                     Key(group.metadata.namespace, f"members of {group.metadata.name}"),
@@ -126,7 +126,7 @@ class Given:
         for pods in given.get("pods", []):
             for pod in objects.pods(pods, {}):
                 counted = codec.convert(QuotaPod, codec.to_builtins(pod))
-                use = pod_use(counted, NAMES)
+                use = pod_quota_usage(counted, NAMES)
                 self._ledger.set_pod(counted.metadata.key, use)
 
     def queues(self) -> Mapping[str, Queue]:

@@ -20,7 +20,7 @@ def _always(old: object, new: object) -> bool:
 
 
 def _ignore() -> None:
-    """Need no notification: the model is only read."""
+    """Do nothing: no decision waits for the model."""
 
 
 @dataclass(frozen=True, slots=True)

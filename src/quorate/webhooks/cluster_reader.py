@@ -55,7 +55,7 @@ class CachedClusterReader:
         self._selector = configuration.managed_jobs_namespace_selector
         queued = tuple(kinds)
         self._kinds = {(kind.api_version, kind.kind) for kind in queued}
-        self._ancestry = AncestorFinder(
+        self._ancestors = AncestorFinder(
             client,
             queued,
             intermediate_kinds(configuration.integrations),
@@ -87,7 +87,7 @@ class CachedClusterReader:
             return None
 
     async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | None:
-        found = await self._ancestry.managing_ancestor(metadata)
+        found = await self._ancestors.managing_ancestor(metadata)
         match found:
             case OwnerNotFound() | BrokenOwnerChain():
                 return None  # without its owner the object is treated as a job of its own

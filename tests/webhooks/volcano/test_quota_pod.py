@@ -6,7 +6,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.gang.namespace_quota.evaluation import ScopeAttributes
-from quorate.webhooks.volcano.quota_pod import QuotaPod, pod_use, quota_subject
+from quorate.webhooks.volcano.quota_pod import QuotaPod, pod_quota_usage, scope_attributes
 
 NAMES = ("quorate", "volcano")
 
@@ -31,17 +31,17 @@ def test_a_cached_pod_shares_values_with_equal_pods() -> None:
     assert one.spec is other.spec
     assert one.metadata.labels == {}
     assert one.metadata.annotations == {"scheduling.k8s.io/group-name": "a"}
-    assert pod_use(one, NAMES).usage is pod_use(other, NAMES).usage
+    assert pod_quota_usage(one, NAMES).usage is pod_quota_usage(other, NAMES).usage
 
 
 def test_usage_is_by_normalized_name_in_base_units() -> None:
-    use = pod_use(a_pod(), NAMES)
+    use = pod_quota_usage(a_pod(), NAMES)
     assert use.usage == {"cpu": 500, "pods": 1, "count/pods": 1}
     assert (use.group, use.attributes, use.terminated) == ("a", ScopeAttributes(best_effort=False), False)
 
 
 def test_a_pod_of_another_scheduler_has_no_group() -> None:
-    assert pod_use(a_pod(schedulerName="default-scheduler"), NAMES).group == ""
+    assert pod_quota_usage(a_pod(schedulerName="default-scheduler"), NAMES).group == ""
 
 
 @pytest.mark.parametrize(
@@ -64,4 +64,4 @@ def test_a_pod_of_another_scheduler_has_no_group() -> None:
     ],
 )
 def test_attributes_for_quota_scopes(spec: dict[str, Any], want: ScopeAttributes) -> None:
-    assert quota_subject(a_pod(**spec).spec) == want
+    assert scope_attributes(a_pod(**spec).spec) == want

@@ -22,7 +22,7 @@ from quorate.kube.rest.credentials import Token
 from quorate.webhooks.volcano.volcano_reader import (
     DISCOVERY_INTERVAL_S,
     CachedVolcanoReader,
-    group_requirements,
+    group_quota_minimum,
     with_agreed_usage,
 )
 from tests.kube.virtual_clock import VirtualClock
@@ -86,7 +86,7 @@ def a_group(phase: str = "Inqueue", minimum: Any = None, **metadata: Any) -> Pod
     ],
 )
 def test_the_reservation_of_a_group(group: PodGroup, want: GroupQuotaMinimum) -> None:
-    assert group_requirements(group) == want
+    assert group_quota_minimum(group) == want
 
 
 class SleepObservingClock(VirtualClock):

@@ -82,13 +82,15 @@ def pod_group_of(pod: IncomingPod, schedulers: Collection[str]) -> str:
     return pod.metadata.annotations.get(GROUP_NAME, "") if pod.spec.scheduler_name in schedulers else ""
 
 
-def quota_subject(spec: QuotaPodSpec) -> ScopeAttributes:
-    return _subject(spec.priority_class_name, _is_best_effort(spec), spec.active_deadline_seconds is not None)
+def scope_attributes(spec: QuotaPodSpec) -> ScopeAttributes:
+    return _scope_attributes(
+        spec.priority_class_name, _is_best_effort(spec), spec.active_deadline_seconds is not None
+    )
 
 
 @lru_cache(maxsize=1024)
-def _subject(priority_class: str, best_effort: bool, terminating: bool) -> ScopeAttributes:
-    """Return one shared object for equal subjects."""
+def _scope_attributes(priority_class: str, best_effort: bool, terminating: bool) -> ScopeAttributes:
+    """Return one shared object for equal attributes."""
     return ScopeAttributes(priority_class, best_effort, terminating)
 
 
@@ -110,10 +112,10 @@ def _shared_amounts(amounts: tuple[tuple[str, int], ...]) -> Amounts:
     return dict(amounts)
 
 
-def pod_use(pod: QuotaPod, schedulers: Collection[str]) -> PodQuotaUsage:
+def pod_quota_usage(pod: QuotaPod, schedulers: Collection[str]) -> PodQuotaUsage:
     return PodQuotaUsage(
         group=pod_group_of(pod, schedulers),
-        attributes=quota_subject(pod.spec),
+        attributes=scope_attributes(pod.spec),
         usage=quota_usage_of(pod.spec),
         terminated=pod.status.phase in ("Succeeded", "Failed"),
     )

@@ -33,7 +33,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import POD_GROUPS, QUEUES, RESOURCE_QUOTAS
 from quorate.kube.rest.discovery import served_resources
-from quorate.webhooks.volcano.quota_pod import QUOTA_PODS, pod_use
+from quorate.webhooks.volcano.quota_pod import QUOTA_PODS, pod_quota_usage
 
 DISCOVERY_INTERVAL_S: Final = 30.0  # until the kinds are served
 _BY_NAMESPACE: Final = "by namespace"  # index of pod groups and quotas
@@ -81,7 +81,7 @@ class VolcanoReader(Protocol):
     async def namespace(self, name: str) -> Namespace | None: ...
 
 
-class _View:
+class _NamespaceQuotaView:
     def __init__(self, quotas: Sequence[NamespaceQuota], ledger: QuotaLedger, namespace: str) -> None:
         self.quotas = quotas
         self.reserved = ledger.reserved(namespace)
@@ -115,12 +115,12 @@ class CachedVolcanoReader:
         ledger = self._ledger
         Feed(
             POD_GROUPS,
-            lambda group: ledger.set_group(group.metadata.key, group_requirements(group)),
+            lambda group: ledger.set_group(group.metadata.key, group_quota_minimum(group)),
             ledger.remove_group,
         ).subscribe(self._groups)
         Feed(
             QUOTA_PODS,
-            lambda pod: ledger.set_pod(pod.metadata.key, pod_use(pod, self._names)),
+            lambda pod: ledger.set_pod(pod.metadata.key, pod_quota_usage(pod, self._names)),
             ledger.remove_pod,
         ).subscribe(self._pods)
         self._quotas.subscribe(self._quota_changed)
@@ -187,7 +187,7 @@ class CachedVolcanoReader:
         stored = self._quotas.by_index(_BY_NAMESPACE, namespace)
         counted, now = self._ledger.used(namespace), self._clock.now()
         quotas = [with_agreed_usage(self._quota_of[quota.metadata.key], counted, now) for quota in stored]
-        return _View(quotas, self._ledger, namespace)
+        return _NamespaceQuotaView(quotas, self._ledger, namespace)
 
     async def namespace(self, name: str) -> Namespace | None:
         return await self._namespace(name)
@@ -207,7 +207,7 @@ def with_agreed_usage(quota: NamespaceQuota, counted: QuotaTotals, now: float) -
     return replace(quota, used=used)
 
 
-def group_requirements(group: PodGroup) -> GroupQuotaMinimum:
+def group_quota_minimum(group: PodGroup) -> GroupQuotaMinimum:
     minimum = group.spec.min_resources
     return GroupQuotaMinimum(
         attributes=ScopeAttributes(group.spec.priority_class_name),

@@ -30,7 +30,7 @@ TIMEOUT_S: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class WebhookRoute:
-    """One webhook."""
+    """One webhook, with the requests that the API server sends to it."""
 
     path: str
     name: str  # the API server prefixes every refusal with it

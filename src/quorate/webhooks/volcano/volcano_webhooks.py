@@ -51,7 +51,7 @@ from quorate.webhooks.admission_review import (
 )
 from quorate.webhooks.queueing_webhooks import undecodable_finding
 from quorate.webhooks.volcano import volcano_routes
-from quorate.webhooks.volcano.quota_pod import IncomingPod, pod_group_of, quota_subject, quota_usage_of
+from quorate.webhooks.volcano.quota_pod import IncomingPod, pod_group_of, quota_usage_of, scope_attributes
 from quorate.webhooks.volcano.volcano_reader import Queues, VolcanoReader
 
 POD_GROUP_PENDING: Final = "PodGroupPending"
@@ -150,7 +150,7 @@ class VolcanoWebhooks:
             return ALLOWED
         findings = pod_findings(
             quota_usage_of(pod.spec),
-            quota_subject(pod.spec),
+            scope_attributes(pod.spec),
             view.claims.get(group),
             view.quotas,
             view.reserved,
