@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.quantity import parse_quantity
-from quorate.cli.run.amounts import in_words, plural, readable
+from quorate.cli.run.formatting import format_quantity, format_resources, plural
 
 
 @pytest.mark.parametrize(
@@ -18,10 +18,12 @@ from quorate.cli.run.amounts import in_words, plural, readable
     ],
 )
 def test_readable(written: str, shown: str) -> None:
-    assert readable(parse_quantity(written)) == shown
+    assert format_quantity(parse_quantity(written)) == shown
 
 
 def test_in_words() -> None:
-    assert in_words({"memory": parse_quantity("1Gi"), "cpu": parse_quantity("2")}) == "cpu 2, memory 1Gi"
-    assert in_words({}) == "nothing"
+    assert (
+        format_resources({"memory": parse_quantity("1Gi"), "cpu": parse_quantity("2")}) == "cpu 2, memory 1Gi"
+    )
+    assert format_resources({}) == "nothing"
     assert (plural(1, "pod"), plural(2, "pod"), plural(0, "pod")) == ("1 pod", "2 pods", "0 pods")

@@ -1,10 +1,10 @@
-"""A run is dead exactly when nobody acts and no clock runs; it is then told who holds and who lacks what."""
+"""A run is deadlocked when no component acts and no clock runs; its output names holders and shortages."""
 
 import pytest
 
 from quorate.api.configuration import WaitForPodsReady
-from quorate.cli.run.deadlock import analyse, pending_changes
-from tests.cli.worlds import ADMITTED, LACKS_NODES, Crowd, a_node, a_world, condition
+from quorate.cli.run.deadlock import diagnose_deadlock, pending_changes
+from tests.cli.worlds import ADMITTED, WAITS_FOR_NODES, Crowd, a_node, a_world, condition
 
 ON = WaitForPodsReady(timeout_s=600, recovery_timeout_s=600, block_admission="AllQueues")
 NO_RECOVERY = WaitForPodsReady(timeout_s=600, recovery_timeout_s=None, block_admission="AllQueues")
@@ -14,14 +14,14 @@ RECOVERING = (*ADMITTED, condition("PodsReady", "False", "WaitForRecovery"))
 READY = (*ADMITTED, condition("PodsReady", "True", "Started"))
 NO_QUOTA = (condition("QuotaReserved", "False", "Pending", "memory: needs 20Gi, at most 16858Mi"),)
 STUCK = {"idle": 14, "unplaced": 6}  # of those, a node holds just fourteen
-TWO_HALVES = (
+TWO_HALF_STARTED_JOBS = (
     Crowd("job1", {"idle": 14, "unplaced": 6}, memory="316Mi"),
     Crowd("job2", {"idle": 12, "unplaced": 8}, memory="316Mi"),
 )
 
 
 @pytest.mark.parametrize(
-    ("crowd", "readiness", "moves"),
+    ("crowd", "readiness", "changes"),
     [
         pytest.param(Crowd("a", STUCK), None, [], id="pods wait for peers that find no node"),
         pytest.param(
@@ -29,31 +29,31 @@ TWO_HALVES = (
         ),
         pytest.param(Crowd("a", {"idle": 19, "starting": 1}), None, ["pod a-starting-0 is starting"]),
         pytest.param(
-            Crowd("a", {"idle": 19, "unjudged": 1}),
+            Crowd("a", {"idle": 19, "unevaluated": 1}),
             None,
-            ["pod a-unjudged-0 has not been judged by the scheduler"],
+            ["pod a-unevaluated-0 has not been evaluated by the scheduler"],
         ),
         pytest.param(
             Crowd("a", {"idle": 13, "unplaced": 1}, wants=14),
             None,
-            ["pod a-unplaced-0 was refused by the scheduler, but finds room now"],
-            id="a verdict lags behind what became free",
+            ["pod a-unplaced-0 was unschedulable, but fits a node now"],
+            id="the condition is older than the free capacity",
         ),
         pytest.param(
             Crowd("a", {"idle": 19, "leaving": 1}),
             None,
             ["pod a-leaving-0 is being deleted"],
-            id="a pod that goes leaves room",
+            id="a deleted pod frees capacity",
         ),
-        pytest.param(Crowd("a", {"idle": 19, "elsewhere": 1}), None, [], id="nobody plays its node"),
+        pytest.param(Crowd("a", {"idle": 19, "elsewhere": 1}), None, [], id="its node is not simulated"),
         pytest.param(
             Crowd("a", suspend=True, group={"phase": "Pending"}),
             None,
             ["workload of a is admitted, its job is to be started"],
-            id="its pod group has not been judged yet",
+            id="its pod group has not been evaluated yet",
         ),
         pytest.param(
-            Crowd("a", suspend=True, group={"phase": "Pending", "conditions": [LACKS_NODES]}),
+            Crowd("a", suspend=True, group={"phase": "Pending", "conditions": [WAITS_FOR_NODES]}),
             None,
             [],
             id="its pod group waits for nodes",
@@ -61,13 +61,13 @@ TWO_HALVES = (
         pytest.param(
             Crowd("a", {"idle": 19}),
             None,
-            ["job a has 19 pods and will be given others or be finished"],
+            ["job a has 19 pods and will get more pods or be finished"],
             id="the Job controller is not done",
         ),
         pytest.param(
             Crowd("a", {"succeeded": 20}),
             None,
-            ["job a has 0 pods and will be given others or be finished"],
+            ["job a has 0 pods and will get more pods or be finished"],
             id="the Job controller has yet to count",
         ),
         pytest.param(Crowd("a", conditions=None, suspend=True), None, ["job a has no workload yet"]),
@@ -75,7 +75,7 @@ TWO_HALVES = (
             Crowd("a", conditions=None, suspend=True, queue=""), None, [], id="suspended, and not for a queue"
         ),
         pytest.param(
-            Crowd("a", conditions=(), suspend=True), None, ["workload of a has not been judged yet"]
+            Crowd("a", conditions=(), suspend=True), None, ["workload of a has not been evaluated yet"]
         ),
         pytest.param(Crowd("a", conditions=NO_QUOTA, suspend=True), None, [], id="it can never have quota"),
         pytest.param(
@@ -98,7 +98,7 @@ TWO_HALVES = (
             Crowd("a", suspend=True, conditions=(condition("QuotaReserved"),)),
             None,
             [],
-            id="nobody answers its admission checks",
+            id="its admission checks are not answered",
         ),
         pytest.param(
             Crowd(
@@ -137,24 +137,24 @@ TWO_HALVES = (
         ),
     ],
 )
-def test_movements(crowd: Crowd, readiness: WaitForPodsReady | None, moves: list[str]) -> None:
-    assert list(pending_changes(a_world(crowd), readiness)) == moves
+def test_pending_changes(crowd: Crowd, readiness: WaitForPodsReady | None, changes: list[str]) -> None:
+    assert list(pending_changes(a_world(crowd), readiness)) == changes
 
 
 def test_two_jobs_that_hold_what_the_other_needs_are_a_deadlock() -> None:
-    world = a_world(*TWO_HALVES)
-    standstill = analyse(world, None)
-    assert list(map(str, standstill.jobs)) == [
+    cluster = a_world(*TWO_HALF_STARTED_JOBS)
+    no_progress = diagnose_deadlock(cluster, None)
+    assert list(map(str, no_progress.jobs)) == [
         "job1 runs 14 of 20 pods and holds memory 4424Mi; 6 more pods need memory 316Mi each",
         "job2 runs 12 of 20 pods and holds memory 3792Mi; 8 more pods need memory 316Mi each",
     ]
-    assert standstill.room == ("memory: 213Mi free of 8429Mi",)
-    assert standstill.is_deadlock
-    assert "waitForPodsReady" in standstill.advice
+    assert no_progress.free_capacity == ("memory: 213Mi free of 8429Mi",)
+    assert no_progress.is_deadlock
+    assert "waitForPodsReady" in no_progress.advice
 
 
 @pytest.mark.parametrize(
-    ("crowds", "told"),
+    ("crowds", "lines"),
     [
         pytest.param(
             [Crowd("big", conditions=NO_QUOTA, suspend=True)],
@@ -162,14 +162,14 @@ def test_two_jobs_that_hold_what_the_other_needs_are_a_deadlock() -> None:
             id="a job that never fits its queue",
         ),
         pytest.param(
-            [Crowd("gang", suspend=True, group={"phase": "Pending", "conditions": [LACKS_NODES]})],
+            [Crowd("gang", suspend=True, group={"phase": "Pending", "conditions": [WAITS_FOR_NODES]})],
             ["gang waits: its pod group waits: cluster: cpu: need 6, have 2 now"],
             id="a job whose pod group gets no nodes",
         ),
         pytest.param(
             [Crowd("plain", conditions=None, suspend=True, queue="")],
             ["plain waits: it is suspended and names no queue"],
-            id="a job that nobody resumes",
+            id="a job that was not resumed",
         ),
         pytest.param(
             [Crowd("a", {"idle": 1, "unplaced": 1}, wants=2, memory="1Mi")],
@@ -179,7 +179,7 @@ def test_two_jobs_that_hold_what_the_other_needs_are_a_deadlock() -> None:
         pytest.param(
             [Crowd("a", {"idle": 2}, wants=2)],
             ["a runs 2 of 2 pods and holds memory 1200Mi; its pods make no progress"],
-            id="all of them run in vain",
+            id="all run without progress",
         ),
         pytest.param(
             [Crowd("a", suspend=True, conditions=NO_QUOTA, workload={"active": False}), Crowd("b", STUCK)],
@@ -191,19 +191,21 @@ def test_two_jobs_that_hold_what_the_other_needs_are_a_deadlock() -> None:
         ),
     ],
 )
-def test_what_is_told_of_a_standstill(crowds: list[Crowd], told: list[str]) -> None:
-    standstill = analyse(a_world(*crowds), None)
-    assert list(map(str, standstill.jobs)) == told
-    assert not standstill.is_deadlock
-    assert standstill.advice == ""
+def test_the_reason_of_no_progress(crowds: list[Crowd], lines: list[str]) -> None:
+    no_progress = diagnose_deadlock(a_world(*crowds), None)
+    assert list(map(str, no_progress.jobs)) == lines
+    assert not no_progress.is_deadlock
+    assert no_progress.advice == ""
 
 
-def test_on_several_nodes_the_largest_piece_of_room_is_told() -> None:
+def test_on_several_nodes_the_most_that_is_free_on_one_is_shown() -> None:
     nodes = [a_node("node-0", "5Gi"), a_node("node-1", "300Mi"), a_node("node-2", "200Mi")]
-    world = a_world(Crowd("a", {"idle": 15, "unplaced": 5}, memory="340Mi"), nodes=nodes)
-    assert analyse(world, None).room == ("memory: 520Mi free of 5620Mi on 3 nodes, at most 300Mi on one",)
+    cluster = a_world(Crowd("a", {"idle": 15, "unplaced": 5}, memory="340Mi"), nodes=nodes)
+    assert diagnose_deadlock(cluster, None).free_capacity == (
+        "memory: 520Mi free of 5620Mi on 3 nodes, at most 300Mi on one",
+    )
 
 
-def test_the_advice_is_not_given_to_who_follows_it() -> None:
-    world = a_world(*TWO_HALVES)
-    assert analyse(world, ON).advice == ""
+def test_no_advice_for_what_is_configured_already() -> None:
+    cluster = a_world(*TWO_HALF_STARTED_JOBS)
+    assert diagnose_deadlock(cluster, ON).advice == ""

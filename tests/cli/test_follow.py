@@ -1,4 +1,4 @@
-"""A run ends when every job has, or when its world has been still for long enough; never on a pause."""
+"""A run ends when every job has ended or its cluster was quiet for long enough; never on a short pause."""
 
 import pytest
 
@@ -13,10 +13,10 @@ STUCK = {"idle": 14, "unplaced": 6}
 
 
 @pytest.mark.parametrize(
-    ("world", "still_s", "ending"),
+    ("cluster", "quiet_s", "ending"),
     [
         pytest.param(a_world(Crowd("a", STUCK)), SETTLED_AFTER_S - 0.1, None, id="a pause is no end"),
-        pytest.param(a_world(Crowd("a", STUCK)), SETTLED_AFTER_S, Deadlocked, id="stillness is"),
+        pytest.param(a_world(Crowd("a", STUCK)), SETTLED_AFTER_S, Deadlocked, id="a quiet period is"),
         pytest.param(a_world(), 0.0, None, id="without jobs nothing has ended"),
         pytest.param(a_world(Crowd("a", job_status=COMPLETE)), 0.0, Completed),
         pytest.param(
@@ -30,14 +30,14 @@ STUCK = {"idle": 14, "unplaced": 6}
         ),
     ],
 )
-def test_judge(world: ObservedCluster, still_s: float, ending: type[Ending] | None) -> None:
-    judged = ending_of(world, None, still_s)
-    assert (judged is None) if ending is None else isinstance(judged, ending)
+def test_the_end_of_a_run(cluster: ObservedCluster, quiet_s: float, ending: type[Ending] | None) -> None:
+    evaluated = ending_of(cluster, None, quiet_s)
+    assert (evaluated is None) if ending is None else isinstance(evaluated, ending)
 
 
-def test_stillness_begins_anew_with_every_write_and_every_movement() -> None:
+def test_a_quiet_period_begins_again_with_each_write_and_each_pending_change() -> None:
     before, after = a_world(Crowd("a", STUCK)), a_world(Crowd("a", {"idle": 15, "unplaced": 5}))
-    looks = [
+    observations = [
         (before, True, 1.0, 0.0),
         (before, False, 2.0, 1.0),
         (before, False, 4.5, 3.5),
@@ -46,6 +46,6 @@ def test_stillness_begins_anew_with_every_write_and_every_movement() -> None:
         (after, True, 7.0, 0.0),  # a clock runs
         (after, False, 7.5, 0.5),
     ]
-    stillness = QuietPeriod()
-    for world, moving, moment, lasted_s in looks:
-        assert stillness.lasted_s(world, moving, moment) == lasted_s
+    quiet_period = QuietPeriod()
+    for cluster, changes_pending, moment, duration_s in observations:
+        assert quiet_period.duration_s(cluster, changes_pending, moment) == duration_s

@@ -10,9 +10,9 @@ from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import epoch
 from quorate.cli.run.observation import PodCount
 from quorate.cli.run.progress import JobRecord, QueueProgress, job_progress, job_record, queue_progress
-from tests.cli.worlds import ADMITTED, LACKS_NODES, START, Crowd, a_world, condition
+from tests.cli.worlds import ADMITTED, START, WAITS_FOR_NODES, Crowd, a_world, condition
 
-NO_ROOM = condition("QuotaReserved", "False", "Pending", "insufficient unused quota")
+NO_QUOTA = condition("QuotaReserved", "False", "Pending", "insufficient unused quota")
 EVICTED = condition("Evicted", "True", "PodsReadyTimeout", "Exceeded the PodsReady timeout default/job-a")
 FAILED = condition("Failed", "True", "BackoffLimitExceeded", "too many")
 BACKOFF = {
@@ -22,97 +22,95 @@ BACKOFF = {
 
 
 @pytest.mark.parametrize(
-    ("crowd", "state", "because"),
+    ("crowd", "state", "reason"),
     [
         pytest.param(
             Crowd("a", conditions=None, suspend=True),
-            "suspended",
-            "queue user-queue has not looked at it yet",
+            "Suspended",
+            "not evaluated yet by local queue user-queue",
         ),
         pytest.param(
             Crowd("a", conditions=None, suspend=True, queue=""),
-            "suspended",
-            "it names no queue, and nobody has resumed it",
+            "Suspended",
+            "it names no queue and was not resumed",
         ),
-        pytest.param(Crowd("a", conditions=[NO_ROOM], suspend=True), "queued", "insufficient unused quota"),
+        pytest.param(Crowd("a", conditions=[NO_QUOTA], suspend=True), "Pending", "insufficient unused quota"),
         pytest.param(
-            Crowd("a", conditions=[], suspend=True), "queued", "queue user-queue has not looked at it yet"
+            Crowd("a", conditions=[], suspend=True), "Pending", "not evaluated yet by local queue user-queue"
         ),
         pytest.param(
-            Crowd("a", conditions=[NO_ROOM, EVICTED], suspend=True, workload_status=BACKOFF),
-            "backing off",
+            Crowd("a", conditions=[NO_QUOTA, EVICTED], suspend=True, workload_status=BACKOFF),
+            "Backing off",
             "20 s more, after 1 eviction: Exceeded the PodsReady timeout default/job-a",
         ),
         pytest.param(
             Crowd("a", {"working": 3}, conditions=[*ADMITTED, EVICTED]),
-            "evicted",
+            "Evicted",
             "Exceeded the PodsReady timeout default/job-a",
         ),
         pytest.param(
             Crowd("a", conditions=[condition("QuotaReserved")], suspend=True),
-            "reserved",
+            "QuotaReserved",
             "not all of its admission checks are ready",
         ),
-        pytest.param(Crowd("a"), "starting", "", id="admitted, and no pod yet"),
+        pytest.param(Crowd("a"), "Starting", "", id="admitted, and no pod yet"),
         pytest.param(
-            Crowd("a", suspend=True, group={"phase": "Pending", "conditions": [LACKS_NODES]}),
-            "starting",
+            Crowd("a", suspend=True, group={"phase": "Pending", "conditions": [WAITS_FOR_NODES]}),
+            "Starting",
             "its pod group waits: cluster: cpu: need 6, have 2 now",
             id="admitted, and its pod group is not",
         ),
         pytest.param(
-            Crowd("a", suspend=True, group={"phase": "Inqueue", "conditions": [LACKS_NODES]}),
-            "starting",
+            Crowd("a", suspend=True, group={"phase": "Inqueue", "conditions": [WAITS_FOR_NODES]}),
+            "Starting",
             "",
             id="both are admitted",
         ),
+        pytest.param(Crowd("a", {"unevaluated": 3, "starting": 2}), "Starting", "3 pods not scheduled yet"),
         pytest.param(
-            Crowd("a", {"unjudged": 3, "starting": 2}), "starting", "nodes are being chosen for 3 pods"
-        ),
-        pytest.param(
-            Crowd("a", {"idle": 13, "unplaced": 6, "unjudged": 1}),
-            "starting",
+            Crowd("a", {"idle": 13, "unplaced": 6, "unevaluated": 1}),
+            "Starting",
             "6 more pods have no node: 0/1 nodes are available",
-            id="room for one more is no shortage of memory",
+            id="capacity for one more is no shortage of memory",
         ),
         pytest.param(
             Crowd("a", {"idle": 14, "unplaced": 6}),
-            "starting",
+            "Starting",
             "6 more pods need memory 600Mi each",
         ),
-        pytest.param(Crowd("a", {"working": 3, "starting": 2}), "starting", "2 pods on the way to be ready"),
-        pytest.param(Crowd("a", {"idle": 14}), "running", "its pods wait for each other: 14 run"),
-        pytest.param(Crowd("a", {"idle": 14, "working": 6}), "running", "", id="the last has just come up"),
-        pytest.param(Crowd("a", {"working": 20}), "running", ""),
-        pytest.param(Crowd("a", job_status={"conditions": [condition("Complete")]}), "completed", ""),
+        pytest.param(Crowd("a", {"working": 3, "starting": 2}), "Starting", "2 pods not ready yet"),
+        pytest.param(Crowd("a", {"idle": 14}), "Running", "its pods wait for each other: 14 run"),
+        pytest.param(Crowd("a", {"idle": 14, "working": 6}), "Running", "", id="the last has just come up"),
+        pytest.param(Crowd("a", {"working": 20}), "Running", ""),
+        pytest.param(Crowd("a", job_status={"conditions": [condition("Complete")]}), "Completed", ""),
         pytest.param(
             Crowd("a", job_status={"conditions": [FAILED]}),
-            "failed",
+            "Failed",
             "BackoffLimitExceeded: too many",
         ),
         pytest.param(
-            Crowd("a", conditions=[NO_ROOM, EVICTED], workload={"active": False}, suspend=True),
-            "deactivated",
+            Crowd("a", conditions=[NO_QUOTA, EVICTED], workload={"active": False}, suspend=True),
+            "Deactivated",
             "Exceeded the PodsReady timeout default/job-a",
         ),
     ],
 )
-def test_state_and_why(crowd: Crowd, state: str, because: str) -> None:
-    world = a_world(crowd)
-    progress = job_progress(world.jobs[0], world, epoch(datetime.fromisoformat(START)) + 40)
-    assert (progress.state, progress.because) == (state, because)
+def test_state_and_why(crowd: Crowd, state: str, reason: str) -> None:
+    cluster = a_world(crowd)
+    progress = job_progress(cluster.jobs[0], cluster, epoch(datetime.fromisoformat(START)) + 40)
+    assert (progress.state, progress.reason) == (state, reason)
 
 
 def test_pods_are_counted_by_how_far_they_have_come() -> None:
     crowd = Crowd(
-        "a", {"unplaced": 1, "unjudged": 2, "starting": 3, "working": 4, "succeeded": 5, "leaving": 6}
+        "a", {"unplaced": 1, "unevaluated": 2, "starting": 3, "working": 4, "succeeded": 5, "leaving": 6}
     )
     assert a_world(crowd).jobs[0].count == PodCount(
         wanted=20, unplaced=3, starting=3, running=4, ready=0, succeeded=5, failed=0
     )
 
 
-def test_a_record_tells_the_story_of_a_job() -> None:
+def test_the_record_of_a_job() -> None:
     status = {
         "startTime": "2030-01-01T00:00:05Z",
         "completionTime": "2030-01-01T00:00:20Z",
@@ -166,11 +164,11 @@ def test_queue_progress(status: dict[str, Any], want: QueueProgress) -> None:
     assert queue_progress(a_queue(status)) == want
 
 
-def test_who_is_held_back_by_unready_pods_is_told_whose() -> None:
+def test_a_job_that_waits_for_ready_pods_names_the_jobs_that_are_not() -> None:
     waiting = condition("QuotaReserved", "False", "Waiting", "waiting for all admitted workloads")
     not_ready = [*ADMITTED, condition("PodsReady", "False", "WaitForStart")]
     first, second = Crowd("job1", {"starting": 20}, conditions=not_ready), Crowd("job2", conditions=[waiting])
-    world = a_world(first, second)
-    assert job_progress(world.jobs[1], world, 0.0).because == (
-        "admitted once those before it are ready: job1 has 0 of 20 pods ready"
+    cluster = a_world(first, second)
+    assert job_progress(cluster.jobs[1], cluster, 0.0).reason == (
+        "waits until earlier admitted jobs are ready: job1 has 0 of 20 pods ready"
     )

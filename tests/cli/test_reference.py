@@ -50,7 +50,7 @@ def reasons(path: Path) -> Iterator[str]:
 def test_every_event_is_on_the_page() -> None:
     named = {reason for source in SOURCES for path in source.rglob("*.py") for reason in reasons(path)}
     evictions = {reason for reason in named if reason.startswith("EvictedDueTo")}
-    listed = {told.reason for told in EVENTS}
+    listed = {lines.reason for lines in EVENTS}
     assert named - evictions - listed == set()
     text = "\n".join(path.read_text() for source in SOURCES for path in source.rglob("*.py"))
     assert [each for each in sorted(listed) if f'"{each}"' not in text and each != "EvictedDueTo…"] == []

@@ -78,8 +78,8 @@ def explained(*causes: c.InadmissibleReason) -> Explanation:
 
 @pytest.mark.parametrize(("cause", "want"), CASES, ids=lambda case: type(case).__name__)
 def test_each_cause_has_a_remedy(state: State, cause: c.InadmissibleReason, want: str) -> None:
-    (told,) = remedies(state, KEY, (cause,), explained(cause))
-    assert want in told
+    (lines,) = remedies(state, KEY, (cause,), explained(cause))
+    assert want in lines
 
 
 def test_no_cause_is_left_out() -> None:

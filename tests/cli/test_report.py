@@ -13,8 +13,8 @@ from quorate.cli.run.deadlock import BlockedJob, NoProgress, Shortage
 from quorate.cli.run.observation import PodCount
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
 from quorate.cli.run.progress import JobProgress, JobRecord, QueueProgress
-from quorate.cli.run.report import outcome_in_words, print_outcome
-from quorate.cli.run.screen import LineScreen, Picture, open_screen, pods_in_words
+from quorate.cli.run.report import outcome_lines, print_outcome
+from quorate.cli.run.screen import LineScreen, Snapshot, format_pod_count, open_screen
 
 RECORD = JobRecord("job1", None, None, None, None, 0, "completed")
 FULL = PodCount(wanted=20, ready=14, running=14, unplaced=6)
@@ -37,7 +37,7 @@ def a_console(*, terminal: bool = False, width: int = 120) -> tuple[Console, io.
     ],
 )
 def test_pods_in_words(count: PodCount, words: str) -> None:
-    assert pods_in_words(count) == words
+    assert format_pod_count(count) == words
 
 
 def test_a_log_gets_a_line_for_what_changed_and_no_other() -> None:
@@ -45,9 +45,9 @@ def test_a_log_gets_a_line_for_what_changed_and_no_other() -> None:
     job = JobProgress("job1", "queued", PodCount(wanted=20), "quota")
     queue = QueueProgress("cq", 1, 0, ("memory 0 of 16858Mi",))
     with LineScreen(console) as screen:
-        screen.show(Picture(0.0, (job,), (queue,)))
-        screen.show(Picture(0.2, (job,), (queue,)))
-        screen.show(Picture(1.5, (replace(job, state="starting", count=FULL, because=""),), (queue,)))
+        screen.show(Snapshot(0.0, (job,), (queue,)))
+        screen.show(Snapshot(0.2, (job,), (queue,)))
+        screen.show(Snapshot(1.5, (replace(job, state="starting", count=FULL, reason=""),), (queue,)))
     assert text.getvalue().splitlines() == [
         "  0.0 s  job1: queued, 20 pods: quota",
         "  0.0 s  queue cq: 0 admitted, 1 pending; memory 0 of 16858Mi",
@@ -58,8 +58,8 @@ def test_a_log_gets_a_line_for_what_changed_and_no_other() -> None:
 def test_a_terminal_gets_a_picture_and_keeps_the_last_one() -> None:
     console, text = a_console(terminal=True)
     with open_screen(console) as screen:
-        screen.say("[b]names are not markup")
-        screen.show(Picture(1.0, (JobProgress("job1", "starting", FULL, "6 more pods"),), ()))
+        screen.print_line("[b]names are not markup")
+        screen.show(Snapshot(1.0, (JobProgress("job1", "starting", FULL, "6 more pods"),), ()))
     shown = text.getvalue()
     assert "[b]names are not markup" in shown
     assert "█" * 14 + "░" * 6 in shown
@@ -87,7 +87,7 @@ BROKEN = JobRecord("job2", None, None, None, None, 0, "failed", "BackoffLimitExc
             Deadlocked(NO_PROGRESS),
             [
                 "job2 failed: BackoffLimitExceeded: too many",
-                "standstill: nothing can make progress any more",
+                "no progress: nothing can make progress any more",
                 "  job1 runs 14 of 20 pods and holds nothing; 6 more pods have no node: no room",
                 "  late waits: no quota",
                 "  memory: 213Mi free of 8429Mi",
@@ -103,7 +103,7 @@ BROKEN = JobRecord("job2", None, None, None, None, 0, "failed", "BackoffLimitExc
     ],
 )
 def test_why_a_run_ended(records: list[JobRecord], ending: Ending, lines: list[str], exit_code: Exit) -> None:
-    assert list(outcome_in_words(Outcome(ending, tuple(records), 20.0))) == lines
+    assert list(outcome_lines(Outcome(ending, tuple(records), 20.0))) == lines
     assert ending.exit is exit_code
 
 
@@ -144,7 +144,7 @@ def test_the_runs_of_the_demo_are_compared_job_by_job() -> None:
     ("without", "ready", "grouped", "as_it_says", "lesson_begins"),
     [
         pytest.param(
-            Deadlocked(DEADLOCK), Completed(), Completed(), True, "Quota counts", id="as documented"
+            Deadlocked(DEADLOCK), Completed(), Completed(), True, "Quota limits", id="as documented"
         ),
         pytest.param(Completed(), Completed(), Completed(), False, "this time quota alone", id="no deadlock"),
         pytest.param(

@@ -27,11 +27,11 @@ UNSCHEDULABLE = condition("PodScheduled", "False", "Unschedulable", "0/1 nodes a
 WAITS_FOR_PEERS = condition(
     "simulate.quorate.dev/Progressing", "False", "WaitingForPeers", "14 of 20 pods run"
 )
-LACKS_NODES = condition("Unschedulable", "True", "NotEnoughResources", "cluster: cpu: need 6, have 2 now")
+WAITS_FOR_NODES = condition("Unschedulable", "True", "NotEnoughResources", "cluster: cpu: need 6, have 2 now")
 ADMITTED = (condition("QuotaReserved"), condition("Admitted"))
 
 STATES: dict[str, dict[str, Any]] = {
-    "unjudged": {},
+    "unevaluated": {},
     "unplaced": {"status": {"conditions": [UNSCHEDULABLE]}},
     "starting": {"spec": {"nodeName": "node-0"}},
     "elsewhere": {"spec": {"nodeName": "nobody"}},

@@ -46,10 +46,10 @@ def test_with_ready_pods_every_job_completes_one_after_the_other() -> None:
     results = {row.split()[0]: row.split()[-1] for row in table[1:4]}
     assert results == {"job1": "completed", "job2": "completed", "quick-job": "completed"}
     assert table[5] == "every job completed"
-    begun = sorted((moment_of(done.stdout, job, "(?:starting|running)"), job) for job in ("job1", "job2"))
+    begun = sorted((moment_of(done.stdout, job, "(?:Starting|Running)"), job) for job in ("job1", "job2"))
     (_, first), (second_began, _) = begun
     # Looks are a second apart: both may be seen at the same one.
-    assert moment_of(done.stdout, first, "running, 20 ready") <= second_began, done.stdout
+    assert moment_of(done.stdout, first, "Running, 20 ready") <= second_began, done.stdout
     assert done.stderr == ""
 
 
@@ -90,7 +90,7 @@ def test_a_job_that_never_fits_its_queue_is_told_the_numbers(directory: Path) ->
     (directory / "big.yaml").write_text(JOB.format(name="big", exit_code=0, memory="20Gi"))
     done = quorate("local", "run", str(directory))
     assert done.returncode == 3, done.stdout + done.stderr
-    assert "standstill: nothing can make progress any more" in done.stdout
+    assert "no progress: nothing can make progress any more" in done.stdout
     assert "memory" in done.stdout
     assert "16858Mi" in done.stdout
 

@@ -10,11 +10,11 @@ from rich.table import Table
 from rich.text import Text
 
 from quorate.api.meta import epoch
-from quorate.cli.run.amounts import plural
 from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.cli.run.command import run_directory
+from quorate.cli.run.formatting import plural
 from quorate.cli.run.outcome import Completed, Deadlocked, Outcome
-from quorate.cli.run.report import first_submitted, outcome_in_words, print_outcome
+from quorate.cli.run.report import first_submission, outcome_lines, print_outcome
 from quorate.cli.run.screen import open_console
 
 EXAMPLE: Final = "examples/all-or-nothing"
@@ -26,14 +26,14 @@ _TIMEOUT_S: Final = 120.0
 
 def demo(
     speed: Annotated[
-        float, typer.Option(min=0.001, help="How many times faster than real time simulated pods live.")
+        float, typer.Option(min=0.001, help="How many times faster than real time simulated pods run.")
     ] = 1.0,
 ) -> None:
     """Watch two jobs block each other for good, then the same jobs complete, in two ways.
 
-    Two jobs need 20 pods each, all at once; the nodes have room for 26. Nothing is staged: the Job controller
-    creates the pods of both jobs in growing batches, and each job gets a part of the room. With
-    waitForPodsReady one is admitted when the other is up; with pod groups each is placed whole.
+    Two jobs need 20 pods each, all at once; the nodes hold 26. Nothing is staged: the Job controller creates
+    the pods of both jobs in growing batches, and each job gets a part of the nodes. With waitForPodsReady one
+    is admitted when the other is ready; with pod groups each is placed whole.
 
     [b]Example:[/b] quorate demo
     """
@@ -55,30 +55,30 @@ def demo(
 
 
 def as_documented(without: Outcome, ready: Outcome, grouped: Outcome) -> bool:
-    """Whether the runs end as the example says: a deadlock, and every job complete in both other ways."""
+    """Return True if the runs end as documented: a deadlock, then every job complete twice."""
     return is_deadlock(without) and all(isinstance(each.ending, Completed) for each in (ready, grouped))
 
 
 def is_deadlock(outcome: Outcome) -> bool:
-    return isinstance(outcome.ending, Deadlocked) and outcome.ending.standstill.is_deadlock
+    return isinstance(outcome.ending, Deadlocked) and outcome.ending.no_progress.is_deadlock
 
 
 def comparison(without: Outcome, ready: Outcome, grouped: Outcome) -> Table:
-    """How each job ended in the runs, side by side."""
+    """Return a table of how each job ended in each run."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for heading in ("JOB", "QUOTA ALONE", "WAIT FOR PODS READY", "POD GROUPS"):
         table.add_column(heading)
     for record in without.records:
-        table.add_row(record.name, *(_fate(record.name, run) for run in (without, ready, grouped)))
+        table.add_row(record.name, *(_result_text(record.name, run) for run in (without, ready, grouped)))
     return table
 
 
-def _fate(name: str, outcome: Outcome) -> Text:
+def _result_text(name: str, outcome: Outcome) -> Text:
     record = next(record for record in outcome.records if record.name == name)
     if record.result == "completed" and record.finished is not None:
-        after_s = epoch(record.finished) - first_submitted(outcome.records)
+        after_s = epoch(record.finished) - first_submission(outcome.records)
         return Text(f"completed after {after_s:.0f} s", "green")
-    stuck = outcome.ending.standstill.jobs if isinstance(outcome.ending, Deadlocked) else ()
+    stuck = outcome.ending.no_progress.jobs if isinstance(outcome.ending, Deadlocked) else ()
     for job in stuck:
         if job.name == name:
             return Text(f"stuck with {job.running} of {plural(job.wanted, 'pod')}", "red")
@@ -86,18 +86,18 @@ def _fate(name: str, outcome: Outcome) -> Text:
 
 
 def lesson(without: Outcome, ready: Outcome, grouped: Outcome) -> str:
-    """What to learn from the runs, or what was different from what the example says."""
+    """Return the explanation of the runs, or what differed from the documented result."""
     if not is_deadlock(without):
         return f"this time quota alone did not end in a deadlock, in {ATTEMPTS} runs; run the demo again"
     for way, outcome in (("waitForPodsReady", ready), ("pod groups", grouped)):
         if not isinstance(outcome.ending, Completed):
-            return "\n".join((f"with {way} every job was to complete:", *outcome_in_words(outcome)))
+            return "\n".join((f"with {way} every job was to complete:", *outcome_lines(outcome)))
     return (
-        "Quota counts what a queue may use, not whether the pods find room: with quota alone each job holds "
-        "room that the other needs. With waitForPodsReady and blockAdmission a job is admitted when those "
-        "before it are up, so that one of them always has everything it needs. With pod groups both are "
-        "admitted, but the gang scheduler gives a job nodes for all of its pods or for none, and has them "
-        "created only when there is room: nothing waits for anything to get ready."
+        "Quota limits what a queue may use; it does not know whether the pods fit the nodes: with quota "
+        "alone each job holds nodes that the other needs. With waitForPodsReady and blockAdmission a job is "
+        "admitted when the pods of earlier jobs are ready, so that one job always has everything it needs. "
+        "With pod groups both are admitted, but the gang scheduler gives a job nodes for all of its pods or "
+        "for none, and its pods are created only when they fit: no job waits for another to get ready."
     )
 
 

@@ -20,9 +20,9 @@ from quorate.cli.files import Config, SchedulerConf, read_configuration, read_sc
 from quorate.cli.node_options import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
 from quorate.cli.process import run_until_signal, tune_garbage_collection
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
-from quorate.cli.run.amounts import plural
 from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.cli.run.command import run
+from quorate.cli.run.formatting import plural
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure

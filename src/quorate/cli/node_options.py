@@ -58,7 +58,7 @@ Speed = Annotated[
 
 def fleet(options: ClusterDescription, described: ClusterDescription = ClusterDescription()) -> Fleet:  # noqa: B008  it is frozen
     """The nodes to play: the command line first, then the directory's description, then the defaults."""
-    chosen = options.over(described).over(DEFAULT)
+    chosen = options.override(described).override(DEFAULT)
     assert chosen.nodes is not None, "the defaults leave nothing open"
     assert chosen.pods is not None, "the defaults leave nothing open"
     return Fleet(chosen.nodes, str(chosen.cpu), str(chosen.memory), chosen.pods)

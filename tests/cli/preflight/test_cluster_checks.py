@@ -26,7 +26,7 @@ READY = {
 EMPTY = {SERVICE: codec.convert(Endpoints, {"metadata": {}})}
 
 
-def told(remarks: Iterable[PreflightFinding]) -> list[str]:
+def lines(remarks: Iterable[PreflightFinding]) -> list[str]:
     return [f"{remark.severity} {remark.about}: {remark.says}" for remark in remarks]
 
 
@@ -41,7 +41,7 @@ def told(remarks: Iterable[PreflightFinding]) -> list[str]:
     ],
 )  # fmt: skip
 def test_the_version_of_the_server_is_judged(version: str, want: str) -> None:
-    (said,) = told(version_remarks(version))
+    (said,) = lines(version_remarks(version))
     assert said.startswith(want)
 
 
@@ -98,11 +98,11 @@ ABOUT = "definition workloads.kueue.x-k8s.io"
     ],
 )
 def test_a_definition_is_told_by_whom_and_in_which_versions(found: Definition, want: str) -> None:
-    assert want in told(definition_remarks([found], ["workloads"]))
+    assert want in lines(definition_remarks([found], ["workloads"]))
 
 
 def test_definitions_that_are_missing_are_named() -> None:
-    assert told(definition_remarks([], ["workloads", "topologies"])) == [
+    assert lines(definition_remarks([], ["workloads", "topologies"])) == [
         f"error {ABOUT}: it is not installed",
         "info definition topologies.kueue.x-k8s.io: it is not installed",
     ]
@@ -141,8 +141,8 @@ def test_webhooks_that_nobody_answers_are_found(
             WebhookConfiguration, {"metadata": {"name": "kueue-mutating"}, "webhooks": [webhook]}
         )
 
-    strict = told(webhook_remarks([configuration("Fail")], endpoints))
-    lenient = told(webhook_remarks([configuration("Ignore")], endpoints))
+    strict = lines(webhook_remarks([configuration("Fail")], endpoints))
+    lenient = lines(webhook_remarks([configuration("Ignore")], endpoints))
     about = "webhooks kueue-mutating"
     if not want:
         assert strict == lenient == [f"info {about}: 1 webhooks, all have somebody to ask"]
@@ -163,8 +163,8 @@ def test_webhooks_of_others_are_left_alone() -> None:
 def test_a_conversion_that_nobody_answers_hides_every_object() -> None:
     conversion = {"strategy": "Webhook", "webhook": {"clientConfig": CLIENT}}
     found = definition({"v1beta2": True}, KUEUE, conversion=conversion)
-    assert told(conversion_remarks([found], READY)) == []
-    assert told(conversion_remarks([found], EMPTY)) == [
+    assert lines(conversion_remarks([found], READY)) == []
+    assert lines(conversion_remarks([found], EMPTY)) == [
         f"error {ABOUT}: versions are converted by a webhook that cannot be reached: "
         f"service {SERVICE} has no ready pod"
     ]
@@ -215,13 +215,13 @@ def test_two_who_decide_are_found(
     deployments: list[Deployment], leases: list[HeldLease], errors: list[str]
 ) -> None:
     remarks = list(manager_remarks(deployments, leases, LEASE, NOW))
-    assert told(remark for remark in remarks if remark.severity is Severity.ERROR) == errors
+    assert lines(remark for remark in remarks if remark.severity is Severity.ERROR) == errors
 
 
 def test_rights_that_are_missing_are_told_by_what_they_are_needed_for() -> None:
     remarks = rights_remarks("your rights", {"telling what happened": ("create events", "patch events")})
-    assert told(remarks) == ["error your rights: telling what happened: may not create events, patch events"]
-    assert told(rights_remarks("your rights", {})) == [
+    assert lines(remarks) == ["error your rights: telling what happened: may not create events, patch events"]
+    assert lines(rights_remarks("your rights", {})) == [
         "info your rights: they suffice to run the controllers"
     ]
 

@@ -1,1 +1,1 @@
-"""Running a directory of manifests: read, create, watch, conclude, show."""
+"""``quorate local run``: read a directory of manifests, create the objects, follow the jobs to the end."""

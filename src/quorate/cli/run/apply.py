@@ -1,6 +1,6 @@
-"""Creating objects of kinds known only by name, as ``kubectl create`` does.
+"""Create objects of kinds that are known by name only, as ``kubectl create`` does.
 
-The server says which kinds it serves; a definition just created is waited for until it is served.
+Discovery tells which kinds the server serves; after a definition is created, wait until it is served.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class _Definition(Struct):
 
 
 class DefinitionNotServed(Exception):
-    """The server took a definition but does not serve it."""
+    """The server stored a definition and does not serve it."""
 
     def __init__(self, name: str, within_s: float) -> None:
         super().__init__(name, within_s)
@@ -70,9 +70,9 @@ class DefinitionNotServed(Exception):
 
 
 async def install_definitions(client: Client, definitions: Iterable[dict[str, Any]]) -> None:
-    """Make the server serve these kinds; definitions of an earlier version are brought up to date.
+    """Apply the definitions and wait until the server serves their kinds.
 
-    Where a kind that we ship is there already from somebody else, Kueue or Volcano, theirs stays as it is.
+    A definition that Kueue or Volcano installed stays as it is.
     """
     present = {each["metadata"]["name"]: each for each in (await client.list(DEFINITIONS)).items}
     named = {Key("", definition["metadata"]["name"]): definition for definition in definitions}
@@ -87,7 +87,7 @@ def _is_ours(definition: Mapping[str, Any]) -> bool:
     return bool(MANAGED_LABELS.items() <= definition["metadata"].get("labels", {}).items())
 
 
-async def create_all(client: Client, manifests: Sequence[Manifest]) -> None:
+async def create_manifests(client: Client, manifests: Sequence[Manifest]) -> None:
     """Create the objects in the order given.
 
     Refusals do not stop what follows; at the end ``InvalidFiles`` is raised with all of them.
@@ -102,7 +102,9 @@ async def create_all(client: Client, manifests: Sequence[Manifest]) -> None:
                 refusals += compiler_lines(manifest.file, [finding])
             case resource:
                 try:
-                    await client.create(resource, manifest.body, manifest.home if resource.namespaced else "")
+                    await client.create(
+                        resource, manifest.body, manifest.effective_namespace if resource.namespaced else ""
+                    )
                 except ApiError as error:
                     refusals.append(f"{manifest}: {error.message}")
         if manifest.kind == DEFINITION_KIND and not refusals:
@@ -112,7 +114,7 @@ async def create_all(client: Client, manifests: Sequence[Manifest]) -> None:
 
 
 async def _served(client: Client, api_version: str) -> tuple[_Served, ...]:
-    """The kinds of a group version, subresources left out; none when the server does not know it."""
+    """Return the kinds of a group version without subresources; none if it is not served."""
     root = "/apis" if "/" in api_version else "/api"
     try:
         answer = await client.request("GET", f"{root}/{api_version}")
@@ -136,7 +138,7 @@ def _resource(manifest: Manifest, served: Sequence[_Served]) -> Resource[dict[st
 
 
 async def _wait_until_served(client: Client, key: Key) -> None:
-    """Return once the server lists the kind among those it serves, as it does a while after it serves it."""
+    """Return once discovery lists the kind, which happens a while after it is established."""
     clock = asyncio.get_running_loop().time
     deadline = clock() + _SERVED_WITHIN_S
     while clock() < deadline:
@@ -149,7 +151,7 @@ async def _wait_until_served(client: Client, key: Key) -> None:
 
 
 async def _is_listed(client: Client, spec: _Spec) -> bool:
-    """In all the versions that are served."""
+    """Return True if discovery lists the kind in each version that is served."""
     for version in spec.versions:
         if version.served:
             listed = await _served(client, f"{spec.group}/{version.name}")

@@ -1,14 +1,14 @@
-"""The description of the cluster that a directory of manifests is meant for.
+"""The cluster that a directory of manifests asks for, in its ``cluster.yaml``.
 
     apiVersion: local.quorate.dev/v1alpha1
     kind: Cluster
     nodes: 1            # how many equal nodes
-    cpu: "8"            # what each can give to pods
+    cpu: "8"            # allocatable on each node
     memory: 8429Mi
     pods: 110
 
-Every field may be left out; what the command line says goes first.  The file is read, not applied: it is
-about the machine, not for the API.
+Every field is optional, and options of the command line override it.  The file is read, not applied to the
+API.
 """
 
 from typing import Final
@@ -24,21 +24,21 @@ API_VERSION: Final = "local.quorate.dev/v1alpha1"
 
 
 class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """Equal nodes and what each offers; ``None`` is for somebody else to say."""
+    """The number of equal nodes and the allocatable resources of each; None: not specified."""
 
     nodes: int | None = None
     cpu: Quantity | None = None
     memory: Quantity | None = None
     pods: int | None = None
 
-    def over(self, other: "ClusterDescription") -> "ClusterDescription":
-        """``self``, and ``other`` where it says nothing."""
+    def override(self, other: "ClusterDescription") -> "ClusterDescription":
+        """Return ``self`` with the fields of ``other`` where ``self`` has none."""
         ours = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
         return msgspec.structs.replace(other, **ours)
 
 
 def read_description(document: Document) -> tuple[ClusterDescription, list[Finding]]:
-    """What the document says, and what is wrong with it."""
+    """Return the description in the document, and the findings about it."""
     context = DecodeContext(document)
     return context.root().read(section(_fields), ClusterDescription()), context.findings
 

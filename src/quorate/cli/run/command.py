@@ -1,4 +1,4 @@
-"""``quorate local run``: run a directory of manifests to the end, on a cluster of its own."""
+"""``quorate local run``: run a directory of manifests to the end on a temporary cluster."""
 
 import logging
 import random
@@ -14,10 +14,10 @@ from quorate.cli.files import Config, InvalidFiles, read_configuration
 from quorate.cli.node_options import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
 from quorate.cli.process import run_until_signal
 from quorate.cli.queueing_cluster import GangSchedulerSettings
-from quorate.cli.run.amounts import plural
 from quorate.cli.run.cluster_description import ClusterDescription
 from quorate.cli.run.follow import Plan
 from quorate.cli.run.follow import run as run_plan
+from quorate.cli.run.formatting import plural
 from quorate.cli.run.manifest import with_scheduler
 from quorate.cli.run.manifests import read_directory
 from quorate.cli.run.outcome import Outcome
@@ -45,21 +45,21 @@ def run(
         str,
         typer.Option(
             metavar="NAME",
-            help="Have the pods of all Jobs name this scheduler; "
-            "the gang scheduler answers to quorate and volcano.",
+            help="Set schedulerName of the pods of all Jobs; "
+            "the gang scheduler serves the names quorate and volcano.",
         ),
     ] = "",
 ) -> None:
-    """Run the manifests of a directory on a fresh cluster until every job has ended, and say how.
+    """Run the manifests of a directory on a temporary cluster until every job has ended.
 
-    The nodes are those of the directory's cluster.yaml, if it has one, unless options say otherwise.
+    Options override the nodes that cluster.yaml in the directory describes.
 
     [b]Exit code:[/b]
     0 every job completed
     1 a job failed
-    2 something given is wrong
-    3 nothing can make progress any more, such as a deadlock
-    4 the time was over
+    2 an argument or a file is invalid
+    3 nothing can make progress, for instance in a deadlock
+    4 the timeout expired
 
     [b]Example:[/b] quorate local run examples/all-or-nothing --config examples/all-or-nothing/with-pods-ready.yaml
     """  # noqa: E501  the example is one line, to be copied
@@ -79,9 +79,9 @@ def run_directory(
     console: Console,
     scheduler_name: str = "",
 ) -> Outcome:
-    """Read everything, then run it and show it on ``console``.  Raises ``InvalidFiles``.
+    """Read the manifests, run them and show the run on ``console``.
 
-    With a ``scheduler_name`` the pods of all Jobs name that scheduler, as if it were written there.
+    A ``scheduler_name`` replaces ``schedulerName`` of the pods of all Jobs.  Raises ``InvalidFiles``.
     """
     loaded = read_configuration(config)
     manifests = read_directory(directory)
@@ -93,15 +93,15 @@ def run_directory(
     plan = Plan(objects, loaded.configuration, settings, timeout_s, gang_scheduler)
     if plan.jobs == 0:
         raise InvalidFiles([f"{directory}: holds no Job, so there is nothing to wait for"])
-    configure("console", logging.ERROR)  # what goes wrong and is put right would only break the picture
+    configure("console", logging.ERROR)  # a problem that is retried would only break the live table
     with open_screen(console) as screen:
         for warning in loaded.warnings:
-            screen.say(f"warning: {config}: {warning}")
-        screen.say(f"{plural(plan.jobs, 'job')} on {_in_words(settings.fleet)}")
+            screen.print_line(f"warning: {config}: {warning}")
+        screen.print_line(f"{plural(plan.jobs, 'job')} on {_describe_fleet(settings.fleet)}")
         return uvloop.run(run_until_signal(run_plan(plan, screen, WallClock(), random.Random())))
 
 
-def _in_words(fleet: Fleet) -> str:
+def _describe_fleet(fleet: Fleet) -> str:
     each = "with" if fleet.count == 1 else "each with"
     return (
         f"{plural(fleet.count, 'node')} {each} cpu {fleet.cpu}, memory {fleet.memory} and {fleet.pods} pods"

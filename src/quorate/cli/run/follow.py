@@ -1,4 +1,4 @@
-"""One run: a fresh cluster and the controllers, the manifests created, the jobs followed to the end."""
+"""One run: start a fresh cluster with the controllers, create the manifests, follow the jobs to the end."""
 
 import asyncio
 import random
@@ -11,13 +11,13 @@ from typing import Final
 
 from quorate.api.configuration import Configuration, WaitForPodsReady
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
-from quorate.cli.run.apply import create_all
-from quorate.cli.run.deadlock import analyse, pending_changes
+from quorate.cli.run.apply import create_manifests
+from quorate.cli.run.deadlock import diagnose_deadlock, pending_changes
 from quorate.cli.run.manifest import Manifest
 from quorate.cli.run.observation import ObservedCluster, observe
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
 from quorate.cli.run.progress import job_progress, job_record, queue_progress
-from quorate.cli.run.screen import Picture, Screen
+from quorate.cli.run.screen import Screen, Snapshot
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
@@ -25,9 +25,9 @@ from quorate.kube.resources import CLUSTER_QUEUES, JOBS, NODES, POD_GROUPS, PODS
 from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory, LockedDirectory
 
-LOOK_EVERY_S: Final = 0.2
-# Longer than any verdict lags behind the event that calls for it: the scheduler and the queueing cycle answer
-# within a fraction of a second, an informer whose watch broke comes back within a second or two.
+POLL_INTERVAL_S: Final = 0.2
+# Longer than any component takes to react to an event: the scheduler and the queueing cycle react within a
+# fraction of a second, an informer with a broken watch within a second or two.
 SETTLED_AFTER_S: Final = 3.0
 
 
@@ -37,7 +37,7 @@ class Plan:
     configuration: Configuration
     settings: Settings
     timeout_s: float
-    gang_scheduler: GangSchedulerSettings | None = None  # how a gang scheduler runs besides, if one does
+    gang_scheduler: GangSchedulerSettings | None = None  # None: no gang scheduler runs
 
     @property
     def jobs(self) -> int:
@@ -45,7 +45,7 @@ class Plan:
 
 
 async def run(plan: Plan, screen: Screen, clock: Clock, rng: random.Random) -> Outcome:
-    """Run the plan on a cluster that is made for it and leaves nothing behind.
+    """Run the plan on a temporary cluster and return its outcome.
 
     Raises ``InvalidFiles`` when the server refuses a manifest.
     """
@@ -54,16 +54,16 @@ async def run(plan: Plan, screen: Screen, clock: Clock, rng: random.Random) -> O
             directory, plan.settings, plan.configuration, clock, rng, plan.gang_scheduler
         )
         async with cluster as client, asyncio.TaskGroup() as tasks:
-            sights = ClusterObserver(client)
-            watching = tasks.create_task(sights.run())
-            await create_all(client, plan.manifests)
-            outcome = await follow(plan, sights, screen, clock)
+            observer = ClusterObserver(client)
+            watching = tasks.create_task(observer.run())
+            await create_manifests(client, plan.manifests)
+            outcome = await follow(plan, observer, screen, clock)
             watching.cancel()
     return outcome
 
 
 class ClusterObserver:
-    """Copies in memory of everything a run shows and is judged by."""
+    """Informers for all kinds that a run shows or that decide how it ends."""
 
     def __init__(self, client: Client) -> None:
         self._jobs = Informer(client, JOBS)
@@ -82,58 +82,60 @@ class ClusterObserver:
             tasks.create_task(self._cluster_queues.run())
             tasks.create_task(self._groups.run())
 
-    def world(self) -> ObservedCluster:
+    def cluster(self) -> ObservedCluster:
         return observe(
             self._jobs, self._workloads, self._pods, self._nodes, self._cluster_queues, self._groups
         )
 
 
 class QuietPeriod:
-    """For how long the world has been the same with nothing about to change it."""
+    """Measures for how long the cluster has been unchanged and without pending changes."""
 
     def __init__(self) -> None:
         self._world: ObservedCluster | None = None
-        self._since = 0.0  # when the present stillness began
+        self._since = 0.0  # the moment of the last change
 
-    def lasted_s(self, world: ObservedCluster, moving: bool, moment: float) -> float:
-        """The stillness so far, seconds; to be told of every look at the world, in order."""
-        if moving or self._world is None or world.fingerprint != self._world.fingerprint:
+    def duration_s(self, cluster: ObservedCluster, changes_pending: bool, moment: float) -> float:
+        """Return the seconds without a change; must be called with every observation, in order."""
+        if changes_pending or self._world is None or cluster.fingerprint != self._world.fingerprint:
             self._since = moment
-        self._world = world
+        self._world = cluster
         return moment - self._since
 
 
-async def follow(plan: Plan, sights: ClusterObserver, screen: Screen, clock: Clock) -> Outcome:
-    """Show the run and look for its end, a few times a second."""
+async def follow(plan: Plan, observer: ClusterObserver, screen: Screen, clock: Clock) -> Outcome:
+    """Show the run and check for its end, a few times a second."""
     loop_time = asyncio.get_running_loop().time
     began = loop_time()
-    stillness = QuietPeriod()
+    quiet_period = QuietPeriod()
     readiness = plan.configuration.wait_for_pods_ready
     while True:
-        world, elapsed_s = sights.world(), loop_time() - began
-        moving = tuple(pending_changes(world, readiness))
-        still_s = stillness.lasted_s(world, bool(moving), elapsed_s)
-        note = f"nothing has moved for {still_s:.0f} s" if still_s >= 1 else ""
-        screen.show(_picture(world, elapsed_s, clock.now(), note))
-        # A job that was just created may not have been seen yet; a world without it is not judged.
-        ending = ending_of(world, readiness, still_s) if len(world.jobs) >= plan.jobs else None
+        cluster, elapsed_s = observer.cluster(), loop_time() - began
+        changes_pending = tuple(pending_changes(cluster, readiness))
+        quiet_s = quiet_period.duration_s(cluster, bool(changes_pending), elapsed_s)
+        note = f"no change for {quiet_s:.0f} s" if quiet_s >= 1 else ""
+        screen.show(_snapshot(cluster, elapsed_s, clock.now(), note))
+        # The informers may not have delivered a new job yet; without all jobs the run cannot have ended.
+        ending = ending_of(cluster, readiness, quiet_s) if len(cluster.jobs) >= plan.jobs else None
         if ending is None and elapsed_s >= plan.timeout_s:
-            ending = TimedOut(plan.timeout_s, tuple(view.name for view in world.jobs if not view.finished))
+            ending = TimedOut(
+                plan.timeout_s, tuple(observed.name for observed in cluster.jobs if not observed.finished)
+            )
         if ending is not None:
-            return Outcome(ending, tuple(map(job_record, world.jobs)), elapsed_s)
-        await asyncio.sleep(LOOK_EVERY_S)
+            return Outcome(ending, tuple(map(job_record, cluster.jobs)), elapsed_s)
+        await asyncio.sleep(POLL_INTERVAL_S)
 
 
-def ending_of(world: ObservedCluster, readiness: WaitForPodsReady | None, still_s: float) -> Ending | None:
-    """How the run has ended by itself; ``None`` while it has not."""
-    if world.finished:
-        return Completed() if all(view.completed for view in world.jobs) else Failed()
-    return Deadlocked(analyse(world, readiness)) if still_s >= SETTLED_AFTER_S else None
+def ending_of(cluster: ObservedCluster, readiness: WaitForPodsReady | None, quiet_s: float) -> Ending | None:
+    """Return how the run ended; None while it goes on."""
+    if cluster.finished:
+        return Completed() if all(observed.completed for observed in cluster.jobs) else Failed()
+    return Deadlocked(diagnose_deadlock(cluster, readiness)) if quiet_s >= SETTLED_AFTER_S else None
 
 
 @contextmanager
 def temporary_directory(now: float) -> Iterator[LockedDirectory]:
-    """A data directory of its own, gone afterwards."""
+    """Create and lock a temporary data directory; delete it at the end of the block."""
     with (
         tempfile.TemporaryDirectory(prefix="quorate-run-") as path,
         ClusterDirectory(Path(path)).lock(now) as directory,
@@ -141,10 +143,10 @@ def temporary_directory(now: float) -> Iterator[LockedDirectory]:
         yield directory
 
 
-def _picture(world: ObservedCluster, elapsed_s: float, now: float, note: str) -> Picture:
-    return Picture(
+def _snapshot(cluster: ObservedCluster, elapsed_s: float, now: float, note: str) -> Snapshot:
+    return Snapshot(
         elapsed_s,
-        tuple(job_progress(view, world, now) for view in world.jobs),
-        tuple(map(queue_progress, world.cluster_queues)),
+        tuple(job_progress(observed, cluster, now) for observed in cluster.jobs),
+        tuple(map(queue_progress, cluster.cluster_queues)),
         note,
     )

@@ -1,4 +1,4 @@
-"""One object to apply, as it was written."""
+"""One object of a manifest file, as it was written."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from quorate.kube.patches import merged
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """One object and the file it stands in; of its head, what was checked to be text."""
+    """One object, its file, and the identifying fields, which were checked to be text."""
 
     file: Path
     document: Document
@@ -28,18 +28,18 @@ class Manifest:
         return body
 
     @property
-    def home(self) -> str:
-        """The namespace it ends up in, should its kind have namespaces."""
+    def effective_namespace(self) -> str:
+        """Return the namespace that the object gets if its kind is namespaced."""
         return self.namespace or "default"
 
     def __str__(self) -> str:
-        """``jobs.yaml:12: Job job1``: the place and the object, as messages begin."""
+        """Return ``jobs.yaml:12: Job job1``, the beginning of a message about it."""
         name = self.name or self.body["metadata"]["generateName"]
         return f"{self.file}:{self.document.lines['kind']}: {self.kind} {name}"
 
 
 def with_scheduler(manifest: Manifest, name: str) -> Manifest:
-    """The same, but that its pods name the scheduler ``name`` if it is a Job."""
+    """Return the manifest with ``schedulerName: name`` in the pod template if it is a Job."""
     if manifest.kind != "Job":
         return manifest
     body = merged(manifest.body, {"spec": {"template": {"spec": {"schedulerName": name}}}})
@@ -47,7 +47,7 @@ def with_scheduler(manifest: Manifest, name: str) -> Manifest:
 
 
 def document_finding(document: Document, path: str, value: object, rule: str) -> Finding:
-    """A finding with the line of ``path``, or of what is nearest around it when it is not there."""
+    """Return a finding with the line of ``path``, or of its nearest parent that is present."""
     near = path
     while near and near not in document.lines:
         near = near[: max(near.rfind("."), near.rfind("["), 0)]

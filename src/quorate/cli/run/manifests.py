@@ -1,4 +1,4 @@
-"""The manifests of a directory: read, checked as far as a file can be checked, in the order to apply them.
+"""Read the manifests of a directory, check them without a server and put them in the order to apply them.
 
 Two kinds of document are not applied: a ``Configuration`` of the controllers (chosen with ``--config``)
 and the description of the cluster to run on (see ``cluster_description``).  The server checks what only a
@@ -21,7 +21,7 @@ from quorate.cli.run.cluster_description import ClusterDescription, read_descrip
 from quorate.cli.run.manifest import Manifest, document_finding
 from quorate.cli.run.references import unknown_references
 
-# What others refer to comes first: a reference to what is not there yet would be refused or, worse, judged.
+# Referenced kinds come first: a reference to a missing object is refused, or decides something too early.
 _FIRST: Final = (
     "Namespace", "CustomResourceDefinition", "PriorityClass", "RuntimeClass", "WorkloadPriorityClass",
     "ResourceFlavor", "Topology", "AdmissionCheck", "Cohort", "ClusterQueue", "LocalQueue",
@@ -40,7 +40,7 @@ class Manifests:
 
 
 def read_directory(directory: Path) -> Manifests:
-    """Every ``*.yaml``, ``*.yml`` and ``*.json`` of a directory, not of those below it.
+    """Read every ``*.yaml``, ``*.yml`` and ``*.json`` of a directory, without its subdirectories.
 
     Raises ``InvalidFiles`` with all findings, each as ``file:line: path: value rule``.
     """
@@ -82,7 +82,7 @@ def read_directory(directory: Path) -> Manifests:
 
 
 def _read(path: Path, document: Document) -> tuple[Manifest | ClusterDescription | None, list[Finding]]:
-    """What one document is (nothing, if it is for others or cannot be used) and what is wrong with it."""
+    """Return the content of one document (None if it is not to be applied) and the findings about it."""
     value = document.value
     if not isinstance(value, dict):
         return None, [
@@ -107,7 +107,7 @@ def _read(path: Path, document: Document) -> tuple[Manifest | ClusterDescription
 
 
 def _head_findings(document: Document) -> Iterator[Finding]:
-    """What every object must say of itself."""
+    """Yield findings about apiVersion, kind and metadata."""
     value: dict[str, Any] = document.value
     if not _is_text(value.get("apiVersion")):
         yield document_finding(
@@ -131,7 +131,7 @@ def _head_findings(document: Document) -> Iterator[Finding]:
 
 
 def _quantity_findings(document: Document, value: object, path: str) -> Iterator[Finding]:
-    """Every amount below ``value`` that is no quantity, wherever the API has amounts."""
+    """Yield findings about values below ``value`` that must be quantities and are not."""
     if isinstance(value, list):
         for index, item in enumerate(value):
             yield from _quantity_findings(document, item, f"{path}[{index}]")
@@ -150,7 +150,7 @@ def _quantity_findings(document: Document, value: object, path: str) -> Iterator
 
 def _not_a_quantity(document: Document, path: str, value: Any) -> Iterator[Finding]:
     try:
-        # Fractions written without quotes arrive as floats, whose shortest form is what was written.
+        # An unquoted fraction arrives as a float; its shortest form is the text that was written.
         parse_quantity(str(value) if isinstance(value, float) else value)
     except InvalidQuantity:
         yield document_finding(document, path, value, "is not a quantity (write 4, 500m or 16Gi)")
@@ -161,5 +161,5 @@ def _is_text(value: object) -> bool:
 
 
 def _rank(manifest: Manifest) -> int:
-    """``sorted`` is stable, so what has the same rank stays in the order of the files."""
+    """Return the position in the order of creation; ``sorted`` is stable, so equal ranks keep file order."""
     return _FIRST.index(manifest.kind) if manifest.kind in _FIRST else len(_FIRST)

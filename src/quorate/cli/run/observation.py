@@ -1,7 +1,6 @@
-"""What a run observes, joined: each job with its workload and its pods, and the nodes they share.
+"""The observed state of a run: each job with its workload and its pods, and the nodes.
 
-Everything here is a pure function of objects read from the API, so that what is shown and what is concluded
-can be tested with literals.
+Everything here is a pure function of objects read from the API, so that tests need literals only.
 """
 
 from collections import defaultdict
@@ -23,7 +22,7 @@ TERMINAL = ("Succeeded", "Failed")
 
 @dataclass(frozen=True, slots=True)
 class PodCount:
-    """The pods of one job by how far they have come; pods on their way out count nowhere."""
+    """The pods of one job by phase; pods that are being deleted do not count."""
 
     wanted: int = 0  # to finish the job
     unplaced: int = 0
@@ -48,7 +47,7 @@ class ObservedJob:
 
     @property
     def queue(self) -> str:
-        """The local queue the job asks for; empty when it is not to be queued."""
+        """Return the local queue that the job names; empty when it names none."""
         metadata = self.job.metadata
         return metadata.labels.get(kueue.QUEUE_NAME) or metadata.annotations.get(kueue.QUEUE_NAME, "")
 
@@ -72,12 +71,12 @@ class ObservedJob:
         return self.job.status.completion_time
 
     @property
-    def awaits_nodes(self) -> str:
-        """What its pod group waits for; empty when it does not, and until the scheduler has said so."""
+    def pod_group_reason(self) -> str:
+        """Return what its pod group waits for; empty when it waits for nothing or has no condition yet."""
         if self.group is None or self.group.status.phase not in ("", volcano.PENDING):
             return ""
-        lacks = volcano.find_condition(self.group.status.conditions, volcano.UNSCHEDULABLE)
-        return "" if lacks is None else f"its pod group waits: {lacks.message}"
+        short_of = volcano.find_condition(self.group.status.conditions, volcano.UNSCHEDULABLE)
+        return "" if short_of is None else f"its pod group waits: {short_of.message}"
 
     @property
     def evictions(self) -> int:
@@ -96,17 +95,17 @@ class ObservedJob:
             starting=sum(bool(pod.spec.node_name) for pod in pending),
             running=len(running),
             ready=sum(is_true(pod.status.conditions, "Ready") for pod in running),
-            # Finished pods may be cleaned up, the job keeps the count.
+            # Finished pods may be deleted; the status of the job keeps their count.
             succeeded=max(self.job.status.succeeded, phases.count("Succeeded")),
             failed=max(self.job.status.failed, phases.count("Failed")),
         )
 
     def condition(self, type_: str) -> Condition | None:
-        """A condition of the workload."""
+        """Return a condition of the workload, None if it has none of that type."""
         return find_condition(self.workload.status.conditions, type_) if self.workload is not None else None
 
     def has(self, type_: str) -> bool:
-        """Whether a condition of the workload is true."""
+        """Return True if a condition of the workload is true."""
         condition = self.condition(type_)
         return condition is not None and condition.status == "True"
 
@@ -115,25 +114,25 @@ class ObservedJob:
 class ObservedCluster:
     jobs: tuple[ObservedJob, ...]  # by creation, then name
     nodes: tuple[Node, ...]  # by name
-    pods: tuple[Pod, ...]  # all of them, those of no job too
+    pods: tuple[Pod, ...]  # all pods, by key, also those without a job
     cluster_queues: tuple[ClusterQueue, ...]  # by name
 
     @property
     def finished(self) -> bool:
-        """Whether there are jobs and none has anything left to do."""
-        return bool(self.jobs) and all(view.finished for view in self.jobs)
+        """Return True if there are jobs and each is finished."""
+        return bool(self.jobs) and all(observed.finished for observed in self.jobs)
 
     @property
     def fingerprint(self) -> frozenset[tuple[Uid, str]]:
-        """Equal for two observations exactly when nothing of a job, and no pod, was written in between."""
+        """Return a value that changes with each write to a job, its workload, its pod group or a pod."""
         seen = [pod.metadata for pod in self.pods]
-        seen += [view.job.metadata for view in self.jobs]
-        seen += [view.workload.metadata for view in self.jobs if view.workload is not None]
-        seen += [view.group.metadata for view in self.jobs if view.group is not None]
+        seen += [observed.job.metadata for observed in self.jobs]
+        seen += [observed.workload.metadata for observed in self.jobs if observed.workload is not None]
+        seen += [observed.group.metadata for observed in self.jobs if observed.group is not None]
         return frozenset((metadata.uid, metadata.resource_version) for metadata in seen)
 
     def free(self, node: Node) -> Resources:
-        """What is left of a node's allocatable amounts; the ``pods`` it may still take included."""
+        """Return the free part of a node's allocatable resources, ``pods`` included."""
         placed = [
             pod
             for pod in self.pods
@@ -156,7 +155,7 @@ def observe(
     cluster_queues: Iterable[ClusterQueue],
     groups: Iterable[PodGroup] = (),
 ) -> ObservedCluster:
-    """Join what was read: workloads, pods and pod groups belong to the job that controls them."""
+    """Join the objects: workloads, pods and pod groups belong to the job that controls them."""
     workload_of = {owner.uid: each for each in workloads if (owner := each.metadata.controller) is not None}
     group_of = {owner.uid: each for each in groups if (owner := each.metadata.controller) is not None}
     all_pods = tuple(sorted(pods, key=lambda pod: pod.metadata.key))
@@ -164,12 +163,12 @@ def observe(
     for pod in all_pods:
         if (owner := pod.metadata.controller) is not None:
             pods_of[owner.uid].append(pod)
-    views = []
+    observed_jobs = []
     for job in jobs:
         uid = job.metadata.uid
-        views.append(ObservedJob(job, workload_of.get(uid), tuple(pods_of[uid]), group_of.get(uid)))
+        observed_jobs.append(ObservedJob(job, workload_of.get(uid), tuple(pods_of[uid]), group_of.get(uid)))
     return ObservedCluster(
-        jobs=tuple(sorted(views, key=_age)),
+        jobs=tuple(sorted(observed_jobs, key=_age)),
         nodes=tuple(sorted(nodes, key=lambda node: node.metadata.name)),
         pods=all_pods,
         cluster_queues=tuple(sorted(cluster_queues, key=lambda queue: queue.metadata.name)),
@@ -177,10 +176,10 @@ def observe(
 
 
 def wanted_pods(spec: JobSpec) -> int:
-    """How many pods must succeed for the job to complete; without ``completions``, those that run at once."""
+    """Return how many pods must succeed: ``completions``, or ``parallelism`` without it."""
     return spec.completions if spec.completions is not None else spec.parallelism
 
 
-def _age(view: ObservedJob) -> tuple[bool, datetime | int, str]:
-    created = view.job.metadata.creation_timestamp
-    return (created is None, created or 0, str(view.job.metadata.key))
+def _age(observed: ObservedJob) -> tuple[bool, datetime | int, str]:
+    created = observed.job.metadata.creation_timestamp
+    return (created is None, created or 0, str(observed.job.metadata.key))

@@ -1,4 +1,4 @@
-"""How a run can end."""
+"""The ways in which a run ends, each with its exit code."""
 
 from dataclasses import dataclass
 
@@ -23,15 +23,15 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Deadlocked:
-    """Jobs are left and nothing can make progress any more."""
+    """Jobs are left and nothing can make progress."""
 
-    standstill: NoProgress
+    no_progress: NoProgress
     exit = Exit.NO_PROGRESS
 
 
 @dataclass(frozen=True, slots=True)
 class TimedOut:
-    """Jobs were left when the time was over."""
+    """Jobs were left when the timeout expired."""
 
     timeout_s: float
     left: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How far a run has come: one line per job and per cluster queue, in words and numbers."""
+"""The progress of a run: one line per job and per cluster queue, with numbers."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -8,17 +8,17 @@ from quorate.api.core import Pod
 from quorate.api.kueue import ClusterQueue, FlavorUsage, ResourceQuota
 from quorate.api.meta import Condition, epoch, find_condition
 from quorate.api.quantity import Quantity
-from quorate.cli.run.amounts import in_words, plural, readable
 from quorate.cli.run.deadlock import PROGRESSING, shortages
+from quorate.cli.run.formatting import format_quantity, format_resources, plural
 from quorate.cli.run.observation import ObservedCluster, ObservedJob, PodCount
 
 
 @dataclass(frozen=True, slots=True)
 class JobProgress:
     name: str
-    state: str  # one or two words
+    state: str  # Pending, Starting, Running, ..., as a word to show
     count: PodCount
-    because: str  # what it waits for; empty when nothing is to be said
+    reason: str  # what it waits for; empty if nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ Result = Literal["completed", "failed", "unfinished"]
 
 @dataclass(frozen=True, slots=True)
 class JobRecord:
-    """The story of one job in a row: moments, and how it ended."""
+    """When one job was submitted, admitted, started and finished, and with which result."""
 
     name: str
     submitted: datetime | None
@@ -47,16 +47,16 @@ class JobRecord:
 
     @property
     def waited_s(self) -> float | None:
-        """From submission to the last admission."""
+        """Return the time from submission to the last admission, seconds; None before both."""
         if self.submitted is None or self.admitted is None:
             return None
         return epoch(self.admitted) - epoch(self.submitted)
 
 
-def job_progress(view: ObservedJob, world: ObservedCluster, now: float) -> JobProgress:
-    """The state of one job at ``now`` (seconds since the epoch)."""
-    state, because = _state(view, world, now)
-    return JobProgress(view.name, state, view.count, because)
+def job_progress(observed: ObservedJob, cluster: ObservedCluster, now: float) -> JobProgress:
+    """Return the state of one job at ``now`` (seconds since the epoch)."""
+    state, reason = _state(observed, cluster, now)
+    return JobProgress(observed.name, state, observed.count, reason)
 
 
 def queue_progress(queue: ClusterQueue) -> QueueProgress:
@@ -70,85 +70,93 @@ def queue_progress(queue: ClusterQueue) -> QueueProgress:
     )
 
 
-def job_record(view: ObservedJob) -> JobRecord:
-    """What remains to be told of a job when the run is over."""
-    admitted = view.condition("Admitted")
+def job_record(observed: ObservedJob) -> JobRecord:
+    """Return the row of a job in the table that ends a run."""
+    admitted = observed.condition("Admitted")
     return JobRecord(
-        name=view.name,
-        submitted=view.job.metadata.creation_timestamp,
+        name=observed.name,
+        submitted=observed.job.metadata.creation_timestamp,
         admitted=admitted.last_transition_time
         if admitted is not None and admitted.status == "True"
         else None,
-        started=view.job.status.start_time,
-        finished=view.finished_at,
-        evictions=view.evictions,
-        result="completed" if view.completed else "failed" if view.failure is not None else "unfinished",
-        reason=_reason(view.failure) if view.failure is not None else "",
+        started=observed.job.status.start_time,
+        finished=observed.finished_at,
+        evictions=observed.evictions,
+        result="completed"
+        if observed.completed
+        else "failed"
+        if observed.failure is not None
+        else "unfinished",
+        reason=_reason(observed.failure) if observed.failure is not None else "",
     )
 
 
-def _state(view: ObservedJob, world: ObservedCluster, now: float) -> tuple[str, str]:
-    if view.completed:
-        return "completed", ""
-    if view.failure is not None:
-        return "failed", _reason(view.failure)
-    if view.workload is not None:
-        if not view.workload.spec.active:
-            return "deactivated", _message(view.condition("Evicted"))
-        if not view.has("QuotaReserved"):
-            return _waiting(view, world, now)
-        if view.has("Evicted"):
-            return "evicted", _message(view.condition("Evicted"))
-        if not view.has("Admitted"):
-            return "reserved", "not all of its admission checks are ready"
-    elif view.job.spec.suspend:
-        return "suspended", _unseen(view) if view.queue else "it names no queue, and nobody has resumed it"
-    return _started(view, world)
+def _state(observed: ObservedJob, cluster: ObservedCluster, now: float) -> tuple[str, str]:
+    if observed.completed:
+        return "Completed", ""
+    if observed.failure is not None:
+        return "Failed", _reason(observed.failure)
+    if observed.workload is not None:
+        if not observed.workload.spec.active:
+            return "Deactivated", _message(observed.condition("Evicted"))
+        if not observed.has("QuotaReserved"):
+            return _waiting(observed, cluster, now)
+        if observed.has("Evicted"):
+            return "Evicted", _message(observed.condition("Evicted"))
+        if not observed.has("Admitted"):
+            return "QuotaReserved", "not all of its admission checks are ready"
+    elif observed.job.spec.suspend:
+        return "Suspended", _not_evaluated(
+            observed
+        ) if observed.queue else "it names no queue and was not resumed"
+    return _started(observed, cluster)
 
 
-def _waiting(view: ObservedJob, world: ObservedCluster, now: float) -> tuple[str, str]:
-    assert view.workload is not None, "only a workload waits for quota"
-    evicted = _message(view.condition("Evicted"))
-    requeue = view.workload.status.requeue_state
+def _waiting(observed: ObservedJob, cluster: ObservedCluster, now: float) -> tuple[str, str]:
+    assert observed.workload is not None, "only a workload waits for quota"
+    evicted = _message(observed.condition("Evicted"))
+    requeue = observed.workload.status.requeue_state
     if requeue is not None and requeue.requeue_at is not None:
         left_s = max(0, round(epoch(requeue.requeue_at) - now))
-        return "backing off", f"{left_s} s more, after {plural(view.evictions, 'eviction')}: {evicted}"
-    reserved = view.condition("QuotaReserved")
+        return "Backing off", f"{left_s} s more, after {plural(observed.evictions, 'eviction')}: {evicted}"
+    reserved = observed.condition("QuotaReserved")
     if reserved is None:
-        return "queued", _unseen(view)
-    unready = [_unready(other) for other in world.jobs if other.has("QuotaReserved") and not _is_up(other)]
+        return "Pending", _not_evaluated(observed)
+    unready = [
+        _unready(other) for other in cluster.jobs if other.has("QuotaReserved") and not _is_ready(other)
+    ]
     if reserved.reason == "Waiting" and unready:
-        return "queued", f"admitted once those before it are ready: {', '.join(unready)}"
-    return "queued", reserved.message
+        return "Pending", f"waits until earlier admitted jobs are ready: {', '.join(unready)}"
+    return "Pending", reserved.message
 
 
-def _is_up(view: ObservedJob) -> bool:
-    return view.has("PodsReady") or view.has("Finished")
+def _is_ready(observed: ObservedJob) -> bool:
+    return observed.has("PodsReady") or observed.has("Finished")
 
 
-def _unready(view: ObservedJob) -> str:
-    count = view.count
-    return f"{view.name} has {count.ready + count.succeeded} of {plural(count.wanted, 'pod')} ready"
+def _unready(observed: ObservedJob) -> str:
+    count = observed.count
+    return f"{observed.name} has {count.ready + count.succeeded} of {plural(count.wanted, 'pod')} ready"
 
 
-def _started(view: ObservedJob, world: ObservedCluster) -> tuple[str, str]:
-    count = view.count
+def _started(observed: ObservedJob, cluster: ObservedCluster) -> tuple[str, str]:
+    count = observed.count
     if count.unplaced:
-        unplaced = [pod for pod in view.pods if not pod.spec.node_name]
-        judged = [
+        unplaced = [pod for pod in observed.pods if not pod.spec.node_name]
+        evaluated = [
             pod for pod in unplaced if find_condition(pod.status.conditions, "PodScheduled") is not None
         ]
-        lacks = shortages(judged, [world.free(node) for node in world.nodes])
-        return "starting", "; ".join(
-            map(str, lacks)
-        ) or f"nodes are being chosen for {plural(count.unplaced, 'pod')}"
+        short_of = shortages(evaluated, [cluster.free(node) for node in cluster.nodes])
+        return "Starting", "; ".join(
+            map(str, short_of)
+        ) or f"{plural(count.unplaced, 'pod')} not scheduled yet"
     if count.starting:
-        return "starting", f"{plural(count.starting, 'pod')} on the way to be ready"
+        return "Starting", f"{plural(count.starting, 'pod')} not ready yet"
     if not count.running:
-        return "starting", view.awaits_nodes
-    # While only some of them are idle the last one has just come up, and the others are about to hear of it.
-    idle = sum(_is_idle(pod) for pod in view.pods)
-    return "running", f"its pods wait for each other: {count.running} run" if idle == count.running else ""
+        return "Starting", observed.pod_group_reason
+    # While only some pods are idle, the last one has just become ready and the rest will notice it soon.
+    idle = sum(_is_idle(pod) for pod in observed.pods)
+    return "Running", f"its pods wait for each other: {count.running} run" if idle == count.running else ""
 
 
 def _is_idle(pod: Pod) -> bool:
@@ -170,11 +178,11 @@ def _used(queue: ClusterQueue) -> tuple[str, ...]:
 def _use(quota: ResourceQuota, usage: FlavorUsage | None, prefix: str) -> str:
     totals = {resource.name: resource.total for resource in usage.resources} if usage is not None else {}
     used = totals.get(quota.name, Quantity(0))
-    return f"{prefix}{in_words({quota.name: used})} of {readable(quota.nominal_quota)}"
+    return f"{prefix}{format_resources({quota.name: used})} of {format_quantity(quota.nominal_quota)}"
 
 
-def _unseen(view: ObservedJob) -> str:
-    return f"queue {view.queue} has not looked at it yet"
+def _not_evaluated(observed: ObservedJob) -> str:
+    return f"not evaluated yet by local queue {observed.queue}"
 
 
 def _message(condition: Condition | None) -> str:

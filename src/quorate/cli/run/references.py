@@ -1,7 +1,7 @@
-"""Names that manifests give of other objects, checked before anything starts.
+"""Check the references between manifests before anything starts.
 
-A run has a cluster of its own, so whatever is not among its manifests will never be there: a job in a
-queue that is spelled wrong would wait for ever.
+A run has a cluster of its own, so an object that is not among the manifests will never exist: a job with a
+misspelled queue would wait forever.
 """
 
 from collections.abc import Collection, Iterable, Iterator
@@ -16,9 +16,11 @@ _ALWAYS_THERE: Final = ("default", "kube-node-lease", "kube-public", "kube-syste
 
 
 def unknown_references(manifest: Manifest, manifests: Iterable[Manifest]) -> Iterator[Finding]:
-    """The queues, flavors and namespaces ``manifest`` names that are not among ``manifests``."""
+    """Yield findings about queues, flavors and namespaces that are not among ``manifests``."""
     named = {
-        "LocalQueue": {other.name for other in manifests if _is(other, "LocalQueue", manifest.home)},
+        "LocalQueue": {
+            other.name for other in manifests if _is(other, "LocalQueue", manifest.effective_namespace)
+        },
         "ClusterQueue": {other.name for other in manifests if _is(other, "ClusterQueue")},
         "ResourceFlavor": {other.name for other in manifests if _is(other, "ResourceFlavor")},
         "Namespace": {*_ALWAYS_THERE, *(other.name for other in manifests if _is(other, "Namespace"))},
@@ -29,7 +31,7 @@ def unknown_references(manifest: Manifest, manifests: Iterable[Manifest]) -> Ite
 
 
 def _references(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
-    """Path, kind and name of each object referred to; fields of a wrong shape are the server's to refuse."""
+    """Yield path, kind and name of each reference; the server refuses fields of a wrong type."""
     metadata, spec = manifest.body["metadata"], manifest.body.get("spec")
     if manifest.namespace:
         yield "metadata.namespace", "Namespace", manifest.namespace
@@ -55,8 +57,10 @@ def _items(parent: object, path: str, field: str) -> Iterator[tuple[str, object]
         yield f"{path}.{field}[{index}]", item
 
 
-def _is(manifest: Manifest, kind: str, home: str = "") -> bool:
-    return manifest.kind == kind and (not home or manifest.home == home)
+def _is(manifest: Manifest, kind: str, effective_namespace: str = "") -> bool:
+    return manifest.kind == kind and (
+        not effective_namespace or manifest.effective_namespace == effective_namespace
+    )
 
 
 def _rule(name: str, kind: str, known: Collection[str]) -> str:

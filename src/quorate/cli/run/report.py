@@ -1,4 +1,4 @@
-"""What remains on the terminal when a run is over: the table of its jobs, and why it ended."""
+"""The output at the end of a run: the table of its jobs, and why it ended."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -16,50 +16,53 @@ def print_outcome(console: Console, outcome: Outcome) -> None:
     console.print()
     console.print(records_table(outcome.records))
     console.print()
-    for line in outcome_in_words(outcome):
+    for line in outcome_lines(outcome):
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def records_table(records: Sequence[JobRecord]) -> Table:
-    """A row for each job; moments are whole seconds, as the API keeps them, since the first was submitted."""
+    """Return a table with a row for each job.
+
+    Times are whole seconds, as the API stores them, since the first job was submitted.
+    """
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     table.add_column("JOB", overflow="fold")
     for heading in ("SUBMITTED", "ADMITTED", "STARTED", "FINISHED", "EVICTED", "WAITED"):
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("RESULT", no_wrap=True)
-    first = first_submitted(records)
+    first = first_submission(records)
     for record in records:
         moments = (record.submitted, record.admitted, record.started, record.finished)
-        told = [_seconds(epoch(moment) - first if moment is not None else None) for moment in moments]
+        lines = [_seconds(epoch(moment) - first if moment is not None else None) for moment in moments]
         result = Text(record.result, "green" if record.result == "completed" else "red")
         evicted = f"{record.evictions} x" if record.evictions else "-"
-        table.add_row(Text(record.name), *told, evicted, _seconds(record.waited_s), result)
+        table.add_row(Text(record.name), *lines, evicted, _seconds(record.waited_s), result)
     return table
 
 
-def first_submitted(records: Sequence[JobRecord]) -> float:
-    """When the first job was submitted, seconds since the epoch: where the tables begin to count."""
+def first_submission(records: Sequence[JobRecord]) -> float:
+    """Return when the first job was submitted (seconds since the epoch), the zero of the tables."""
     return min((epoch(record.submitted) for record in records if record.submitted is not None), default=0.0)
 
 
-def outcome_in_words(outcome: Outcome) -> tuple[str, ...]:
-    """Which jobs failed and why the run ended, a line for each fact."""
+def outcome_lines(outcome: Outcome) -> tuple[str, ...]:
+    """Return which jobs failed and why the run ended, a line for each fact."""
     failed = tuple(f"{job.name} failed: {job.reason}" for job in outcome.records if job.result == "failed")
-    return (*failed, *_ending_in_words(outcome.ending))
+    return (*failed, *_ending_lines(outcome.ending))
 
 
-def _ending_in_words(ending: Ending) -> tuple[str, ...]:
+def _ending_lines(ending: Ending) -> tuple[str, ...]:
     match ending:
         case Completed():
             return ("every job completed",)
         case Failed():
             return ()
-        case Deadlocked(standstill):
-            what = "deadlock" if standstill.is_deadlock else "standstill"
-            told = [f"{what}: nothing can make progress any more"]
-            told += [f"  {job}" for job in standstill.jobs]
-            told += [f"  {room}" for room in standstill.room]
-            return (*told, standstill.advice) if standstill.advice else tuple(told)
+        case Deadlocked(no_progress):
+            what = "deadlock" if no_progress.is_deadlock else "no progress"
+            lines = [f"{what}: nothing can make progress any more"]
+            lines += [f"  {job}" for job in no_progress.jobs]
+            lines += [f"  {free_capacity}" for free_capacity in no_progress.free_capacity]
+            return (*lines, no_progress.advice) if no_progress.advice else tuple(lines)
         case TimedOut(timeout_s, left):
             return (f"not finished within {timeout_s:g} s: {', '.join(left)} (allow more with --timeout)",)
         case _:

@@ -1,4 +1,4 @@
-"""What one sees while a run goes on: a live picture on a terminal, a line per change elsewhere."""
+"""The output of a run in progress: a live table on a terminal, a line per change elsewhere."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
-from quorate.cli.run.amounts import plural
+from quorate.cli.run.formatting import plural
 from quorate.cli.run.observation import PodCount
 from quorate.cli.run.progress import JobProgress, QueueProgress
 
@@ -19,14 +19,14 @@ _BAR_CELLS: Final = 20
 _WRITE_EVERY_S: Final = 1.0
 _LOG_WIDTH: Final = 120
 _COLOURS: Final = {
-    "completed": "green", "running": "cyan", "starting": "yellow", "failed": "red", "deactivated": "red",
-    "evicted": "magenta", "backing off": "magenta",
+    "Completed": "green", "Running": "cyan", "Starting": "yellow", "Failed": "red", "Deactivated": "red",
+    "Evicted": "magenta", "Backing off": "magenta",
 }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
-class Picture:
-    """One moment of a run."""
+class Snapshot:
+    """The state of a run at one moment."""
 
     elapsed_s: float
     jobs: tuple[JobProgress, ...]
@@ -35,13 +35,13 @@ class Picture:
 
 
 class Screen(Protocol):
-    """Where a run is shown; a context manager, as a terminal has to be given back."""
+    """Where a run is shown; a context manager, because a terminal must be restored."""
 
-    def say(self, line: str) -> None:
-        """One line that stays."""
+    def print_line(self, line: str) -> None:
+        """Print one line that stays."""
         ...
 
-    def show(self, picture: Picture) -> None: ...
+    def show(self, snapshot: Snapshot) -> None: ...
 
     def __enter__(self) -> Self: ...
 
@@ -51,7 +51,7 @@ class Screen(Protocol):
 
 
 def open_console() -> Console:
-    """Standard output: as wide as the terminal, or wide enough for tables when nobody looks."""
+    """Return standard output: as wide as the terminal, or wide enough for tables if it is none."""
     console = Console()
     return console if console.is_terminal else Console(width=_LOG_WIDTH)
 
@@ -61,18 +61,18 @@ def open_screen(console: Console) -> Screen:
 
 
 class LiveScreen:
-    """A table that is drawn over and over; the last one stays."""
+    """Draws one table again and again; the last one stays."""
 
     def __init__(self, console: Console) -> None:
         self._live = Live(console=console, auto_refresh=False)
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         self._live.console.print(escape(line), highlight=False)
 
-    def show(self, picture: Picture) -> None:
-        parts: list[Table | Text] = [_job_table(picture.jobs)]
-        parts += [Text(_queue_line(queue), "dim") for queue in picture.queues]
-        parts.append(Text(f"{picture.elapsed_s:.0f} s  {picture.note}", "dim"))
+    def show(self, snapshot: Snapshot) -> None:
+        parts: list[Table | Text] = [_job_table(snapshot.jobs)]
+        parts += [Text(_queue_line(queue), "dim") for queue in snapshot.queues]
+        parts.append(Text(f"{snapshot.elapsed_s:.0f} s  {snapshot.note}", "dim"))
         self._live.update(Group(*parts), refresh=True)
 
     def __enter__(self) -> Self:
@@ -86,25 +86,25 @@ class LiveScreen:
 
 
 class LineScreen:
-    """A line for each job or queue that changed, at most one a second each, so that a log can be read."""
+    """Prints a line for each job or queue that changed, at most one a second each, for logs."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
-        self._told: set[str] = set()  # the lines of the last picture that was written
+        self._written_lines: set[str] = set()  # of the last snapshot that was written
         self._written_s = -_WRITE_EVERY_S  # when that was
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
-    def show(self, picture: Picture) -> None:
-        if picture.elapsed_s - self._written_s < _WRITE_EVERY_S:
+    def show(self, snapshot: Snapshot) -> None:
+        if snapshot.elapsed_s - self._written_s < _WRITE_EVERY_S:
             return
-        self._written_s = picture.elapsed_s
-        lines = [job_line(job) for job in picture.jobs] + [_queue_line(queue) for queue in picture.queues]
+        self._written_s = snapshot.elapsed_s
+        lines = [job_line(job) for job in snapshot.jobs] + [_queue_line(queue) for queue in snapshot.queues]
         for line in lines:
-            if line not in self._told:
-                self.say(f"{picture.elapsed_s:5.1f} s  {line}")
-        self._told = set(lines)
+            if line not in self._written_lines:
+                self.print_line(f"{snapshot.elapsed_s:5.1f} s  {line}")
+        self._written_lines = set(lines)
 
     def __enter__(self) -> Self:
         return self
@@ -116,13 +116,13 @@ class LineScreen:
 
 
 def job_line(job: JobProgress) -> str:
-    """``job1: starting, 14 ready, 6 without a node of 20 pods: 6 more pods need memory 316Mi each``"""
-    line = f"{job.name}: {job.state}, {pods_in_words(job.count)}"
-    return f"{line}: {job.because}" if job.because else line
+    """Return ``job1: Starting, 14 ready, 6 without a node of 20 pods: 6 more pods need cpu 1 each``."""
+    line = f"{job.name}: {job.state}, {format_pod_count(job.count)}"
+    return f"{line}: {job.reason}" if job.reason else line
 
 
-def pods_in_words(count: PodCount) -> str:
-    """The pods of a job, those there are none of left out."""
+def format_pod_count(count: PodCount) -> str:
+    """Return the pod counts of a job; counts of zero are left out."""
     parts = [
         (count.succeeded, "done"),
         (count.failed, "failed"),
@@ -131,8 +131,8 @@ def pods_in_words(count: PodCount) -> str:
         (count.starting, "starting"),
         (count.unplaced, "without a node"),
     ]
-    told = ", ".join(f"{number} {what}" for number, what in parts if number)
-    return f"{told} of {plural(count.wanted, 'pod')}" if told else plural(count.wanted, "pod")
+    lines = ", ".join(f"{number} {what}" for number, what in parts if number)
+    return f"{lines} of {plural(count.wanted, 'pod')}" if lines else plural(count.wanted, "pod")
 
 
 def _queue_line(queue: QueueProgress) -> str:
@@ -149,14 +149,14 @@ def _job_table(jobs: Sequence[JobProgress]) -> Table:
             Text(job.name),
             Text(job.state, _COLOURS.get(job.state, "")),
             _bar(job.count),
-            Text(pods_in_words(job.count)),
-            Text(job.because),
+            Text(format_pod_count(job.count)),
+            Text(job.reason),
         )
     return table
 
 
 def _bar(count: PodCount) -> Text:
-    """The pods of a job as cells: done, ready, on their way, without a node."""
+    """Return the pods of a job as cells: done, running, starting, without a node."""
     bar = Text()
     filled = 0
     seen = 0

@@ -10,7 +10,7 @@ from rich.console import Console
 from quorate.api.core import Resources
 from quorate.api.kueue import ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
 from quorate.api.meta import Condition, LabelSelector
-from quorate.cli.run.amounts import in_words
+from quorate.cli.run.formatting import format_resources
 from quorate.cli.verbs.columns import is_active, status_of, why_inactive
 from quorate.cli.verbs.printing import age, broken, print_rows
 
@@ -167,7 +167,7 @@ def _pod_sets(workload: Workload) -> Listed:
             pod_set.name,
             f"{pod_set.count}{least}",
             "" if given is None else str(given.count if given.count is not None else pod_set.count),
-            in_words(resources) if resources else "",
+            format_resources(resources) if resources else "",
             ", ".join(f"{resource}: {flavor}" for resource, flavor in sorted(flavors.items())),
         ))  # fmt: skip
     return Listed("Pod sets", ("NAME", "PODS", "ADMITTED", "REQUESTS", "FLAVORS"), tuple(rows))

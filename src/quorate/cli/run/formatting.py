@@ -1,4 +1,4 @@
-"""Amounts of resources in words."""
+"""Format amounts of resources for people."""
 
 from typing import Final
 
@@ -9,13 +9,13 @@ _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _MOST_DIGITS: Final = 5
 
 
-def in_words(resources: Resources) -> str:
-    """``cpu 2, memory 4424Mi``, by name; ``nothing`` when there is none."""
-    return ", ".join(f"{name} {readable(resources[name])}" for name in sorted(resources)) or "nothing"
+def format_resources(resources: Resources) -> str:
+    """Return ``cpu 2, memory 4424Mi``, sorted by name; ``nothing`` if there is none."""
+    return ", ".join(f"{name} {format_quantity(resources[name])}" for name in sorted(resources)) or "nothing"
 
 
-def readable(amount: Quantity) -> str:
-    """The amount as the API writes it; in a larger unit, rounded down, when that has too many digits."""
+def format_quantity(amount: Quantity) -> str:
+    """Return the amount as the API writes it, or rounded down in a larger unit if it has many digits."""
     exact = str(amount)
     if sum(character.isdigit() for character in exact) <= _MOST_DIGITS:
         return exact
@@ -26,5 +26,5 @@ def readable(amount: Quantity) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """``1 pod``, ``2 pods``."""
+    """Return ``1 pod`` or ``2 pods``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
