@@ -49,12 +49,12 @@ class OracleNode:
         return Capacity.IDLE if fits_idle else Capacity.FUTURE_IDLE
 
     def resource_scores(self, scoring: Scoring, shape: Shape) -> int:
-        points = 0
+        score = 0
         if scoring.node_order is not None:
-            points += SCORE_UNIT * self._node_order(scoring.node_order, shape)
+            score += SCORE_UNIT * self._node_order(scoring.node_order, shape)
         if scoring.binpack is not None:
-            points += self._binpack(scoring.binpack, shape)
-        return points
+            score += self._binpack(scoring.binpack, shape)
+        return score
 
     def _node_order(self, weights: NodeOrderArguments, shape: Shape) -> int:
         least, most, shares = [], [], []
@@ -72,12 +72,12 @@ class OracleNode:
             most.append(floor(Fraction(min(wanted, cap) * 100, cap)))
             taken = self.amount(resource, *AllocationState) + shape.amounts.get(resource, 0)
             shares.append(min(Fraction(1), Fraction(taken, cap)))
-        points = weights.least_requested * (sum(least) // max(len(least), 1))
-        points += weights.most_requested * (sum(most) // max(len(most), 1))
+        score = weights.least_requested * (sum(least) // max(len(least), 1))
+        score += weights.most_requested * (sum(most) // max(len(most), 1))
         if not shape.best_effort:
             deviation = abs(shares[0] - shares[1]) / 2 if len(shares) == 2 else Fraction(0)
-            points += weights.balanced_resource * floor(100 * (1 - deviation))
-        return points
+            score += weights.balanced_resource * floor(100 * (1 - deviation))
+        return score
 
     def _binpack(self, binpack: BinpackArguments, shape: Shape) -> int:
         total = weights = 0
@@ -103,10 +103,12 @@ def oracle_best(nodes: list[OracleNode], scoring: Scoring, shape: Shape) -> tupl
             most = max(node.node_affinity for node in candidates)
             order = scoring.node_order
 
-            def points(node: OracleNode, most: int = most, order: NodeOrderArguments | None = order) -> int:
+            def total_score(
+                node: OracleNode, most: int = most, order: NodeOrderArguments | None = order
+            ) -> int:
                 preferred = 100 * node.node_affinity // most if most else 0
                 weight = order.node_affinity if order is not None else 0
                 return node.resource_scores(scoring, shape) + SCORE_UNIT * weight * preferred
 
-            return min(candidates, key=lambda node: (-points(node), node.name)).name, capacity
+            return min(candidates, key=lambda node: (-total_score(node), node.name)).name, capacity
     return None

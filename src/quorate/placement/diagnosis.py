@@ -45,7 +45,7 @@ class Diagnosis:
 
     nodes: int
     filtered: tuple[FilteredNodes, ...]  # by descending node count, then by reason
-    insufficient: tuple[InsufficientResource, ...]  # likewise; a node may lack several resources
+    insufficient: tuple[InsufficientResource, ...]  # in the same order; a node may lack several resources
     overcommitted: int  # nodes that use more than their allocatable amounts, and take no pod
     nearest_node: str  # "" if no node passes the filters
     feasible_when_empty: int  # nodes that fit the pod if other pods end, or other objects change

@@ -18,8 +18,8 @@ from quorate.placement.vectors import Mask, Vector
 class Capacity(Enum):
     """The capacity a pod is to take, and with it the pods it shares the node with."""
 
-    IDLE = "idle: beside all pods on the node and those pipelined to it"
-    FUTURE_IDLE = "future idle: after the releasing pods are gone"
+    IDLE = "idle: with all pods on the node, and those pipelined to it"
+    FUTURE_IDLE = "future idle: without the releasing pods"
 
 
 class InvalidationScope(Enum):

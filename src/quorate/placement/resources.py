@@ -2,7 +2,7 @@
 
 Amounts are integers in base units (``quota.amount``): milli-CPUs, bytes, whole devices, whole pods.  Amounts
 always name *cpu* and *memory*, with 0 if need be.  Any other resource is a *scalar* and may be absent.
-``DimensionDefault`` says what absence means where it matters: zero, or unlimited.
+``DimensionDefault`` determines whether an absent scalar is zero or infinite.
 
 Source: Volcano's ``resource_info.go``, which calculates with floats and treats amounts that differ by less
 than a tenth of a unit as equal.  Here that tenth is dropped once, when a quantity is read, and all other

@@ -38,9 +38,9 @@ def test_small_images_score_zero() -> None:
 
 
 def test_the_sizes_of_all_images_are_added() -> None:
-    world_ = world(having("a", "app:1=500", "setup:1=1000"))
+    nodes = world(having("a", "app:1=500", "setup:1=1000"))
     both = pod("p", image="app:1", initContainers=[{"name": "setup", "image": "setup:1"}])
-    assert world_.raw_score(both, "images") == {"a": 74}  # (1500 - 23) of (2000 - 23)
+    assert nodes.raw_score(both, "images") == {"a": 74}  # (1500 - 23) of (2000 - 23)
 
 
 @pytest.mark.parametrize(
@@ -57,10 +57,10 @@ def test_images_are_found_by_full_name(image: str, listed: str) -> None:
 
 
 def test_scores_follow_changes_of_images() -> None:
-    world_ = world(having("a"), having("b"))
+    nodes = world(having("a"), having("b"))
     wanted = pod("p", image="app:1")
-    assert world_.filter_result(wanted).raw_scores.images is None
-    world_.cluster.set_node(having("b", "app:1=1000"))  # type: ignore[arg-type]
-    assert world_.raw_score(wanted, "images") == {"a": 0, "b": 48}  # (1000 / 2 - 23) of (1000 - 23)
-    world_.cluster.remove_node("b")
-    assert world_.filter_result(wanted).raw_scores.images is None
+    assert nodes.filter_result(wanted).raw_scores.images is None
+    nodes.cluster.set_node(having("b", "app:1=1000"))  # type: ignore[arg-type]
+    assert nodes.raw_score(wanted, "images") == {"a": 0, "b": 48}  # (1000 / 2 - 23) of (1000 - 23)
+    nodes.cluster.remove_node("b")
+    assert nodes.filter_result(wanted).raw_scores.images is None

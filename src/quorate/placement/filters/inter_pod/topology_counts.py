@@ -39,8 +39,8 @@ ALL_NODES: Final = NodeInclusion()
 class DomainCounts:
     """A topology count summed by topology domain, the value of one node label.
 
-    Only included nodes take part: others neither add to a domain nor make it exist.  The sums follow each
-    change of the count.  After a change of a node property they are computed again at the next query, as
+    Only included nodes take part: other nodes neither add to a domain nor make it exist.  The sums follow
+    each change of the count.  After a change of a node property they are computed again at the next query, as
     nodes may have moved to other domains.
     """
 

@@ -198,7 +198,7 @@ def _future_attachments(
 
 
 def _claim_attachment(driver: str, claim: PersistentVolumeClaim) -> Attachment:
-    """Return an attachment that stands for the claim, with a handle that no volume has.
+    """Return an attachment for the claim itself, with a handle that no volume has.
 
     Without a driver no limit counts it.
     """
