@@ -17,6 +17,8 @@ from quorate.api.scheduler_configuration.plugins import (
     NodeOrderArguments,
     PredicateArguments,
 )
+from quorate.gang.namespace_quota.evaluation import quota_claim
+from quorate.gang.queue_accounts import ResourceLimits
 from quorate.gang.session.callbacks import (
     Vote,
     agreed_victims,
@@ -27,7 +29,7 @@ from quorate.gang.session.callbacks import (
 from quorate.placement import resources
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.filters.engine import ConstraintEngine
-from quorate.placement.resources import DimensionDefault, in_base_units
+from quorate.placement.resources import Amounts, DimensionDefault, in_base_units
 from quorate.placement.scoring import SCORE_UNIT, ResourceColumns, Scoring, normalized_scores, resource_scores
 from quorate.placement.shapes import Shape, Shapes
 from quorate.quota.amount import CPU, PODS
@@ -105,12 +107,21 @@ def _where(rule: Callable[[Any, Any, Any], bool]) -> Callable[[Json], bool]:
     )
 
 
+def _fits_beside(total: Amounts, limits: Amounts, request: Amounts) -> bool:
+    """Return True if ``request``, part of ``total``, fits in ``limits`` beside the rest."""
+    return ResourceLimits(limits).allow(resources.minus(total, request), request)
+
+
 OPERATIONS: Mapping[str, Callable[[Json], Any]] = {
     "parse": lambda given: _amounts(given["left"]),
     "isEmpty": lambda given: resources.is_empty(_amounts(given["left"])),
     "lessEqual": lambda given: resources.less_equal(
         _amounts(given["left"]), _amounts(given["right"]), _missing(given)
     ),
+    "lessEqualDim": lambda given: _fits_beside(
+        *(_amounts(given[key]) for key in ("left", "right", "request"))
+    ),
+    "exceeded": _two(quota_claim),
     "lessEqualPartly": _where(resources.less_equal_partly),
     "greaterPartly": _where(resources.greater_partly),
     "futureIdle": lambda given: resources.minus(
