@@ -4,11 +4,12 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.registry.validation.workloads import job_status, jobs
-from quorate.local.server.registry.validation.workloads.job_policies import count_indexes
+from quorate.local.server.registry.strategies import STRATEGIES
+from quorate.local.server.registry.validation.workloads import count_indexes
 from tests.local.server.validation.objects import a_container, a_job, show
 
 Json = dict[str, Any]
+JOB = STRATEGIES["jobs.batch"]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ Json = dict[str, Any]
     ],
 )
 def test_a_job(job: Json, want: list[str]) -> None:
-    assert show(jobs.validate(job)) == want
+    assert show(JOB.validate(job)) == want
 
 
 ELSEWHERE: Json = {"nodeSelector": {"zone": "b"}}
@@ -83,7 +84,7 @@ INDEXED: Json = {"completionMode": "Indexed", "completions": 3, "parallelism": 3
     ],
 )
 def test_a_jobs_update(old: Json, new: Json, want: list[str]) -> None:
-    assert show(jobs.validate_update(new, old)) == want
+    assert show(JOB.validate_update(new, old)) == want
 
 
 def failing(**rule: Any) -> Json:
@@ -133,7 +134,7 @@ SUCCESS = "spec.successPolicy.rules[0]"
     ],
 )
 def test_a_jobs_spec(spec: Json, want: str) -> None:
-    assert [*dict.fromkeys(show(jobs.validate(a_job(**spec))))][:1] == ([want] if want else [])
+    assert [*dict.fromkeys(show(JOB.validate(a_job(**spec))))][:1] == ([want] if want else [])
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_a_jobs_spec(spec: Json, want: str) -> None:
     ],
 )
 def test_what_may_change_in_a_job(old: Json, new: Json, want: list[str]) -> None:
-    assert show(jobs.validate_update(a_job(**old | new), a_job(**old))) == want
+    assert show(JOB.validate_update(a_job(**old | new), a_job(**old))) == want
 
 
 def test_a_job_that_ran_is_sent_elsewhere_once_it_says_that_it_is_suspended() -> None:
@@ -158,7 +159,7 @@ def test_a_job_that_ran_is_sent_elsewhere_once_it_says_that_it_is_suspended() ->
     stopped = started | {"conditions": [{"type": "Suspended", "status": "True"}]}
     for status, want in ((started, ["spec.template Invalid"]), (stopped, [])):
         old, new = a_job(suspend=True, status=status), a_job(suspend=True, template=ELSEWHERE)
-        assert show(jobs.validate_update(new, old)) == want
+        assert show(JOB.validate_update(new, old)) == want
 
 
 @pytest.mark.parametrize(
@@ -218,9 +219,9 @@ COMPLETE = a_status("SuccessCriteriaMet", "Complete", startTime=T1, completionTi
     ],
 )
 def test_a_jobs_status(old: Json, new: Json, want: list[str]) -> None:
-    assert show(job_status.validate_status(a_job(status=new), a_job(status=old))) == want
+    assert show(JOB.validate_status(a_job(status=new), a_job(status=old))) == want
 
 
 def test_a_suspended_job_forgets_when_it_started() -> None:
     old, new = a_job(suspend=True, status={"startTime": T1}), a_job(suspend=True)
-    assert job_status.validate_status(new, old) == []
+    assert JOB.validate_status(new, old) == []

@@ -4,10 +4,12 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.registry.validation.pods import pod_spec, updates
+from quorate.local.server.registry.strategies import STRATEGIES
+from quorate.local.server.registry.validation.field_rules import check
 from tests.local.server.validation.objects import a_container, a_pod, asking, show
 
 Json = dict[str, Any]
+POD = STRATEGIES["pods"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +68,7 @@ Json = dict[str, Any]
     ],
 )
 def test_a_pod(pod: Json, want: list[str]) -> None:
-    assert show(pod_spec.validate(pod)) == want
+    assert show(POD.validate(pod)) == want
 
 
 @pytest.mark.parametrize(
@@ -98,7 +100,7 @@ def test_a_pod(pod: Json, want: list[str]) -> None:
     ],
 )
 def test_a_pods_update(before: Json, after: Json, want: list[str]) -> None:
-    assert show(updates.validate_update(a_pod(**(before | after)), a_pod(**before))) == want
+    assert show(POD.validate_update(a_pod(**(before | after)), a_pod(**before))) == want
 
 
 C = "spec.containers[0]"
@@ -145,7 +147,7 @@ DISK: Json = {"key": "disk", "operator": "Exists"}
     ],
 )
 def test_a_container(container: Json, want: str) -> None:
-    assert (*dict.fromkeys(show(pod_spec.validate(a_pod(a_container(**container))))),)[:1] == (
+    assert (*dict.fromkeys(show(POD.validate(a_pod(a_container(**container))))),)[:1] == (
         (want,) if want else ()
     )
 
@@ -194,18 +196,18 @@ def test_a_container(container: Json, want: str) -> None:
     ],
 )
 def test_a_pods_spec(spec: Json, want: str) -> None:
-    assert show(pod_spec.validate(a_pod(**spec))) == [want]
+    assert show(POD.validate(a_pod(**spec))) == [want]
 
 
 def test_two_containers_cannot_listen_on_one_port_of_the_node() -> None:
     port = {"containerPort": 80, "hostPort": 80}
     pod = a_pod(a_container("a", ports=[port]), a_container("b", ports=[port]))
-    assert show(pod_spec.validate(pod)) == ["spec.containers[1].ports[0].hostPort Duplicate"]
+    assert show(POD.validate(pod)) == ["spec.containers[1].ports[0].hostPort Duplicate"]
 
 
 def test_a_template_names_its_labels_without_their_metadata() -> None:
     template = {"metadata": {"labels": {"bad key!": "v"}}, "spec": a_pod()["spec"]}
-    assert show([*pod_spec.template(template, "spec.template")]) == ["spec.template.labels Invalid"]
+    assert show([*check("PodTemplateSpec", template, "spec.template")]) == ["spec.template.labels Invalid"]
 
 
 GATED: Json = {"schedulingGates": [{"name": "a.b/c"}]}
@@ -265,7 +267,7 @@ def test_what_may_change_in_a_pod(before: Json, after: Json, want: list[str]) ->
     new["spec"] |= after
     for field in [name for name, value in after.items() if value is None]:
         del new["spec"][field]
-    assert show(updates.validate_update(new, old)) == want
+    assert show(POD.validate_update(new, old)) == want
 
 
 @pytest.mark.parametrize(
@@ -286,4 +288,4 @@ def test_a_container_that_ended_for_good_does_not_run_again(
         }
 
     ended, running = in_state(terminated={"exitCode": exit_code}), in_state(running={})
-    assert show(updates.validate_status(running, ended)) == want
+    assert show(POD.validate_status(running, ended)) == want

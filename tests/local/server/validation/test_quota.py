@@ -4,10 +4,11 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.registry.validation import quota
+from quorate.local.server.registry.strategies import STRATEGIES
 from tests.local.server.validation.objects import show
 
 Json = dict[str, Any]
+LIMIT_RANGE, RESOURCE_QUOTA = STRATEGIES["limitranges"], STRATEGIES["resourcequotas"]
 
 
 @pytest.mark.parametrize(
@@ -25,7 +26,7 @@ Json = dict[str, Any]
     ],
 )
 def test_a_limit_range(item: Json, want: list[str]) -> None:
-    assert show(quota.limit_range({"spec": {"limits": [{"type": "Container"} | item]}})) == want
+    assert show(LIMIT_RANGE.validate({"spec": {"limits": [{"type": "Container"} | item]}})) == want
 
 
 @pytest.mark.parametrize(
@@ -39,7 +40,7 @@ def test_a_limit_range(item: Json, want: list[str]) -> None:
     ],
 )
 def test_an_item_of_a_limit_range(item: Json, want: list[str]) -> None:
-    found = show(quota.limit_range({"spec": {"limits": [item]}}))
+    found = show(LIMIT_RANGE.validate({"spec": {"limits": [item]}}))
     assert found == [f"spec.limits[0].{cause}" for cause in want]
 
 
@@ -55,9 +56,9 @@ def test_an_item_of_a_limit_range(item: Json, want: list[str]) -> None:
     ],
 )
 def test_a_resource_quota(spec: Json, want: list[str]) -> None:
-    assert show(quota.resource_quota({"spec": spec})) == want
+    assert show(RESOURCE_QUOTA.validate({"spec": spec})) == want
 
 
 def test_a_quota_counts_the_same_pods_for_good() -> None:
     old, new = {"spec": {"scopes": ["BestEffort"]}}, {"spec": {"scopes": ["Terminating"]}}
-    assert show(quota.resource_quota_update(new, old)) == ["spec.scopes Invalid"]
+    assert show(RESOURCE_QUOTA.validate_update(new, old)) == ["spec.scopes Invalid"]

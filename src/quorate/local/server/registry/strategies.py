@@ -1,4 +1,7 @@
-"""The rules of the built-in kinds, by resource and group; a kind that is not here only has a shape."""
+"""The strategies of the built-in kinds, by resource and group.
+
+A kind without a strategy is checked for the types of its fields only.
+"""
 
 from quorate.local.objects.crd import definition
 from quorate.local.server.registry.defaults import cluster as cluster_defaults
@@ -6,26 +9,29 @@ from quorate.local.server.registry.defaults import pods as pod_defaults
 from quorate.local.server.registry.defaults import workloads as workload_defaults
 from quorate.local.server.registry.kinds import Strategy
 from quorate.local.server.registry.validation import (
-    api_services,
+    api_extensions,
     cluster,
-    configuration,
-    custom_resource_definitions,
-    endpoints,
-    leases_and_events,
+    job_status,
     networking,
-    policy,
+    pod_updates,
+    pods,
     quota,
     rbac,
     storage,
-    webhook_configurations,
+    workloads,
 )
-from quorate.local.server.registry.validation.pods import pod_spec, updates
-from quorate.local.server.registry.validation.workloads import apps, job_status, jobs
+from quorate.local.server.registry.validation.field_rules import (
+    validate_as,
+    validate_status_as,
+    validate_update_as,
+)
+
+__all__ = ["STRATEGIES", "quota", "rbac"]  # the two register rules that only the table of field rules names
 
 STRATEGIES: dict[str, Strategy] = {
     "customresourcedefinitions.apiextensions.k8s.io": Strategy(
         default=definition.set_defaults,
-        validate=custom_resource_definitions.validate,
+        validate=api_extensions.validate_definition,
         validate_create=definition.creation_findings,
         validate_update=definition.update_findings,
     ),
@@ -34,135 +40,137 @@ STRATEGIES: dict[str, Strategy] = {
         prepare_for_create=pod_defaults.prepare_pod_for_create,
         prepare_for_update=pod_defaults.prepare_pod_for_update,
         prepare_for_status_update=pod_defaults.prepare_pod_for_status_update,
-        validate=pod_spec.validate,
-        validate_create=pod_spec.validate_create,
-        validate_update=updates.validate_update,
-        validate_status=updates.validate_status,
-        warnings=pod_spec.warnings,
+        validate=validate_as("Pod"),
+        validate_create=validate_as("Pod.create"),
+        validate_update=pod_updates.validate_update,
+        validate_status=pod_updates.validate_status,
+        warnings=pods.pod_warnings,
     ),
     "jobs.batch": Strategy(
         default=workload_defaults.default_job,
         prepare_for_create=workload_defaults.prepare_job_for_create,
         default_on_read=workload_defaults.default_job_on_read,
-        validate=jobs.validate,
-        validate_update=jobs.validate_update,
+        validate=validate_as("Job"),
+        validate_update=workloads.validate_job_update,
         validate_status=job_status.validate_status,
     ),
     "deployments.apps": Strategy(
         default=workload_defaults.default_deployment,
         prepare_for_create=workload_defaults.clear_status,
-        validate=apps.deployment,
-        validate_update=apps.unchanged_selector,
+        validate=validate_as("Deployment"),
+        validate_update=validate_update_as("Deployment.update"),
     ),
     "replicasets.apps": Strategy(
         default=workload_defaults.default_replica_set,
         prepare_for_create=workload_defaults.clear_status,
-        validate=apps.replica_set,
-        validate_update=apps.unchanged_selector,
+        validate=validate_as("ReplicaSet"),
+        validate_update=validate_update_as("Deployment.update"),
     ),
     "statefulsets.apps": Strategy(
         default=workload_defaults.default_stateful_set,
         prepare_for_create=workload_defaults.clear_status,
-        validate=apps.stateful_set,
-        validate_update=apps.stateful_set_update,
+        validate=validate_as("StatefulSet"),
+        validate_update=workloads.validate_stateful_set_update,
     ),
     "namespaces": Strategy(
         default=cluster_defaults.default_namespace,
         prepare_for_create=cluster_defaults.prepare_namespace_for_create,
         prepare_for_update=cluster_defaults.prepare_namespace_for_update,
-        validate=cluster.namespace,
+        validate=validate_as("Namespace"),
     ),
     "nodes": Strategy(
         default=cluster_defaults.default_node,
-        validate=cluster.node,
-        validate_update=cluster.node_update,
-        validate_status=cluster.node_status,
+        validate=validate_as("Node"),
+        validate_update=validate_update_as("Node.update"),
+        validate_status=validate_status_as("Node.status"),
     ),
     "configmaps": Strategy(
-        validate=configuration.config_map,
-        validate_update=configuration.config_map_update,
+        validate=validate_as("ConfigMap"),
+        validate_update=cluster.validate_config_map_update,
     ),
     "secrets": Strategy(
         default=cluster_defaults.default_secret,
-        validate=configuration.secret,
-        validate_update=configuration.secret_update,
+        validate=validate_as("Secret"),
+        validate_update=cluster.validate_secret_update,
     ),
-    "limitranges": Strategy(default=cluster_defaults.default_limit_range, validate=quota.limit_range),
+    "limitranges": Strategy(default=cluster_defaults.default_limit_range, validate=validate_as("LimitRange")),
     "priorityclasses.scheduling.k8s.io": Strategy(
         default=cluster_defaults.default_priority_class,
-        validate=cluster.priority_class,
-        validate_update=cluster.priority_class_update,
+        validate=validate_as("PriorityClass"),
+        validate_update=validate_update_as("PriorityClass.update"),
     ),
     "resourcequotas": Strategy(
         prepare_for_create=cluster_defaults.clear_status,
-        validate=quota.resource_quota,
-        validate_update=quota.resource_quota_update,
-        validate_status=quota.resource_quota_status,
+        validate=validate_as("ResourceQuota"),
+        validate_update=validate_update_as("ResourceQuota.update"),
+        validate_status=validate_status_as("ResourceQuota.status"),
     ),
     "services": Strategy(
         default=cluster_defaults.default_service,
         prepare_for_create=cluster_defaults.prepare_service_for_create,
         prepare_for_update=cluster_defaults.prepare_service_for_update,
-        validate=networking.validate,
-        validate_update=networking.validate_update,
+        validate=validate_as("Service"),
+        validate_update=networking.validate_service_update,
     ),
-    "leases.coordination.k8s.io": Strategy(validate=leases_and_events.lease),
+    "leases.coordination.k8s.io": Strategy(validate=validate_as("Lease")),
     "runtimeclasses.node.k8s.io": Strategy(
-        validate=cluster.runtime_class, validate_update=cluster.runtime_class_update
+        validate=validate_as("RuntimeClass"), validate_update=validate_update_as("RuntimeClass.update")
     ),
-    "events": Strategy(validate=leases_and_events.core_event),
+    "events": Strategy(validate=validate_as("CoreEvent")),
     "events.events.k8s.io": Strategy(
-        validate_create=leases_and_events.new_event, validate_update=leases_and_events.event_update
+        validate_create=validate_as("Event.create"), validate_update=cluster.validate_event_update
     ),
-    "roles.rbac.authorization.k8s.io": Strategy(validate=rbac.role),
-    "clusterroles.rbac.authorization.k8s.io": Strategy(validate=rbac.cluster_role),
+    "roles.rbac.authorization.k8s.io": Strategy(validate=validate_as("Role")),
+    "clusterroles.rbac.authorization.k8s.io": Strategy(validate=validate_as("ClusterRole")),
     "rolebindings.rbac.authorization.k8s.io": Strategy(
-        validate=rbac.role_binding, validate_update=rbac.binding_update
+        validate=validate_as("RoleBinding"), validate_update=validate_update_as("RoleBinding.update")
     ),
     "clusterrolebindings.rbac.authorization.k8s.io": Strategy(
-        validate=rbac.cluster_role_binding, validate_update=rbac.binding_update
+        validate=validate_as("ClusterRoleBinding"), validate_update=validate_update_as("RoleBinding.update")
     ),
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": Strategy(
-        default=cluster_defaults.default_mutating_webhooks, validate=webhook_configurations.validate
+        default=cluster_defaults.default_mutating_webhooks,
+        validate=validate_as("MutatingWebhookConfiguration"),
     ),
     "validatingwebhookconfigurations.admissionregistration.k8s.io": Strategy(
-        default=cluster_defaults.default_validating_webhooks, validate=webhook_configurations.validate
+        default=cluster_defaults.default_validating_webhooks,
+        validate=validate_as("ValidatingWebhookConfiguration"),
     ),
     "poddisruptionbudgets.policy": Strategy(
         default=cluster_defaults.default_disruption_budget,
         prepare_for_create=cluster_defaults.clear_status,
-        validate=policy.disruption_budget,
+        validate=validate_as("PodDisruptionBudget"),
     ),
     "persistentvolumes": Strategy(
         default=cluster_defaults.default_volume,
         prepare_for_create=cluster_defaults.set_pending,
-        validate=storage.volume,
-        validate_update=storage.volume_update,
+        validate=validate_as("PersistentVolume"),
+        validate_update=storage.validate_volume_update,
     ),
     "persistentvolumeclaims": Strategy(
         default=cluster_defaults.default_claim,
         prepare_for_create=cluster_defaults.set_pending,
-        validate=storage.claim,
-        validate_update=storage.claim_update,
+        validate=validate_as("PersistentVolumeClaim"),
+        validate_update=storage.validate_claim_update,
     ),
     "storageclasses.storage.k8s.io": Strategy(
         default=cluster_defaults.default_storage_class,
-        validate=storage.storage_class,
-        validate_update=storage.storage_class_update,
+        validate=validate_as("StorageClass"),
+        validate_update=validate_update_as("StorageClass.update"),
     ),
-    "csinodes.storage.k8s.io": Strategy(validate=storage.csi_node),
+    "csinodes.storage.k8s.io": Strategy(validate=validate_as("CSINode")),
     "networkpolicies.networking.k8s.io": Strategy(
-        default=cluster_defaults.default_network_policy, validate=policy.network_policy
+        default=cluster_defaults.default_network_policy, validate=validate_as("NetworkPolicy")
     ),
     "apiservices.apiregistration.k8s.io": Strategy(
         default=cluster_defaults.default_api_service,
         prepare_for_create=cluster_defaults.clear_status,
-        validate=api_services.validate,
+        validate=validate_as("APIService"),
     ),
-    "endpoints": Strategy(default=cluster_defaults.default_endpoints, validate=endpoints.endpoints),
+    "endpoints": Strategy(default=cluster_defaults.default_endpoints, validate=validate_as("Endpoints")),
     "endpointslices.discovery.k8s.io": Strategy(
         default=cluster_defaults.default_endpoint_slice,
-        validate=endpoints.endpoint_slice,
-        validate_update=endpoints.endpoint_slice_update,
+        validate=validate_as("EndpointSlice"),
+        validate_update=validate_update_as("EndpointSlice.update"),
     ),
 }

@@ -1,1 +1,1 @@
-"""What the built-in kinds refuse: one module per family of rules."""
+"""Validation of the built-in kinds: a table of field rules, and Python rules that relate fields."""

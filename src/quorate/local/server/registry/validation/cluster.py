@@ -1,112 +1,118 @@
-"""What an administrator sets up: namespaces, nodes, priority classes, runtime classes."""
+"""Rules that relate fields of nodes, priority classes, events, ConfigMaps and Secrets."""
 
-from quorate.local.server.errors import Cause, duplicate, forbidden_field, not_supported
-from quorate.local.server.registry.validation import formats
+import base64
+
+from quorate.local.server.errors import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    required,
+    too_long,
+)
 from quorate.local.server.registry.validation.field_rules import (
     Causes,
     Json,
-    one_of,
-    present,
-    spelled,
-    unchanged,
-)
-from quorate.local.server.registry.validation.pods.scheduling import TAINT_EFFECTS
-from quorate.local.server.registry.validation.resource_amounts import (
-    amount,
-    container_resource_name,
-    known_name,
+    Scope,
+    check,
+    check_update,
+    relation,
 )
 
-HIGHEST_USER_PRIORITY = 1_000_000_000
+MAX_USER_PRIORITY = 1_000_000_000
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+MAX_DATA_BYTES = 1024 * 1024
+"""Of all values of a ConfigMap or a Secret together."""
+MAX_NOTE_BYTES = 1024
+SERVICE_ACCOUNT_NAME = "kubernetes.io/service-account.name"
+REQUIRED_KEYS = {
+    "kubernetes.io/dockercfg": (".dockercfg",),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+}
+"""By the type of a Secret."""
 
 
-def namespace(given: Json) -> list[Cause]:
-    return [
-        cause
-        for index, finalizer in enumerate(given.get("spec", {}).get("finalizers", ()))
-        for cause in spelled(finalizer, f"spec.finalizers[{index}]", formats.qualified)
-    ]
+@relation
+def unique_taint(taint: Json, path: str, scope: Scope) -> Causes:
+    if scope.container.is_duplicate("taints", (taint.get("key"), taint.get("effect"))):
+        yield duplicate(path, taint)
 
 
-def node(given: Json) -> list[Cause]:
-    return [*_taints(given.get("spec", {}).get("taints", [])), *_capacity(given.get("status", {}))]
-
-
-def _taints(taints: list[Json]) -> Causes:
-    known = set()
-    for index, taint in enumerate(taints):
-        here = f"spec.taints[{index}]"
-        yield from spelled(taint.get("key", ""), f"{here}.key", formats.qualified)
-        yield from spelled(taint.get("value", ""), f"{here}.value", formats.label_value)
-        yield from present(taint, here, "effect")
-        yield from one_of(taint, here, "effect", TAINT_EFFECTS)
-        identity = (taint.get("key"), taint.get("effect"))
-        if identity in known:
-            yield duplicate(here, taint)
-        known.add(identity)
-
-
-def _capacity(status: Json) -> Causes:
-    for field in ("capacity", "allocatable"):
-        for name, value in status.get(field, {}).items():
-            yield from known_name(name, f"status.{field}[{name}]")
-            yield from amount(name, value, f"status.{field}[{name}]")
-
-
-def node_update(new: Json, old: Json) -> list[Cause]:
-    """What a node's provider said of it once stays."""
-    now, was = new.get("spec", {}), old.get("spec", {})
-    return [
-        forbidden_field(f"spec.{path}", f'node updates may not change {field} except from "" to valid')
-        for field, path in (("podCIDR", "podCIDRs"), ("providerID", "providerID"))
-        if was.get(field) and now.get(field) != was[field]
-    ]
-
-
-def node_status(new: Json, _: Json) -> list[Cause]:
-    return list(_capacity(new.get("status", {})))
-
-
-def priority_class(given: Json) -> list[Cause]:
-    return list(_priority_class(given))
-
-
-def _priority_class(given: Json) -> Causes:
-    name, value = given["metadata"].get("name", ""), given.get("value", 0)
+@relation
+def priority_value(priority_class: Json, path: str, _: Scope) -> Causes:
+    name, value = priority_class["metadata"].get("name", ""), priority_class.get("value", 0)
     if name.startswith("system-"):
         if SYSTEM_CLASSES.get(name) != value:
-            why = (
+            message = (
                 "priority class names with 'system-' prefix are reserved for system use only."
                 f" error: {name} is not a known system priority class"
             )
-            yield forbidden_field("metadata.name", why)
-    elif value > HIGHEST_USER_PRIORITY:
-        why = f"maximum allowed value of a user defined priority is {HIGHEST_USER_PRIORITY}"
-        yield forbidden_field("value", why)
-    supported = ("Never", "PreemptLowerPriority")
-    if given.get("preemptionPolicy", "Never") not in supported:
-        yield not_supported("preemptionPolicy", given["preemptionPolicy"], supported)
+            yield forbidden_field("metadata.name", message)
+    elif value > MAX_USER_PRIORITY:
+        message = f"maximum allowed value of a user defined priority is {MAX_USER_PRIORITY}"
+        yield forbidden_field("value", message)
 
 
-def priority_class_update(new: Json, old: Json) -> list[Cause]:
-    changed = new.get("value", 0) != old.get("value", 0)
-    return [
-        *([forbidden_field("value", "may not be changed in an update.")] if changed else []),
-        *unchanged(new, old, "", "preemptionPolicy"),
-    ]
+@relation
+def event_namespace(event: Json, path: str, _: Scope) -> Causes:
+    """Check that an event is in the namespace of the object it is about, or in default."""
+    about = event.get("involvedObject") or event.get("regarding") or {}
+    namespace = about.get("namespace", "")
+    if (namespace or "default") != event["metadata"].get("namespace", ""):
+        yield invalid_value("involvedObject.namespace", namespace, "does not match event.namespace")
 
 
-def runtime_class(given: Json) -> list[Cause]:
-    return list(_runtime_class(given))
+@relation
+def event_note(event: Json, path: str, _: Scope) -> Causes:
+    if len(event.get("note", "").encode()) > MAX_NOTE_BYTES:
+        yield invalid_value("message", "", f"can have at most {MAX_NOTE_BYTES} characters")
 
 
-def _runtime_class(given: Json) -> Causes:
-    yield from spelled(given.get("handler", ""), "handler", formats.label)
-    for name, value in given.get("overhead", {}).get("podFixed", {}).items():
-        yield from container_resource_name(name, f"overhead.podFixed[{name}]")
-        yield from amount(name, value, f"overhead.podFixed[{name}]")
+def validate_event_update(new: Json, old: Json) -> list[Cause]:
+    """Check that only the series of an events.k8s.io event changes."""
+    series = new.get("series")
+    findings = list(check_update("Event.update", new, old))
+    if series is not None and series != old.get("series"):
+        return [*check("EventSeries", series, "series"), *findings]
+    return findings
 
 
-def runtime_class_update(new: Json, old: Json) -> list[Cause]:
-    return list(unchanged(new, old, "", "handler"))
+@relation
+def config_map_contents(config_map: Json, path: str, _: Scope) -> Causes:
+    text, binary = config_map.get("data", {}), config_map.get("binaryData", {})
+    for key in sorted(text.keys() & binary.keys()):
+        yield invalid_value(f"data[{key}]", key, "duplicate of key present in binaryData")
+    if sum(len(value.encode()) for value in text.values()) + _decoded_bytes(binary) > MAX_DATA_BYTES:
+        yield too_long("", "", MAX_DATA_BYTES)
+
+
+def _decoded_bytes(values: dict[str, str]) -> int:
+    return sum(len(base64.b64decode(value)) for value in values.values())
+
+
+@relation
+def secret_contents(secret: Json, path: str, _: Scope) -> Causes:
+    data = secret.get("data", {})
+    if _decoded_bytes(data) > MAX_DATA_BYTES:
+        yield too_long("data", "", MAX_DATA_BYTES)
+    for key in REQUIRED_KEYS.get(secret.get("type", ""), ()):
+        if key not in data:
+            yield required(f"data[{key}]")
+    match secret.get("type"):
+        case "kubernetes.io/service-account-token":
+            if not secret["metadata"].get("annotations", {}).get(SERVICE_ACCOUNT_NAME):
+                yield required(f"metadata.annotations[{SERVICE_ACCOUNT_NAME}]")
+        case "kubernetes.io/basic-auth" if not data.keys() & {"username", "password"}:
+            yield required("data[username]")
+            yield required("data[password]")
+
+
+def validate_config_map_update(new: Json, old: Json) -> list[Cause]:
+    return list(check_update("ConfigMap.immutable", new, old)) if old.get("immutable") else []
+
+
+def validate_secret_update(new: Json, old: Json) -> list[Cause]:
+    frozen = check_update("Secret.immutable", new, old) if old.get("immutable") else ()
+    return [*check_update("Secret.update", new, old), *frozen]

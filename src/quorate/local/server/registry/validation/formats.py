@@ -1,7 +1,24 @@
-"""Names, keys and labels: the small grammars every object uses.  A rule yields what is wrong, in words."""
+"""Formats of names, keys and other single values, as field rules name them.
 
+A format is a function that yields what is wrong with a value, in kube-apiserver's words.
+"""
+
+import base64
+import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import Any
+
+from cryptography import x509
+
+from quorate.local.server.errors import Cause, invalid_value
+
+MAX_PORT = 65_535
+MAX_API_SERVICE_PRIORITY = 20_000
+MAX_WEBHOOK_TIMEOUT_S = 30
+MIN_SERIES_COUNT = 2
+REVIEW_VERSIONS = ("v1", "v1beta1")
+LIMIT_TYPES = ("Container", "PersistentVolumeClaim", "Pod")
 
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -16,6 +33,12 @@ DOMAIN_PATH = re.compile(r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+")
 
 def _regex_note(example: str, regex: str) -> str:
     return f"(e.g. {example}, regex used for validation is '{regex}')"
+
+
+def check_format(value: str, path: str, format_function: "Format") -> Iterator[Cause]:
+    """Yield what is wrong with a value at a path."""
+    for message in format_function(value):
+        yield invalid_value(path, value, message)
 
 
 def subdomain(value: str) -> Iterator[str]:
@@ -60,7 +83,7 @@ def path_segment(value: str) -> Iterator[str]:
 
 
 def qualified(value: str) -> Iterator[str]:
-    """A label key: ``name`` or ``example.com/name``."""
+    """Check a label key: ``name`` or ``example.com/name``."""
     prefix, slash, name = value.rpartition("/")
     if slash and not prefix:
         yield "prefix part must be non-empty"
@@ -110,7 +133,7 @@ def port_name(value: str) -> Iterator[str]:
 
 
 def data_key(value: str) -> Iterator[str]:
-    """A key of a ConfigMap or a Secret, which becomes the name of a file."""
+    """Check a key of a ConfigMap or a Secret, which becomes a file name."""
     if len(value) > 253:
         yield "must be no more than 253 bytes"
     if not DATA_KEY.fullmatch(value):
@@ -125,7 +148,7 @@ def environment_name(value: str) -> Iterator[str]:
 
 
 def domain_path(value: str) -> Iterator[str]:
-    """``example.com/controller``: who is responsible for an object."""
+    """Check the name of a controller: ``example.com/controller``."""
     domain, slash, path = value.partition("/")
     if not (domain and slash and path):
         yield 'must be a domain-prefixed path (such as "acme.io/foo")'
@@ -133,3 +156,141 @@ def domain_path(value: str) -> Iterator[str]:
     yield from subdomain(domain)
     if not DOMAIN_PATH.fullmatch(path):
         yield "the path may only consist of the characters that the path of an address may have"
+
+
+def port(value: int | str) -> Iterator[str]:
+    """Check the number of a port, or its name."""
+    if isinstance(value, str):
+        yield from port_name(value)
+    elif not 1 <= value <= MAX_PORT:
+        yield f"must be between 1 and {MAX_PORT}, inclusive"
+
+
+def ip_address(value: str) -> Iterator[str]:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        yield "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
+
+
+def trimmed(value: str) -> Iterator[str]:
+    if value != value.strip():
+        yield "must not have leading or trailing whitespace"
+
+
+def relative_path(value: str) -> Iterator[str]:
+    """Check a path that stays below the directory it is relative to."""
+    if value.startswith("/"):
+        yield "must be a relative path"
+    yield from no_backsteps(value)
+
+
+def no_backsteps(value: str) -> Iterator[str]:
+    if ".." in value.split("/"):
+        yield "must not contain '..'"
+
+
+def absolute_path(value: str) -> Iterator[str]:
+    if not value.startswith("/"):
+        yield "must be an absolute path"
+
+
+def url_path(value: str) -> Iterator[str]:
+    if not value.startswith("/"):
+        yield "must start with a '/'"
+    elif "//" in value:
+        yield "segment must not be empty"
+
+
+def limit_type(value: str) -> Iterator[str]:
+    """Check the type of a LimitRange item."""
+    findings = list(qualified(value))
+    yield from findings
+    if not findings and "/" not in value and value not in LIMIT_TYPES:
+        yield "must be a standard limit type or fully qualified"
+
+
+def share(value: int | str) -> Iterator[str]:
+    """Check a number of pods, or a percentage of them."""
+    percent = value.removesuffix("%") if isinstance(value, str) else ""
+    if isinstance(value, int):
+        valid = value >= 0
+    else:
+        valid = percent != value and percent.isdecimal() and int(percent) <= 100
+    if not valid:
+        yield "must be a number that is not negative, or a percentage of at most 100%"
+
+
+def webhook_name(value: str) -> Iterator[str]:
+    yield from subdomain(value)
+    if value.count(".") < 2:
+        yield "should be a domain with at least three segments separated by dots"
+
+
+def review_versions(values: Collection[str]) -> Iterator[str]:
+    if not set(values) & set(REVIEW_VERSIONS):
+        yield f"must include at least one of {', '.join(REVIEW_VERSIONS)}"
+
+
+def lone_wildcard(values: Collection[str]) -> Iterator[str]:
+    if "*" in values and len(values) > 1:
+        yield "if '*' is present, must not specify other values"
+
+
+def certificate_bundle(value: str) -> Iterator[str]:
+    try:
+        x509.load_pem_x509_certificates(base64.b64decode(value))
+    except ValueError:
+        yield "unable to load root certificates"
+
+
+def _holds(test: Callable[[Any], bool], message: str) -> "Format":
+    """Return a format of one rule."""
+
+    def check(value: Any) -> Iterator[str]:
+        if not test(value):
+            yield message
+
+    return check
+
+
+Format = Callable[[Any], Iterator[str]]
+
+FORMATS: Mapping[str, Format] = {
+    "absolutePath": absolute_path,
+    "anyExitCode": _holds(bool, "at least one value is required"),
+    "apiServicePriority": _holds(
+        lambda value: 0 < value <= MAX_API_SERVICE_PRIORITY,
+        f"must be positive and less than {MAX_API_SERVICE_PRIORITY}",
+    ),
+    "certificateBundle": certificate_bundle,
+    "dataKey": data_key,
+    "distinctKeys": _holds(lambda keys: len(set(keys)) == len(keys), "must not name a key twice"),
+    "domainPath": domain_path,
+    "environmentName": environment_name,
+    "eventType": _holds(lambda value: value in ("Normal", "Warning"), "must be Normal or Warning"),
+    "groupId": _holds(lambda value: value >= 0, "must not be negative"),
+    "ipAddress": ip_address,
+    "label": label,
+    "labelValue": label_value,
+    "limitType": limit_type,
+    "loneWildcard": lone_wildcard,
+    "noBacksteps": no_backsteps,
+    "pathSegment": path_segment,
+    "port": port,
+    "portName": port_name,
+    "qualifiedName": qualified,
+    "relativePath": relative_path,
+    "reviewVersions": review_versions,
+    "seriesCount": _holds(lambda value: value >= MIN_SERIES_COUNT, f"should be at least {MIN_SERIES_COUNT}"),
+    "share": share,
+    "subdomain": subdomain,
+    "trimmed": trimmed,
+    "urlPath": url_path,
+    "webhookName": webhook_name,
+    "webhookPort": _holds(lambda value: 1 <= value <= MAX_PORT, "port is not valid"),
+    "webhookTimeout": _holds(
+        lambda value: 1 <= value <= MAX_WEBHOOK_TIMEOUT_S,
+        f"the timeout value must be between 1 and {MAX_WEBHOOK_TIMEOUT_S} seconds",
+    ),
+}

@@ -1,97 +1,77 @@
-"""Services: names and addresses for pods."""
+"""Rules that relate fields of Services, Endpoints and EndpointSlices."""
 
-from quorate.local.server.errors import (
-    Cause,
-    duplicate,
-    forbidden_field,
-    invalid_value,
-    not_supported,
-    required,
-)
-from quorate.local.server.registry.validation import formats, metadata
-from quorate.local.server.registry.validation.field_rules import (
-    Causes,
-    Json,
-    one_of,
-    present,
-    spelled,
-    well_named,
-    within,
-)
-from quorate.local.server.registry.validation.pods.containers import PORTS, PROTOCOLS, port
-from quorate.local.server.registry.validation.pods.pod_spec import ip_address
+from quorate.local.server.errors import Cause, duplicate, forbidden_field, invalid_value, required
+from quorate.local.server.registry.validation.field_rules import Causes, Json, Scope, check, relation
+from quorate.local.server.registry.validation.formats import check_format, ip_address
 
-TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
-CHOICES = {
-    "sessionAffinity": ("ClientIP", "None"),
-    "internalTrafficPolicy": ("Cluster", "Local"),
-    "externalTrafficPolicy": ("Cluster", "Local"),
-    "ipFamilyPolicy": ("PreferDualStack", "RequireDualStack", "SingleStack"),
-}
 HEADLESS = "None"
+CLUSTER_IP = "spec.clusterIPs[0]"
 
 
-def validate(service: Json) -> list[Cause]:
-    return list(_spec(service["spec"]))
+def _service_type(spec: Json) -> str:
+    return str(spec.get("type", "ClusterIP"))
 
 
-def _spec(spec: Json) -> Causes:
-    kind, ports = spec.get("type", "ClusterIP"), spec.get("ports", [])
-    if kind not in TYPES:
-        yield not_supported("spec.type", kind, TYPES)
-    if not ports and kind != "ExternalName" and spec.get("clusterIP") != HEADLESS:
-        yield required("spec.ports")
-    yield from _ports(ports, kind)
-    yield from metadata.labels(spec.get("selector", {}), "spec.selector")
-    for field, supported in CHOICES.items():
-        yield from one_of(spec, "spec", field, supported)
+@relation
+def service_needs_ports(spec: Json, path: str, _: Scope) -> Causes:
+    needed = _service_type(spec) != "ExternalName" and spec.get("clusterIP") != HEADLESS
+    if needed and not spec.get("ports"):
+        yield required(f"{path}.ports")
+
+
+@relation
+def name_needed_among_ports(port: Json, path: str, scope: Scope) -> Causes:
+    if len(scope.container.obj["ports"]) > 1 and not port.get("name"):
+        yield required(f"{path}.name")
+
+
+@relation
+def node_port_of_service_type(port: Json, path: str, scope: Scope) -> Causes:
+    kind = _service_type(scope.container.obj)
+    if port.get("nodePort") and kind in ("ClusterIP", "ExternalName"):
+        yield forbidden_field(f"{path}.nodePort", f"may not be used when `type` is '{kind}'")
+
+
+@relation
+def unique_service_port(port: Json, path: str, scope: Scope) -> Causes:
+    if scope.container.is_duplicate("ports", (port.get("protocol"), port.get("port"))):
+        yield duplicate(path, port)
+
+
+@relation
+def service_address(spec: Json, path: str, scope: Scope) -> Causes:
+    kind, address = _service_type(spec), spec.get("clusterIP", HEADLESS)
     if kind == "ExternalName":
-        yield from _external_name(spec)
-    elif spec.get("clusterIP", HEADLESS) != HEADLESS:
-        yield from ip_address(spec["clusterIP"], "spec.clusterIPs[0]")
-    elif spec.get("clusterIP") == HEADLESS and kind in ("LoadBalancer", "NodePort"):
-        yield invalid_value("spec.clusterIPs[0]", HEADLESS, f"may not be set to 'None' for {kind} services")
-    for index, address in enumerate(spec.get("externalIPs", ())):
-        yield from ip_address(address, f"spec.externalIPs[{index}]")
-    if "externalTrafficPolicy" in spec and kind in ("ClusterIP", "ExternalName"):
-        why = "may only be set for externally-accessible services"
-        yield invalid_value("spec.externalTrafficPolicy", spec["externalTrafficPolicy"], why)
+        yield from check("ExternalNameService", spec, path, scope)
+    elif address != HEADLESS:
+        yield from check_format(address, CLUSTER_IP, ip_address)
+    elif "clusterIP" in spec and kind in ("LoadBalancer", "NodePort"):
+        yield invalid_value(CLUSTER_IP, HEADLESS, f"may not be set to 'None' for {kind} services")
 
 
-def _external_name(spec: Json) -> Causes:
-    if spec.get("clusterIP"):
-        yield forbidden_field("spec.clusterIPs", "may not be set for ExternalName services")
-    yield from present(spec, "spec", "externalName")
-    yield from well_named(spec, "spec", "externalName", formats.subdomain)
+@relation
+def external_traffic_policy(spec: Json, path: str, _: Scope) -> Causes:
+    if "externalTrafficPolicy" in spec and _service_type(spec) in ("ClusterIP", "ExternalName"):
+        message = "may only be set for externally-accessible services"
+        yield invalid_value(f"{path}.externalTrafficPolicy", spec["externalTrafficPolicy"], message)
 
 
-def _ports(ports: list[Json], kind: str) -> Causes:
-    known, taken = set(), set()
-    for index, given in enumerate(ports):
-        here, name = f"spec.ports[{index}]", given.get("name", "")
-        if len(ports) > 1 and not name:
-            yield required(f"{here}.name")
-        if name:
-            yield from spelled(name, f"{here}.name", formats.label)
-            if name in known:
-                yield duplicate(f"{here}.name", name)
-            known.add(name)
-        yield from within({"port": 0} | given, here, "port", *PORTS)
-        yield from one_of(given, here, "protocol", PROTOCOLS)
-        yield from well_named(given, here, "appProtocol", formats.qualified)
-        if given.get("targetPort"):
-            yield from port(given["targetPort"], f"{here}.targetPort")
-        if given.get("nodePort") and kind in ("ClusterIP", "ExternalName"):
-            yield forbidden_field(f"{here}.nodePort", f"may not be used when `type` is '{kind}'")
-        listening = (given.get("protocol"), given.get("port"))
-        if listening in taken:
-            yield duplicate(here, given)
-        taken.add(listening)
-
-
-def validate_update(new: Json, old: Json) -> list[Cause]:
-    """An address that was given out is in use."""
+def validate_service_update(new: Json, old: Json) -> list[Cause]:
+    """Check that an allocated cluster IP does not change."""
     now, was = new["spec"].get("clusterIP"), old["spec"].get("clusterIP")
     if not was or now == was or "ExternalName" in (new["spec"].get("type"), old["spec"].get("type")):
         return []
-    return [invalid_value("spec.clusterIPs[0]", [now], "may not change once set")]
+    return [invalid_value(CLUSTER_IP, [now], "may not change once set")]
+
+
+@relation
+def subset_needs_addresses(subset: Json, path: str, _: Scope) -> Causes:
+    if not subset.get("addresses") and not subset.get("notReadyAddresses"):
+        yield required(path, "must specify `addresses` or `notReadyAddresses`")
+
+
+@relation
+def endpoint_addresses(endpoint: Json, path: str, scope: Scope) -> Causes:
+    if scope.container.obj.get("addressType", "") != "FQDN":
+        for index, address in enumerate(endpoint.get("addresses", ())):
+            yield from check_format(address, f"{path}.addresses[{index}]", ip_address)

@@ -1,11 +1,13 @@
 """Names and amounts of resources: what containers ask for, nodes have, and quotas limit."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from quorate.api.quantity import parse_quantity
-from quorate.local.server.errors import forbidden_field, invalid_value, required
+from quorate.local.server.errors import Cause, invalid_value
 from quorate.local.server.registry.validation import formats
-from quorate.local.server.registry.validation.field_rules import NOT_NEGATIVE, Causes, Json, spelled
+from quorate.local.server.registry.validation.formats import check_format
+
+Causes = Iterator[Cause]
 
 COMPUTE = frozenset({"cpu", "memory", "ephemeral-storage"})
 COUNTED = frozenset(
@@ -54,7 +56,7 @@ def may_overcommit(name: str) -> bool:
 
 
 def known_name(name: str, path: str) -> Causes:
-    misspelled = [*spelled(name, path, formats.qualified)]
+    misspelled = [*check_format(name, path, formats.qualified)]
     yield from misspelled
     standard = name in STANDARD or is_huge_pages(name.removeprefix("requests."))
     if not misspelled and "/" not in name and not standard:
@@ -79,35 +81,24 @@ def quota_resource_name(name: str, path: str) -> Causes:
 def amount(name: str, value: str, path: str) -> Causes:
     quantity = parse_quantity(value)
     if quantity.nanos < 0:
-        yield invalid_value(path, value, NOT_NEGATIVE)
+        yield invalid_value(path, value, "must be greater than or equal to 0")
     if (name in COUNTED or is_extended(name)) and quantity.units * 10**9 != quantity.nanos:
         yield invalid_value(path, value, "must be an integer")
 
 
-def requirements(resources: Json, path: str) -> Causes:
-    """What one container asks for and may use."""
-    limits, requests = resources.get("limits", {}), resources.get("requests", {})
-    for side, amounts in (("limits", limits), ("requests", requests)):
-        for name, value in amounts.items():
-            here = f"{path}.{side}[{name}]"
-            yield from container_resource_name(name, here)
-            yield from amount(name, value, here)
-    for name, value in requests.items():
-        yield from _covered(name, value, limits, path)
-    asked = limits.keys() | requests.keys()
-    if any(map(is_huge_pages, asked)) and not asked & {"cpu", "memory"}:
-        yield forbidden_field(path, "HugePages require cpu or memory")
+def container_amounts(amounts: Mapping[str, str], path: str) -> Causes:
+    for name, value in amounts.items():
+        yield from container_resource_name(name, f"{path}[{name}]")
+        yield from amount(name, value, f"{path}[{name}]")
 
 
-def _covered(name: str, request: str, limits: Mapping[str, str], path: str) -> Causes:
-    """A request is within its limit, and equal to it where nothing can be shared."""
-    if name not in limits:
-        if not may_overcommit(name):
-            yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
-        return
-    wanted, limit = parse_quantity(request), parse_quantity(limits[name])
-    if not may_overcommit(name) and wanted != limit:
-        yield invalid_value(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")
-    elif wanted > limit:
-        why = f"must be less than or equal to {name} limit of {limit}"
-        yield invalid_value(f"{path}.requests", request, why)
+def known_amounts(amounts: Mapping[str, str], path: str) -> Causes:
+    for name, value in amounts.items():
+        yield from known_name(name, f"{path}[{name}]")
+        yield from amount(name, value, f"{path}[{name}]")
+
+
+def quota_amounts(amounts: Mapping[str, str], path: str) -> Causes:
+    for name, value in amounts.items():
+        yield from quota_resource_name(name, f"{path}[{name}]")
+        yield from amount(name, value, f"{path}[{name}]")

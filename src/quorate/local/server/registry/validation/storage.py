@@ -1,96 +1,71 @@
-"""Volumes, claims, classes of storage, and the storage drivers of nodes."""
+"""Rules that relate fields of persistent volumes, claims and storage classes."""
 
 from typing import Final
 
-from quorate.local.server.errors import Cause, forbidden_field, invalid_value, not_supported, required
-from quorate.local.server.registry.validation import formats, selectors
+from quorate.local.server.errors import Cause, forbidden_field, not_supported, required
 from quorate.local.server.registry.validation.field_rules import (
     Causes,
     Json,
-    identified,
-    one_of,
-    positive,
-    present,
-    spelled,
-    unchanged,
-    well_named,
+    Scope,
+    check_update,
+    relation,
+    union_fields,
 )
+from quorate.local.server.registry.validation.formats import check_format, qualified
 from quorate.local.server.registry.validation.resource_amounts import amount
 
-ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
-VOLUME_MODES: Final = ("Block", "Filesystem")
-SOURCES: Final = {
-    "awsElasticBlockStore": ("volumeID",),
-    "azureDisk": ("diskName",),
-    "csi": ("driver", "volumeHandle"),
-    "gcePersistentDisk": ("pdName",),
-    "hostPath": ("path",),
-    "local": ("path",),
-    "nfs": ("server", "path"),
-}
-"""The kinds of volumes, and what each cannot do without."""
+CLAIM_IMMUTABLE: Final = (
+    "spec is immutable after creation except resources.requests and volumeAttributesClassName"
+    " for bound claims"
+)
 
 
-def volume(given: Json) -> list[Cause]:
-    return list(_volume(given["spec"]))
+@relation
+def exclusive_access_mode(spec: Json, path: str, _: Scope) -> Causes:
+    modes = spec.get("accessModes", [])
+    if "ReadWriteOncePod" in modes and len(modes) > 1:
+        message = "may not use ReadWriteOncePod with other access modes"
+        yield forbidden_field(f"{path}.accessModes", message)
 
 
-def _volume(spec: Json) -> Causes:
-    yield from _access_modes(spec)
-    if not spec.get("capacity"):
-        yield required("spec.capacity")
-    elif list(spec["capacity"]) != ["storage"]:
-        yield not_supported("spec.capacity", spec["capacity"], ["storage"])
+@relation
+def volume_capacity(spec: Json, path: str, _: Scope) -> Causes:
+    capacity = spec.get("capacity")
+    if not capacity:
+        yield required(f"{path}.capacity")
+    elif list(capacity) != ["storage"]:
+        yield not_supported(f"{path}.capacity", capacity, ["storage"])
     else:
-        yield from amount("storage", spec["capacity"]["storage"], "spec.capacity[storage]")
-    sources = [kind for kind in SOURCES if kind in spec]
-    if not sources:
-        yield required("spec", "must specify a volume type")
-    for surplus in sources[1:]:
-        yield forbidden_field(f"spec.{surplus}", "may not specify more than 1 volume type")
-    for kind in sources[:1]:
-        yield from present(spec[kind], f"spec.{kind}", *SOURCES[kind])
-    affinity = spec.get("nodeAffinity", {})
-    if "nodeAffinity" in spec and "required" not in affinity:
-        yield required("spec.nodeAffinity.required", "must specify required node constraints")
-    for index, term in enumerate(affinity.get("required", {}).get("nodeSelectorTerms", ())):
-        path = f"spec.nodeAffinity.required.nodeSelectorTerms[{index}]"
-        yield from selectors.node_selector_term(term, path)
-    if "local" in spec and not affinity:
-        yield required("spec.nodeAffinity", "Local volume requires node affinity")
-    yield from one_of(spec, "spec", "persistentVolumeReclaimPolicy", ("Delete", "Recycle", "Retain"))
-    yield from one_of(spec, "spec", "volumeMode", VOLUME_MODES)
-    yield from well_named(spec, "spec", "storageClassName", formats.subdomain)
+        yield from amount("storage", capacity["storage"], f"{path}.capacity[storage]")
 
 
-def volume_update(new: Json, old: Json) -> list[Cause]:
+@relation
+def local_volume_affinity(spec: Json, path: str, _: Scope) -> Causes:
+    if "local" in spec and not spec.get("nodeAffinity"):
+        yield required(f"{path}.nodeAffinity", "Local volume requires node affinity")
+
+
+def validate_volume_update(new: Json, old: Json) -> list[Cause]:
     now, was = new["spec"], old["spec"]
-    causes = list(unchanged(now, was, "spec", "volumeMode"))
-    if {kind: now.get(kind) for kind in SOURCES} != {kind: was.get(kind) for kind in SOURCES}:
+    causes = list(check_update("PersistentVolumeSpec.update", now, was, "spec"))
+    if any(now.get(source) != was.get(source) for source in union_fields("PersistentVolumeSpec")):
         causes.append(forbidden_field("spec.persistentvolumesource", "is immutable after creation"))
     if "nodeAffinity" in was:
-        causes += unchanged(now, was, "spec", "nodeAffinity")
+        causes += check_update("PersistentVolumeSpec.affinity", now, was, "spec")
     return causes
 
 
-def claim(given: Json) -> list[Cause]:
-    return list(_claim(given["spec"]))
-
-
-def _claim(spec: Json) -> Causes:
-    yield from _access_modes(spec)
-    yield from selectors.label_selector(spec.get("selector", {}), "spec.selector")
+@relation
+def storage_request(spec: Json, path: str, _: Scope) -> Causes:
     storage = spec.get("resources", {}).get("requests", {}).get("storage")
     if storage is None:
-        yield required("spec.resources[storage]")
+        yield required(f"{path}.resources[storage]")
     else:
-        yield from amount("storage", storage, "spec.resources[storage]")
-    yield from one_of(spec, "spec", "volumeMode", VOLUME_MODES)
-    yield from well_named(spec, "spec", "storageClassName", formats.subdomain)
+        yield from amount("storage", storage, f"{path}.resources[storage]")
 
 
-def claim_update(new: Json, old: Json) -> list[Cause]:
-    """A claim may be bound, may get a class where it had none, and may ask for more."""
+def validate_claim_update(new: Json, old: Json) -> list[Cause]:
+    """Allow a claim to be bound, to get a class where it had none, and to request more."""
     now, was = dict(new["spec"]), dict(old["spec"])
     for field in ("resources", "volumeAttributesClassName"):
         now.pop(field, None)
@@ -98,70 +73,10 @@ def claim_update(new: Json, old: Json) -> list[Cause]:
     for field in ("volumeName", "storageClassName"):
         if field not in was:
             now.pop(field, None)
-    if now == was:
-        return []
-    why = (
-        "spec is immutable after creation except resources.requests and volumeAttributesClassName"
-        " for bound claims"
-    )
-    return [forbidden_field("spec", why)]
+    return [] if now == was else [forbidden_field("spec", CLAIM_IMMUTABLE)]
 
 
-def _access_modes(spec: Json) -> Causes:
-    modes = spec.get("accessModes", [])
-    if not modes:
-        yield required("spec.accessModes", "at least 1 access mode is required")
-    for mode in modes:
-        if mode not in ACCESS_MODES:
-            yield not_supported("spec.accessModes", mode, ACCESS_MODES)
-    if "ReadWriteOncePod" in modes and len(modes) > 1:
-        why = "may not use ReadWriteOncePod with other access modes"
-        yield forbidden_field("spec.accessModes", why)
-
-
-def storage_class(given: Json) -> list[Cause]:
-    return list(_storage_class(given))
-
-
-def _storage_class(given: Json) -> Causes:
-    if not given.get("provisioner"):
-        yield required("provisioner")
-    else:
-        yield from spelled(given["provisioner"].lower(), "provisioner", formats.qualified)
-    for field, known in (
-        ("reclaimPolicy", ("Delete", "Retain")),
-        ("volumeBindingMode", ("Immediate", "WaitForFirstConsumer")),
-    ):
-        if field in given and given[field] not in known:
-            yield not_supported(field, given[field], known)
-    for index, term in enumerate(given.get("allowedTopologies", ())):
-        for position, one in enumerate(term.get("matchLabelExpressions", ())):
-            path = f"allowedTopologies[{index}].matchLabelExpressions[{position}]"
-            yield from spelled(one.get("key", ""), f"{path}.key", formats.qualified)
-            yield from present(one, path, "values")
-
-
-def storage_class_update(new: Json, old: Json) -> list[Cause]:
-    return [
-        forbidden_field(field, f"updates to {field} are forbidden.")
-        for field in ("parameters", "provisioner", "reclaimPolicy", "volumeBindingMode")
-        if new.get(field) != old.get(field)
-    ]
-
-
-def csi_node(given: Json) -> list[Cause]:
-    return list(_drivers(given["spec"].get("drivers") or []))
-
-
-def _drivers(drivers: list[Json]) -> Causes:
-    known: set[str] = set()
-    for index, driver in enumerate(drivers):
-        path = f"spec.drivers[{index}]"
-        yield from identified(driver, path, "name", formats.subdomain, known)
-        yield from present(driver, path, "nodeID")
-        yield from positive(driver.get("allocatable", {}), f"{path}.allocatable", "count")
-        keys = driver.get("topologyKeys", [])
-        for key in keys:
-            yield from spelled(key, f"{path}.topologyKeys", formats.qualified)
-        if len(set(keys)) < len(keys):
-            yield invalid_value(f"{path}.topologyKeys", keys, "must not name a key twice")
+@relation
+def provisioner_name(storage_class: Json, path: str, _: Scope) -> Causes:
+    if storage_class.get("provisioner"):
+        yield from check_format(storage_class["provisioner"].lower(), "provisioner", qualified)

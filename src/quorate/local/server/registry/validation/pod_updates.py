@@ -1,9 +1,9 @@
 """What may change in a pod that exists: little, and less once nothing holds it back from being scheduled."""
 
 from quorate.local.server.errors import Cause, forbidden_field, invalid_value
-from quorate.local.server.registry.validation.field_rules import MAX_INT32, Causes, Json
-from quorate.local.server.registry.validation.pods.scheduling import REQUIRED, tolerations
+from quorate.local.server.registry.validation.field_rules import MAX_INT32, Causes, Json, check
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 CHANGEABLE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
@@ -40,7 +40,8 @@ def _tolerations(now: Json, was: Json) -> Causes:
     if not all(_lasting(toleration) in kept for toleration in was.get("tolerations", ())):
         why = "existing toleration can not be modified except its tolerationSeconds"
         yield forbidden_field("spec.tolerations", why)
-    yield from tolerations(now.get("tolerations", []), "spec.tolerations")
+    for index, toleration in enumerate(now.get("tolerations", ())):
+        yield from check("Toleration", toleration, f"spec.tolerations[{index}]")
 
 
 def _lasting(toleration: Json) -> Json:

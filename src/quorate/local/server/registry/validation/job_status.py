@@ -7,10 +7,9 @@ at what an update touches: a status that broke one before may go on breaking it.
 from collections.abc import Iterable
 
 from quorate.local.server.errors import Cause, duplicate, invalid_value, required
-from quorate.local.server.registry.validation.field_rules import IMMUTABLE, Causes, Json, not_negative
-from quorate.local.server.registry.validation.workloads.job_policies import count_indexes
+from quorate.local.server.registry.validation.field_rules import IMMUTABLE, Causes, Json, check
+from quorate.local.server.registry.validation.workloads import count_indexes
 
-COUNTERS = ("active", "succeeded", "failed", "ready", "terminating")
 TERMINAL = ("Failed", "Complete", "FailureTarget", "SuccessCriteriaMet")
 ANNOUNCED_BY = {"Complete": "SuccessCriteriaMet", "Failed": "FailureTarget"}
 EXCLUSIVE = (
@@ -24,7 +23,7 @@ EXCLUSIVE = (
 def validate_status(new: Json, old: Json) -> list[Cause]:
     now, was = new.get("status", {}), old.get("status", {})
     return [
-        *not_negative(now, "status", *COUNTERS),
+        *check("JobStatus", now, "status"),
         *_uncounted(now.get("uncountedTerminatedPods", {})),
         *_conditions(now, was),
         *_times(new["spec"], now, was),

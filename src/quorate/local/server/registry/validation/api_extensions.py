@@ -1,0 +1,75 @@
+"""Rules that relate fields of webhook configurations, APIServices and CustomResourceDefinitions."""
+
+from urllib.parse import urlsplit
+
+from quorate.local.objects.crd import definition as definitions
+from quorate.local.server.admission.webhooks.match_conditions import InvalidExpression, compile_condition
+from quorate.local.server.errors import Cause, invalid_value, not_supported, required
+from quorate.local.server.registry.validation.field_rules import Causes, Json, Scope, check, relation
+
+CONVERSION_STRATEGIES = ("None", "Webhook")
+
+
+@relation
+def match_expression(condition: Json, path: str, _: Scope) -> Causes:
+    if not condition.get("expression", "").strip():
+        yield required(f"{path}.expression")
+        return
+    try:
+        compile_condition(condition.get("name", ""), condition["expression"])
+    except InvalidExpression as error:
+        yield invalid_value(f"{path}.expression", error.text, error.message)
+
+
+@relation
+def url_or_service(config: Json, path: str, _: Scope) -> Causes:
+    url, service = config.get("url"), config.get("service")
+    if (url is None) == (service is None):
+        yield required(path, "exactly one of url or service is required")
+    if url is not None:
+        yield from _url(url, f"{path}.url")
+
+
+def _url(text: str, path: str) -> Causes:
+    form = "; desired format: https://host[/path]"
+    url = urlsplit(text)
+    if url.scheme != "https":
+        yield invalid_value(path, url.scheme, f"'https' is the only allowed URL scheme{form}")
+    if not url.netloc:
+        yield invalid_value(path, url.netloc, f"host must be specified{form}")
+    if url.username is not None:
+        yield invalid_value(path, url.username, "user information is not permitted in the URL")
+    if url.fragment:
+        yield invalid_value(path, url.fragment, "fragments are not permitted in the URL")
+    if url.query:
+        yield invalid_value(path, url.query, "query parameters are not permitted in the URL")
+
+
+@relation
+def api_service_name(api_service: Json, path: str, _: Scope) -> Causes:
+    spec, name = api_service["spec"], api_service["metadata"].get("name", "")
+    expected = f"{spec.get('version', '')}.{spec.get('group', '')}"
+    if name != expected:
+        message = f'must be `spec.version+"."+spec.group`: {expected!r}'
+        yield invalid_value("metadata.name", name, message)
+
+
+@relation
+def insecure_or_ca_bundle(api_service: Json, path: str, _: Scope) -> Causes:
+    spec = api_service["spec"]
+    if spec.get("insecureSkipTLSVerify") and spec.get("caBundle"):
+        message = "may not be true if caBundle is present"
+        yield invalid_value("spec.insecureSkipTLSVerify", True, message)
+
+
+def validate_definition(definition: Json) -> list[Cause]:
+    conversion = (definition.get("spec") or {}).get("conversion") or {}
+    return [*definitions.definition_findings(definition), *_conversion(conversion)]
+
+
+def _conversion(conversion: Json) -> Causes:
+    strategy = conversion.get("strategy")
+    if strategy not in CONVERSION_STRATEGIES:
+        yield not_supported("spec.conversion.strategy", strategy or "", CONVERSION_STRATEGIES)
+    if strategy == "Webhook":
+        yield from check("WebhookConversion", conversion.get("webhook") or {}, "spec.conversion.webhook")

@@ -1,0 +1,176 @@
+"""Rules that relate fields of pods and pod templates.
+
+Knowingly missing: Windows, devices claimed through DRA, and the contents of volume sources that no node here
+mounts.
+"""
+
+from collections.abc import Iterator
+
+from quorate.api.quantity import parse_quantity
+from quorate.local.server.errors import (
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    missing_reference,
+    not_supported,
+    required,
+)
+from quorate.local.server.registry.validation.field_rules import Causes, Json, Scope, relation
+from quorate.local.server.registry.validation.formats import check_format, label_value
+from quorate.local.server.registry.validation.resource_amounts import is_huge_pages, may_overcommit
+
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+VALUE_SOURCES = ("fieldRef", "resourceFieldRef", "configMapKeyRef", "secretKeyRef", "fileKeyRef")
+SEVERAL_SOURCES = "may not have more than one field specified at a time"
+
+
+@relation
+def node_name_without_gates(pod: Json, path: str, _: Scope) -> Causes:
+    if pod["spec"].get("nodeName") and pod["spec"].get("schedulingGates"):
+        yield forbidden_field("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+
+
+@relation
+def host_ports(spec: Json, path: str, scope: Scope) -> Causes:
+    for index, container in enumerate(spec.get("containers", ())):
+        for position, port in enumerate(container.get("ports", ())):
+            here = f"{path}.containers[{index}].ports[{position}]"
+            if spec.get("hostNetwork") and port.get("hostPort") != port.get("containerPort"):
+                message = "must match `hostPort` when `hostNetwork` is true"
+                yield invalid_value(f"{here}.containerPort", port.get("containerPort", 0), message)
+            socket = (port.get("hostPort"), port.get("hostIP", ""), port.get("protocol", "TCP"))
+            if scope.is_duplicate("hostPorts", socket) and port.get("hostPort"):
+                yield duplicate(f"{here}.hostPort", "/".join(map(str, socket)))
+
+
+@relation
+def nameservers_required(spec: Json, path: str, _: Scope) -> Causes:
+    if spec.get("dnsPolicy") == "None" and not spec.get("dnsConfig", {}).get("nameservers"):
+        field = f"{path}.dnsConfig.nameservers" if "dnsConfig" in spec else f"{path}.dnsConfig"
+        yield required(field, "must provide at least one DNS nameserver when `dnsPolicy` is None")
+
+
+@relation
+def init_container_ends(container: Json, path: str, _: Scope) -> Causes:
+    """Forbid probes and hooks of an init container that later containers wait for."""
+    if container.get("restartPolicy") == "Always":
+        return
+    for field in ("lifecycle", *PROBES):
+        if field in container:
+            message = "may not be set for init containers without restartPolicy=Always"
+            yield forbidden_field(f"{path}.{field}", message)
+
+
+@relation
+def value_or_value_from(variable: Json, path: str, _: Scope) -> Causes:
+    if "valueFrom" not in variable:
+        return
+    here = f"{path}.valueFrom"
+    sources = [source for source in VALUE_SOURCES if source in variable["valueFrom"]]
+    if not sources:
+        yield invalid_value(here, "", f"must specify one of: {', '.join(VALUE_SOURCES)}")
+    elif variable.get("value"):
+        yield invalid_value(here, "", "may not be specified when `value` is not empty")
+    elif len(sources) > 1:
+        yield invalid_value(here, "", SEVERAL_SOURCES)
+
+
+@relation
+def one_environment_source(source: Json, path: str, _: Scope) -> Causes:
+    present = [field for field in ("configMapRef", "secretRef") if field in source]
+    if not present:
+        yield invalid_value(path, "", "must specify one of: `configMapRef` or `secretRef`")
+    if len(present) > 1:
+        yield invalid_value(path, "", SEVERAL_SOURCES)
+
+
+@relation
+def mounts_a_volume(mount: Json, path: str, scope: Scope) -> Causes:
+    container = scope.container
+    volumes = (volume.get("name", "") for volume in container.container.obj.get("volumes", ()))
+    if mount.get("name") and mount["name"] not in volumes:
+        yield missing_reference(f"{path}.name", mount["name"])
+    mount_path = mount.get("mountPath", "")
+    if container.is_duplicate("mountPaths", mount_path):
+        yield invalid_value(f"{path}.mountPath", mount_path, "must be unique")
+    if mount.get("subPath") and mount.get("subPathExpr"):
+        message = "subPathExpr and subPath are mutually exclusive"
+        yield invalid_value(f"{path}.subPathExpr", mount["subPathExpr"], message)
+
+
+@relation
+def empty_dir_size(source: Json, path: str, _: Scope) -> Causes:
+    if "sizeLimit" in source and parse_quantity(source["sizeLimit"]).nanos < 0:
+        yield forbidden_field(f"{path}.sizeLimit", "must be a quantity that is not negative")
+
+
+@relation
+def requests_within_limits(resources: Json, path: str, _: Scope) -> Causes:
+    """Check that a request is within its limit, and equal to it where a node cannot overcommit."""
+    limits = resources.get("limits", {})
+    for name, request in resources.get("requests", {}).items():
+        if name not in limits:
+            if not may_overcommit(name):
+                yield required(f"{path}.limits", "Limit must be set for non overcommitable resources")
+            continue
+        amount, limit = parse_quantity(request), parse_quantity(limits[name])
+        if not may_overcommit(name) and amount != limit:
+            yield invalid_value(f"{path}.requests", request, f"must be equal to {name} limit of {limit}")
+        elif amount > limit:
+            message = f"must be less than or equal to {name} limit of {limit}"
+            yield invalid_value(f"{path}.requests", request, message)
+
+
+@relation
+def huge_pages_with_compute(resources: Json, path: str, _: Scope) -> Causes:
+    names = {*resources.get("limits", {}), *resources.get("requests", {})}
+    if any(map(is_huge_pages, names)) and not names & {"cpu", "memory"}:
+        yield forbidden_field(path, "HugePages require cpu or memory")
+
+
+@relation
+def toleration_operator(toleration: Json, path: str, _: Scope) -> Causes:
+    operator, value = toleration.get("operator", ""), toleration.get("value", "")
+    if not toleration.get("key") and operator != "Exists":
+        message = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        yield invalid_value(f"{path}.operator", operator, message)
+    if "tolerationSeconds" in toleration and toleration.get("effect") != "NoExecute":
+        message = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        yield invalid_value(f"{path}.effect", toleration.get("effect", ""), message)
+    match operator:
+        case "" | "Equal":
+            yield from check_format(value, f"{path}.operator", label_value)
+        case "Exists":
+            if value:
+                message = "value must be empty when `operator` is 'Exists'"
+                yield invalid_value(f"{path}.operator", value, message)
+        case _:
+            yield not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
+
+
+@relation
+def unique_spread_constraint(constraint: Json, path: str, scope: Scope) -> Causes:
+    identity = (constraint.get("topologyKey"), constraint.get("whenUnsatisfiable", ""))
+    if scope.container.is_duplicate("spreadConstraints", identity):
+        yield duplicate(f"{path}.{{topologyKey, whenUnsatisfiable}}", identity)
+
+
+@relation
+def min_domains(constraint: Json, path: str, _: Scope) -> Causes:
+    if "minDomains" in constraint and constraint.get("whenUnsatisfiable", "") != "DoNotSchedule":
+        message = "can only use minDomains if whenUnsatisfiable=DoNotSchedule"
+        yield invalid_value(f"{path}.minDomains", constraint["minDomains"], message)
+
+
+def pod_warnings(pod: Json) -> list[str]:
+    """Return a warning for each amount of memory or disk that is no whole number of bytes."""
+    return list(_fractional_bytes(pod["spec"], "spec"))
+
+
+def _fractional_bytes(spec: Json, path: str) -> Iterator[str]:
+    for index, container in enumerate(spec.get("containers", ())):
+        for side in ("limits", "requests"):
+            for name, value in sorted(container.get("resources", {}).get(side, {}).items()):
+                if name in ("memory", "ephemeral-storage") and parse_quantity(value).milli % 1000:
+                    where = f"{path}.containers[{index}].resources.{side}[{name}]"
+                    yield f'{where}: fractional byte value "{value}" is invalid, must be an integer'

@@ -1,0 +1,288 @@
+"""Rules that relate fields of Jobs, Deployments, ReplicaSets and StatefulSets."""
+
+from quorate.local.server.errors import (
+    Cause,
+    duplicate,
+    forbidden_field,
+    invalid_value,
+    not_supported,
+    required,
+)
+from quorate.local.server.registry.validation import formats
+from quorate.local.server.registry.validation.field_rules import (
+    IMMUTABLE,
+    Causes,
+    Json,
+    Scope,
+    check,
+    check_update,
+    relation,
+)
+from quorate.local.server.registry.validation.selectors import selector_matches
+
+SELECTOR_MISMATCH = "`selector` does not match template `labels`"
+STATEFUL_SET_MUTABLE = (
+    "replicas",
+    "ordinals",
+    "template",
+    "updateStrategy",
+    "revisionHistoryLimit",
+    "persistentVolumeClaimRetentionPolicy",
+    "minReadySeconds",
+)
+INDEXED_ONLY = ("backoffLimitPerIndex", "maxFailedIndexes", "successPolicy")
+
+MAX_INDEXED_PARALLELISM = 100_000
+"""Pods, or failed indexes, of an indexed job: what its status can list."""
+MANY_COMPLETIONS = 100_000
+MAX_PARALLELISM_OF_MANY = 10_000
+"""The same for a job with more than MANY_COMPLETIONS and a backoff limit per index."""
+
+
+@relation
+def selector_selects_template(spec: Json, path: str, scope: Scope) -> Causes:
+    selector = spec.get("selector")
+    if selector is None:
+        return
+    if not (selector.get("matchLabels") or selector.get("matchExpressions")):
+        kind = scope.type.removesuffix("Spec").lower()
+        yield invalid_value(f"{path}.selector", selector, f"empty selector is invalid for {kind}")
+    labels = spec["template"]["metadata"].get("labels", {})
+    if not selector_matches(selector, labels):
+        yield invalid_value(f"{path}.template.metadata.labels", labels, SELECTOR_MISMATCH)
+
+
+@relation
+def rolling_update_makes_progress(spec: Json, path: str, _: Scope) -> Causes:
+    rolling = spec["strategy"].get("rollingUpdate", {})
+    if all(rolling.get(name) in (0, "0%") for name in ("maxSurge", "maxUnavailable")):
+        field, value = f"{path}.strategy.rollingUpdate.maxUnavailable", rolling["maxUnavailable"]
+        yield invalid_value(field, value, "may not be 0 when `maxSurge` is 0")
+
+
+def validate_stateful_set_update(new: Json, old: Json) -> list[Cause]:
+    if _immutable_part(new["spec"]) == _immutable_part(old["spec"]):
+        return []
+    *names, last = (f"'{field}'" for field in STATEFUL_SET_MUTABLE)
+    message = f"updates to statefulset spec for fields other than {', '.join(names)} and {last} are forbidden"
+    return [forbidden_field("spec", message)]
+
+
+def _immutable_part(spec: Json) -> Json:
+    return {name: value for name, value in spec.items() if name not in STATEFUL_SET_MUTABLE}
+
+
+@relation
+def indexed_pod_hostnames(job: Json, path: str, _: Scope) -> Causes:
+    """Check that the name of an indexed job, with the last index, is a valid host name."""
+    spec, name = job["spec"], job["metadata"].get("name", "")
+    if spec.get("completionMode") == "Indexed" and spec.get("completions", 0) > 0:
+        last = f"{name}-{spec['completions'] - 1}"
+        if any(formats.label(last)):
+            message = f"will not able to create pod with invalid DNS label: {last}"
+            yield invalid_value("metadata.name", name, message)
+
+
+@relation
+def generated_job_selector(job: Json, path: str, _: Scope) -> Causes:
+    spec, meta = job["spec"], job["metadata"]
+    if spec.get("manualSelector") or "selector" not in spec:
+        return
+    labels = {
+        f"{prefix}{key}": value
+        for prefix in ("batch.kubernetes.io/", "")
+        for key, value in (("controller-uid", meta.get("uid", "")), ("job-name", meta.get("name", "")))
+    }
+    if not selector_matches(spec["selector"], labels):
+        yield invalid_value("spec.selector", spec["selector"], "`selector` not auto-generated")
+
+
+@relation
+def job_indexes(spec: Json, path: str, scope: Scope) -> Causes:
+    if "maxFailedIndexes" in spec and "backoffLimitPerIndex" not in spec:
+        yield required(f"{path}.backoffLimitPerIndex", "when maxFailedIndexes is specified")
+    if spec.get("completionMode") != "Indexed":
+        for field in INDEXED_ONLY:
+            if field in spec:
+                yield invalid_value(f"{path}.{field}", spec[field], "requires indexed completion mode")
+        return
+    completions, max_failed = spec.get("completions"), spec.get("maxFailedIndexes")
+    if completions is None:
+        yield required(f"{path}.completions", "when completion mode is Indexed")
+    else:
+        if "successPolicy" in spec:
+            yield from check("SuccessPolicy", spec["successPolicy"], f"{path}.successPolicy", scope)
+        if max_failed is not None and max_failed > completions:
+            message = "must be less than or equal to completions"
+            yield invalid_value(f"{path}.maxFailedIndexes", max_failed, message)
+    many = (completions or 0) > MANY_COMPLETIONS and "backoffLimitPerIndex" in spec
+    if many and max_failed is None:
+        yield required(f"{path}.maxFailedIndexes", f"when completions is above {MANY_COMPLETIONS}")
+    limit = MAX_PARALLELISM_OF_MANY if many else MAX_INDEXED_PARALLELISM
+    for field in ("parallelism", "maxFailedIndexes"):
+        if spec.get(field, 0) > limit:
+            yield invalid_value(f"{path}.{field}", spec[field], f"must be less than or equal to {limit}")
+
+
+@relation
+def pod_replacement_policy(spec: Json, path: str, _: Scope) -> Causes:
+    supported = ("Failed", "TerminatingOrFailed") if "podFailurePolicy" not in spec else ("Failed",)
+    if "podReplacementPolicy" in spec and spec["podReplacementPolicy"] not in supported:
+        yield not_supported(f"{path}.podReplacementPolicy", spec["podReplacementPolicy"], supported)
+
+
+@relation
+def job_restart_policy(spec: Json, path: str, _: Scope) -> Causes:
+    """Check that the pods of a job can end."""
+    field = f"{path}.template.spec.restartPolicy"
+    policy = spec["template"].get("spec", {}).get("restartPolicy", "Always")
+    if policy == "Always":
+        yield required(field, 'valid values: "OnFailure", "Never"')
+    elif policy not in ("OnFailure", "Never"):
+        yield not_supported(field, policy, ("OnFailure", "Never"))
+    elif policy != "Never" and "podFailurePolicy" in spec:
+        yield invalid_value(field, policy, 'only "Never" is supported when podFailurePolicy is specified')
+
+
+@relation
+def job_selector_selects_template(spec: Json, path: str, _: Scope) -> Causes:
+    labels = spec["template"].get("metadata", {}).get("labels")
+    if "selector" not in spec or not selector_matches(spec["selector"], labels or {}):
+        yield invalid_value(f"{path}.template.metadata.labels", labels, SELECTOR_MISMATCH)
+
+
+@relation
+def fail_index_needs_backoff_limit(rule: Json, path: str, scope: Scope) -> Causes:
+    spec = scope.container.container.obj
+    if rule.get("action") == "FailIndex" and "backoffLimitPerIndex" not in spec:
+        yield invalid_value(f"{path}.action", "FailIndex", "requires the backoffLimitPerIndex to be set")
+
+
+@relation
+def exit_codes_or_pod_conditions(rule: Json, path: str, _: Scope) -> Causes:
+    codes, patterns = rule.get("onExitCodes"), rule.get("onPodConditions", [])
+    if codes is not None and patterns:
+        message = "specifying both OnExitCodes and OnPodConditions is not supported"
+        yield invalid_value(path, rule, message)
+    if codes is None and not patterns:
+        yield invalid_value(path, rule, "specifying one of OnExitCodes and OnPodConditions is required")
+
+
+@relation
+def exit_code_container(requirement: Json, path: str, scope: Scope) -> Causes:
+    template = scope.container.container.container.obj["template"].get("spec", {})
+    names = {
+        container.get("name")
+        for field in ("containers", "initContainers")
+        for container in template.get(field, ())
+    }
+    if requirement.get("containerName") not in names | {None}:
+        message = "must be one of the container or initContainer names in the pod template"
+        yield invalid_value(f"{path}.containerName", requirement["containerName"], message)
+
+
+@relation
+def exit_code_order(requirement: Json, path: str, _: Scope) -> Causes:
+    values = requirement.get("values", [])
+    for index, value in enumerate(values):
+        if value == 0 and requirement.get("operator") == "In":
+            yield invalid_value(f"{path}.values[{index}]", value, "must not be 0 for the In operator")
+        if value in values[:index]:
+            yield duplicate(f"{path}.values[{index}]", value)
+    if values != sorted(values):
+        yield invalid_value(f"{path}.values", values, "must be ordered")
+
+
+@relation
+def success_policy_rule(rule: Json, path: str, scope: Scope) -> Causes:
+    completions: int = scope.container.container.obj["completions"]
+    count, indexes = rule.get("succeededCount"), rule.get("succeededIndexes")
+    if count is None and indexes is None:
+        yield required(path, "at least one of succeededCount or succeededIndexes must be specified")
+    index_count = 0
+    if indexes is not None:
+        try:
+            index_count = count_indexes(indexes, completions)
+        except ValueError as error:
+            message = f"error parsing succeededIndexes: {error}"
+            yield invalid_value(f"{path}.succeededIndexes", indexes, message)
+    if count is None:
+        return
+    if count <= 0:
+        yield invalid_value(f"{path}.succeededCount", count, "must be greater than zero")
+    if count > completions:
+        message = f"must be less than or equal to {completions} (the number of specified completions)"
+        yield invalid_value(f"{path}.succeededCount", count, message)
+    if indexes is not None and count > index_count:
+        message = f"must be less than or equal to {index_count} (the number of succeededIndexes)"
+        yield invalid_value(f"{path}.succeededCount", count, message)
+
+
+def count_indexes(text: str, completions: int) -> int:
+    """Return how many indexes ``1,3-5`` lists.  Raises ValueError unless they rise, below ``completions``."""
+    count, last = 0, -1
+    for interval in text.split(",") if text else ():
+        first, dash, end = interval.partition("-")
+        if not first.isdecimal() or (dash and not end.isdecimal()):
+            raise ValueError(f"{interval!r} is no index and no interval of indexes")
+        low, high = int(first), int(end or first)
+        if low <= last or (dash and high <= low):
+            raise ValueError(f"{interval!r} does not rise")
+        if high >= completions:
+            raise ValueError(f"{high} is not below the completions, {completions}")
+        count, last = count + high - low + 1, high
+    return count
+
+
+def validate_job_update(new: Json, old: Json) -> list[Cause]:
+    # kube-apiserver validates the whole spec here as well, so each of its findings is listed twice.
+    return [*check("JobSpec", new["spec"], "spec"), *_job_changes(new, old)]
+
+
+def _job_changes(new: Json, old: Json) -> Causes:
+    now, was = new["spec"], old["spec"]
+    yield from _completions_change(now, was)
+    yield from check_update("JobSpec.update", now, was, "spec")
+    if not _is_template_mutable(old):
+        if now.get("template") != was.get("template"):
+            yield invalid_value("spec.template", now.get("template"), IMMUTABLE)
+    elif _immutable_pod_spec(now["template"]["spec"]) != _immutable_pod_spec(was["template"]["spec"]):
+        yield invalid_value("spec.template.spec", now["template"]["spec"], IMMUTABLE)
+
+
+def _completions_change(now: Json, was: Json) -> Causes:
+    """Check that completions change only for an indexed job, together with its parallelism."""
+    size = now.get("completions")
+    if size == was.get("completions"):
+        return
+    if now.get("completionMode") != "Indexed":
+        yield invalid_value("spec.completions", size, IMMUTABLE)
+    elif size is not None and size != now.get("parallelism"):
+        yield invalid_value("spec.completions", size, "can only be modified in tandem with spec.parallelism")
+
+
+def _is_template_mutable(job: Json) -> bool:
+    """Return True if the job is suspended and has no pod made from the old template."""
+    status = job.get("status", {})
+    stopped = "startTime" not in status or any(
+        condition.get("type") == "Suspended" and condition.get("status") == "True"
+        for condition in status.get("conditions", ())
+    )
+    return bool(job["spec"].get("suspend")) and stopped and not status.get("active")
+
+
+def _immutable_pod_spec(spec: Json) -> Json:
+    """Return what a suspended job may not change: all but scheduling directives and resources."""
+    fixed = {
+        name: value
+        for name, value in spec.items()
+        if name not in ("nodeSelector", "tolerations", "schedulingGates")
+    }
+    for field in ("containers", "initContainers"):
+        fixed[field] = [
+            {name: value for name, value in container.items() if name != "resources"}
+            for container in spec.get(field, ())
+        ]
+    affinity = spec.get("affinity", {})
+    fixed["affinity"] = {name: value for name, value in affinity.items() if name != "nodeAffinity"}
+    return fixed

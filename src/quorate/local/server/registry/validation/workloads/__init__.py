@@ -1,1 +1,0 @@
-"""Validation of Jobs, Deployments, ReplicaSets and StatefulSets."""
