@@ -1,5 +1,5 @@
-"""Which workload may start and with which flavors: order, assignment, preemption, fair sharing, lifecycle.
+"""Quota admission of workloads: queue order, flavor assignment, preemption, fair sharing, lifecycle.
 
-Entry points: ``state`` (the model), ``scheduling.cycle`` (``run_cycle``), ``lifecycle``, ``explain``.
+Entry points: ``state`` (the model), ``scheduling.cycle`` (``AdmissionCycle``), ``lifecycle``, ``explain``.
 Imports ``quota`` and ``api``; it is pure: no I/O, clock, randomness or log.
 """

@@ -44,7 +44,6 @@ SCHEDULING_TIMEOUT_ANNOTATION: Final = "quorate.dev/pods-scheduling-timeout"
 OVERRIDE_ANNOTATIONS: Final = (TIMEOUT_ANNOTATION, RECOVERY_TIMEOUT_ANNOTATION, SCHEDULING_TIMEOUT_ANNOTATION)
 
 # Reasons of PodsReady
-WAIT_FOR_START: Final = "WaitForStart"
 STARTED: Final = "Started"
 WAIT_FOR_RECOVERY: Final = "WaitForRecovery"
 RECOVERED: Final = "Recovered"

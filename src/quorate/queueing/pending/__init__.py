@@ -1,0 +1,1 @@
+"""Pending workloads: their queue, queue order, shape, and effective requests."""
