@@ -44,25 +44,27 @@ async def load_rest_config(kubeconfig: Path | None = None, context: str = "") ->
     return await _config_of(read_kubeconfig(path, context))
 
 
-async def _config_of(entry: KubeconfigContext) -> RestConfig:
-    server = entry.cluster.server.rstrip("/")
+async def _config_of(context: KubeconfigContext) -> RestConfig:
+    server = context.cluster.server.rstrip("/")
     if not server.startswith(("http://", "https://")):
-        raise InvalidKubeconfig(f"{entry.path}: cluster server", f"{server!r} is no http:// or https:// URL")
-    certificate = entry.certificate()
-    if entry.user.exec is not None or entry.user.auth_provider is not None:
+        raise InvalidKubeconfig(
+            f"{context.path}: cluster server", f"{server!r} is no http:// or https:// URL"
+        )
+    certificate = context.certificate()
+    if context.user.exec is not None or context.user.auth_provider is not None:
         from quorate.kube.rest.exec_plugin import load_plugin  # imports kubernetes_asyncio
 
-        credentials, issued = await load_plugin(entry)
+        credentials, issued = await load_plugin(context)
         certificate = issued or certificate
     else:
-        credentials = _credentials(entry)
+        credentials = _credentials(context)
     return RestConfig(
         server=server,
-        tls=_tls(entry, certificate) if server.startswith("https://") else None,
+        tls=_tls(context, certificate) if server.startswith("https://") else None,
         credentials=credentials,
-        tls_server_name=entry.cluster.tls_server_name,
-        proxy=entry.cluster.proxy_url,
-        namespace=entry.namespace,
+        tls_server_name=context.cluster.tls_server_name,
+        proxy=context.cluster.proxy_url,
+        namespace=context.namespace,
     )
 
 
@@ -87,13 +89,13 @@ def _default_kubeconfig() -> Path | None:
     return next((path for path in listed or [Path.home() / ".kube" / "config"] if path.exists()), None)
 
 
-def _credentials(entry: KubeconfigContext) -> Credentials:
-    user = entry.user
+def _credentials(context: KubeconfigContext) -> Credentials:
+    user = context.user
     if user.token_file:
         try:
-            return TokenFile(entry.path.parent / user.token_file)
+            return TokenFile(context.path.parent / user.token_file)
         except OSError as error:
-            raise InvalidKubeconfig(f"{entry.path}: tokenFile", str(error)) from error
+            raise InvalidKubeconfig(f"{context.path}: tokenFile", str(error)) from error
     if user.token:
         return Token(user.token)
     if user.username:
@@ -101,23 +103,23 @@ def _credentials(entry: KubeconfigContext) -> Credentials:
     return Anonymous()
 
 
-def _tls(entry: KubeconfigContext, certificate: Certificate | None) -> ssl.SSLContext:
+def _tls(context: KubeconfigContext, certificate: Certificate | None) -> ssl.SSLContext:
     try:
-        authority = entry.authority()
-        context = ssl.create_default_context(cadata=authority.decode() if authority else None)
-        if entry.cluster.insecure_skip_tls_verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
+        authority = context.authority()
+        tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
+        if context.cluster.insecure_skip_tls_verify:
+            tls.check_hostname = False
+            tls.verify_mode = ssl.CERT_NONE
         if certificate is not None:
-            _load_certificate(context, certificate)
+            _load_certificate(tls, certificate)
     except (ssl.SSLError, UnicodeDecodeError) as error:
-        raise InvalidKubeconfig(f"{entry.path}: certificates", str(error)) from error
-    return context
+        raise InvalidKubeconfig(f"{context.path}: certificates", str(error)) from error
+    return tls
 
 
-def _load_certificate(context: ssl.SSLContext, certificate: Certificate) -> None:
+def _load_certificate(tls: ssl.SSLContext, certificate: Certificate) -> None:
     # The ssl module loads chains from files only; this one is private and exists during one call.
     with tempfile.NamedTemporaryFile() as file:
         file.write(certificate.certificate + b"\n" + certificate.key)
         file.flush()
-        context.load_cert_chain(file.name)
+        tls.load_cert_chain(file.name)

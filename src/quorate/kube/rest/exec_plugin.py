@@ -49,8 +49,8 @@ class PluginCredentials:
         return f"PluginCredentials({str(self._path)!r}, {self._context!r})"
 
 
-async def load_plugin(entry: KubeconfigContext) -> tuple[Credentials, Certificate | None]:
-    plugin = PluginCredentials(entry.path, entry.context)
+async def load_plugin(context: KubeconfigContext) -> tuple[Credentials, Certificate | None]:
+    plugin = PluginCredentials(context.path, context.name)
     configuration = await plugin.run()
     certificate = None
     if configuration.cert_file and configuration.key_file:

@@ -93,7 +93,7 @@ class KubeconfigContext:
     """The cluster and user of one context; file names are relative to the directory of the kubeconfig."""
 
     path: Path
-    context: str
+    name: str
     namespace: str
     cluster: ClusterFields
     user: UserFields
@@ -134,13 +134,13 @@ def read_kubeconfig(path: Path, context: str = "") -> KubeconfigContext:
     """Resolve ``context``, by default the current one, in the file.  Raises ``InvalidKubeconfig``."""
     config = _parse(path)
     name = context or config.current_context
-    contexts = {entry.name: entry.context for entry in config.contexts}
+    contexts = {each.name: each.context for each in config.contexts}
     chosen = _named(path, "context", contexts, name)
-    clusters = {entry.name: entry.cluster for entry in config.clusters}
-    users = {entry.name: entry.user for entry in config.users}
+    clusters = {each.name: each.cluster for each in config.clusters}
+    users = {each.name: each.user for each in config.users}
     return KubeconfigContext(
         path=path,
-        context=name,
+        name=name,
         namespace=chosen.namespace or "default",
         cluster=_named(path, "cluster", clusters, chosen.cluster),
         user=_named(path, "user", users, chosen.user) if chosen.user else UserFields(),
