@@ -5,15 +5,9 @@ import math
 import msgspec
 import pytest
 
-from quorate.api.configuration import (
-    Configuration,
-    RequeuingStrategy,
-    Transformation,
-    WaitForPodsReady,
-    default_configuration,
-    load_configuration,
-)
+from quorate.api.configuration import Configuration, default_configuration, load_configuration
 from quorate.api.configuration.gang import GangScheduling, PodGroupWebhooks
+from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.configuration.process import (
     Address,
     ClientConnection,
@@ -22,7 +16,7 @@ from quorate.api.configuration.process import (
     LeaderElection,
     Metrics,
 )
-from quorate.api.configuration.queueing import ObjectRetention
+from quorate.api.configuration.queueing import ObjectRetention, Transformation
 from quorate.api.configuration.webhooks import CertificateManagement, TlsOptions, Webhooks
 from quorate.api.meta import LabelSelector, SelectorRequirement
 from quorate.api.quantity import parse_quantity

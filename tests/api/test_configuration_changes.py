@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.api.configuration import Configuration, load_configuration
-from quorate.api.configuration.reload import RESTART_FIELDS, apply_reload
+from quorate.api.configuration import RESTART_FIELDS, Configuration, apply_reload, load_configuration
 
 PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.api.configuration import WaitForPodsReady
+from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.cli.run.deadlock import diagnose_deadlock, pending_changes
 from tests.cli.worlds import ADMITTED, WAITS_FOR_NODES, Crowd, a_node, a_world, condition
 

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from quorate.api.configuration import BlockAdmissionScope, Configuration, RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import FRAMEWORKS, Integrations
+from quorate.api.configuration.pods_ready import BlockAdmissionScope, RequeuingStrategy, WaitForPodsReady
 from quorate.api.field_path import look_up, parse_path
 from quorate.api.meta import Key
 from quorate.cli.run.apply import install_definitions

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from quorate.api.configuration import Configuration, WaitForPodsReady
+from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
+from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.field_path import look_up, parse_path, write_field
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition, is_true

@@ -2,7 +2,8 @@
 
 import pytest
 
-from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.kueue import Workload
 from quorate.api.meta import epoch, find_condition
 from quorate.kube.resources import WORKLOADS

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from quorate.api.configuration import Configuration, FairSharing
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.queueing import FairSharing
 from quorate.api.meta import Key
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, untyped

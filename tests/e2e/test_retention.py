@@ -2,8 +2,9 @@
 
 import pytest
 
-from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
+from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.configuration.queueing import ObjectRetention
 from quorate.api.meta import Key
 from quorate.kube.errors import NotFound

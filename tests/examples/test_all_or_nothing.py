@@ -5,7 +5,8 @@ from typing import Any
 
 from quorate.api.batch import Job, decode_template
 from quorate.api.codec import convert, decode, encode
-from quorate.api.configuration import RequeuingStrategy, WaitForPodsReady, load_configuration
+from quorate.api.configuration import load_configuration
+from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.decoding.documents import read_documents
 from quorate.api.kueue import QUEUE_NAME, ClusterQueue
 from quorate.api.kueue.conversion import V1BETA2, convert_version

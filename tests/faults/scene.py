@@ -7,7 +7,8 @@ import random
 from dataclasses import dataclass
 from typing import Any, Final
 
-from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,

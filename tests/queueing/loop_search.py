@@ -16,7 +16,8 @@ from itertools import product
 from multiprocessing import Pool
 from typing import Final, NamedTuple
 
-from quorate.api.configuration import Configuration, FairSharing, PreemptionStrategy
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.queueing import FairSharing, PreemptionStrategy
 from quorate.api.kueue import QueueingStrategy
 from quorate.quota import tree
 from tests.queueing.choices import Choices, every

@@ -8,16 +8,15 @@ from typing import Any
 
 import yaml
 
-from quorate.api.configuration import (
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.feature_gates import queueing_gates
+from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration.queueing import (
     AdmissionFairSharing,
-    Configuration,
     FairSharing,
-    RequeuingStrategy,
     ResourceOptions,
     Transformation,
-    WaitForPodsReady,
 )
-from quorate.api.configuration.feature_gates import queueing_gates
 from quorate.api.kueue import SLICE_REPLACEMENT_FOR, RequeueState
 from quorate.api.meta import at_epoch
 from quorate.api.quantity import Quantity, parse_quantity

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.configuration import AdmissionFairSharing
+from quorate.api.configuration.queueing import AdmissionFairSharing
 from quorate.api.meta import Key, epoch
 from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.quota.amount import FlavorResource

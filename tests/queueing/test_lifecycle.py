@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.configuration import Configuration, RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
+from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.configuration.queueing import ObjectRetention
 from quorate.api.kueue import (
     RESOURCE_IN_USE,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.configuration import RequeuingStrategy
+from quorate.api.configuration.pods_ready import RequeuingStrategy
 from quorate.api.kueue import RequeueState, Workload, WorkloadStatus
 from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch, epoch
 from quorate.queueing import conditions as c

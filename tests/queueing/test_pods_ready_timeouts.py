@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from quorate.api.configuration import WaitForPodsReady
+from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.kueue import ClusterQueueSpec, ReadinessOverrides
 from quorate.queueing.pods_ready import (
     Timeouts,

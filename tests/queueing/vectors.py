@@ -8,8 +8,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from quorate.api.configuration import RequeuingStrategy
 from quorate.api.configuration.feature_gates import FEATURE_GATES, SUPPORTED_GATES
+from quorate.api.configuration.pods_ready import RequeuingStrategy
 from quorate.api.kueue import Admission
 from quorate.api.meta import epoch
 from quorate.api.quantity import parse_quantity

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from quorate.api.configuration import Configuration
-from quorate.api.configuration.reload import apply_reload
+from quorate.api.configuration import Configuration, apply_reload
 from quorate.cli.files import InvalidFiles, configuration_in, read_text
 from quorate.kube.clock import Clock
 from quorate.kube.dynamic_configuration import DynamicConfiguration

@@ -9,7 +9,7 @@ Source: Kueue's KEP-4136.  Amounts are in whole units (cores, bytes), as fractio
 import math
 from collections.abc import Mapping
 
-from quorate.api.configuration import AdmissionFairSharing
+from quorate.api.configuration.queueing import AdmissionFairSharing
 from quorate.api.meta import Key
 from quorate.quota.amount import CPU, Usage
 

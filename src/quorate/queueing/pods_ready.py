@@ -22,7 +22,7 @@ from typing import Final, Literal, assert_never
 
 import msgspec
 
-from quorate.api.configuration import RequeuingStrategy, WaitForPodsReady
+from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.kueue import ClusterQueueSpec, RequeueState, Workload
 from quorate.api.meta import Condition, Key, at_epoch, find_condition
 from quorate.api.syntax import InvalidDuration, parse_duration

@@ -6,13 +6,14 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api.configuration.unused import POD_OPTIONS
 from quorate.api.decoding.strict import (
     Decoder,
     Field,
     InvalidValue,
     Section,
     choice,
+    ignored_section,
+    label_selector,
     list_of,
     section,
     text,
@@ -30,6 +31,7 @@ FRAMEWORKS: Final = (
 )  # fmt: skip
 SPARK: Final = "sparkoperator.k8s.io/sparkapplication"
 
+_POD_OPTIONS: Final = ignored_section({"namespaceSelector": label_selector, "podSelector": label_selector})
 _EXTERNAL_FRAMEWORK: Final = re.compile(r"[A-Za-z][A-Za-z0-9]*\.v[0-9][a-z0-9]*\.[a-z0-9][-a-z0-9.]*")
 _VERSION: Final = re.compile(r"v[0-9][a-z0-9]*")
 _KIND: Final = re.compile(r"[A-Z][A-Za-z0-9]*")
@@ -120,7 +122,7 @@ def decode_integrations(version: str) -> Decoder[Integrations]:
     def read_fields(fields: Section) -> Integrations:
         if version == "v1beta1" and "podOptions" in fields:
             fields.at("podOptions").warn("is checked but not honoured (write managedJobsNamespaceSelector)")
-            fields.take("podOptions", POD_OPTIONS, None)
+            fields.take("podOptions", _POD_OPTIONS, None)
         frameworks = fields.take("frameworks", _frameworks, Integrations().frameworks)
         declared = fields.take("declaredFrameworks", _declared_frameworks(frameworks), ())
         queued = [*frameworks, *(framework.name for framework in declared)]

@@ -1,8 +1,136 @@
-"""Configuration of queueing: retention of finished objects."""
+"""Configuration of queueing: counted resources, fair sharing, and retention of finished objects."""
+
+from collections.abc import Callable
+from typing import Literal, get_args
 
 import msgspec
 
-from quorate.api.decoding.strict import Section, duration, section
+from quorate.api.configuration.pods_ready import Version
+from quorate.api.core import Resources
+from quorate.api.decoding.strict import (
+    Field,
+    InvalidValue,
+    Section,
+    boolean,
+    choice,
+    duration,
+    list_of,
+    map_of,
+    number,
+    quantity,
+    section,
+    text,
+    text_matching,
+)
+from quorate.api.syntax import is_qualified_name
+
+TransformationStrategy = Literal["Retain", "Replace"]
+QuotaCheckStrategy = Literal["BlockUndeclared", "IgnoreUndeclared"]
+
+
+class Transformation(msgspec.Struct, frozen=True, kw_only=True):
+    """Count each unit of ``input`` as ``outputs``, times the request of ``multiply_by``."""
+
+    input: str
+    strategy: TransformationStrategy = "Retain"
+    multiply_by: str = ""
+    outputs: Resources = {}
+
+
+class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Which requested resources count against quota, and as which resources."""
+
+    exclude_resource_prefixes: tuple[str, ...] = ()
+    transformations: tuple[Transformation, ...] = ()
+    quota_check_strategy: QuotaCheckStrategy = "BlockUndeclared"
+
+
+PreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
+
+
+class FairSharing(msgspec.Struct, frozen=True, kw_only=True):
+    """Divide borrowable quota among the cluster queues of a cohort by weight.
+
+    Preemption strategies are in the order in which they are tried.
+    """
+
+    preemption_strategies: tuple[PreemptionStrategy, ...] = (
+        "LessThanOrEqualToFinalShare",
+        "LessThanInitialShare",
+    )
+
+
+class AdmissionFairSharing(msgspec.Struct, frozen=True, kw_only=True):
+    """Order the local queues of a cluster queue by their recent usage."""
+
+    usage_half_life_s: float = 0.0  # half-life of recorded usage; 0: no memory
+    usage_sampling_interval_s: float = 300.0
+    resource_weights: dict[str, float] = {}  # 1 for resources that are not listed
+
+
+def decode_fair_sharing(version: Version) -> Callable[[Section], FairSharing | None]:
+    def read_fields(fields: Section) -> FairSharing | None:
+        on = fields.take("enable", boolean, False) if version == "v1beta1" else True
+        default = FairSharing().preemption_strategies
+        strategies = fields.take("preemptionStrategies", _preemption_strategies, default)
+        return FairSharing(preemption_strategies=strategies) if on else None
+
+    return read_fields
+
+
+def _preemption_strategies(field: Field) -> tuple[PreemptionStrategy, ...]:
+    final, initial = get_args(PreemptionStrategy)
+    strategies = list_of(choice(get_args(PreemptionStrategy)))(field)
+    if strategies not in ((final,), (initial,), (final, initial)):
+        raise InvalidValue(f"is not allowed here (write [{final}], [{initial}] or [{final}, {initial}])")
+    return strategies
+
+
+def decode_admission_fair_sharing(fields: Section) -> AdmissionFairSharing:
+    return AdmissionFairSharing(
+        usage_half_life_s=fields.take("usageHalfLifeTime", duration(), 0.0),
+        usage_sampling_interval_s=fields.take("usageSamplingInterval", duration(exclusive=True), 300.0),
+        resource_weights=fields.take("resourceWeights", map_of(_weight), {}),
+    )
+
+
+def _weight(field: Field) -> float:
+    weight = number(field)
+    if weight < 0:
+        raise InvalidValue("is negative, must be at least 0")
+    return weight
+
+
+def decode_resources(fields: Section) -> ResourceOptions:
+    rule = "is for dynamic resource allocation, which is not supported (leave it out)"
+    fields.reject_if_present("deviceClassMappings", rule)
+    rules = ResourceOptions(
+        exclude_resource_prefixes=fields.take("excludeResourcePrefixes", list_of(text), ()),
+        transformations=fields.take("transformations", list_of(section(_transformation)), ()),
+        quota_check_strategy=fields.take(
+            "quotaCheckStrategy", choice(get_args(QuotaCheckStrategy)), "BlockUndeclared"
+        ),
+    )
+    if rules.quota_check_strategy == "IgnoreUndeclared" and rules.exclude_resource_prefixes:
+        fields.at("excludeResourcePrefixes").reject(
+            "contradicts quotaCheckStrategy IgnoreUndeclared (keep one)"
+        )
+    inputs = [rule.input for rule in rules.transformations]
+    for name in sorted({name for name in inputs if inputs.count(name) > 1}):
+        fields.at("transformations").reject(f"has more than one rule for input {name} (merge them)")
+    return rules
+
+
+def _transformation(fields: Section) -> Transformation:
+    if "input" not in fields:
+        fields.at("input").reject("is missing (write the name of a resource)")
+    name = text_matching(is_qualified_name, "the name of a resource")
+    return Transformation(
+        input=fields.take("input", name, ""),
+        strategy=fields.take("strategy", choice(get_args(TransformationStrategy)), "Retain"),
+        multiply_by=fields.take("multiplyBy", name, ""),
+        outputs=fields.take("outputs", map_of(quantity), {}),
+    )
 
 
 class ObjectRetention(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ Known limit: a pod that runs forever counts as a pending change, because it may 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from quorate.api.configuration import WaitForPodsReady
+from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.api.core import Node, Pod, Resources
 from quorate.api.core.pod_resources import pod_requests, sum_resources
 from quorate.api.kueue import Workload

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quorate.api.configuration import Configuration, WaitForPodsReady
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.cli.run.apply import create_manifests
 from quorate.cli.run.deadlock import diagnose_deadlock, pending_changes

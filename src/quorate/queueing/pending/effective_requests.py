@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from quorate.api.configuration import ResourceOptions
+from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import Container, LimitRangeItem, PodSpec, ResourceRequirements, Resources
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.workloads import PODS

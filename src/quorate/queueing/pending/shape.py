@@ -12,8 +12,8 @@ from weakref import WeakValueDictionary
 import msgspec
 
 from quorate.api.batch import decode_template
-from quorate.api.configuration import ResourceOptions
 from quorate.api.configuration.feature_gates import Gates
+from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import (
     Container,
     LimitRange,

@@ -11,7 +11,7 @@ from typing import assert_never
 
 import msgspec
 
-from quorate.api.configuration import PreemptionStrategy
+from quorate.api.configuration.queueing import PreemptionStrategy
 from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
 from quorate.queueing.decisions import PreemptionReason
 from quorate.queueing.preemption.candidates import (

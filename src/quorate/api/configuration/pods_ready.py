@@ -1,0 +1,135 @@
+"""``waitForPodsReady`` of Configuration: timeouts of unready pods, and requeuing after eviction."""
+
+from typing import Literal, get_args
+
+import msgspec
+
+from quorate.api.decoding.strict import (
+    Field,
+    InvalidValue,
+    Section,
+    boolean,
+    choice,
+    duration,
+    integer,
+    section,
+)
+
+Version = Literal["v1beta1", "v1beta2"]
+RequeuingTimestamp = Literal["Eviction", "Creation"]
+BlockAdmissionScope = Literal["AllQueues", "SameFlavors"]
+
+
+class RequeuingStrategy(msgspec.Struct, frozen=True, kw_only=True):
+    """How a workload that was evicted for unready pods is requeued.
+
+    The n-th eviction is followed by a backoff of ``min(base * factor^(n-1), max)`` seconds. The file has no
+    field for the factor. KEP-1282 originally had base 1, factor 1.41284738 and no maximum (``math.inf``).
+    """
+
+    timestamp: RequeuingTimestamp = "Eviction"
+    backoff_limit_count: int | None = None  # None: unlimited
+    backoff_base_s: float = 60.0
+    backoff_max_s: float = 3600.0
+    backoff_factor: float = 2.0
+
+
+class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
+    """Evict an admitted workload whose pods are not all ready within a timeout."""
+
+    timeout_s: float
+    recovery_timeout_s: float | None  # None: no timeout for pods that fail after the start
+    block_admission: BlockAdmissionScope | None  # which workloads an unready one blocks; None: none
+    requeuing_strategy: RequeuingStrategy = RequeuingStrategy()
+    scheduling_timeout_s: float | None = None  # for each pod to be scheduled; None: no such timeout
+    shortest_override_s: float = 0.0  # lower bound of overrides by workloads
+    longest_override_s: float | None = None  # upper bound of overrides; None: the configured timeout
+
+
+def decode_wait_for_pods_ready(fields: Section, version: Version) -> WaitForPodsReady | None:
+    if version == "v1beta1":
+        return fields.take("waitForPodsReady", section(_wait_v1beta1), None)
+    default = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=None)
+    return fields.take("waitForPodsReady", section(_wait_v1beta2), default)
+
+
+def _wait_v1beta1(fields: Section) -> WaitForPodsReady | None:
+    enable = fields.take("enable", boolean, False)
+    wait = _wait(fields, timeout_s=300.0, block_admission=True, flat=_flat_timestamp(fields))
+    return wait if enable else None
+
+
+def _wait_v1beta2(fields: Section) -> WaitForPodsReady:
+    fields.reject_if_present(
+        "enable",
+        "is not in v1beta2, where it is always enabled (or set featureGates.DisableWaitForPodsReady)",
+    )
+    fields.reject_if_present("requeuingTimestamp", "is not in v1beta2 (write requeuingStrategy.timestamp)")
+    return _wait(fields, timeout_s=1800.0, block_admission=False, flat=None)
+
+
+def _wait(
+    fields: Section, *, timeout_s: float, block_admission: bool, flat: RequeuingTimestamp | None
+) -> WaitForPodsReady:
+    timeout_s = fields.take("timeout", duration(), timeout_s)
+    recovery_s = fields.take("recoveryTimeout", duration(), timeout_s)
+    strategy = fields.take("requeuingStrategy", section(_requeuing), RequeuingStrategy())
+    all_queues: BlockAdmissionScope = "AllQueues"
+    scope = fields.take("blockAdmissionScope", choice(get_args(BlockAdmissionScope)), all_queues)
+    overrides = fields.take("overrides", section(_overrides), _OverrideBounds())
+    if flat is not None:
+        given = fields.field.value.get("requeuingStrategy")
+        if isinstance(given, dict) and given.get("timestamp") not in (None, flat):
+            fields.at("requeuingTimestamp").reject(
+                f"contradicts requeuingStrategy.timestamp, which is {given['timestamp']} (keep the latter)"
+            )
+        strategy = msgspec.structs.replace(strategy, timestamp=flat)
+    return WaitForPodsReady(
+        timeout_s=timeout_s,
+        recovery_timeout_s=recovery_s or None,
+        block_admission=scope if fields.take("blockAdmission", boolean, block_admission) else None,
+        requeuing_strategy=strategy,
+        scheduling_timeout_s=fields.take("schedulingTimeout", duration(), 0.0) or None,
+        shortest_override_s=overrides.shortest_s,
+        longest_override_s=overrides.longest_s,
+    )
+
+
+class _OverrideBounds(msgspec.Struct, frozen=True):
+    shortest_s: float = 0.0
+    longest_s: float | None = None
+
+
+def _overrides(fields: Section) -> _OverrideBounds:
+    bounds = _OverrideBounds(
+        fields.take("shortest", duration(), 0.0),
+        fields.take("longest", duration(), None),
+    )
+    if bounds.longest_s is not None and bounds.longest_s < bounds.shortest_s:
+        fields.at("longest").reject("is shorter than shortest (give a longer one, or leave one out)")
+    return bounds
+
+
+def _flat_timestamp(fields: Section) -> RequeuingTimestamp | None:
+    """Return ``requeuingTimestamp``, from the first revision of KEP-1282."""
+    if "requeuingTimestamp" in fields:
+        fields.at("requeuingTimestamp").warn("is deprecated (write requeuingStrategy.timestamp)")
+    return fields.take("requeuingTimestamp", choice(get_args(RequeuingTimestamp)), None)
+
+
+def _requeuing(fields: Section) -> RequeuingStrategy:
+    seconds = integer(minimum=0)
+    return RequeuingStrategy(
+        timestamp=fields.take("timestamp", choice(get_args(RequeuingTimestamp)), "Eviction"),
+        backoff_limit_count=fields.take("backoffLimitCount", _limit_count, None),
+        backoff_base_s=float(fields.take("backoffBaseSeconds", seconds, 60)),
+        backoff_max_s=float(fields.take("backoffMaxSeconds", seconds, 3600)),
+    )
+
+
+def _limit_count(field: Field) -> int:
+    if field.value == -1:
+        raise InvalidValue(
+            "is not a number of retries (leave the field out to retry without limit, or write 0 or more)"
+        )
+    return integer(minimum=0)(field)
