@@ -16,7 +16,7 @@ from quorate.local.controllers.apps.replica_set import pods_to_delete
 from quorate.local.controllers.apps.stateful_set import REVISION_LABEL, next_changes, revision_name
 from quorate.local.controllers.apps.types import Deployment, ReplicaSet, StatefulSet
 from quorate.local.nodes import Fleet
-from tests.local.controllers.living import PODS, LocalCluster, local_cluster
+from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
 
 DEPLOYMENTS = untyped("apps", "v1", "deployments", "Deployment", True)
 REPLICA_SETS = untyped("apps", "v1", "replicasets", "ReplicaSet", True)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.local.controllers.job.finish import is_finished
-from tests.local.controllers.jobworld import JobWorld, a_job
+from tests.local.controllers.simulated_job import JobWorld, a_job
 from tests.search import examples
 
 HAPPENINGS = ("run", "succeed", "fail", "delete", "stop", "wait", "suspend", "resume", "more", "fewer")

@@ -9,7 +9,7 @@ import pytest
 from quorate.api.meta import Key
 from quorate.kube.resources import NAMESPACES, untyped
 from quorate.local.nodes import Fleet
-from tests.local.controllers.living import CONFIG_MAPS, JOBS, PODS, LocalCluster, local_cluster
+from tests.local.controllers.running_cluster import CONFIG_MAPS, JOBS, PODS, LocalCluster, local_cluster
 
 pytestmark = pytest.mark.slow
 

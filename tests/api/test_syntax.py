@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.syntax import InvalidDuration, format_duration, parse_duration
+from quorate.api.syntax import InvalidDuration, format_duration, parse_duration, positive_int32
 
 
 @pytest.mark.parametrize(
@@ -58,3 +58,23 @@ def test_whole_seconds_are_read_as_they_are_written(seconds: int) -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (90.9, "1m30s"), (3605, "1h0m5s")])
 def test_durations_are_written_as_go_writes_them(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        ("1", 1),
+        ("0012", 12),
+        ("2147483647", 2147483647),
+        ("2147483648", None),
+        ("0", None),
+        ("-1", None),
+        ("+1", None),
+        ("", None),
+        ("٣", None),
+        ("1e3", None),
+        ("9" * 5000, None),
+    ],
+)
+def test_positive_int32(text: str, want: int | None) -> None:
+    assert positive_int32(text) == want

@@ -18,7 +18,7 @@ from quorate.local.controllers.job.pod_summary import format_indexes, parse_inde
 from quorate.local.controllers.job.pod_template import name_prefix, pod_from_template
 from quorate.local.controllers.job.sync import SyncResult, sync_job
 from quorate.local.controllers.job.types import Job, PodFailurePolicy
-from tests.local.controllers.jobworld import START, JobWorld, a_job, a_pod, exited, indexes
+from tests.local.controllers.simulated_job import START, JobWorld, a_job, a_pod, exited, indexes
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from quorate.api.configuration import load_configuration
 from quorate.api.decoding.strict import InvalidConfiguration
-from tests.api.configurations import a_file, refusals
+from tests.api.configuration.files import a_file, refusals
 
 SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
 

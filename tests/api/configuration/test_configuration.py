@@ -20,7 +20,7 @@ from quorate.api.configuration.queueing import ObjectRetention, Transformation
 from quorate.api.configuration.webhooks import CertificateManagement, TlsOptions, Webhooks
 from quorate.api.meta import LabelSelector, SelectorRequirement
 from quorate.api.quantity import parse_quantity
-from tests.api.configurations import a_file, refusals
+from tests.api.configuration.files import a_file, refusals
 
 ON_V1BETA1 = WaitForPodsReady(timeout_s=300.0, recovery_timeout_s=300.0, block_admission="AllQueues")
 ON_V1BETA2 = WaitForPodsReady(timeout_s=1800.0, recovery_timeout_s=1800.0, block_admission=None)

@@ -26,7 +26,7 @@ from quorate.api.scheduler_configuration.plugins import (
 )
 
 T = TypeVar("T")
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "scheduler-configuration.md").read_text(
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "scheduler-configuration.md").read_text(
     encoding="utf-8"
 )
 READERS: Final[Mapping[str, Callable[[Arguments], object]]] = {

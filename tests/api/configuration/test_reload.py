@@ -7,7 +7,7 @@ import pytest
 
 from quorate.api.configuration import RESTART_FIELDS, Configuration, apply_reload, load_configuration
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 
 
 def a_configuration(body: str = "") -> Configuration:

@@ -12,7 +12,7 @@ from quorate.api.configuration.feature_gates import SUPPORTED_GATES
 from quorate.api.configuration.integrations import FRAMEWORKS
 from quorate.api.decoding.strict import InvalidConfiguration
 
-PAGE = (Path(__file__).parents[2] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "configuration.md").read_text(encoding="utf-8")
 
 
 def a_file(version: str, field: str, value: Any) -> str:

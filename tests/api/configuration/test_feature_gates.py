@@ -9,7 +9,7 @@ import pytest
 from quorate.api.configuration import Configuration, default_configuration, load_configuration
 from quorate.api.configuration.feature_gates import FEATURE_GATES, PREREQUISITES, QUEUEING_GATES, Gates
 from quorate.api.decoding.strict import InvalidConfiguration
-from tests.api.configurations import a_file
+from tests.api.configuration.files import a_file
 
 
 def test_gates_of_the_queueing_core_are_by_default_as_the_list_says() -> None:
