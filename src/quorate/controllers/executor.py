@@ -70,7 +70,7 @@ class Plan:
 
 
 class PlanExecutor:
-    """Executes the plans for the keys of one reconciler, whose keys are those of objects of ``resource``.
+    """Executes the plans of one reconciler; its keys are those of objects of ``resource``.
 
     ``enqueue`` reconciles a key again.  The time that ``execute`` returns is for the reconciler.
     """
@@ -165,7 +165,7 @@ class PlanExecutor:
                     )
 
     def forget(self, key: Key) -> None:
-        """Drop what is remembered of a key whose objects no longer exist."""
+        """Drop what is remembered of a key without objects."""
         self._missing_dependency.discard(key)
         self._debounce.clear(key)
         self._expectations.forget(key)

@@ -27,7 +27,7 @@ from quorate.queueing.state import State
 
 
 def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], ...]:
-    """Return the feeds of ``state``, in the order of a load: what others refer to comes first."""
+    """Return the feeds of ``state``, in the order of a load: referenced kinds come first."""
 
     def put_namespace(namespace: Namespace) -> None:
         state.put_namespace(namespace.metadata.name, namespace.metadata.labels)
@@ -49,5 +49,5 @@ def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], .
 
 
 def _cluster_feed(resource: Resource[T], put: Callable[[T], None], remove: Callable[[str], None]) -> Feed[T]:
-    """Return the feed of a cluster-scoped kind, whose objects are removed by name."""
+    """Return the feed of a cluster-scoped kind; its objects are removed by name."""
     return Feed(resource, put, lambda key: remove(key.name))

@@ -27,7 +27,7 @@ def remove_finalizer(resource: Resource[Any], metadata: ObjectMeta) -> tuple[Pat
 
 
 def finish_orphans(workloads: Iterable[Workload], gates: Gates, now: float) -> tuple[Write, ...]:
-    """Finish workloads whose owner no longer exists and remove their finalizers.
+    """Finish workloads without an existing owner and remove their finalizers.
 
     Without the gate ``FinishOrphanedWorkloads``, and for workloads that are being deleted, only the
     finalizer is removed.

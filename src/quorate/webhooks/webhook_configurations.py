@@ -12,6 +12,7 @@ from typing import Any, Final
 from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import QUEUE_NAME
+from quorate.controllers.pods.constants import MANAGED, SUSPENDING_PARENT
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import Operation
 from quorate.webhooks.routes import CONVERT_PATH, Route, Verb, WebhookEndpoint
@@ -25,8 +26,8 @@ IGNORE_TIMEOUT_S: Final = 2  # for webhooks with failurePolicy Ignore
 _MANAGED_KEYS: Final = (
     ("labels", QUEUE_NAME),
     ("annotations", QUEUE_NAME),
-    ("labels", "kueue.x-k8s.io/managed"),
-    ("annotations", "kueue.x-k8s.io/pod-suspending-parent"),
+    ("labels", MANAGED),
+    ("annotations", SUSPENDING_PARENT),
 )
 
 

@@ -24,7 +24,7 @@ UNEVALUATED_INTERVAL_S: Final = 1.0  # between batches; also the pause in admiss
 
 
 class PendingReasonThrottle:
-    """Says for which workloads the current reason is due; they may no longer be pending then.
+    """Selects the workloads that get their current reason; they may no longer be pending then.
 
     All times are steady times of one clock.
     """
@@ -58,13 +58,13 @@ class PendingReasonThrottle:
         self._admission_at = now
 
     def remove(self, key: Key) -> None:
-        """Forget a workload that is no longer pending, or whose reason was not written after all."""
+        """Forget a workload that is no longer pending, or that did not get its reason after all."""
         self._written_at.pop(key, None)
         self._unwritten_since.pop(key, None)
         self._unevaluated.discard(key)
 
     def take_due(self, now: float) -> list[Key]:
-        """Return the evaluated workloads whose reason is to be written now."""
+        """Return the evaluated workloads that get their reason now."""
         keys: list[Key] = []
         while (key := self._due.get(now)) is not None:
             self._due.done(key)
@@ -77,7 +77,7 @@ class PendingReasonThrottle:
         return keys
 
     def take_unevaluated(self, now: float) -> list[Key]:
-        """Return the unevaluated workloads whose reason, that of their shape, is to be written now."""
+        """Return the unevaluated workloads that get the reason of their shape now."""
         keys: list[Key] = []
         limit = 1 if self._is_busy(now) else UNEVALUATED_AT_ONCE
         while (due := self._unevaluated_due()) is not None and due <= now and len(keys) < limit:

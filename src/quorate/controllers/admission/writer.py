@@ -2,7 +2,7 @@
 
 Many patches are in flight at once.  Those of one workload are sent in order, each based on the response to
 the one before.  A refused decision is handed back to be undone: after a conflict once the newer version has
-been delivered, otherwise after a pause.  A write whose response was lost is sent again until there is one.
+been delivered, otherwise after a pause.  A write without a response is sent again until there is one.
 """
 
 import asyncio

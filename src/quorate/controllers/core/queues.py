@@ -104,7 +104,7 @@ class QueueController:
         self.reconciler.enqueue_in(key, next_at - self._steady.now())
 
     def _enqueue_soon(self, key: Key) -> None:
-        """Reconcile a queue whose conditions may differ."""
+        """Reconcile a queue if its conditions may differ."""
         last_at = self._paces.get(key, QueuePace()).at
         self.reconciler.enqueue_in(key, last_at + INTERVAL_S - self._steady.now())
 

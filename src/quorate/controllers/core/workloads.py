@@ -24,7 +24,7 @@ from quorate.queueing.state import State
 WORKERS: Final = 16  # a reconcile mostly waits for the response to its one write
 PRIORITY_WORKERS: Final = 4
 _LOCAL_QUEUE: Final = "local queue"  # index of workloads by the key of their local queue
-_CLUSTER_QUEUE: Final = "cluster queue"  # index of workloads by the queue whose quota they hold
+_CLUSTER_QUEUE: Final = "cluster queue"  # index of workloads by the queue that reserved their quota
 _PRIORITY_CLASS: Final = "priority class"  # index of workloads by their WorkloadPriorityClass
 
 

@@ -1,9 +1,9 @@
-"""Jobs that make jobs: who is managed as a part of another one.
+"""Ancestors of jobs: jobs that create jobs.
 
-Kueue's rule: the topmost job up the chain of controllers that is managed itself manages all below it; they
-get no workload of their own.  The chain leads through kinds that are queued here, through those that the
-configuration says another controller queues, and through kinds that only stand between: frameworks that
-are switched off, and ReplicaSets.  Any other kind ends it.
+Kueue's rule: the topmost managed job in the chain of controllers manages all its descendants, which get no
+workload of their own.  The chain leads through kinds that are queued here, through kinds that another
+controller queues according to the configuration, and through intermediate kinds: frameworks that are not
+enabled, and ReplicaSets.  Any other kind ends it.
 """
 
 from collections import OrderedDict
@@ -26,25 +26,25 @@ Find = Callable[[Key], JobObject | None]
 _KindName = tuple[str, str]  # apiVersion and kind
 
 MAX_DEPTH: Final = 10  # as in Kueue
-MAX_REMEMBERED: Final = 10_000  # a few hundred bytes each
+MAX_REMEMBERED: Final = 10_000  # metadata of intermediate objects, a few hundred bytes each
 
 
 class Owner(Struct):
-    """What the chain is followed by, of an object of whatever kind."""
+    """An object of any kind in the chain; only its metadata is read."""
 
     metadata: ObjectMeta
 
 
 @dataclass(frozen=True, slots=True)
 class OwnerNotFound:
-    """An owner of a kind that is known, which is not there, or not yet."""
+    """An owner of a known kind that does not exist, or does not exist yet."""
 
     owner: OwnerReference
 
 
 @dataclass(frozen=True, slots=True)
 class BrokenOwnerChain:
-    """A chain of owners whose end was not found: nothing can be decided about who is at its bottom."""
+    """A circular or too long chain of owners: nothing can be decided about the object at its start."""
 
     problem: str
     circular: bool
@@ -59,24 +59,24 @@ class AncestorFinder:
         external: Iterable[ExternalFramework],
         manage_jobs_without_queue_name: bool,
     ) -> None:
-        """``intermediate_kinds``: kinds that jobs may stand below, but that are not managed themselves."""
+        """``intermediate_kinds``: kinds that can own jobs but are not managed themselves."""
         self._client = client
         self._queued = _by_name(queued)
         self._intermediate_kinds = _by_name(intermediate_kinds)
         self._external = {(each.api_version, each.kind): each for each in external}
-        self._finders: dict[_KindName, Find] = {}  # of the kinds there is a copy of
-        self._looked_up: dict[_KindName, Resource[Owner]] = {}  # kinds found out by asking the server
+        self._finders: dict[_KindName, Find] = {}  # of the kinds with an informer
+        self._looked_up: dict[_KindName, Resource[Owner]] = {}  # kinds without an informer
         self._remembered: OrderedDict[Uid, ObjectMeta] = (
             OrderedDict()
-        )  # of those between, the last ones asked for
+        )  # of the intermediate objects looked up last
         self._manage_all = manage_jobs_without_queue_name
 
     def add(self, resource: Resource[Any], find: Find) -> None:
-        """From now on jobs of this kind are found in a copy, and the server is not asked for them."""
+        """Look up jobs of this kind in a cache from now on, not at the API server."""
         self._finders[resource.api_version, resource.kind] = find
 
     async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | OwnerNotFound | BrokenOwnerChain | None:
-        """The job that ``metadata`` belongs to as a part; ``None`` when it stands for itself."""
+        """Return the uid of the topmost managed ancestor of an object; None if there is none."""
         topmost: Uid | None = None
         visited = {metadata.uid}
         for _ in range(MAX_DEPTH):
@@ -87,7 +87,7 @@ class AncestorFinder:
             if found is None:
                 return OwnerNotFound(owner)
             if found.uid != owner.uid:
-                return topmost  # the owner is gone, and another took its name
+                return topmost  # the owner was deleted; another object has its name
             if found.uid in visited:
                 return BrokenOwnerChain(
                     f"its owners form a circle through {owner.kind} {owner.name}", circular=True
@@ -127,7 +127,7 @@ class AncestorFinder:
         return stored.metadata
 
     def _remember(self, visited: ObjectMeta) -> None:
-        """Who stands between is not asked for again for each of many pods: all that matters is its owner."""
+        """Keep the owner of an intermediate object, which may have many pods."""
         lean = ObjectMeta(name=visited.name, namespace=visited.namespace, uid=visited.uid)
         owner = visited.controller
         if owner is not None:
@@ -137,7 +137,7 @@ class AncestorFinder:
             self._remembered.popitem(last=False)
 
     async def _resource(self, kind: _KindName) -> Resource[Owner] | None:
-        """How to ask for owners of a kind that has no copy here; ``None``: it is not served, or not yet."""
+        """Return the resource of a kind without an informer; None: it is not served (yet)."""
         if kind not in self._looked_up:
             known = self._queued.get(kind) or self._intermediate_kinds.get(kind)
             plural = await plural_of(self._client, *kind) if known is None else known.plural

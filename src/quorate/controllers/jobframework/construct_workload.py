@@ -30,8 +30,8 @@ from quorate.queueing.pods_ready import OVERRIDE_ANNOTATIONS
 PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 
 DEFAULT_CLASS = "default"  # the WorkloadPriorityClass of jobs that name none, if it exists
-_LONGEST_NAME = 253
-_LONGEST_LABEL = 63
+_MAX_NAME_LENGTH = 253
+_MAX_LABEL_LENGTH = 63
 _HASH_DIGITS = 5
 
 
@@ -75,7 +75,7 @@ def prebuilt_name_of(metadata: ObjectMeta, *, by_annotation: bool) -> str:
     A label value has at most 63 characters: a longer name is always read from the annotation.
     """
     annotation = metadata.annotations.get(PREBUILT_WORKLOAD, "")
-    if annotation and (by_annotation or len(annotation) > _LONGEST_LABEL):
+    if annotation and (by_annotation or len(annotation) > _MAX_LABEL_LENGTH):
         return annotation
     return metadata.labels.get(PREBUILT_WORKLOAD, "")
 
@@ -90,7 +90,7 @@ def workload_name(
     """
     parts = [kind, group, job_name, job_uid, *([extra] if extra else [])]
     digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
-    longest = _LONGEST_LABEL if short else _LONGEST_NAME
+    longest = _MAX_LABEL_LENGTH if short else _MAX_NAME_LENGTH
     readable = f"{kind.lower()}-{job_name}"[: longest - _HASH_DIGITS - 1]
     return f"{readable}-{digest[:_HASH_DIGITS]}"
 

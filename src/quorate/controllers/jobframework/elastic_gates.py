@@ -15,7 +15,7 @@ from quorate.kube.resources import Resource
 from quorate.kube.writes import Patch, send
 from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 
-ELASTIC_GATE: Final = "kueue.x-k8s.io/elastic-job"
+ELASTIC_GATE: Final = ELASTIC_JOB  # the gate has the name of the annotation
 
 
 class _Spec(Struct):

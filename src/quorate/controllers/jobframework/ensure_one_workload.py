@@ -1,4 +1,4 @@
-"""Kueue's ``ensureOneWorkload``: find or create the one workload of a job and delete all others.
+"""Kueue's ``ensureOneWorkload``: find or create the one workload of a job, and delete surplus ones.
 
 Either the framework constructs the workload, or the job names a prebuilt one that another controller made.
 """
@@ -27,14 +27,13 @@ _MISSING: Final = "Missing Workload; unable to restore pod templates"
 _MISMATCH: Final = "No matching Workload; restoring pod templates according to existent Workload"
 
 _TOPOLOGY_PREFIX: Final = "kueue.x-k8s.io/podset-"
-_TOPOLOGY_REQUESTS: Final = tuple(
-    f"{_TOPOLOGY_PREFIX}{request}"
-    for request in (
-        "required-topology",
-        "preferred-topology",
-        "slice-required-topology",
-        "slice-required-topology-constraints",
-    )
+REQUIRED_TOPOLOGY: Final = f"{_TOPOLOGY_PREFIX}required-topology"
+PREFERRED_TOPOLOGY: Final = f"{_TOPOLOGY_PREFIX}preferred-topology"
+_TOPOLOGY_REQUESTS: Final = (
+    REQUIRED_TOPOLOGY,
+    PREFERRED_TOPOLOGY,
+    f"{_TOPOLOGY_PREFIX}slice-required-topology",
+    f"{_TOPOLOGY_PREFIX}slice-required-topology-constraints",
 )
 _TOPOLOGY_RULE: Final = (
     "is without effect: there is no topology-aware scheduling here, pods are admitted by quota alone "

@@ -1,4 +1,4 @@
-"""Whether a Workload stands for a job as the job is now."""
+"""Equivalence of a Workload and a job: both ask for the same pods."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,23 +13,22 @@ from quorate.controllers.jobframework.podset_info import read_template
 def is_equivalent(
     workload: Workload, pod_sets: Sequence[PodSet], maximum_execution_s: int | None, suspended: bool
 ) -> bool:
-    """Whether ``workload`` asks for what the job with ``pod_sets`` asks for.
+    """Return True if ``workload`` is equivalent to a job with ``pod_sets``.
 
-    While quota is reserved the job may be in its running form: with tolerations it was given, and with the
-    admitted count where fewer pods are enough.  (Pods that are done for good lower the count, too.)  Node
-    selectors, labels, annotations and affinity are never compared: admission injects some of them, and none
-    of the others changes what a pod needs of its quota.
+    While quota is reserved, the job may be running: with injected tolerations, and with the admitted count of
+    a partial admission, which finished pods reduce further.  Node selectors, labels, annotations and affinity
+    are never compared: some of them are injected, and none of the rest changes the requested quota.
     """
     if workload.spec.maximum_execution_time_seconds != maximum_execution_s:
         return False
     if len(workload.spec.pod_sets) != len(pod_sets):
         return False
     if is_true(workload.status.conditions, "QuotaReserved"):
-        if _same(_as_admitted(workload), pod_sets, tolerations=False):
+        if _are_equal(_as_admitted(workload), pod_sets, tolerations=False):
             return True
         if not suspended:
             return False
-    return _same(workload.spec.pod_sets, pod_sets, tolerations=True)
+    return _are_equal(workload.spec.pod_sets, pod_sets, tolerations=True)
 
 
 def _as_admitted(workload: Workload) -> tuple[PodSet, ...]:
@@ -45,12 +44,12 @@ def _as_admitted(workload: Workload) -> tuple[PodSet, ...]:
     )
 
 
-def _same(ones: Sequence[PodSet], others: Sequence[PodSet], tolerations: bool) -> bool:
+def _are_equal(ours: Sequence[PodSet], theirs: Sequence[PodSet], tolerations: bool) -> bool:
     return all(
-        one.count == other.count
-        and one.min_count == other.min_count
-        and _shape(one.template, tolerations) == _shape(other.template, tolerations)
-        for one, other in zip(ones, others, strict=True)
+        mine.count == other.count
+        and mine.min_count == other.min_count
+        and _shape(mine.template, tolerations) == _shape(other.template, tolerations)
+        for mine, other in zip(ours, theirs, strict=True)
     )
 
 
@@ -61,7 +60,7 @@ def _shape(template: msgspec.Raw, tolerations: bool) -> tuple[Any, ...]:
 
 
 def _containers(containers: list[dict[str, Any]] | None) -> list[Any]:
-    """The last of several variables of one name is the one that counts, for the API and here."""
+    """Return the containers to compare; of several environment variables of one name the last is used."""
     return [
         _without_nulls(
             {**container, "env": list({entry["name"]: entry for entry in container["env"]}.values())}
@@ -73,7 +72,7 @@ def _containers(containers: list[dict[str, Any]] | None) -> list[Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """An absent field and a null are the same to the API, and it does not keep which was written."""
+    """Remove nulls: the API server does not distinguish null from an absent field."""
     match value:
         case dict():
             return {key: _without_nulls(item) for key, item in value.items() if item is not None}

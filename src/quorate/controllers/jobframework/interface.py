@@ -2,8 +2,8 @@
 
 A kind answers questions about one job and composes writes; it reads nothing else and sends nothing.  The
 framework is written once for all kinds.  Most jobs are one object that is suspended until its workload is
-admitted.  A kind whose jobs consist of several objects, or cannot be suspended again, overrides the methods
-that return plans.
+admitted.  A kind overrides the methods that return plans if its jobs consist of several objects or cannot be
+suspended again.
 """
 
 from abc import ABC, abstractmethod
@@ -116,7 +116,7 @@ class JobKind(ABC, Generic[J]):
         """Validate a new job or an update, beyond the rules for jobs of all kinds."""
         return ()
 
-    # What the job says.
+    # State of a job.
 
     def is_skipped(self, job: J) -> bool:
         """Return True if the job is not managed although it names a queue."""
@@ -196,7 +196,7 @@ class JobKind(ABC, Generic[J]):
         """Suspend the job and restore its pod sets; ``originals`` are None if they are unknown."""
         raise NotImplementedError
 
-    # Plans; kinds whose jobs are not one object that can be suspended override them.
+    # Plans, for jobs that are one object with a suspend field.
 
     def defaults_priority_class(self, gates: Gates) -> bool:
         """Return True if jobs without a class get the WorkloadPriorityClass named ``default``."""
@@ -253,7 +253,7 @@ class JobKind(ABC, Generic[J]):
         return JobPlan(writes=patches, events=(state.event("Started", started_message(workload)),))
 
     def stop_plan(self, state: JobState[J], workload: Workload | None, reason: str, message: str) -> JobPlan:
-        """Plan the stop of a job, and the restoration of what ``workload`` says its pod sets were."""
+        """Plan the stop of a job and the restoration of its pod sets from ``workload``."""
         stop = self.stop(state.job, None if workload is None else workload.spec.pod_sets)
         events = (state.event("Stopped", message),) if stop.begins else ()
         return JobPlan(writes=stop.patches, events=events, stopping=stop.waits)
@@ -269,7 +269,7 @@ class JobKind(ABC, Generic[J]):
 
 
 class ComposableJobKind(JobKind[J]):
-    """A kind whose jobs consist of several objects, with a workload that bears the name of the job."""
+    """A kind of job that consists of several objects; its workload has the name of the job."""
 
     @abstractmethod
     def ensure_one_workload(

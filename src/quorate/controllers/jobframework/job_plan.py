@@ -13,7 +13,7 @@ from quorate.controllers.jobframework.pod_group_membership import Membership
 
 @dataclass(frozen=True, slots=True)
 class UngatedPods:
-    """Pods whose admission gate a plan removes; for the metrics."""
+    """Pods that a plan ungates; for the metrics."""
 
     count: int
     cluster_queue: str

@@ -1,4 +1,4 @@
-"""The pod group that the pods of a job belong to, as far as whoever starts the job must know of it."""
+"""Membership of a job's pods in a Volcano pod group, which must be admitted before the job starts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,20 +14,22 @@ from quorate.controllers.jobframework.podset_info import PodSetInfo
 @dataclass(frozen=True, slots=True)
 class Membership:
     group: Key
-    admitted: bool  # pods may be made
+    admitted: bool  # pods may be created
 
 
 class Memberships(Protocol):
-    """Which jobs are held back for a pod group besides their quota."""
+    """Looks up the pod groups that jobs have to wait for besides their quota."""
 
     def of(self, job: Any) -> Membership | None:
-        """None: no group of ours holds this job back."""
+        """Return the membership of a job; None: the job does not wait for a pod group."""
 
     def subscribe(self, on_change: Callable[[Key], None]) -> None:
-        """Have ``on_change`` called with each job whose group has changed."""
+        """Call ``on_change`` with a job when its group has changed."""
 
 
 def with_group(infos: Sequence[PodSetInfo], membership: Membership) -> tuple[PodSetInfo, ...]:
-    """What the pod sets of a job start with, and the name of their group."""
-    named = {GROUP_NAME: membership.group.name}
-    return tuple(msgspec.structs.replace(info, annotations={**info.annotations, **named}) for info in infos)
+    """Add the name of the group to the annotations of all pod sets."""
+    annotation = {GROUP_NAME: membership.group.name}
+    return tuple(
+        msgspec.structs.replace(info, annotations={**info.annotations, **annotation}) for info in infos
+    )

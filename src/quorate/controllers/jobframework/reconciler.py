@@ -1,7 +1,6 @@
 """The reconciler of the job framework: loads a job, applies the rules and executes the plan.
 
-How jobs of a kind are loaded is the matter of a ``JobSource``: from one informer, or, for jobs that consist
-of several objects, from an index.
+A ``JobSource`` loads the jobs of a kind: from one informer, or from an index if a job is several objects.
 """
 
 from abc import ABC, abstractmethod
@@ -227,7 +226,7 @@ def as_stored(job: J) -> J:
 
 
 class JobController(JobSource[J]):
-    """Watches the jobs of a kind whose jobs are one object each, and reconciles them.
+    """Watches and reconciles the jobs of a kind with one object per job.
 
     ``completed`` adds to a job what other objects say about it.
     """

@@ -187,7 +187,7 @@ def _hold(state: JobState[J], workload: Workload) -> JobPlan:
 
 
 def _end_hold(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
-    """Queue a workload again whose hold has ended; the workload of a serving group is not held by us."""
+    """Queue the workload again when its hold has ended; another reconciler holds serving groups."""
     reserved = find_condition(workload.status.conditions, QUOTA_RESERVED)
     if reserved is None or reserved.reason != ON_HOLD or state.kind.is_serving(state.job):
         return ()
@@ -266,7 +266,7 @@ def _next_step(state: JobState[J], workload: Workload) -> JobPlan:
 
 
 def _delete_after_retention(state: JobState[J], workload: Workload) -> JobPlan | None:
-    """Delete a job whose workload the system deactivated, at the end of its retention; None: no such job."""
+    """Delete the job of a deactivated workload at the end of its retention; None: no retention applies."""
     deletion_time = job_deletion_time(workload, state.options.deactivated_retention_s)
     if deletion_time is None or state.kind.is_serving(state.job):
         return None

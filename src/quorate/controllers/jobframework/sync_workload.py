@@ -89,7 +89,7 @@ def _priority(
 
 
 def _gates(metadata: ObjectMeta, workload: Workload) -> dict[str, str | None]:
-    """Return the gates of the job if the workload has others; null if the job has none left."""
+    """Return the gates of the job if those of the workload differ; null removes them."""
     wanted = metadata.annotations.get(ADMISSION_GATED_BY)
     if wanted == workload.metadata.annotations.get(ADMISSION_GATED_BY):
         return {}

@@ -36,7 +36,7 @@ def is_elastic(state: JobState[J]) -> bool:
 
 
 def ensure_slice(state: JobState[J], owned: Sequence[Workload]) -> JobPlan | Workload:
-    """Return the slice whose admission the job follows, or what must be done first.
+    """Return the slice that the job follows, or what must be done first.
 
     ``owned`` are all workloads of the job, the oldest first.
     """

@@ -1,8 +1,8 @@
 """workload.codeflare.dev AppWrapper: any objects, queued together as one job.
 
-A wrapper says for each component where its pod templates are, or the component is of a kind that is known
-here.  What admission adds is written beside the components, not into them: the AppWrapper controller merges
-it when it creates them.
+A wrapper declares the paths of the pod templates of each component, or the component is of a kind that is
+known here.  What admission adds is written beside the components, not into them: the AppWrapper controller
+merges it when it creates them.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ _INFOS: Final = "podSetInfos"
 
 class AppWrapper(UnstructuredJobKind):
     def __init__(self, known: Mapping[tuple[str, str], UnstructuredJobKind]) -> None:
-        """``known``: kinds, by apiVersion and kind, whose pod templates need no declaration."""
+        """``known``: kinds, by apiVersion and kind, with pod templates that need no declaration."""
         super().__init__(
             unstructured_resource("workload.codeflare.dev", "v1beta2", "appwrappers", "AppWrapper"),
             suspend=("spec", "suspend"),

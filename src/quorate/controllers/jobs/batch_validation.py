@@ -6,6 +6,7 @@ from typing import Final
 from quorate.api.batch import Job, decode_template
 from quorate.api.findings import Finding
 from quorate.api.kueue import ELASTIC_JOB
+from quorate.controllers.jobframework.ensure_one_workload import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from quorate.controllers.jobframework.interface import ValidationScope
 
 MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
@@ -13,10 +14,6 @@ COMPLETIONS_EQUAL_PARALLELISM: Final = "kueue.x-k8s.io/job-completions-equal-par
 
 TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})  # Go's strconv.ParseBool
 _FALSE: Final = frozenset({"0", "f", "F", "false", "FALSE", "False"})
-_TOPOLOGY: Final = (
-    "kueue.x-k8s.io/podset-required-topology",
-    "kueue.x-k8s.io/podset-preferred-topology",
-)
 
 
 def parallel_pods(job: Job) -> int:
@@ -77,7 +74,7 @@ def _completions(job: Job) -> Iterator[Finding]:
 
 def _elastic(job: Job) -> Iterator[Finding]:
     annotations = decode_template(job.spec.template).metadata.annotations
-    for name in _TOPOLOGY:
+    for name in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
         if name in annotations:
             path = f"spec.template.metadata.annotations[{name}]"
             yield Finding(path, annotations[name], f"is not supported together with {_at(ELASTIC_JOB)}")

@@ -13,7 +13,7 @@ from quorate.api.field_path import InvalidTemplate, Path, look_up, read_count, r
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import Json
 
-MANAGER: Final = "kueue.x-k8s.io/manager"  # of the patch that says what admission adds
+MANAGER: Final = "kueue.x-k8s.io/manager"  # of the runtime patch with the injected fields
 PATCHES: Final[Path] = ("spec", "runtimePatches")
 PATCHED_JOBS: Final[Path] = ("trainingRuntimeSpec", "template", "spec", "replicatedJobs")
 

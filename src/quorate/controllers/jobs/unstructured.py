@@ -1,6 +1,6 @@
 """Kinds of job of other projects: objects kept as JSON, started and stopped by one patch each.
 
-A kind says where its pod templates are and how to read its status; the rest is the same for all.  A merge
+A kind defines where its pod templates are and how to read its status; the rest is common.  A merge
 patch replaces lists as a whole, so a patch contains the whole of each list that it changes, for the version
 that was read.
 """

@@ -28,7 +28,7 @@ def adoption_plan(
     """Add to a gated pod what the webhook would have added; report a pod without a gate.
 
     A gate cannot be added to an existing pod.  A pod that was created without a gate is left alone, because
-    deleting it would lose the only copy of its spec; an event says that it has no quota.
+    deleting it would lose the only copy of its spec; an event reports that it has no quota.
 
     ``is_child``: a managed job is an ancestor of the pod.  ``without_queue_name``: pods without a queue name
     are managed, too.

@@ -1,4 +1,4 @@
-"""The labels, annotations, gates and finalizers that pods and their parents carry, as in Kueue."""
+"""Kueue's labels, annotations, scheduling gates and finalizers of pods, pod groups and their owners."""
 
 from typing import Final
 
@@ -6,13 +6,13 @@ MANAGED: Final = "kueue.x-k8s.io/managed"  # the label with the value "true", an
 ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
 TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
 
-GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"  # a label; an annotation where it is too long for one
+GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"  # a label, or an annotation if it is too long for a label
 TOTAL_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"
 FAST_ADMISSION: Final = "kueue.x-k8s.io/pod-group-fast-admission"
 SERVING: Final = "kueue.x-k8s.io/pod-group-serving"
 RETRIABLE: Final = "kueue.x-k8s.io/retriable-in-group"
 ROLE_HASH: Final = "kueue.x-k8s.io/role-hash"
-SUSPENDING_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"
+SUSPENDING_PARENT: Final = "kueue.x-k8s.io/pod-suspending-parent"  # the framework of the owner
 IS_GROUP: Final = "kueue.x-k8s.io/is-group-workload"  # on the Workload
 FORCEFULLY: Final = "kueue.x-k8s.io/safe-to-forcefully-delete"
 
@@ -20,4 +20,4 @@ OWNER_KIND: Final = "kueue.x-k8s.io/job-owner-gvk"  # on the Workload of a set: 
 OWNER_NAME: Final = "kueue.x-k8s.io/job-owner-name"
 COMPONENT_INDEX: Final = "kueue.x-k8s.io/component-workload-index"
 
-TERMINATION_TARGET: Final = "TerminationTarget"  # a condition of a pod that is being stopped
+TERMINATION_TARGET: Final = "TerminationTarget"  # condition of a pod that is being stopped

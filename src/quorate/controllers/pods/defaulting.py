@@ -1,9 +1,8 @@
-"""What a webhook adds to pods and to those who make them, and what it refuses: pure functions of objects.
+"""Defaulting and validation of pods for the webhook, as pure functions of JSON objects.
 
-Objects are JSON as an admission review carries them.  ``default_*`` answer with a changed copy, or with the
-object itself when there is nothing to add; ``*_findings`` answer with all that is wrong at once.  The rules
-all kinds of job share (the shape and the freezing of queue name, priority class and the like) are not
-repeated here.
+``default_*`` return a changed copy, or the object itself if there is nothing to add; ``*_findings`` yield all
+findings at once.  The rules for jobs of all kinds (syntax and immutability of queue name, priority class and
+the like) are elsewhere.
 """
 
 import copy
@@ -26,55 +25,55 @@ DEFAULT_QUEUE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class DefaultingContext:
-    """Where a new object is to live, as far as queueing is concerned."""
+    """What defaulting depends on besides the object."""
 
     namespace_managed: bool
-    is_child: bool = False  # of an object that is queued itself
+    is_child: bool = False  # a managed job is an ancestor
     has_default_queue: bool = False  # a LocalQueue named ``default``
-    default_priority_class: bool = False  # one named ``default``, and the gate that says it counts
+    default_priority_class: bool = False  # a class named ``default`` exists, and its gate is enabled
     manage_without_queue_name: bool = False
 
 
-def default_pod(pod: Json, setting: DefaultingContext) -> Json:
-    """A new pod with what holds it back, if it is to be queued."""
+def default_pod(pod: Json, context: DefaultingContext) -> Json:
+    """Add gate, label and finalizer to a new pod that is to be queued."""
     if constants.SUSPENDING_PARENT in _annotations(pod):
         return _gated(pod)
-    if not setting.namespace_managed or setting.is_child:
+    if not context.namespace_managed or context.is_child:
         return pod
-    queued = with_default_queue(pod, setting)
-    if not (_labels(queued).get(QUEUE_NAME) or setting.manage_without_queue_name):
+    queued = with_default_queue(pod, context)
+    if not (_labels(queued).get(QUEUE_NAME) or context.manage_without_queue_name):
         return queued
-    held = _gated(queued)
-    metadata = held["metadata"]
-    metadata["labels"] = {**_labels(held), constants.MANAGED: "true"}
+    gated = _gated(queued)
+    metadata = gated["metadata"]
+    metadata["labels"] = {**_labels(gated), constants.MANAGED: "true"}
     finalizers = metadata.get("finalizers") or []
     if constants.MANAGED not in finalizers:
         metadata["finalizers"] = [*finalizers, constants.MANAGED]
-    return held
+    return gated
 
 
-def with_default_queue(obj: Json, setting: DefaultingContext) -> Json:
-    """An object that names no queue goes to the default one of its namespace, at the default priority."""
+def with_default_queue(obj: Json, context: DefaultingContext) -> Json:
+    """Add the default queue of the namespace, and the default priority class, to an object without one."""
     labels = dict(_labels(obj))
-    if setting.has_default_queue and not labels.get(QUEUE_NAME):
+    if context.has_default_queue and not labels.get(QUEUE_NAME):
         labels[QUEUE_NAME] = DEFAULT_QUEUE
-    if setting.default_priority_class and labels.get(QUEUE_NAME) and not labels.get(PRIORITY_CLASS):
+    if context.default_priority_class and labels.get(QUEUE_NAME) and not labels.get(PRIORITY_CLASS):
         labels[PRIORITY_CLASS] = "default"
     return obj if labels == _labels(obj) else {**obj, "metadata": {**obj["metadata"], "labels": labels}}
 
 
 def _gated(pod: Json) -> Json:
-    held = copy.deepcopy(pod)
-    spec, metadata = held["spec"], held["metadata"]
+    gated = copy.deepcopy(pod)
+    spec, metadata = gated["spec"], gated["metadata"]
     gates = spec.get("schedulingGates") or []
     if constants.ADMISSION_GATE not in [gate.get("name") for gate in gates]:
         spec["schedulingGates"] = [*gates, {"name": constants.ADMISSION_GATE}]
-    metadata["annotations"] = {constants.ROLE_HASH: role_hash(spec), **_annotations(held)}
-    return held
+    metadata["annotations"] = {constants.ROLE_HASH: role_hash(spec), **_annotations(gated)}
+    return gated
 
 
 def pod_findings(new: Json, old: Json | None, group_by_annotation: bool = True) -> Iterator[Finding]:
-    """What is wrong with a pod, or with the change from ``old`` to ``new``."""
+    """Validate a new pod, or the update from ``old`` to ``new``."""
     labels, annotations = _labels(new), _annotations(new)
     if labels.get(constants.MANAGED, "true") != "true":
         yield Finding(f"{LABELS}[{constants.MANAGED}]", labels[constants.MANAGED], "can only be 'true'")
@@ -82,9 +81,9 @@ def pod_findings(new: Json, old: Json | None, group_by_annotation: bool = True) 
     yield from _membership(group, annotations.get(constants.TOTAL_COUNT))
     prebuilt = annotations.get(PREBUILT_WORKLOAD) or labels.get(PREBUILT_WORKLOAD)
     if prebuilt and group and prebuilt != group:
-        where = ANNOTATIONS if PREBUILT_WORKLOAD in annotations else LABELS
+        section = ANNOTATIONS if PREBUILT_WORKLOAD in annotations else LABELS
         yield Finding(
-            f"{where}[{PREBUILT_WORKLOAD}]", prebuilt, f"must be {group!r}, the name of the pod's group"
+            f"{section}[{PREBUILT_WORKLOAD}]", prebuilt, f"must be {group!r}, the name of the pod's group"
         )
     if old is not None:
         yield from _changes(new, old, group, group_by_annotation)
@@ -116,7 +115,7 @@ def _changes(new: Json, old: Json, group: str, group_by_annotation: bool) -> Ite
 
 
 def pod_warnings(pod: Json, owner_managed: bool) -> Iterator[str]:
-    """What is allowed but rarely meant.  ``owner_managed``: its owner is of a kind that is queued."""
+    """Warn about unusual pods; ``owner_managed``: the owner is of a kind that is queued."""
     marked = _labels(pod).get(constants.MANAGED) == "true"
     if owner_managed and marked and constants.SUSPENDING_PARENT not in _annotations(pod):
         label = f"{constants.MANAGED}=true"

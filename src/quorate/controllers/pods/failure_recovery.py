@@ -1,7 +1,7 @@
-"""Failure recovery: forceful termination of pods whose node is unreachable, if an annotation allows it.
+"""Failure recovery: forceful termination of pods on unreachable nodes, if an annotation allows it.
 
 A deleted pod on an unreachable node stays in the API until the node comes back; its replacement and its quota
-wait for it.  The annotation ``safe-to-forcefully-delete`` says that two such pods at once do no harm.
+wait for it.  With the annotation ``safe-to-forcefully-delete`` two such pods may run at once.
 """
 
 from typing import Final

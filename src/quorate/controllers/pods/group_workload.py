@@ -1,4 +1,4 @@
-"""Construction of the workload of a pod group, whose pods must agree on queue, size and copied labels."""
+"""Construction of the workload of a pod group; its pods must agree on queue, size and copied labels."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

@@ -45,7 +45,7 @@ def ungate(pod: QueuedPod, info: PodSetInfo) -> Patch | InjectionConflict:
 
 
 def terminate(pod: QueuedPod, reason: str, message: str, now: float) -> tuple[Write, ...]:
-    """Set the condition TerminationTarget, which tells the pod's owner why it ends, then delete the pod."""
+    """Report the reason to the pod's owner in the condition TerminationTarget, then delete the pod."""
     metadata = pod.metadata
     condition: Mapping[str, object] = {
         "type": constants.TERMINATION_TARGET,

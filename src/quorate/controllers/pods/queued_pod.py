@@ -1,4 +1,4 @@
-"""Pods as the queueing controllers read them: whole where a workload is made of them, else hardly at all."""
+"""Pods as the queueing controllers read them: managed pods as a whole, other pods without their spec."""
 
 from collections.abc import Mapping
 from datetime import datetime
@@ -28,14 +28,14 @@ class _Spec(Struct):
 
 
 class QueuedPod(Struct):
-    """A pod; ``spec`` is kept as bytes, and only of pods that are managed or may come to be."""
+    """A pod; ``spec`` stays encoded, and is kept only for pods that are or may become managed."""
 
     metadata: ObjectMeta
     spec: msgspec.Raw = EMPTY_OBJECT
     status: PodStatus = PodStatus()
 
     def __post_init__(self) -> None:
-        # Most pods of a cluster are parts of jobs: of those only what any pod has is worth its memory.
+        # Most pods of a cluster belong to jobs: drop what is not read of them, to save memory.
         if is_managed(self) or _GATES_FIELD in bytes(self.spec):
             msgspec.structs.force_setattr(self, "spec", self.spec.copy())
             return
@@ -48,7 +48,7 @@ class QueuedPod(Struct):
 
     @property
     def node_name(self) -> str:
-        """The node it is bound to; always empty for a pod that is not managed."""
+        """The node that the pod is bound to; always empty for a pod that is not managed."""
         return self._decoded_spec.node_name
 
     @property
@@ -84,7 +84,7 @@ def is_ready(pod: QueuedPod) -> bool:
 
 
 def can_count(pod: QueuedPod) -> bool:
-    """Whether it can still run, runs, or has succeeded: it counts for its group."""
+    """Return True if the pod can still run, runs or has succeeded: its group counts it."""
     if is_deleted(pod) and not pod.node_name:
         return False
     return pod.status.phase != "Failed"
@@ -99,10 +99,10 @@ def is_retriable(pod: QueuedPod) -> bool:
 
 
 def group_name_of(metadata: ObjectMeta, by_annotation: bool) -> str:
-    """The group a pod belongs to; empty when it stands for itself.
+    """Return the name of a pod's group, or an empty text.
 
-    ``by_annotation``: the annotation counts before the label (gate WorkloadIdentifierAnnotations), since it
-    may be longer than 63 characters.
+    ``by_annotation``: the annotation takes precedence over the label (gate WorkloadIdentifierAnnotations),
+    because it may be longer than 63 characters.
     """
     return group_name_in(metadata.labels, metadata.annotations, by_annotation)
 
@@ -113,11 +113,11 @@ def group_name_in(labels: Mapping[str, str], annotations: Mapping[str, str], by_
 
 
 def last_active(pod: QueuedPod, never: datetime) -> datetime:
-    """When a pod that no longer counts was last at work: it failed, or was deleted, whichever is first."""
-    moments = [never]
+    """Return when a pod that does not count failed or was deleted, whichever is first."""
+    times = [never]
     ready = find_condition(pod.status.conditions, "ContainersReady")
     if ready is not None and (ready.status, ready.reason) == ("False", "PodFailed"):
-        moments.append(ready.last_transition_time or never)
+        times.append(ready.last_transition_time or never)
     if pod.metadata.deletion_timestamp is not None:
-        moments.append(pod.metadata.deletion_timestamp)
-    return min(moments)
+        times.append(pod.metadata.deletion_timestamp)
+    return min(times)

@@ -1,7 +1,7 @@
-"""Which pods of a group are equal: those whose demands on a scheduler are the same share a role.
+"""Roles of the pods of a group: pods that a scheduler treats as equal have the same role.
 
-The hash is Kueue's, so that pods it has seen and pods we see fall into the same roles: eight hex digits of
-SHA-256 over JSON with sorted keys, in which what is not said is null.
+The role hash is Kueue's, so that both controllers assign the same roles: eight hex digits of SHA-256 over
+JSON with sorted keys, in which absent fields are null.
 """
 
 import hashlib
@@ -15,22 +15,22 @@ from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import QueuedPod
 
 _DIGITS: Final = 8
-_AS_THEY_ARE: Final = (
+_COPIED_FIELDS: Final = (
     "affinity", "nodeSelector", "overhead", "resourceClaims", "runtimeClassName", "topologySpreadConstraints",
 )  # fmt: skip
-# Go writes the fields of a struct in the order they are declared, not sorted.
+# Go encodes the fields of a struct in their declared order, not sorted.
 _PORT: Final = ("name", "hostPort", "containerPort", "protocol", "hostIP")
 _TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
 
 
 def role_of(pod: QueuedPod) -> str:
-    """The name of the pod set it belongs to."""
+    """Return the pod's role, which is the name of its pod set."""
     return pod.metadata.annotations.get(constants.ROLE_HASH) or role_hash(read_template(pod.spec))
 
 
 def role_hash(spec: Mapping[str, Any]) -> str:
-    """The role of a pod with ``spec``, if nobody gave it another."""
-    shape: dict[str, Any] = {name: _sorted(spec.get(name)) or None for name in _AS_THEY_ARE}
+    """Compute the role of a pod with ``spec`` and without the annotation."""
+    shape: dict[str, Any] = {name: _sorted(spec.get(name)) or None for name in _COPIED_FIELDS}
     shape |= {
         "containers": _containers(spec.get("containers")),
         "initContainers": _containers(spec.get("initContainers")),
@@ -39,7 +39,7 @@ def role_hash(spec: Mapping[str, Any]) -> str:
     }
     if requests := _requests(spec):
         shape["resources"] = {"requests": requests}
-    text = msgspec.json.encode({"spec": _by_name(shape)})
+    text = msgspec.json.encode({"spec": _sorted_by_key(shape)})
     return hashlib.sha256(text).hexdigest()[:_DIGITS]
 
 
@@ -66,12 +66,12 @@ def _structs(items: Sequence[Mapping[str, Any]] | None, fields: Sequence[str]) -
 def _sorted(value: Any) -> Any:
     match value:
         case Mapping():
-            return _by_name({name: _sorted(item) for name, item in value.items()})
+            return _sorted_by_key({name: _sorted(item) for name, item in value.items()})
         case list():
             return [_sorted(item) for item in value]
         case _:
             return value
 
 
-def _by_name(value: Mapping[str, Any]) -> dict[str, Any]:
+def _sorted_by_key(value: Mapping[str, Any]) -> dict[str, Any]:
     return dict(sorted(value.items()))

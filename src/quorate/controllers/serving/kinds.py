@@ -1,7 +1,7 @@
-"""StatefulSets and LeaderWorkerSets as groups of pods that serve: which workloads stand for them.
+"""StatefulSets and LeaderWorkerSets as groups of pods: the workloads that they need.
 
-A StatefulSet is one group; a LeaderWorkerSet is one for each of its replicas.  The workload of a group is
-made from the set, before its pods are; they join it by what is written on them.
+A StatefulSet is one pod group, a LeaderWorkerSet one for each of its replicas.  The workload of a group is
+constructed from the set before its pods exist; labels add the pods to the group.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ _LWS_WORKER: Final = "leaderworkerset.sigs.k8s.io/worker-index"
 
 
 class ServingSet(Struct):
-    """A set, kept as JSON: its templates go into workloads whole."""
+    """A set of pods as JSON, because its whole templates are copied into workloads."""
 
     metadata: ObjectMeta
     spec: Json = msgspec.field(default_factory=dict)
@@ -46,9 +46,9 @@ class ServingSet(Struct):
 class ServingGroup:
     """Pods of a set that are admitted together."""
 
-    workload: str  # its name, and that of the group
+    workload: str  # name of the workload and of the group
     pod_sets: tuple[PodSet, ...]
-    index: int | None = None  # among the groups of the set; None: it has but one
+    index: int | None = None  # among the groups of the set; None: there is only one
 
     @property
     def total(self) -> int:
@@ -57,25 +57,25 @@ class ServingGroup:
 
 @dataclass(frozen=True, slots=True)
 class PodPosition:
-    """Where a pod belongs: which group of its set, and in which role."""
+    """The group of its set that a pod belongs to, and its role there."""
 
     index: int | None
     role: str
 
 
 class ServingKind(ABC):
-    """A kind of set whose pods are admitted in groups.  Whatever reads a set raises ``paths.Unfit``."""
+    """A kind of set that is admitted in pod groups; methods that read a set raise ``InvalidTemplate``."""
 
     def __init__(self, resource: Resource[ServingSet]) -> None:
         self.resource = resource
 
     @abstractmethod
     def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServingGroup, ...]:
-        """Those it is to have workloads for."""
+        """Return the groups that need a workload."""
 
     @abstractmethod
     def position_of(self, pod: QueuedPod) -> PodPosition | None:
-        """``None``: the pod does not say where it belongs."""
+        """Return the position of a pod; None if its labels are missing."""
 
     def _name(self, obj: ServingSet, short: bool, extra: str = "") -> str:
         metadata = obj.metadata
@@ -99,7 +99,9 @@ class LeaderWorkerSets(ServingKind):
     def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServingGroup, ...]:
         pod_sets = _pod_sets_of_a_replica(obj)
         wanted = read_count(obj.document, ("spec", "replicas"), 1)
-        present = read_count(obj.document, ("status", "replicas"), 0)  # more during a rolling update
+        present = read_count(
+            obj.document, ("status", "replicas"), 0
+        )  # temporarily more during a rolling update
         return tuple(
             ServingGroup(self._name(obj, short_names, str(index)), pod_sets, index)
             for index in range(max(wanted, present))
@@ -128,12 +130,12 @@ def _pod_set(name: str, obj: ServingSet, path: tuple[str, ...], count: int) -> P
 
 @dataclass(frozen=True, slots=True)
 class ServingFramework:
-    """One kind of set, by its framework's name."""
+    """One integration of a kind of set."""
 
     resource: Resource[ServingSet]
     templates: SetKind
-    serving: ServingKind | None  # None: each of its pods is admitted by itself
-    set_key_of: Callable[[QueuedPod], Key | None]  # the set that a pod was made for
+    serving: ServingKind | None  # None: each pod is admitted individually
+    set_key_of: Callable[[QueuedPod], Key | None]  # the set that created a pod
 
 
 def _owner_of_kind(kind: str) -> Callable[[QueuedPod], Key | None]:
@@ -147,7 +149,7 @@ def _owner_of_kind(kind: str) -> Callable[[QueuedPod], Key | None]:
 
 
 def _leader_worker_set_of(pod: QueuedPod) -> Key | None:
-    """Its pods are owned by the StatefulSets that it makes."""
+    """Return the set from a label: the pods are owned by StatefulSets of the set."""
     name = pod.metadata.labels.get(_LWS_NAME, "")
     return Key(pod.metadata.namespace, name) if name else None
 

@@ -1,7 +1,7 @@
-"""Deployments, StatefulSets and LeaderWorkerSets: sets that cannot be suspended, only their pods gated.
+"""Defaulting and validation of Deployments, StatefulSets and LeaderWorkerSets.
 
-Their pod templates carry what makes each of their pods wait.  With webhooks a mark is enough, since every pod
-made from the template is seen as it is made; without, the template carries the gate itself.
+These sets cannot be suspended; their pods are gated instead.  With webhooks an annotation in the pod template
+is enough, because the webhook gates each pod at its creation; without webhooks the template has the gate.
 """
 
 import copy
@@ -22,12 +22,12 @@ _QUEUE_PATH: Final = f"metadata.labels[{QUEUE_NAME}]"
 
 @dataclass(frozen=True, slots=True)
 class SetKind:
-    """One kind of set, by the framework's name; ``ready`` counts those of its pods that serve."""
+    """One kind of set; ``ready`` is the path of the number of its ready pods."""
 
     framework: str
     templates: tuple[Path, ...]
     ready: Path
-    copies_labels: bool  # each pod is queued for itself, so it must know the queue
+    copies_labels: bool  # each pod is queued individually and needs the label of the queue
 
 
 DEPLOYMENT: Final = SetKind("deployment", (("spec", "template"),), ("status", "readyReplicas"), True)
@@ -44,12 +44,12 @@ LEADER_WORKER_SET: Final = SetKind(
 _SIZE: Final[Path] = ("spec", "leaderWorkerTemplate", "size")
 
 
-def default_set(kind: SetKind, obj: Json, setting: DefaultingContext) -> Json:
-    """The set with the marks in its templates, new or changed, if it is to be queued; itself, if not."""
-    if not setting.namespace_managed or setting.is_child:
+def default_set(kind: SetKind, obj: Json, context: DefaultingContext) -> Json:
+    """Annotate the templates of a set that is to be queued; return any other set unchanged."""
+    if not context.namespace_managed or context.is_child:
         return obj
-    queued = with_default_queue(obj, setting)
-    if not (queue_of(queued) or setting.manage_without_queue_name):
+    queued = with_default_queue(obj, context)
+    if not (queue_of(queued) or context.manage_without_queue_name):
         return queued
     marked = copy.deepcopy(queued)
     for template in templates_in(kind, marked):
@@ -62,7 +62,7 @@ def default_set(kind: SetKind, obj: Json, setting: DefaultingContext) -> Json:
 
 
 def gate_templates(kind: SetKind, obj: Json) -> Json:
-    """The set with the gate in its templates, so that its pods wait although no webhook sees them."""
+    """Add the gate to the templates, so that pods are gated without a webhook."""
     gated = copy.deepcopy(obj)
     for template in templates_in(kind, gated):
         spec = template.setdefault("spec", {})
@@ -73,18 +73,18 @@ def gate_templates(kind: SetKind, obj: Json) -> Json:
 
 
 def _inherited_labels(obj: Json) -> dict[str, str]:
-    told = {QUEUE_NAME: queue_of(obj), PRIORITY_CLASS: _labels(obj).get(PRIORITY_CLASS)}
-    return {**{key: value for key, value in told.items() if value}, constants.MANAGED: "true"}
+    inherited = {QUEUE_NAME: queue_of(obj), PRIORITY_CLASS: _labels(obj).get(PRIORITY_CLASS)}
+    return {**{key: value for key, value in inherited.items() if value}, constants.MANAGED: "true"}
 
 
 def templates_in(kind: SetKind, obj: Json) -> Sequence[Json]:
-    """The templates that are there, to be changed in place."""
+    """Return the existing templates; the caller may change them in place."""
     found = (look_up(obj, path) for path in kind.templates)
     return [template for template in found if isinstance(template, dict)]
 
 
 def queue_of(obj: Json) -> str:
-    """The queue a set asks for; the annotation is the older form."""
+    """Return the queue name of a set; the annotation is the older form."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     return str(_labels(obj).get(QUEUE_NAME) or annotations.get(QUEUE_NAME) or "")
 
@@ -95,7 +95,7 @@ def ready_pods(kind: SetKind, obj: Json) -> int:
 
 
 def set_findings(kind: SetKind, new: Json, old: Json | None) -> Iterator[Finding]:
-    """The queue of a set is frozen while pods of it serve, and it cannot leave the queues again."""
+    """Validate the queue name: immutable while pods are ready, and never removed."""
     if old is None:
         return
     was, now = queue_of(old), queue_of(new)
@@ -107,14 +107,14 @@ def set_findings(kind: SetKind, new: Json, old: Json | None) -> Iterator[Finding
 
 @dataclass(frozen=True, slots=True)
 class ScaleDownState:
-    """What is left of a StatefulSet that was scaled to nothing."""
+    """What exists of a StatefulSet that was scaled to 0."""
 
     pods: bool = False
     active_workload: bool = False  # one that is not on hold
 
 
 def stateful_set_findings(new: Json, old: Json | None, remains: ScaleDownState) -> Iterator[Finding]:
-    """What may change in a queued StatefulSet; its one workload has as many pods as it has replicas."""
+    """Validate an update of a queued StatefulSet; its workload has one pod for each replica."""
     yield from set_findings(STATEFUL_SET, new, old)
     if old is None or not (queue_of(new) and queue_of(old)):
         return

@@ -2,7 +2,7 @@
 
 Pods that a set has created before run without quota and cannot be gated any more.  The same write scales the
 set to 0, and another one scales it up again once the pods are gone.  A set with ready pods is not
-interrupted: an event tells its user what to do.
+interrupted: an event explains what to do.
 """
 
 from typing import Final

@@ -22,7 +22,7 @@ from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileConte
 from quorate.controllers.jobframework.sync_workload import workload_update
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted
-from quorate.controllers.serving.kinds import ServingGroup, ServingKind, ServingSet
+from quorate.controllers.serving.kinds import MAIN, ServingGroup, ServingKind, ServingSet
 from quorate.controllers.serving.set_templates import replicas
 from quorate.kube.patches import merged
 from quorate.kube.resources import WORKLOADS, reference_to
@@ -140,7 +140,7 @@ def _sync(
 
 
 def _resized(group: ServingGroup, workload: Workload) -> dict[str, object]:
-    """Return the new pod sets of a workload without quota whose set has another size."""
+    """Return the new pod sets of a workload without quota if the size of its set has changed."""
     counts = [(each.name, each.count) for each in workload.spec.pod_sets]
     if c.has_quota_reservation(workload) or counts == [(each.name, each.count) for each in group.pod_sets]:
         return {}
@@ -171,7 +171,7 @@ def _add_to_groups(
         if position is None or group is None or is_deleted(pod):
             continue
         roles = {pod_set.name for pod_set in group.pod_sets}
-        role = position.role if position.role in roles else "main"
+        role = position.role if position.role in roles else MAIN
         if patch := _membership(pod, group, role, queue):
             writes.append((patch,))
     return tuple(writes)
