@@ -66,7 +66,7 @@ async def as_account(
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     answer = await administrator.request("POST", path, body=codec.encode(body))
     token = codec.decode(_TokenRequest, answer).status.token
-    cluster = dataclasses.replace(administrator.cluster, credentials=Token(token))
+    cluster = dataclasses.replace(administrator.config, credentials=Token(token))
     async with WatchedClient(cluster, random.Random(1)) as client:
         yield client
 

@@ -54,7 +54,7 @@ async def outcome(*options: str | Path) -> tuple[int | None, str]:
 def test_it_admits_jobs_and_exits_cleanly_when_told_to(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_world() as world:
-            cluster = world.client.cluster
+            cluster = world.client.config
             token = cluster.credentials.authorization().removeprefix("Bearer ")
             options = ("--kubeconfig", kubeconfig(tmp_path, cluster.server, token), "--log-format", "json")
             async with controllers(*options) as process:

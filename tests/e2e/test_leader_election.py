@@ -70,7 +70,7 @@ class RunningReplica:
 
 @asynccontextmanager
 async def a_replica(world: World, directory: Path) -> AsyncIterator[RunningReplica]:
-    cluster = world.client.cluster
+    cluster = world.client.config
     token = cluster.credentials.authorization().removeprefix("Bearer ")
     config = directory / "configuration.yaml"
     config.write_text(json.dumps(CONFIGURATION))

@@ -81,7 +81,7 @@ def test_a_new_configuration_is_taken_over_where_it_can_be(tmp_path: Path) -> No
 
 
 def options(world: World, directory: Path, file: Path) -> tuple[str | Path, ...]:
-    cluster = world.client.cluster
+    cluster = world.client.config
     token = cluster.credentials.authorization().removeprefix("Bearer ")
     reach = kubeconfig(directory, cluster.server, token)
     return ("--kubeconfig", reach, "--log-format", "json", "--config", file)

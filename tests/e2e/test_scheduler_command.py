@@ -58,7 +58,7 @@ async def said_by(process: Process, message: str) -> Any:
 def test_it_places_gangs_answers_probes_and_exits_cleanly_when_told_to(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_gang_world(Fleet(1, cpu="4")) as world:
-            cluster = world.client.cluster
+            cluster = world.client.config
             token = cluster.credentials.authorization().removeprefix("Bearer ")
             file = kubeconfig(tmp_path, cluster.server, token)
             conf = tmp_path / "volcano-scheduler.conf"

@@ -411,7 +411,7 @@ def test_the_versions_of_all_parts_are_told(tell: Tell) -> None:
         client, cluster, controllers = (await command.says("version")).splitlines()
         assert client == f"quorate      {__version__}"
         assert cluster.startswith("cluster      v1.")
-        assert cluster.endswith(world.client.cluster.server)
+        assert cluster.endswith(world.client.config.server)
         assert controllers.startswith("controllers  none in namespace kueue-system")
         await world.create(NAMESPACES, "batch")
         pod = {
@@ -523,7 +523,7 @@ MISTAKES = (
 def test_mistakes_are_told_in_one_message(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("unmanaged", queue="")
-        known = {"server": world.client.cluster.server, "kubeconfig": os.environ["KUBECONFIG"]}
+        known = {"server": world.client.config.server, "kubeconfig": os.environ["KUBECONFIG"]}
         for line, message in MISTAKES:
             done = await command(*line.split())
             assert (done.code, done.out) == (2, ""), line

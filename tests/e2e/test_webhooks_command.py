@@ -55,7 +55,7 @@ def test_it_is_ready_once_webhooks_are_served_with_the_certificate_in_the_direct
     async def story() -> None:
         port, probes = free_port(), free_port()
         async with a_world() as world:
-            cluster = world.client.cluster
+            cluster = world.client.config
             token = cluster.credentials.authorization().removeprefix("Bearer ")
             config = configuration(tmp_path, port, probes, None)
             options = ("--kubeconfig", kubeconfig(tmp_path, cluster.server, token), "--config", config)
@@ -80,7 +80,7 @@ def test_an_address_that_is_taken_ends_it_with_the_field(tmp_path: Path) -> None
     async def story() -> None:
         port, probes = free_port(), free_port()
         async with a_world() as world:
-            cluster = world.client.cluster
+            cluster = world.client.config
             token = cluster.credentials.authorization().removeprefix("Bearer ")
             taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
             config = configuration(tmp_path, port, probes, a_pair()[0])

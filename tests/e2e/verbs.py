@@ -19,7 +19,7 @@ class CommandLine:
     """``await command("queue", "list")``, as an administrator of ``world``."""
 
     def __init__(self, world: World | GangWorld, directory: Path, patch: pytest.MonkeyPatch) -> None:
-        cluster = world.client.cluster
+        cluster = world.client.config
         token = cluster.credentials.authorization().removeprefix("Bearer ")
         patch.setenv("KUBECONFIG", str(kubeconfig(directory, cluster.server, token)))
         patch.setenv("COLUMNS", "200")

@@ -89,10 +89,10 @@ class FaultyClient(CountingClient):
         lost_on_the_way_back = fault and self.rng.random() < 0.5
         self.lost += bool(fault)
         if fault and not lost_on_the_way_back:
-            raise Unreachable(f"{method} {path}", self.cluster.server, "lost on the way there")
+            raise Unreachable(f"{method} {path}", self.config.server, "lost on the way there")
         answer = await super().request(method, path, **options)
         if lost_on_the_way_back:
-            raise Unreachable(f"{method} {path}", self.cluster.server, "lost on the way back")
+            raise Unreachable(f"{method} {path}", self.config.server, "lost on the way back")
         if method != "GET":
             await self.punctual.wait()
         return answer

@@ -35,7 +35,7 @@ async def stage_gangs(trial: Trial, report: Report) -> None:
         a_gang_world(FLEET) as world,
         recorded(world.client, (POD_GROUPS, PODS)) as history,
     ):
-        cluster = world.client.cluster
+        cluster = world.client.config
         async with Proxy(
             cluster.server, cluster.credentials.authorization(), trial.plan(), DEBOUNCE_S
         ) as proxy:
@@ -80,7 +80,7 @@ class _Play:
         for incarnation in itertools.count():
             door = self._proxy.door()
             rng = random.Random(f"scheduler {self._trial.seed} {incarnation}")
-            credentials = self._client.cluster.credentials
+            credentials = self._client.config.credentials
             try:
                 async with Client(
                     RestConfig(door.url, credentials=credentials), rng, deadline_s=DEADLINE_S

@@ -103,7 +103,7 @@ async def _watched_for_errors(
 async def _staged(trial: Trial, report: Report) -> None:
     scene = invent(trial.seed)
     async with a_world(Fleet(2, cpu="64")) as world, recorded(world.client) as history:
-        cluster = world.client.cluster
+        cluster = world.client.config
         async with Proxy(
             cluster.server, cluster.credentials.authorization(), trial.plan(), DEBOUNCE_S
         ) as proxy:
@@ -166,7 +166,7 @@ class _Play:
         self._outside.append(max(self._history.seen.values(), default=0))
 
     async def _live_as_process(self, door: Door) -> None:
-        token = self._world.client.cluster.credentials.authorization().removeprefix("Bearer ")
+        token = self._world.client.config.credentials.authorization().removeprefix("Bearer ")
         with TemporaryDirectory() as directory:
             if told := await processes.live(door, token, self._scene.configuration, Path(directory)):
                 self._report.findings.append(told)
@@ -175,7 +175,7 @@ class _Play:
         rng = random.Random(f"controllers {self._trial.seed} {number} {incarnation}")
         replica = self._replicas[number] = Replica("standalone")
         identities = (f"{number}-{incarnation}-{turn}" for turn in itertools.count())
-        direct = self._world.client.cluster
+        direct = self._world.client.config
         async with Client(
             RestConfig(door.url, credentials=direct.credentials), rng, deadline_s=DEADLINE_S
         ) as client:

@@ -74,7 +74,7 @@ def test_a_job_that_was_started_without_our_hearing_of_it_is_stopped_before_its_
 def play(plan: Plan, story: Callable[[World, Proxy], Awaitable[None]]) -> None:
     async def played() -> None:
         async with a_world(Fleet(1)) as world:
-            direct = world.client.cluster
+            direct = world.client.config
             rng, replica = random.Random(1), Replica("standalone")
             async with (
                 Proxy(direct.server, direct.credentials.authorization(), plan, 2.0) as proxy,

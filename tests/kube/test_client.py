@@ -155,7 +155,7 @@ def test_credentials_that_cannot_be_refreshed_are_not_retried() -> None:
         ):
             with pytest.raises(Unauthorized, match="kubeconfig's current context") as caught:
                 await client.get(PODS, A)
-            assert "s3cr3t" not in str(caught.value) + repr(client.cluster)
+            assert "s3cr3t" not in str(caught.value) + repr(client.config)
 
     asyncio.run(story())
 

@@ -137,9 +137,9 @@ async def _serve(
                 *asked,
                 *(tasks.create_task(file.follow()) for file in files),
                 tasks.create_task(deciding),
-                tasks.create_task(_announce(replica, client.cluster.server)),
+                tasks.create_task(_announce(replica, client.config.server)),
             ]
-            await wait_for_signal(lambda: log.info("starting", server=client.cluster.server))
+            await wait_for_signal(lambda: log.info("starting", server=client.config.server))
             log.info("stopping")
             for part in parts:
                 part.cancel()
@@ -193,6 +193,6 @@ async def _require_kinds(client: Client) -> None:
     missing = [resource.plural for resource in NEEDED if resource.plural not in served]
     if missing:
         raise UsageError(
-            f"{client.cluster.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
+            f"{client.config.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
             "(install the definitions: quorate crds --output crds, then kubectl apply --server-side -f crds)"
         )

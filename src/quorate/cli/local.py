@@ -108,9 +108,7 @@ def up(
                 directory, settings, configuration, clock, random.Random(), gang_scheduler
             ) as client:
                 typer.echo(f"export KUBECONFIG={directory.kubeconfig}")
-                typer.echo(
-                    _next_steps(client.cluster.server, configuration is not None, directory.kubeconfig)
-                )
+                typer.echo(_next_steps(client.config.server, configuration is not None, directory.kubeconfig))
                 await asyncio.Event().wait()  # until a signal cancels it
 
         try:

@@ -88,13 +88,13 @@ async def _run_gang_scheduler(
     client: Client, clock: Clock, gang_scheduler: GangSchedulerSettings
 ) -> AsyncIterator[None]:
     """The gang scheduler, at work when the block begins."""
-    seen = SchedulerStatus()
+    status = SchedulerStatus()
     async with asyncio.TaskGroup() as tasks:
         configured = DynamicConfiguration(gang_scheduler.configuration)
         scheduler = tasks.create_task(
-            run_scheduler(client, clock, gang_scheduler.options, configured, seen, None)
+            run_scheduler(client, clock, gang_scheduler.options, configured, status, None)
         )
-        await seen.ready.wait()
+        await status.ready.wait()
         yield
         scheduler.cancel()
 

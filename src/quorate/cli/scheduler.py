@@ -169,10 +169,10 @@ async def _serve(
 ) -> None:
     log = logger(__name__)
     clock = WallClock()
-    seen = SchedulerStatus()
+    status = SchedulerStatus()
     elected = None if lease is None else ElectionOptions(lease, LeaseTimings(), new_identity)
-    probes = health_checks(Health(), seen.ready, {})
-    counted = GangMetrics(seen, clock)
+    probes = health_checks(Health(), status.ready, {})
+    counted = GangMetrics(status, clock)
     async with (
         Client(await load_rest_config(kubeconfig, context), random.Random()) as client,
         serving("--health-address", listening.health, probes),
@@ -183,13 +183,13 @@ async def _serve(
         await _require_kinds(client)
         async with asyncio.TaskGroup() as tasks:
             parts = [
-                tasks.create_task(run_scheduler(client, clock, options, configured, seen, elected)),
-                tasks.create_task(_announce(seen, client.cluster.server, options.names)),
+                tasks.create_task(run_scheduler(client, clock, options, configured, status, elected)),
+                tasks.create_task(_announce(status, client.config.server, options.names)),
             ]
             if conf is not None:
                 following = follow(conf, clock, lambda text: _take_over(conf, text, configured))
                 parts.append(tasks.create_task(following))
-            await wait_for_signal(lambda: log.info("starting", server=client.cluster.server))
+            await wait_for_signal(lambda: log.info("starting", server=client.config.server))
             log.info("stopping")
             for part in parts:
                 part.cancel()
@@ -205,8 +205,8 @@ def _take_over(path: Path, text: str, configured: DynamicConfiguration[Scheduler
     configured.update(loaded.configuration)
 
 
-async def _announce(seen: SchedulerStatus, server: str, names: tuple[str, ...]) -> None:
-    await seen.ready.wait()
+async def _announce(status: SchedulerStatus, server: str, names: tuple[str, ...]) -> None:
+    await status.ready.wait()
     logger(__name__).info("ready", server=server, scheduler_names=", ".join(names))
 
 
@@ -216,7 +216,7 @@ async def _require_kinds(client: Client) -> None:
     missing = [plural for plural in NEEDED if plural not in served.plurals]
     if missing:
         raise UsageError(
-            f"{client.cluster.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
+            f"{client.config.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
             "(install the definitions: quorate crds --output crds, then "
             "kubectl apply --server-side -f crds/gang)"
         )

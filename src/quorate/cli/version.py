@@ -37,9 +37,9 @@ def version(
         return
 
     async def ask(connection: o.Connection) -> None:
-        cluster = connection.client.cluster
+        config = connection.client.config
         served = codec.decode(_Version, await connection.client.request("GET", "/version"))
-        typer.echo(f"cluster      {served.git_version} at {cluster.server}")
+        typer.echo(f"cluster      {served.git_version} at {config.server}")
         typer.echo(f"controllers  {await _controllers(connection, namespace)}")
 
     o.at(o.ClusterOptions(kubeconfig, context), ask)

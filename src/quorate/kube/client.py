@@ -79,7 +79,7 @@ class Client:
 
     def __init__(
         self,
-        cluster: RestConfig,
+        config: RestConfig,
         rng: random.Random,
         *,
         concurrency: int = 100,
@@ -88,7 +88,7 @@ class Client:
         on_response: OnResponse = _ignore,
         rate_limiter: TokenBucketRateLimiter | None = None,
     ) -> None:
-        self.cluster = cluster
+        self.config = config
         self._on_response = on_response
         self.rng = rng  # spreads the retries of clients that failed together
         self._slots = asyncio.Semaphore(concurrency)
@@ -102,13 +102,13 @@ class Client:
     async def __aenter__(self) -> Self:
         # Slots bound the requests; each watch has a connection of its own, so the pool itself is unbounded.
         connector = aiohttp.TCPConnector(
-            limit=0, ssl=self.cluster.tls or True, keepalive_timeout=60.0, socket_factory=_socket
+            limit=0, ssl=self.config.tls or True, keepalive_timeout=60.0, socket_factory=_socket
         )
         self._session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=False,
             cookie_jar=aiohttp.DummyCookieJar(),
-            proxy=self.cluster.proxy or None,
+            proxy=self.config.proxy or None,
             # Compression costs the server more than the transfer over a cluster network.
             headers={"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": "quorate"},
         )
@@ -251,7 +251,7 @@ class Client:
             deadline = clock() + self._deadline_s
             attempt = 1
             while True:
-                authorization = self.cluster.credentials.authorization()
+                authorization = self.config.credentials.authorization()
                 try:
                     opening = self._open(
                         method, self._url(path, query), authorization, UNTIMED, body, headers
@@ -260,7 +260,7 @@ class Client:
                     return await (exchange if method == "GET" else self._shielded(exchange))
                 except Unauthorized:
                     # Credentials expire; the rejected request had no effect and is sent with fresh ones.
-                    if attempt > 1 or not await self.cluster.credentials.refresh(authorization):
+                    if attempt > 1 or not await self.config.credentials.refresh(authorization):
                         raise
                 except (ApiError, Unreachable) as failure:
                     delay_s = retry_delay_s(method, attempt, failure)
@@ -327,7 +327,7 @@ class Client:
         }
         request = f"WATCH {path}"
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=WATCH_S + WATCH_SLACK_S)
-        authorization = self.cluster.credentials.authorization()
+        authorization = self.config.credentials.authorization()
         lines = Lines()
         try:
             opening = self._open("GET", self._url(path, query), authorization, timeout)
@@ -339,7 +339,7 @@ class Client:
                     for line in lines.feed(chunk):
                         yield decode_frame(resource, request, line)
         except Unauthorized:
-            await self.cluster.credentials.refresh(authorization)  # for the caller's next attempt
+            await self.config.credentials.refresh(authorization)  # for the caller's next attempt
             raise
         except (aiohttp.ClientError, TimeoutError) as error:
             raise self._unreachable(request, error) from error
@@ -378,12 +378,12 @@ class Client:
             headers=sent | dict(headers or {}),
             timeout=timeout,
             allow_redirects=False,
-            server_hostname=self.cluster.tls_server_name or None,
+            server_hostname=self.config.tls_server_name or None,
         )
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
         tail = f"?{urlencode(query)}" if query else ""
-        return URL(f"{self.cluster.server}{path}{tail}", encoded=True)
+        return URL(f"{self.config.server}{path}{tail}", encoded=True)
 
     def _query(self, dry_run: bool) -> dict[str, str]:
         return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})
@@ -399,7 +399,7 @@ class Client:
                 problem = str(error) or "the deadline passed"
             case _:
                 problem = str(error) or repr(error)
-        return Unreachable(request, self.cluster.server, problem, sent)
+        return Unreachable(request, self.config.server, problem, sent)
 
 
 def _retrieve_exception(write: asyncio.Task[bytes]) -> None:

@@ -22,7 +22,7 @@ class Sample(msgspec.Struct, frozen=True):
 
 
 def transition_samples(old: Workload, new: Workload) -> Iterator[Sample]:
-    """Yield a sample for each condition that benew_conditions true from ``old`` to ``new``."""
+    """Yield a sample for each condition that became true from ``old`` to ``new``."""
     before, after = _true_conditions(old), _true_conditions(new)
     new_conditions = {type_: each for type_, each in after.items() if type_ not in before}
     class_ref = new.spec.priority_class_ref

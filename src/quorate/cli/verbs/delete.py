@@ -95,7 +95,7 @@ async def _deletions(connection: o.Connection, workloads: Iterable[Workload]) ->
             if kind is None:
                 raise UsageError(
                     f"{owner.kind} {owner.name} of workload {metadata.name} cannot be deleted: "
-                    f"{connection.client.cluster.server} does not serve {owner.api_version}"
+                    f"{connection.client.config.server} does not serve {owner.api_version}"
                 )
             key = Key(metadata.namespace, owner.name)
             found.setdefault(owner.uid, Deletion(kind, key, owner.uid, metadata.name))

@@ -118,7 +118,7 @@ async def _kind(client: Client, written: str) -> Resource[Json]:
                             kind = served.response_kind.kind
                             return untyped(found.metadata.name, version.version, served.resource, kind, True)
     raise UsageError(
-        f"{client.cluster.server} serves no namespaced kind {written!r} (kubectl api-resources lists them)"
+        f"{client.config.server} serves no namespaced kind {written!r} (kubectl api-resources lists them)"
     )
 
 

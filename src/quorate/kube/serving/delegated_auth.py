@@ -69,7 +69,7 @@ class _Answer(msgspec.Struct, Generic[V]):
 
 
 class DelegatedAuth:
-    """Raises ``ApiError`` or ``Unreachable`` if the API server does not review."""
+    """Sends reviews to the API server; raises ``ApiError`` or ``Unreachable`` if one fails."""
 
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
