@@ -1,4 +1,4 @@
-"""Batch Jobs that are placed whole, and pods that nobody grouped, over HTTP."""
+"""Pod groups of batch Jobs and of plain pods, over HTTP."""
 
 import pytest
 
@@ -10,8 +10,8 @@ from tests.e2e.world import NAMESPACE
 pytestmark = pytest.mark.slow
 
 
-def test_a_queued_job_starts_when_both_its_quota_and_its_group_are_admitted() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_a_queued_job_starts_once_its_workload_and_its_group_are_admitted() -> None:
+    async def scenario(gangs: Gangs) -> None:
         world = gangs.world
         await world.queues("4")
         await world.job("train", pods=2, suspend=True, schedulerName="quorate")
@@ -21,7 +21,7 @@ def test_a_queued_job_starts_when_both_its_quota_and_its_group_are_admitted() ->
         assert (await world.get_job("train")).spec.suspend
         assert await gangs.pods() == {}
 
-        await gangs.turn(group, "Inqueue")
+        await gangs.set_group_phase(group, "Inqueue")
 
         async def running() -> bool:
             return len(await gangs.pods()) == 2
@@ -32,21 +32,21 @@ def test_a_queued_job_starts_when_both_its_quota_and_its_group_are_admitted() ->
         }
         assert names == {group.metadata.name}
 
-        await gangs.turn(group, "Pending", "InqueueTimeout")
+        await gangs.set_group_phase(group, "Pending", "InqueueTimeout")
 
-        async def held() -> bool:
+        async def suspended() -> bool:
             return (await world.get_job("train")).spec.suspend and not await gangs.pods()
 
-        await world.until("the job is held back again", held)
+        await world.until("the job is suspended again", suspended)
         await world.until_admitted("train")  # it keeps its quota
-        await gangs.turn(group, "Inqueue")
+        await gangs.set_group_phase(group, "Inqueue")
         await world.until("both pods again", running)
 
-    play(story)
+    play(scenario)
 
 
-def test_a_job_that_is_not_admitted_to_its_queue_has_no_group() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_a_job_without_quota_has_no_group() -> None:
+    async def scenario(gangs: Gangs) -> None:
         await gangs.world.queues("1")
         await gangs.world.job("large", pods=2, suspend=True, schedulerName="volcano")
         await gangs.world.until_condition("large", "QuotaReserved", "False")
@@ -59,16 +59,18 @@ def test_a_job_that_is_not_admitted_to_its_queue_has_no_group() -> None:
         }
         assert owners == {"small"}
 
-    play(story)
+    play(scenario)
 
 
-def test_a_suspended_job_that_nobody_queues_is_started_by_its_group() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_a_suspended_job_that_is_not_queued_starts_with_its_group() -> None:
+    async def scenario(gangs: Gangs) -> None:
         world = gangs.world
-        said = {"scheduling.volcano.sh/group-min-member": "2"}
-        await world.job("train", pods=2, queue="", suspend=True, annotations=said, schedulerName="quorate")
+        annotations = {"scheduling.volcano.sh/group-min-member": "2"}
+        await world.job(
+            "train", pods=2, queue="", suspend=True, annotations=annotations, schedulerName="quorate"
+        )
         group = await gangs.until_group("train")
-        await gangs.turn(group, "Inqueue")
+        await gangs.set_group_phase(group, "Inqueue")
 
         async def running() -> bool:
             return len(await gangs.pods()) == 2
@@ -79,13 +81,13 @@ def test_a_suspended_job_that_nobody_queues_is_started_by_its_group() -> None:
         async def no_group() -> bool:
             return not (await gangs.client.list(POD_GROUPS, NAMESPACE)).items
 
-        await world.until("paused by hand, it has no group", no_group)
+        await world.until("suspended by a user, it has no group", no_group)
 
-    play(story)
+    play(scenario)
 
 
-def test_plain_pods_get_groups_of_their_own() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_plain_pods_get_their_own_groups() -> None:
+    async def scenario(gangs: Gangs) -> None:
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
         spec = {"schedulerName": "volcano", "containers": [container]}
         await gangs.world.create(PODS, "alone", NAMESPACE, spec=spec)
@@ -96,19 +98,19 @@ def test_plain_pods_get_groups_of_their_own() -> None:
             pod = (await gangs.pods())["alone"]
             return pod.metadata.annotations.get("scheduling.k8s.io/group-name") == group.metadata.name
 
-        await gangs.world.until("the pod knows its group", named)
+        await gangs.world.until("the pod names its group", named)
 
-    play(story)
+    play(scenario)
 
 
-def test_a_set_shares_one_group_which_goes_when_it_wants_no_pods() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_the_pods_of_a_set_share_a_group_that_is_deleted_at_zero_replicas() -> None:
+    async def scenario(gangs: Gangs) -> None:
         sets = untyped("apps", "v1", "statefulsets", "StatefulSet", namespaced=True)
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
         labels = {"app": "web"}
-        said = {"scheduling.volcano.sh/group-min-member": "2"}
+        annotations = {"scheduling.volcano.sh/group-min-member": "2"}
         body = {
-            "metadata": {"name": "web", "annotations": said},
+            "metadata": {"name": "web", "annotations": annotations},
             "spec": {
                 "replicas": 2,
                 "podManagementPolicy": "Parallel",
@@ -129,12 +131,12 @@ def test_a_set_shares_one_group_which_goes_when_it_wants_no_pods() -> None:
             names = [pod.metadata.annotations.get("scheduling.k8s.io/group-name") for pod in pods]
             return names == [group.metadata.name] * 2
 
-        await gangs.world.until("both pods know their group", both)
+        await gangs.world.until("both pods name their group", both)
         await gangs.client.patch(sets, Key(NAMESPACE, "web"), {"spec": {"replicas": 0}})
 
         async def no_group() -> bool:
             return not (await gangs.client.list(POD_GROUPS, NAMESPACE)).items
 
-        await gangs.world.until("the group is gone", no_group)
+        await gangs.world.until("the group is deleted", no_group)
 
-    play(story)
+    play(scenario)

@@ -1,4 +1,4 @@
-"""Pods that were made before their pod group was admitted, and are held back by gates, over HTTP."""
+"""Gates on pods that were created before their pod group was admitted, over HTTP."""
 
 import pytest
 
@@ -9,14 +9,14 @@ from tests.e2e.world import NAMESPACE
 
 pytestmark = pytest.mark.slow
 
-OURS = "scheduling.quorate.dev/pod-group"
-VOLCANOS = "scheduling.volcano.sh/queue-allocation-gate"
+OUR_GATE = "scheduling.quorate.dev/pod-group"
+VOLCANO_GATE = "scheduling.volcano.sh/queue-allocation-gate"
 
 
-async def a_pod(gangs: Gangs, name: str, *gates: str, group: str = "a", asks: bool = False) -> None:
+async def a_pod(gangs: Gangs, name: str, *gates: str, group: str = "a", requested: bool = False) -> None:
     annotations = {"scheduling.k8s.io/group-name": group} if group else {}
-    if asks:
-        annotations[VOLCANOS] = "true"
+    if requested:
+        annotations[VOLCANO_GATE] = "true"
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
     spec = {
         "schedulerName": "volcano",
@@ -35,25 +35,25 @@ async def until_gates(gangs: Gangs, **want: list[str]) -> None:
     await gangs.world.until(f"gates {want}", found)
 
 
-def test_gates_go_when_the_group_is_admitted_whoever_set_them_and_whenever() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_gates_are_removed_once_the_group_is_admitted() -> None:
+    async def scenario(gangs: Gangs) -> None:
         world = gangs.world
         await gangs.client.create(
             POD_GROUPS, {"metadata": {"name": "a"}, "spec": {"minMember": 2}}, NAMESPACE
         )
-        await a_pod(gangs, "own", OURS)
-        await a_pod(gangs, "shared", "others.dev/hold", OURS)
-        await a_pod(gangs, "lone", VOLCANOS, group="", asks=True)
-        made = await gangs.until_group("lone")
-        await gangs.turn(made, "Inqueue")
-        await until_gates(gangs, lone=[], own=[OURS], shared=["others.dev/hold", OURS])
+        await a_pod(gangs, "own", OUR_GATE)
+        await a_pod(gangs, "shared", "example.dev/hold", OUR_GATE)
+        await a_pod(gangs, "lone", VOLCANO_GATE, group="", requested=True)
+        group_of_lone = await gangs.until_group("lone")
+        await gangs.set_group_phase(group_of_lone, "Inqueue")
+        await until_gates(gangs, lone=[], own=[OUR_GATE], shared=["example.dev/hold", OUR_GATE])
 
         await world.stop_queueing()
         (group,) = [each for each in (await gangs.client.list(POD_GROUPS)).items if each.metadata.name == "a"]
-        await gangs.turn(group, "Inqueue")  # while nobody looks
+        await gangs.set_group_phase(group, "Inqueue")  # while no controller runs
         await world.start_queueing(default_configuration(), seed=2)
-        await until_gates(gangs, own=[], shared=["others.dev/hold"])
-        await a_pod(gangs, "late", OURS)
+        await until_gates(gangs, own=[], shared=["example.dev/hold"])
+        await a_pod(gangs, "late", OUR_GATE)
         await until_gates(gangs, late=[])
 
-    play(story)
+    play(scenario)

@@ -1,4 +1,4 @@
-"""The check that asks an autoscaler for capacity, over HTTP; patches are the autoscaler."""
+"""The provisioning check over HTTP; the test writes the status that an autoscaler would."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -54,7 +54,7 @@ CONFIG = Key("", "queued")
 
 
 async def checked_queue(world: World, **config: Any) -> None:
-    """The queue of the page, in a cluster whose autoscaler is installed; ``config`` changes its request."""
+    """Create the queue of the documentation page in a cluster with an autoscaler; ``config`` overrides it."""
     await install_definitions(world.client, [definition(REQUEST_KIND)])
     (manifests,) = [each for each in blocks(PAGE.read_text()) if isinstance(each, File)]
     for body in yaml.safe_load_all(manifests.text):
@@ -81,28 +81,28 @@ async def requested(world: World, attempt: int) -> ProvisioningRequest:
                 return request
         return None
 
-    return await world.until(f"a request for capacity, attempt {attempt}", find)
+    return await world.until(f"a ProvisioningRequest, attempt {attempt}", find)
 
 
-async def answer(
+async def set_condition(
     world: World,
     request: ProvisioningRequest,
     condition: str,
     message: str = "",
     details: Mapping[str, str] | None = None,
 ) -> None:
-    """As the autoscaler would."""
+    """Set a condition of the request, as the autoscaler would."""
     now = "2026-01-01T00:00:00Z"
-    said = {"type": condition, "status": "True", "reason": condition, "message": message,
+    true = {"type": condition, "status": "True", "reason": condition, "message": message,
             "lastTransitionTime": now}  # fmt: skip
-    status = {"conditions": [said], "provisioningClassDetails": dict(details or {})}
+    status = {"conditions": [true], "provisioningClassDetails": dict(details or {})}
     await world.client.patch(
         PROVISIONING_REQUESTS, request.metadata.key, {"status": status}, subresource="status"
     )
 
 
-def test_a_job_starts_on_what_was_provisioned_for_it() -> None:
-    async def story(world: World) -> None:
+def test_a_job_starts_on_provisioned_capacity() -> None:
+    async def scenario(world: World) -> None:
         await checked_queue(world)
         await world.job("train", pods=2, annotations={"provreq.kueue.x-k8s.io/maxRunDuration": "600"})
         request = await requested(world, 1)
@@ -115,14 +115,14 @@ def test_a_job_starts_on_what_was_provisioned_for_it() -> None:
         template = await world.client.get(TEMPLATES, template_key)
         assert template["template"]["spec"]["nodeSelector"] == {"tier": "spot"}
 
-        async def handed_over() -> bool:
+        async def is_controlled() -> bool:
             stored = await world.client.get(POD_TEMPLATES, template_key)
             owner = stored.metadata.controller
             return owner is not None and owner.uid == request.metadata.uid
 
-        await world.until("the template belongs to the request", handed_over)
+        await world.until("the request controls the template", is_controlled)
         assert (await world.get_job("train")).spec.suspend
-        await answer(world, request, "Provisioned", "all there", {"PoolName": "fresh"})
+        await set_condition(world, request, "Provisioned", "all there", {"PoolName": "fresh"})
         await world.until_finished("train")
         assert await told(world, "Workload", "ProvisioningRequestCreated")
         assert await told(world, "Workload", "AdmissionCheckUpdated") == (
@@ -133,30 +133,30 @@ def test_a_job_starts_on_what_was_provisioned_for_it() -> None:
             assert pod.metadata.annotations["autoscaling.x-k8s.io/consume-provisioning-request"] == (
                 request.metadata.name
             )
-        await until_gone(world, request)
+        await until_deleted(world, request)
 
-    play(story, Configuration(), NODES)
+    play(scenario, Configuration(), NODES)
 
 
-def test_a_failed_request_is_tried_again_and_the_last_failure_is_final() -> None:
-    async def story(world: World) -> None:
+def test_a_failed_request_is_retried_until_the_limit() -> None:
+    async def scenario(world: World) -> None:
         await checked_queue(world, retryStrategy={"backoffLimitCount": 1, "backoffBaseSeconds": 1})
         await world.job("train")
         first = await requested(world, 1)
-        await answer(world, first, "Failed", "no such machines")
+        await set_condition(world, first, "Failed", "no such machines")
         await world.until_condition("train", "Evicted", reason="AdmissionCheck")
         second = await requested(world, 2)
-        await until_gone(world, first)
-        await answer(world, second, "Failed", "none at all")
+        await until_deleted(world, first)
+        await set_condition(world, second, "Failed", "none at all")
         await world.until_condition("train", "Evicted", reason="DeactivatedDueToAdmissionCheck")
         assert "none at all" in await told(world, "Workload", "AdmissionCheckRejected")
-        await until_gone(world, second)
+        await until_deleted(world, second)
 
-    play(story, Configuration(), NODES)
+    play(scenario, Configuration(), NODES)
 
 
-def test_a_request_follows_its_configuration_and_goes_with_its_job() -> None:
-    async def story(world: World) -> None:
+def test_a_request_follows_its_configuration_and_is_deleted_with_its_job() -> None:
+    async def scenario(world: World) -> None:
         await checked_queue(world)
         await world.job("train")
         before = await requested(world, 1)
@@ -170,7 +170,7 @@ def test_a_request_follows_its_configuration_and_goes_with_its_job() -> None:
         request = await world.until("another request", replaced)
         assert request.spec.provisioning_class_name == "other.example.com"
         await world.client.delete(JOBS, Key(NAMESPACE, "train"), propagation="Background")
-        await until_gone(world, request)
+        await until_deleted(world, request)
 
         async def without_templates() -> bool:
             return not (await world.client.list(POD_TEMPLATES, NAMESPACE)).items
@@ -178,15 +178,15 @@ def test_a_request_follows_its_configuration_and_goes_with_its_job() -> None:
         await world.until("no template is left", without_templates)
         assert not (await world.client.list(WORKLOADS, NAMESPACE)).items
 
-    play(story, Configuration(), NODES)
+    play(scenario, Configuration(), NODES)
 
 
-async def until_gone(world: World, request: ProvisioningRequest) -> None:
-    async def gone() -> bool:
+async def until_deleted(world: World, request: ProvisioningRequest) -> None:
+    async def deleted() -> bool:
         try:
             found = await world.client.get(PROVISIONING_REQUESTS, request.metadata.key)
         except NotFound:
             return True
         return found.metadata.uid != request.metadata.uid
 
-    await world.until(f"{request.metadata.name} is gone", gone)
+    await world.until(f"{request.metadata.name} is deleted", deleted)

@@ -37,7 +37,7 @@ from quorate.webhooks.process import run_webhooks
 from tests.e2e import test_kinds, test_retention
 from tests.e2e.accounts import WatchedClient, as_account
 from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example
-from tests.e2e.test_provisioning import answer, checked_queue, requested
+from tests.e2e.test_provisioning import checked_queue, requested, set_condition
 from tests.e2e.world import NAMESPACE, World, a_world
 
 pytestmark = pytest.mark.slow
@@ -116,7 +116,7 @@ def test_it_suffices_to_ask_for_capacity() -> None:
                 await world.until("the controllers are ready", lambda: is_ready(replica))
                 await checked_queue(world)
                 await world.job("train")
-                await answer(world, await requested(world, 1), "Provisioned")
+                await set_condition(world, await requested(world, 1), "Provisioned")
                 await world.until_admitted("train")
                 await world.client.delete(JOBS, Key(NAMESPACE, "train"), propagation="Background")
                 await until_gone(world, WORKLOADS)

@@ -1,4 +1,4 @@
-"""Volcano Jobs over HTTP: pods exist only while their group is admitted, whatever happens to them."""
+"""Volcano Jobs over HTTP: pods exist only while their pod group is admitted."""
 
 import asyncio
 from copy import deepcopy
@@ -31,15 +31,15 @@ from tests.kube.virtual_clock import VirtualClock
 pytestmark = pytest.mark.slow
 
 
-def test_a_job_from_waiting_to_its_end() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_a_job_from_pending_to_completed() -> None:
+    async def scenario(gangs: Gangs) -> None:
         await gangs.job("train", "worker=2", queue="research", plugins={"svc": [], "env": []})
         group = await gangs.until_group("train")
         assert (group.spec.min_member, group.spec.queue) == (2, "research")
         await gangs.until_job("train", "Pending")
         assert await gangs.pods() == {}
 
-        await gangs.turn(group, "Inqueue")
+        await gangs.set_group_phase(group, "Inqueue")
         names = ("train-worker-0", "train-worker-1")
         pods = await gangs.until_pods(*names)
         assert (
@@ -49,31 +49,31 @@ def test_a_job_from_waiting_to_its_end() -> None:
         assert hosts.data["VC_WORKER_HOSTS"] == "train-worker-0.train,train-worker-1.train"
         await gangs.until_job("train", "Pending", pending=2)
 
-        await gangs.place(*names)
-        await gangs.become("Running", *names)
+        await gangs.bind(*names)
+        await gangs.set_pod_phase("Running", *names)
         await gangs.until_job("train", "Running", running=2)
         assert await gangs.client.get(NETWORK_POLICIES, Key(NAMESPACE, "train"))
-        await gangs.become("Succeeded", *names)
+        await gangs.set_pod_phase("Succeeded", *names)
         done = await gangs.until_job("train", "Completed", succeeded=2)
         assert [each.status for each in done.status.conditions] == ["Pending", "Running", "Completed"]
 
         async def no_group() -> bool:
             return not (await gangs.client.list(POD_GROUPS, NAMESPACE)).items
 
-        await gangs.world.until("the pod group is gone", no_group)
-        assert sorted(await gangs.pods()) == sorted(names)  # their logs may be wanted
+        await gangs.world.until("the pod group is deleted", no_group)
+        assert sorted(await gangs.pods()) == sorted(names)  # finished pods are kept for their logs
 
         counted = partial(counts_ended, gangs, "job_completed_phase_count", "research")
-        await gangs.world.until("its completion is counted", partial(counted, 1))
+        await gangs.world.until("the completion is counted", partial(counted, 1))
         assert gangs.metric("controller_job_to_pod_creation_latency_milliseconds_count") == 2
         await gangs.world.stop_queueing()
-        assert await counted(None), "who stopped tells of no job"
+        assert await counted(None), "a stopped controller removes its series"
 
-    play(story)
+    play(scenario)
 
 
-def test_hosts_follow_a_job_that_grows_and_shrinks() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_the_host_list_follows_the_replicas() -> None:
+    async def scenario(gangs: Gangs) -> None:
         async def resize(replicas: int) -> None:
             (task,) = (await gangs.get_job("train")).spec.tasks
             spec = {"name": "worker", "replicas": replicas, "template": msgspec.json.decode(task.template)}
@@ -81,143 +81,143 @@ def test_hosts_follow_a_job_that_grows_and_shrinks() -> None:
             await gangs.client.patch(VOLCANO_JOBS, Key(NAMESPACE, "train"), changes)
 
         async def until_hosts(*names: str) -> None:
-            async def told() -> bool:
+            async def reported() -> bool:
                 hosts = await gangs.client.get(CONFIG_MAPS, Key(NAMESPACE, "train-svc"))
                 return hosts.data["worker.host"].split() == [f"{name}.train" for name in names]
 
             await gangs.until_pods(*names)
-            await gangs.world.until(f"the hosts are {names}", told)
+            await gangs.world.until(f"the hosts are {names}", reported)
 
         names = [f"train-worker-{index}" for index in range(3)]
         await gangs.job("train", "worker=2", plugins={"svc": []}, minAvailable=1)
-        await gangs.turn(await gangs.until_group("train"), "Inqueue")
+        await gangs.set_group_phase(await gangs.until_group("train"), "Inqueue")
         await until_hosts(*names[:2])
         await resize(3)
         await until_hosts(*names)
         await resize(1)
         await until_hosts(names[0])
 
-    play(story)
+    play(scenario)
 
 
 async def counts_ended(gangs: Gangs, series: str, queue: str, want: float | None) -> bool:
     return gangs.metric(series, job_name=f"{NAMESPACE}/train", queue_name=queue) == want
 
 
-def test_a_group_that_is_sent_back_takes_its_unplaced_pods_with_it() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_unscheduled_pods_are_deleted_when_their_group_is_pending_again() -> None:
+    async def scenario(gangs: Gangs) -> None:
         await gangs.job("train", "worker=3", minAvailable=2)
         group = await gangs.until_group("train")
-        await gangs.turn(group, "Inqueue")
+        await gangs.set_group_phase(group, "Inqueue")
         await gangs.until_pods("train-worker-0", "train-worker-1", "train-worker-2")
 
-        await gangs.turn(group, "Pending", "NotEnoughResources")
+        await gangs.set_group_phase(group, "Pending", "NotEnoughResources")
         await gangs.until_pods()
 
-        async def told() -> bool:
+        async def reported() -> bool:
             events = (await gangs.client.list(EVENTS, NAMESPACE)).items
             return any("NotEnoughResources: short of cpu" in event.note for event in events)
 
-        await gangs.world.until("the job is told why", told)
-        await gangs.turn(group, "Inqueue")
+        await gangs.world.until("the job has an event with the reason", reported)
+        await gangs.set_group_phase(group, "Inqueue")
         await gangs.until_pods("train-worker-0", "train-worker-1", "train-worker-2")
         job = await gangs.get_job("train")
-        assert (job.status.state.phase, job.status.retry_count) == ("Pending", 0)  # it is no failure
+        assert (job.status.state.phase, job.status.retry_count) == ("Pending", 0)  # not a failure
 
-    play(story)
+    play(scenario)
 
 
-def test_a_restart_begins_with_a_new_group() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_a_restart_creates_a_new_pod_group() -> None:
+    async def scenario(gangs: Gangs) -> None:
         restart = {"event": "PodFailed", "action": "RestartJob"}
         await gangs.job("train", "worker=2", policies=[restart], maxRetry=2)
         first = await gangs.until_group("train")
-        await gangs.turn(first, "Inqueue")
+        await gangs.set_group_phase(first, "Inqueue")
         names = ("train-worker-0", "train-worker-1")
         before = await gangs.until_pods(*names)
-        await gangs.become("Running", names[0])
-        await gangs.become("Failed", names[1], exit_code=1)
+        await gangs.set_pod_phase("Running", names[0])
+        await gangs.set_pod_phase("Failed", names[1], exit_code=1)
         await gangs.until_pods()
 
-        async def renewed() -> bool:
+        async def replaced() -> bool:
             groups = (await gangs.client.list(POD_GROUPS, NAMESPACE)).items
             return [each.metadata.uid for each in groups] not in ([], [first.metadata.uid])
 
-        await gangs.world.until("a new group", renewed)
+        await gangs.world.until("a new group", replaced)
         job = await gangs.until_job("train", "Pending")
         assert (job.status.retry_count, job.status.version) == (1, 1)
-        await gangs.turn(first, "Inqueue")
+        await gangs.set_group_phase(first, "Inqueue")
         after = await gangs.until_pods(*names)
         assert {pod.metadata.uid for pod in after.values()}.isdisjoint(
             pod.metadata.uid for pod in before.values()
         )
-        await gangs.become("Failed", names[0], exit_code=1)
+        await gangs.set_pod_phase("Failed", names[0], exit_code=1)
         job = await gangs.until_job("train", "Failed")
         assert job.status.state.reason == "MaxRetryReached"
         counted = partial(counts_ended, gangs, "job_failed_phase_count", "default")
-        await gangs.world.until("its failure is counted", partial(counted, 1))
+        await gangs.world.until("the failure is counted", partial(counted, 1))
         await gangs.client.delete(VOLCANO_JOBS, Key(NAMESPACE, "train"))
-        await gangs.world.until("its series is gone with it", partial(counted, None))
+        await gangs.world.until("its series is removed", partial(counted, None))
 
-    play(story)
+    play(scenario)
 
 
-def test_writes_and_answers_that_are_lost_change_nothing_in_the_end() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_lost_requests_and_responses_do_not_change_the_result() -> None:
+    async def scenario(gangs: Gangs) -> None:
         client = gangs.world.queueing_client
         client.one_in = 3
         restart = {"event": "PodFailed", "action": "RestartJob"}
         await gangs.job("train", "worker=4", policies=[restart], plugins={"svc": []})
         names = [f"train-worker-{index}" for index in range(4)]
-        await gangs.turn(await gangs.until_group("train"), "Inqueue")
+        await gangs.set_group_phase(await gangs.until_group("train"), "Inqueue")
         await gangs.until_pods(*names)
-        await gangs.become("Failed", names[2], exit_code=1)
+        await gangs.set_pod_phase("Failed", names[2], exit_code=1)
         await gangs.until_pods()
         job = await gangs.until_job("train", "Pending", failed=0)
         assert (job.status.retry_count, job.status.version) == (1, 1)  # one failure, one restart
-        await gangs.turn(await gangs.until_group("train"), "Inqueue")
+        await gangs.set_group_phase(await gangs.until_group("train"), "Inqueue")
         await gangs.until_pods(*names)
-        await gangs.place(*names)
-        await gangs.become("Running", *names)
+        await gangs.bind(*names)
+        await gangs.set_pod_phase("Running", *names)
         await gangs.until_job("train", "Running", running=4)
-        await gangs.become("Succeeded", *names)
+        await gangs.set_pod_phase("Succeeded", *names)
         job = await gangs.until_job("train", "Completed", succeeded=4)
         assert job.status.retry_count == 1
         assert client.lost > 0
 
-    play(story)
+    play(scenario)
 
 
-def test_a_quota_that_is_used_up_makes_a_job_wait_and_never_fail() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_a_job_waits_for_exhausted_quota_and_does_not_fail() -> None:
+    async def scenario(gangs: Gangs) -> None:
         await gangs.world.create(RESOURCE_QUOTAS, "quota", NAMESPACE, spec={"hard": {"pods": "1"}})
 
         async def shown() -> bool:
             quota = await gangs.client.get(RESOURCE_QUOTAS, Key(NAMESPACE, "quota"))
             return bool(quota.status.hard)
 
-        await gangs.world.until("the quota counts", shown)
+        await gangs.world.until("the quota has a status", shown)
         await gangs.job("train", "worker=2")
         group = await gangs.until_group("train")
-        await gangs.turn(group, "Inqueue")
+        await gangs.set_group_phase(group, "Inqueue")
 
-        async def told() -> bool:
+        async def reported() -> bool:
             events = (await gangs.client.list(EVENTS, NAMESPACE)).items
             return any(event.reason == "FailedCreate" and "exceeded quota" in event.note for event in events)
 
-        await gangs.world.until("the job is told that the quota is used up", told)
+        await gangs.world.until("the job has an event about the quota", reported)
         await gangs.until_job("train", "Pending", pending=1)
         await gangs.client.patch(RESOURCE_QUOTAS, Key(NAMESPACE, "quota"), {"spec": {"hard": {"pods": "9"}}})
         await gangs.until_pods("train-worker-0", "train-worker-1")
 
-    play(story)
+    play(scenario)
 
 
 def test_a_job_is_suspended_and_resumed_by_commands() -> None:
-    async def story(gangs: Gangs) -> None:
+    async def scenario(gangs: Gangs) -> None:
         await gangs.job("train", "worker=1")
         group = await gangs.until_group("train")
-        await gangs.turn(group, "Inqueue")
+        await gangs.set_group_phase(group, "Inqueue")
         await gangs.until_pods("train-worker-0")
         job = await gangs.get_job("train")
         await gangs.command("AbortJob", job)
@@ -225,15 +225,15 @@ def test_a_job_is_suspended_and_resumed_by_commands() -> None:
         await gangs.until_pods()
         await gangs.command("ResumeJob", job)
         await gangs.until_job("train", "Pending")
-        await gangs.turn(await gangs.until_group("train"), "Inqueue")
+        await gangs.set_group_phase(await gangs.until_group("train"), "Inqueue")
         await gangs.until_pods("train-worker-0")
         assert (await gangs.client.list(COMMANDS, NAMESPACE)).items == ()
 
-    play(story)
+    play(scenario)
 
 
-def test_a_command_waits_a_moment_for_what_it_is_for() -> None:
-    def order(name: str, uid: str) -> dict[str, object]:
+def test_a_command_waits_for_its_target_before_it_is_deleted() -> None:
+    def command(name: str, uid: str) -> dict[str, object]:
         target = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "name": "train", "uid": uid}
         return {"metadata": {"name": name}, "action": "AbortJob", "target": target}
 
@@ -242,7 +242,7 @@ def test_a_command_waits_a_moment_for_what_it_is_for() -> None:
             client, train = world.client, Key(NAMESPACE, "train")
             commands, clock = Informer(client, COMMANDS), VirtualClock(0.0)
             bus = CommandBus(client, clock, commands, VOLCANO_JOBS)
-            for body in (order("early", ""), order("to-an-earlier-one", "gone")):
+            for body in (command("early", ""), command("to-an-earlier-one", "deleted")):
                 await client.create(COMMANDS, body, NAMESPACE)
             watching = tasks.create_task(commands.run())
             await commands.synced.wait()
@@ -258,7 +258,7 @@ def test_a_command_waits_a_moment_for_what_it_is_for() -> None:
     asyncio.run(run())
 
 
-def test_controllers_that_start_anew_go_on_and_write_nothing_in_a_world_in_order() -> None:
+def test_restarted_controllers_continue_and_write_only_what_is_needed() -> None:
     async def run() -> None:
         async with a_world(definitions=DEFINITIONS) as world:
             gangs = Gangs(world)
@@ -266,7 +266,7 @@ def test_controllers_that_start_anew_go_on_and_write_nothing_in_a_world_in_order
             await gangs.job("train", "worker=2")
             group = await gangs.until_group("train")
             await world.stop_queueing()
-            await gangs.turn(group, "Inqueue")
+            await gangs.set_group_phase(group, "Inqueue")
             await world.start_queueing(default_configuration())
             await gangs.until_pods("train-worker-0", "train-worker-1")
             await gangs.until_job("train", "Pending", pending=2)
@@ -276,25 +276,27 @@ def test_controllers_that_start_anew_go_on_and_write_nothing_in_a_world_in_order
                 queues = {each.metadata.name: each.status for each in listed}
                 return queues["default"].inqueue == 1 and queues["root"].state == "Open"
 
-            await world.until("its queue counts it, and the root is open", counted)
+            await world.until("the queue counts the group, and the root is open", counted)
             await world.stop_queueing()
 
             world.queueing_client.asked.clear()
             await world.start_queueing(default_configuration())
             await gangs.client.delete(PODS, Key(NAMESPACE, "train-worker-0"), grace_period_s=0)
-            await gangs.until_pods("train-worker-0", "train-worker-1")  # so all else was looked at, too
+            await gangs.until_pods(
+                "train-worker-0", "train-worker-1"
+            )  # everything else is reconciled by then
 
-            async def answered() -> bool:
+            async def responded() -> bool:
                 return bool(world.queueing_client.writes)
 
-            await world.until("the answer has come, too", answered)
+            await world.until("the response has arrived", responded)
             assert world.queueing_client.writes == {"POST pods": 1}
 
     asyncio.run(run())
 
 
-def test_a_job_is_told_why_the_api_refuses_its_pod_group() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_a_refused_pod_group_is_an_event_on_the_job() -> None:
+    async def scenario(gangs: Gangs) -> None:
         hard = {"count/podgroups.scheduling.volcano.sh": "0"}
         await gangs.world.create(RESOURCE_QUOTAS, "no-groups", NAMESPACE, spec={"hard": hard})
 
@@ -302,35 +304,35 @@ def test_a_job_is_told_why_the_api_refuses_its_pod_group() -> None:
             quota = await gangs.client.get(RESOURCE_QUOTAS, Key(NAMESPACE, "no-groups"))
             return bool(quota.status.hard)
 
-        await gangs.world.until("the quota counts", shown)
+        await gangs.world.until("the quota has a status", shown)
         await gangs.job("train")
 
-        async def told() -> bool:
+        async def reported() -> bool:
             events = (await gangs.client.list(EVENTS, NAMESPACE)).items
             return any(event.reason == "PodGroupError" and "exceeded quota" in event.note for event in events)
 
-        await gangs.world.until("the job is told", told)
+        await gangs.world.until("the job has an event", reported)
         await gangs.until_job("train", "Pending")
 
-    play(story)
+    play(scenario)
 
 
-def test_what_others_look_after_is_left_to_them() -> None:
-    async def story(gangs: Gangs) -> None:
-        await gangs.job("theirs")
+def test_only_configured_kinds_are_managed() -> None:
+    async def scenario(gangs: Gangs) -> None:
+        await gangs.job("unmanaged")
         container = {"name": "main", "image": "busybox"}
         spec = {"schedulerName": "volcano", "containers": [container]}
-        await gangs.world.create(PODS, "ours", NAMESPACE, spec=spec)
-        await gangs.until_group("ours")
-        assert (await gangs.get_job("theirs")).status.state.phase == ""
+        await gangs.world.create(PODS, "managed", NAMESPACE, spec=spec)
+        await gangs.until_group("managed")
+        assert (await gangs.get_job("unmanaged")).status.state.phase == ""
         assert [each.metadata.name for each in (await gangs.client.list(QUEUES)).items] == []
 
     rules = GangScheduling(managed_kinds=("pods",))
-    play(story, msgspec.structs.replace(default_configuration(), gang=rules))
+    play(scenario, msgspec.structs.replace(default_configuration(), gang=rules))
 
 
-def test_queues_are_there_drain_and_close_those_below() -> None:
-    async def story(gangs: Gangs) -> None:
+def test_queues_are_created_drain_and_close_their_children() -> None:
+    async def scenario(gangs: Gangs) -> None:
         async def until_state(name: str, state: str) -> None:
             async def find() -> bool:
                 found = [
@@ -362,11 +364,11 @@ def test_queues_are_there_drain_and_close_those_below() -> None:
         await gangs.client.create(COMMANDS, {**body, "action": "OpenQueue"}, NAMESPACE)
         await until_state("vision", "Open")
 
-    play(story)
+    play(scenario)
 
 
-def of_an_older_volcano() -> list[Json]:
-    """Its definitions know less than ours do, and want of a queue's status what is allocated."""
+def definitions_of_older_volcano() -> list[Json]:
+    """Return CRDs without newer fields, which require ``allocated`` in the status of a queue."""
     definitions = deepcopy(list(DEFINITIONS))
     roots = {}
     for definition in definitions:
@@ -379,19 +381,19 @@ def of_an_older_volcano() -> list[Json]:
         del queue["spec"]["properties"][field]
     for field in ("minTaskMember", "networkTopology", "subGroupPolicy"):
         del group["spec"]["properties"][field]
-    del roots["Queue"]["x-kubernetes-validations"]  # about a field that is not there
+    del roots["Queue"]["x-kubernetes-validations"]  # about a field that was removed
     queue["status"]["required"] = ["allocated"]
     return definitions
 
 
-def test_a_job_lives_on_the_definitions_of_an_older_volcano() -> None:
+def test_a_job_runs_with_the_crds_of_an_older_volcano() -> None:
     async def run() -> None:
-        async with a_world(definitions=of_an_older_volcano()) as world:
+        async with a_world(definitions=definitions_of_older_volcano()) as world:
             gangs = Gangs(world)
             await world.start_queueing(default_configuration())
             await gangs.job("train", "worker=2", networkTopology={"mode": "soft"})
             group = await gangs.until_group("train")
-            await gangs.turn(group, "Inqueue")
+            await gangs.set_group_phase(group, "Inqueue")
             names = ("train-worker-0", "train-worker-1")
             await gangs.until_pods(*names)
 
@@ -401,10 +403,10 @@ def test_a_job_lives_on_the_definitions_of_an_older_volcano() -> None:
                 return queues["default"].state == "Open" and queues["default"].inqueue == 1
 
             await world.until("its queue is open and counts it", counted)
-            await gangs.place(*names)
-            await gangs.become("Running", *names)
+            await gangs.bind(*names)
+            await gangs.set_pod_phase("Running", *names)
             await gangs.until_job("train", "Running", running=2)
-            await gangs.become("Succeeded", *names)
+            await gangs.set_pod_phase("Succeeded", *names)
             await gangs.until_job("train", "Completed", succeeded=2)
 
     asyncio.run(run())

@@ -1,4 +1,4 @@
-"""``quorate controllers`` serves webhooks as a process: over TLS, and ready only when it does."""
+"""``quorate controllers`` serves webhooks over TLS, and is ready only when it does."""
 
 import asyncio
 from pathlib import Path
@@ -38,8 +38,8 @@ health: {{healthProbeBindAddress: '127.0.0.1:{probes}'}}
 
 async def readiness(url: str) -> tuple[int, str]:
     try:
-        async with aiohttp.ClientSession() as session, session.get(f"{url}/readyz") as answer:
-            return answer.status, await answer.text()
+        async with aiohttp.ClientSession() as session, session.get(f"{url}/readyz") as response:
+            return response.status, await response.text()
     except aiohttp.ClientConnectionError:
         return 0, "nothing listens yet"
 
@@ -51,8 +51,8 @@ async def until_ready_is(url: str, want: tuple[int, str]) -> None:
             await asyncio.sleep(0.05)
 
 
-def test_it_is_ready_once_webhooks_are_served_with_the_certificate_in_the_directory(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_the_process_is_ready_once_it_serves_webhooks(tmp_path: Path) -> None:
+    async def scenario() -> None:
         port, probes = free_port(), free_port()
         async with a_world() as world:
             cluster = world.client.config
@@ -73,11 +73,11 @@ def test_it_is_ready_once_webhooks_are_served_with_the_certificate_in_the_direct
                     await process.communicate()
             assert process.returncode == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def test_an_address_that_is_taken_ends_it_with_the_field(tmp_path: Path) -> None:
-    async def story() -> None:
+def test_an_address_in_use_ends_the_process_with_the_field(tmp_path: Path) -> None:
+    async def scenario() -> None:
         port, probes = free_port(), free_port()
         async with a_world() as world:
             cluster = world.client.config
@@ -85,11 +85,11 @@ def test_an_address_that_is_taken_ends_it_with_the_field(tmp_path: Path) -> None
             taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)
             config = configuration(tmp_path, port, probes, a_pair()[0])
             async with taken:
-                code, said = await outcome(
+                code, output = await outcome(
                     "--kubeconfig", kubeconfig(tmp_path, cluster.server, token), "--config", config
                 )
         assert code != 0
-        assert f"error: webhook: 127.0.0.1:{port}: address already in use" in said
-        assert "Traceback" not in said
+        assert f"error: webhook: 127.0.0.1:{port}: address already in use" in output
+        assert "Traceback" not in output
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -1,6 +1,6 @@
-"""A world with pod groups, Volcano Jobs and their queues, in which a story plays the scheduler.
+"""A cluster with pod groups, Volcano Jobs and queues, in which the test takes the part of the scheduler.
 
-The story admits pod groups and sends them back, by hand: what the controllers make of that is what it tells.
+The test sets the phases of pod groups; the controllers under test react.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ class Gangs:
         self.client = world.client
 
     async def job(self, name: str, tasks: str = "worker=2", cpu: str = "1", **spec: Any) -> None:
-        """``tasks``: ``name=replicas``."""
+        """Create a Volcano Job; ``tasks``: ``name=replicas``."""
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
         template = {"spec": {"restartPolicy": "Never", "containers": [container]}}
         listed = [
@@ -62,11 +62,15 @@ class Gangs:
         return {pod.metadata.name: pod for pod in (await self.client.list(PODS, NAMESPACE)).items}
 
     async def until_pods(self, *names: str) -> dict[str, Pod]:
-        """All pods, once they are exactly those."""
+        """Return all pods once they are exactly those named and none is terminating."""
 
         async def find() -> dict[str, Pod] | None:
             pods = await self.pods()
-            return pods if sorted(pods) == sorted(names) and all(map(_stays, pods.values())) else None
+            return (
+                pods
+                if sorted(pods) == sorted(names) and not any(map(_is_terminating, pods.values()))
+                else None
+            )
 
         if not names:
             await self.world.until("no pods", self._none)
@@ -76,23 +80,23 @@ class Gangs:
     async def _none(self) -> bool:
         return not await self.pods()
 
-    # What a scheduler and the nodes do.
+    # Writes of the scheduler and of the nodes.
 
-    async def turn(self, group: PodGroup, phase: str, why: str = "") -> None:
-        condition = {"type": "Unschedulable", "status": "True", "reason": why, "message": "short of cpu"}
-        status = {"phase": phase, "conditions": [condition] if why else []}
+    async def set_group_phase(self, group: PodGroup, phase: str, reason: str = "") -> None:
+        condition = {"type": "Unschedulable", "status": "True", "reason": reason, "message": "short of cpu"}
+        status = {"phase": phase, "conditions": [condition] if reason else []}
         await self.client.patch(POD_GROUPS, group.metadata.key, {"status": status})
 
-    async def place(self, *names: str) -> None:
-        """Bind pods to a node that nobody looks after."""
+    async def bind(self, *names: str) -> None:
+        """Bind pods to a node without a kubelet."""
         for name in names:
             path = PODS.path(NAMESPACE, name, "binding")
             body = b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":"%s"},"target":{"name":"node-1"}}'
             await self.client.request("POST", path, body=body % name.encode())
 
-    async def become(self, phase: str, *names: str, exit_code: int = 0) -> None:
-        ended = {"terminated": {"exitCode": exit_code, "reason": "Error", "finishedAt": None}}
-        state = ended if phase in ("Failed", "Succeeded") else {"running": {}}
+    async def set_pod_phase(self, phase: str, *names: str, exit_code: int = 0) -> None:
+        terminated = {"terminated": {"exitCode": exit_code, "reason": "Error", "finishedAt": None}}
+        state = terminated if phase in ("Failed", "Succeeded") else {"running": {}}
         status = {"name": "main", "ready": phase == "Running", "restartCount": 0, "image": "", "imageID": ""}
         ready = {"type": "Ready", "status": "True" if phase == "Running" else "False"}
         for name in names:
@@ -104,20 +108,20 @@ class Gangs:
             "apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job",
             "name": job.metadata.name, "uid": job.metadata.uid,
         }  # fmt: skip
-        body = {"metadata": {"generateName": "order-"}, "action": action, "target": target}
+        body = {"metadata": {"generateName": "command-"}, "action": action, "target": target}
         await self.client.create(COMMANDS, body, NAMESPACE)
 
 
-def _stays(pod: Pod) -> bool:
-    return pod.metadata.deletion_timestamp is None
+def _is_terminating(pod: Pod) -> bool:
+    return pod.metadata.deletion_timestamp is not None
 
 
-def play(story: Callable[[Gangs], Awaitable[None]], configuration: Configuration | None = None) -> None:
-    """Run ``story`` in a world where the controllers are at work, by default as they are configured."""
+def play(scenario: Callable[[Gangs], Awaitable[None]], configuration: Configuration | None = None) -> None:
+    """Run ``scenario`` with running controllers, by default with the default configuration."""
 
     async def run() -> None:
         async with a_world(definitions=DEFINITIONS) as world:
             await world.start_queueing(configuration or default_configuration())
-            await story(Gangs(world))
+            await scenario(Gangs(world))
 
     asyncio.run(run())
