@@ -70,12 +70,12 @@ class AnyHistory(RuleBasedStateMachine):
         priority=st.integers(0, 2),
         cpu=st.integers(1, 3),
         count=st.integers(1, 3),
-        least=st.integers(1, 3),
+        min_count=st.integers(1, 3),
     )
-    def submit(self, queue: str, priority: int, cpu: int, count: int, least: int) -> None:
+    def submit(self, queue: str, priority: int, cpu: int, count: int, min_count: int) -> None:
         self.made += 1
         name = f"w{self.made:02}"
-        pod_set = {"count": count, "minCount": min(least, count), "requests": {"cpu": cpu}}
+        pod_set = {"count": count, "minCount": min(min_count, count), "requests": {"cpu": cpu}}
         given: Json = {"name": name, "queue": queue, "priority": priority, "podSets": [pod_set]}
         self.world.given["workloads"].append({**given, "created": self.world.now})
         self.world.create(name)

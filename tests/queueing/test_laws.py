@@ -127,13 +127,13 @@ def usage_of(state: State) -> dict[Any, Any]:
 
 @given(worlds())
 def test_one_run_decides_the_same_as_many_single_rounds(given_: Json) -> None:
-    together = writes(a_world_at_work(given_).admission_cycle.run(1000).decisions)
+    in_one_run = writes(a_world_at_work(given_).admission_cycle.run(1000).decisions)
     world = a_world_at_work(given_)
     queues = world.state.ledger.cluster_queues.values()
-    one_by_one: set[tuple[str, str]] = set()
+    in_single_rounds: set[tuple[str, str]] = set()
     for _ in range(40):  # more rounds than workloads times flavors
-        one_by_one |= writes(world.admission_cycle.start_round(queues).run(1000))
-    assert together == one_by_one
+        in_single_rounds |= writes(world.admission_cycle.start_round(queues).run(1000))
+    assert in_one_run == in_single_rounds
 
 
 @given(worlds())

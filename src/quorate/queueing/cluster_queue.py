@@ -60,9 +60,9 @@ InactiveReason = Terminating | Stopped | Misconfigured | FlavorsMissing | Checks
 _MAX_FINDINGS: Final = 3  # in a message: more would hide the other reasons
 
 
-def active_condition_reason(why: InactiveReason) -> str:
+def active_condition_reason(reason: InactiveReason) -> str:
     """Return the reason of the condition Active=False."""
-    match why:
+    match reason:
         case Terminating():
             return "Terminating"
         case Stopped():
@@ -75,11 +75,11 @@ def active_condition_reason(why: InactiveReason) -> str:
             return "AdmissionCheckNotFound"
         case ChecksInactive():
             return "AdmissionCheckInactive"
-    assert_never(why)
+    assert_never(reason)
 
 
-def inactive_message(why: InactiveReason) -> str:
-    match why:
+def inactive_message(reason: InactiveReason) -> str:
+    match reason:
         case Terminating():
             return "clusterQueue is terminating"
         case Stopped():
@@ -94,7 +94,7 @@ def inactive_message(why: InactiveReason) -> str:
             return f"references missing AdmissionCheck(s): {','.join(names)}"
         case ChecksInactive(names):
             return f"references inactive AdmissionCheck(s): {','.join(names)}"
-    assert_never(why)
+    assert_never(reason)
 
 
 class Reservation:
@@ -338,7 +338,7 @@ def inactive_reasons(
     flavors: Mapping[str, ResourceFlavor],
     checks: Mapping[str, AdmissionCheck],
 ) -> Iterator[InactiveReason]:
-    """Return why the queue is inactive, by precedence."""
+    """Return reason the queue is inactive, by precedence."""
     spec = cluster_queue.spec
     if is_terminating(cluster_queue):
         yield Terminating()
