@@ -15,18 +15,18 @@ from bench.limits import load
 from quorate.cli.process import run_until_signal
 
 BINDS_AT_ONCE = 64
-GANGS_OF = (10, 50)  # members: a status is written for each gang, so smaller ones cost more
+GANGS_OF = (10, 50)  # members; smaller gangs cost more, as each has a status to write
 
 
 def main(
-    pods: Annotated[int, typer.Option(min=50, help="How many pods, by gangs.")] = 3000,
-    at_once: Annotated[int, typer.Option(min=1, help="Bind calls under way.")] = BINDS_AT_ONCE,
+    pods: Annotated[int, typer.Option(min=50, help="The number of pods in gangs.")] = 3000,
+    at_once: Annotated[int, typer.Option(min=1, help="Concurrent bind calls.")] = BINDS_AT_ONCE,
     within_s: Annotated[float, typer.Option(metavar="SECONDS", help="Give up after this long.")] = 300.0,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the log of the scheduler there.")
+        Path | None, typer.Option(metavar="DIR", help="Keep the scheduler's log in this directory.")
     ] = None,
 ) -> None:
-    """Measure how fast gangs are bound over HTTP, beside bare bind calls; their ratio has a limit."""
+    """Measure how fast gangs are bound over HTTP, compared with bare bind calls."""
     console = Console()
     limits = load()
     found: dict[str, float] = {}
@@ -44,7 +44,7 @@ def main(
         console.print(
             f"  gangs of {members}: bare {outcome.bare_per_s:,.0f}/s, "
             f"scheduler {outcome.scheduler_per_s:,.0f}/s, "
-            f"first bind {outcome.first_bind_s:.2f} s after the process began, "
+            f"first bind {outcome.first_bind_s:.2f} s after the process started, "
             f"{outcome.scheduler_cpu_s:.1f} s CPU, {outcome.peak_bytes / 2**20:.0f} MiB",
             highlight=False,
         )

@@ -1,6 +1,6 @@
-"""``python -m bench.binding.bare AT_ONCE NODES``: bind the pods named on standard input, and nothing else.
+"""``python -m bench.binding.bare AT_ONCE NODES``: bind the pods named on standard input.
 
-In a process of its own, as a scheduler is: with connections it has to make, and the machine to share.
+It is a process of its own, like a scheduler: it opens its connections and shares the machine.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ NAMESPACE: Final = "default"
 
 
 async def bind_all(names: list[str], nodes: int, at_once: int) -> None:
-    """So many side by side, over the nodes in turn."""
+    """Bind the pods to the nodes in turn, ``at_once`` at a time."""
     waiting = enumerate(names)
     async with Client(await load_rest_config(None, ""), random.Random(), concurrency=at_once) as client:
 

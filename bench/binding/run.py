@@ -33,14 +33,14 @@ from quorate.kube.rest.config import load_rest_config
 
 PODS_OF_A_NODE: Final = 110
 LOG: Final = "scheduler.log"
-OTHERS: Final = "nobody"  # the scheduler of pods that are bound by bare calls
+NO_SCHEDULER: Final = "none"  # the schedulerName of pods that are bound by bare calls
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     gangs: int
     members: int
-    at_once: int  # bind calls under way
+    at_once: int  # concurrent bind calls
     within_s: float
     directory: Path
 
@@ -50,7 +50,7 @@ class Plan:
 
     @property
     def nodes(self) -> int:
-        """Room for everybody, with a tenth to spare."""
+        """Nodes for all pods, and a tenth more."""
         return -(-2 * self.pods * 11 // (10 * PODS_OF_A_NODE))
 
 
@@ -67,11 +67,11 @@ class Outcome(msgspec.Struct):
 
 
 class NotDone(Exception):
-    """The run did not come to its end."""
+    """The run did not complete."""
 
 
 async def run(plan: Plan, on_progress: Callable[[int], None]) -> Outcome:
-    """Raises ``NotDone``."""
+    """Run the measurement; raise ``NotDone`` if it does not complete in time."""
     async with (
         local_server(plan.directory) as kubeconfig,
         Client(await load_rest_config(kubeconfig), random.Random(), concurrency=plan.at_once) as client,
@@ -90,7 +90,7 @@ async def run(plan: Plan, on_progress: Callable[[int], None]) -> Outcome:
 
 
 class Bound:
-    """When pods were seen bound, since the last time it was asked to count anew."""
+    """The times at which pods were observed bound, since the last ``count_to``."""
 
     def __init__(self, on_progress: Callable[[int], None]) -> None:
         self._on_progress = on_progress
@@ -113,7 +113,7 @@ class Bound:
                 self._done.set()
 
     async def all(self) -> float:
-        """Pods a second, once all are bound."""
+        """Wait until all pods are bound, and return pods a second."""
         await self._done.wait()
         return (len(self.moments) - 1) / (self.moments[-1] - self.moments[0])
 
@@ -129,24 +129,24 @@ async def _prepare(client: Client, plan: Plan) -> None:
         {"metadata": {"name": f"node-{n:05}"}, "status": {"allocatable": allocatable, "conditions": [ready]}}
         for n in range(plan.nodes)
     ]
-    await _side_by_side(plan.at_once, (_add_node(client, node) for node in nodes))
+    await _concurrently(plan.at_once, (_add_node(client, node) for node in nodes))
     groups = [
         {"metadata": {"name": f"gang-{gang}"}, "spec": {"minMember": plan.members, "queue": "default"}}
         for gang in range(plan.gangs)
     ]
-    await _side_by_side(plan.at_once, (client.create(POD_GROUPS, group, NAMESPACE) for group in groups))
+    await _concurrently(plan.at_once, (client.create(POD_GROUPS, group, NAMESPACE) for group in groups))
     bodies = [
         _pod(f"{kind}-{gang}", member, scheduler)
-        for kind, scheduler in (("bare", OTHERS), ("gang", "quorate"))
+        for kind, scheduler in (("bare", NO_SCHEDULER), ("gang", "quorate"))
         for gang in range(plan.gangs)
         for member in range(plan.members)
     ]
-    await _side_by_side(plan.at_once, (client.create(PLACEABLE_PODS, pod, NAMESPACE) for pod in bodies))
+    await _concurrently(plan.at_once, (client.create(PLACEABLE_PODS, pod, NAMESPACE) for pod in bodies))
 
 
 async def _add_node(client: Client, node: dict[str, Any]) -> None:
     created = await client.create(PLACEABLE_NODES, node)
-    # An API server taints what is new, and there is no controller here to take the taint off what is ready.
+    # An API server taints new nodes, and no controller here removes the taint from ready ones.
     await client.patch(PLACEABLE_NODES, created.metadata.key, {"spec": {"taints": None}})
 
 
@@ -172,7 +172,7 @@ async def _bare(kubeconfig: Path, plan: Plan, bound: Bound) -> float:
     assert process.stdin is not None
     process.stdin.write("\n".join(names).encode())
     process.stdin.close()
-    per_s = await _within(plan.within_s, "bare binds were not all seen", bound.all())
+    per_s = await _within(plan.within_s, "not all bare binds were observed", bound.all())
     await process.wait()
     return per_s
 
@@ -193,9 +193,9 @@ async def _scheduled(kubeconfig: Path, plan: Plan, bound: Bound, bare_per_s: flo
 
 
 async def _alive(process: asyncio.subprocess.Process) -> None:
-    """Until cancelled.  Raises ``NotDone`` when the process ends."""
+    """Wait until cancelled; raise ``NotDone`` if the process ends."""
     code = await process.wait()
-    raise NotDone(f"the scheduler ended by itself, with status {code}: see {LOG}")
+    raise NotDone(f"the scheduler exited with status {code}: see {LOG}")
 
 
 async def _within(seconds: float, otherwise: str, work: Awaitable[float]) -> float:
@@ -206,8 +206,8 @@ async def _within(seconds: float, otherwise: str, work: Awaitable[float]) -> flo
         raise NotDone(f"{otherwise} within {seconds:g} s") from None
 
 
-async def _side_by_side(at_once: int, work: Iterable[Awaitable[Any]]) -> None:
-    """Do all of ``work``, so many at a time."""
+async def _concurrently(at_once: int, work: Iterable[Awaitable[Any]]) -> None:
+    """Await all of ``work``, ``at_once`` at a time."""
     waiting = iter(work)
 
     async def do() -> None:

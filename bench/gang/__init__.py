@@ -1,1 +1,1 @@
-"""How fast the gang core is, and how well it places gangs, alone in one process."""
+"""Speed and placement quality of the gang core, in one process without I/O."""

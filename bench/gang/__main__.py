@@ -1,6 +1,6 @@
-"""``python -m bench.gang``: how fast the gang core is, and how well it places, alone in one process.
+"""``python -m bench.gang``: measure speed and placement quality of the gang core.
 
-Ends with status 1 when a limit of ``limits.yaml`` is broken.
+Exits with status 1 if a limit of ``limits.yaml`` is exceeded.
 """
 
 import sys
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.gang.core import bytes_a_pod, idle_session, one_large_gang, small_gangs
-from bench.gang.quality import GANGS, RIVALS, play
+from bench.gang.quality import GANGS, SCHEDULERS, measure
 from bench.limits import check_limits, number_table
 
 MEASURES: Final[Mapping[str, Callable[[], float]]] = {
@@ -25,21 +25,23 @@ MEASURES: Final[Mapping[str, Callable[[], float]]] = {
 SEEDS: Final = 5
 
 
-def main(rounds: Annotated[int, typer.Option(min=1, help="How often to measure each thing.")] = 3) -> None:
-    """Measure the gang core, and hold it to its limits."""
+def main(
+    rounds: Annotated[int, typer.Option(min=1, help="How often to repeat each measurement.")] = 3,
+) -> None:
+    """Measure the gang core and check its limits."""
     console = Console()
     with console.status("measuring the gang core"):
-        values = {name: [measure() for _ in range(rounds)] for name, measure in MEASURES.items()}
+        values = {name: [run() for _ in range(rounds)] for name, run in MEASURES.items()}
         console.print(_quality())
     sys.exit(check_limits(values, console))
 
 
 def _quality() -> Table:
     result = number_table(
-        "gangs started", "GPUs at work", "GPUs stranded", first=f"of {GANGS} gangs, by whom"
+        "gangs started", "GPUs working", "GPUs stranded", first=f"of {GANGS} gangs, by scheduler"
     )
-    for name, (by_gang, scores) in RIVALS.items():
-        found = [play(by_gang=by_gang, scores=scores, seed=seed) for seed in range(SEEDS)]
+    for name, (by_gang, scores) in SCHEDULERS.items():
+        found = [measure(by_gang=by_gang, scores=scores, seed=seed) for seed in range(SEEDS)]
         result.add_row(name, *(f"{fmean(numbers):.1f}" for numbers in zip(*found, strict=True)))
     return result
 

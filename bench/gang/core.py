@@ -1,6 +1,6 @@
-"""The measures that have limits: whole sessions, from objects told to decisions made.
+"""The measures that have limits: whole sessions, from the opening to the outcome.
 
-Times are processor time, so that what else runs on the machine disturbs little.
+Times are processor time, so that other work on the machine has little influence.
 """
 
 import gc
@@ -20,22 +20,22 @@ from quorate.gang.session.run import run_session
 
 NODES: Final = 5_000
 MEMBERS: Final = 10
-NODES_IN_USE: Final = 1_500  # on each there come to be ten pods
+NODES_IN_USE: Final = 1_500  # each gets ten pods
 
 
 def one_large_gang() -> float:
-    """Seconds for a gang of 10,000 equal pods."""
+    """Return the seconds for a gang of 10,000 equal pods."""
     model = model_of(equal_nodes(NODES))
     model.set_group(group("large", 10_000))
     for number in range(10_000):
         model.set_pod(pod(number, "large", 4_000, 8))
     seconds, outcome = _timed(model)
-    assert len(outcome.binds) == 10_000, "time placing, not refusing"
+    assert len(outcome.binds) == 10_000, "the measure is of placement, not of refusals"
     return seconds
 
 
 def small_gangs() -> float:
-    """Decisions a second for 1,000 gangs of 10 pods in 20 shapes on half-full nodes."""
+    """Return decisions a second for 1,000 gangs of 10 pods in 20 shapes on half-full nodes."""
     model = model_of(equal_nodes(NODES))
     numbers = count()
     _fill_half(model, numbers)
@@ -45,12 +45,15 @@ def small_gangs() -> float:
         for _ in range(MEMBERS):
             model.set_pod(pod(next(numbers), f"gang-{gang}", *kinds[gang % len(kinds)]))
     seconds, outcome = _timed(model)
-    assert len(outcome.binds) == 10_000, "time placing, not refusing"
+    assert len(outcome.binds) == 10_000, "the measure is of placement, not of refusals"
     return len(outcome.binds) / seconds
 
 
 def idle_session() -> float:
-    """Milliseconds for a session over 50,000 pods: 4,500 gangs run, and none of 500 that wait can start."""
+    """Return the milliseconds for a session over 50,000 pods where no gang can start.
+
+    4,500 gangs run, and 500 wait.
+    """
     model = model_of(equal_nodes(NODES))
     numbers = count()
     for gang in range(4_500):
@@ -62,14 +65,14 @@ def idle_session() -> float:
         model.set_group(group(f"waits-{gang}", MEMBERS))
         for _ in range(MEMBERS):
             model.set_pod(pod(next(numbers), f"waits-{gang}", 90_000 + 100 * (gang % 20), 8))
-    _timed(model)  # the first one tells every gang its state
+    _timed(model)  # the first session writes the status of every gang
     seconds, outcome = _timed(model)
     assert not outcome.binds, "nothing can start"
     return 1_000 * seconds
 
 
 def bytes_a_pod() -> float:
-    """The memory one running pod takes: as decoded, in the cache of its watch, and all that is kept of it."""
+    """Return the memory of one running pod: decoded, in its informer's cache, and in the model."""
     model = model_of(equal_nodes(NODES_IN_USE))
     watched: dict[Key, Pod] = {}
     numbers = count()
@@ -79,14 +82,14 @@ def bytes_a_pod() -> float:
         for _ in range(MEMBERS):
             number = next(numbers)
             name = f"node-{number % NODES_IN_USE:05}"
-            for node in ("", name):  # it comes, and then it runs
+            for node in ("", name):  # it is created, and then it runs
                 stored = pod(number, f"runs-{gang}", 1_000, 4, node=node)
                 if node:
                     share_unchanged_metadata(watched[stored.metadata.key].metadata, stored.metadata)
                 watched[stored.metadata.key] = stored
                 model.set_pod(stored)
 
-    for gang in range(4 * NODES_IN_USE // MEMBERS):  # so that everything there is one of is there
+    for gang in range(4 * NODES_IN_USE // MEMBERS):  # allocates all that exists once
         add(gang)
     gc.collect()
     tracemalloc.start()
@@ -108,17 +111,17 @@ def _timed(model: Model) -> tuple[float, Outcome]:
 
 
 def _fill_half(model: Model, numbers: "count[int]") -> None:
-    """Let pods run on all nodes until half of their cpus are used."""
-    model.set_group(group("residents", 1, "Running"))
+    """Add running pods to all nodes until half of their cpus are used."""
+    model.set_group(group("other-pods", 1, "Running"))
     cluster = model.cluster
     for name in sorted(cluster.names()):
         index = cluster.index(name)
         while 2 * cluster.used[0, index] < cluster.allocatable[0, index]:
-            model.set_pod(pod(next(numbers), "residents", 8_000, 16, node=name))
+            model.set_pod(pod(next(numbers), "other-pods", 8_000, 16, node=name))
 
 
 def _kinds(how_many: int) -> list[tuple[int, int]]:
-    """Different requests of one to eight cpus, and of memory."""
+    """Return different requests of one to eight cpus, and of memory."""
     rng = random.Random(7)
     found: dict[tuple[int, int], None] = {}
     while len(found) < how_many:

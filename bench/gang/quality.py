@@ -1,8 +1,8 @@
-"""How many gangs start on a fragmented cluster, and how many GPUs nobody can use, beside other schedulers.
+"""How many gangs start and how many GPUs are stranded on a fragmented cluster.
 
-The baselines place the very same pods by the same scores, but each by itself, job after job: what a
-scheduler does that does not know gangs, at its best.  A GPU is *stranded* when it is free, though gangs wait,
-or held by a member of a gang that could not start.
+The baselines place the same pods by the same scores, but one by one, job after job: the best that a scheduler
+without gangs does.  A GPU is *stranded* if it is free while gangs wait, or allocated to a member of a gang
+that could not start.
 """
 
 import random
@@ -16,7 +16,7 @@ from quorate.gang.session.run import run_session
 NODES: Final = 100
 GPUS: Final = 8
 GANGS: Final = 120
-SIZES: Final = ((2, 8), (4, 4), (4, 8), (8, 2), (8, 4), (16, 1), (3, 6))  # members, and GPUs of each
+SIZES: Final = ((2, 8), (4, 4), (4, 8), (8, 2), (8, 4), (16, 1), (3, 6))  # members, and GPUs of each member
 
 
 class Quality(NamedTuple):
@@ -25,7 +25,7 @@ class Quality(NamedTuple):
     stranded_gpus: int
 
 
-RIVALS: Final = {
+SCHEDULERS: Final = {
     "gangs, packed": (True, PACK),
     "gangs, spread": (True, SPREAD),
     "single pods, binpack": (False, PACK),
@@ -33,18 +33,18 @@ RIVALS: Final = {
 }
 
 
-def play(*, by_gang: bool, scores: str, seed: int) -> Quality:
-    """Gangs come to a cluster of which a third is taken here and there."""
+def measure(*, by_gang: bool, scores: str, seed: int) -> Quality:
+    """Place gangs on a cluster of which about a third is allocated, scattered over the nodes."""
     rng = random.Random(seed)
     model = model_of(gpu_node(number, GPUS) for number in range(NODES))
     numbers = iter(range(1_000_000))
     free = 0
-    model.set_group(group("residents", 1, "Running"))
+    model.set_group(group("other-pods", 1, "Running"))
     for number in range(NODES):
         taken = rng.choice((0, 0, 1, 2, 3, 4, 5, 6))
         free += GPUS - taken
         if taken:
-            model.set_pod(pod(next(numbers), "residents", 1_000, 4, taken, f"gpu-{number:05}"))
+            model.set_pod(pod(next(numbers), "other-pods", 1_000, 4, taken, f"gpu-{number:05}"))
     sizes = [rng.choice(SIZES) for _ in range(GANGS)]
     owners: dict[Key, int] = {}
     for gang, (count, gpus) in enumerate(sizes):

@@ -1,4 +1,4 @@
-"""Clusters and gangs to measure with, as an API server would send their objects."""
+"""Clusters and gangs for the measurements, as objects from an API server."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -30,7 +30,7 @@ def configuration(
 
 
 def model_of(nodes: Iterable[Node]) -> Model:
-    """One queue and ``nodes``."""
+    """Return a model with one queue and ``nodes``."""
     model = Model(schedulers=("quorate",))
     model.set_queue(codec.convert(Queue, {"metadata": {"name": "default"}, "status": {"state": "Open"}}))
     for node in nodes:
@@ -56,5 +56,5 @@ def group(name: str, min_member: int, phase: str = "Inqueue") -> PodGroup:
 
 
 def pod(number: int, gang: str, milli_cpu: int, memory_gib: int, gpus: int = 0, node: str = "") -> Pod:
-    """The pod ``number`` of all; it runs if it has a node."""
+    """Return the pod with the unique ``number``; with ``node`` it runs."""
     return codec.decode(Pod, pod_as_stored(number, milli_cpu, memory_gib, job=gang, gpus=gpus, node=node))
