@@ -9,7 +9,7 @@ from typing import Any
 
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
-from quorate.kube.feed import Feed
+from quorate.kube.feed import Feed, cluster_feed
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -20,8 +20,6 @@ from quorate.kube.resources import (
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
     WORKLOADS,
-    Resource,
-    T,
 )
 from quorate.queueing.state import State
 
@@ -36,18 +34,13 @@ def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], .
         state.put_workload(workload, now())
 
     return (
-        _cluster_feed(NAMESPACES, put_namespace, state.remove_namespace),
+        cluster_feed(NAMESPACES, put_namespace, state.remove_namespace),
         Feed(LIMIT_RANGES, state.put_limit_range, state.remove_limit_range),
-        _cluster_feed(RUNTIME_CLASSES, state.put_runtime_class, state.remove_runtime_class),
-        _cluster_feed(RESOURCE_FLAVORS, state.put_flavor, state.remove_flavor),
-        _cluster_feed(COHORTS, state.put_cohort, state.remove_cohort),
-        _cluster_feed(ADMISSION_CHECKS, state.put_admission_check, state.remove_admission_check),
-        _cluster_feed(CLUSTER_QUEUES, state.put_cluster_queue, state.remove_cluster_queue),
+        cluster_feed(RUNTIME_CLASSES, state.put_runtime_class, state.remove_runtime_class),
+        cluster_feed(RESOURCE_FLAVORS, state.put_flavor, state.remove_flavor),
+        cluster_feed(COHORTS, state.put_cohort, state.remove_cohort),
+        cluster_feed(ADMISSION_CHECKS, state.put_admission_check, state.remove_admission_check),
+        cluster_feed(CLUSTER_QUEUES, state.put_cluster_queue, state.remove_cluster_queue),
         Feed(LOCAL_QUEUES, state.put_local_queue, state.remove_local_queue),
         Feed(WORKLOADS, put_workload, state.remove_workload),
     )
-
-
-def _cluster_feed(resource: Resource[T], put: Callable[[T], None], remove: Callable[[str], None]) -> Feed[T]:
-    """Return the feed of a cluster-scoped kind; its objects are removed by name."""
-    return Feed(resource, put, lambda key: remove(key.name))

@@ -54,6 +54,16 @@ class Feed(Generic[T]):
         informer.subscribe(on_change)
 
 
+def cluster_feed(
+    resource: Resource[T],
+    put: Callable[[T], object],
+    remove: Callable[[str], object],
+    is_relevant: Callable[[T, T], bool] = _always,
+) -> Feed[T]:
+    """Return the feed of a cluster-scoped kind, whose objects the model removes by name."""
+    return Feed(resource, put, lambda key: remove(key.name), is_relevant)
+
+
 async def load(client: Client, feeds: Iterable[Feed[Any]]) -> None:
     """List all kinds concurrently, then put every object into its model, kind by kind in the given order."""
     feeds = tuple(feeds)

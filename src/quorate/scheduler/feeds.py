@@ -11,13 +11,13 @@ from typing import Any
 from quorate.api.core import Namespace
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.core.volumes import CSINode
-from quorate.api.meta import Key, find_condition
+from quorate.api.meta import find_condition
 from quorate.api.volcano import Queue
 from quorate.gang.cache.from_objects import differ_only_in_status
 from quorate.gang.cache.model import Model
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.feed import Feed, load
+from quorate.kube.feed import Feed, cluster_feed, load
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
     CSI_NODES,
@@ -43,19 +43,16 @@ def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
         constraints.set_namespace(namespace.metadata.name, namespace.metadata.labels)
 
     return (
-        Feed(
-            NAMESPACES,
-            put_namespace,
-            lambda key: constraints.set_namespace(key.name, {}),
-            is_relevant=lambda old, new: old.metadata.labels != new.metadata.labels,
+        cluster_feed(
+            NAMESPACES, put_namespace, lambda name: constraints.set_namespace(name, {}), _labels_differ
         ),
-        Feed(STORAGE_CLASSES, storage.set_class, _by_name(storage.remove_class)),
-        Feed(CSI_NODES, constraints.set_drivers, _by_name(constraints.remove_drivers), _specs_differ),
-        Feed(PERSISTENT_VOLUMES, storage.set_volume, _by_name(storage.remove_volume)),
+        cluster_feed(STORAGE_CLASSES, storage.set_class, storage.remove_class),
+        cluster_feed(CSI_NODES, constraints.set_drivers, constraints.remove_drivers, _specs_differ),
+        cluster_feed(PERSISTENT_VOLUMES, storage.set_volume, storage.remove_volume),
         Feed(PERSISTENT_VOLUME_CLAIMS, storage.set_claim, storage.remove_claim),
-        Feed(PLACEABLE_NODES, model.set_node, _by_name(model.remove_node), _nodes_differ),
-        Feed(QUEUES, model.set_queue, _by_name(model.remove_queue), _queues_differ),
-        Feed(PRIORITY_CLASSES, model.set_priority_class, _by_name(model.remove_priority_class)),
+        cluster_feed(PLACEABLE_NODES, model.set_node, model.remove_node, _nodes_differ),
+        cluster_feed(QUEUES, model.set_queue, model.remove_queue, _queues_differ),
+        cluster_feed(PRIORITY_CLASSES, model.set_priority_class, model.remove_priority_class),
         Feed(RESOURCE_QUOTAS, lambda quota: model.set_quota(quota, clock.now()), model.remove_quota),
         Feed(POD_GROUPS, model.set_group, model.remove_group),
         Feed(PLACEABLE_PODS, model.set_pod, model.remove_pod, is_decisive=_pods_differ),
@@ -79,8 +76,8 @@ async def load_model(client: Client, clock: Clock, schedulers: Collection[str]) 
     return model
 
 
-def _by_name(remove: Callable[[str], object]) -> Callable[[Key], object]:
-    return lambda key: remove(key.name)
+def _labels_differ(old: Namespace, new: Namespace) -> bool:
+    return old.metadata.labels != new.metadata.labels
 
 
 def _specs_differ(old: CSINode, new: CSINode) -> bool:
