@@ -180,6 +180,8 @@ class FlavorGroup(msgspec.Struct, frozen=True):
 
 
 class ClusterQueueState:
+    """A cluster queue with its pending workloads and its reservations."""
+
     __slots__ = (
         "findings",
         "generation",
@@ -338,7 +340,7 @@ def inactive_reasons(
     flavors: Mapping[str, ResourceFlavor],
     checks: Mapping[str, AdmissionCheck],
 ) -> Iterator[InactiveReason]:
-    """Return reason the queue is inactive, by precedence."""
+    """Return all reasons for which the queue is inactive, by precedence."""
     spec = cluster_queue.spec
     if is_terminating(cluster_queue):
         yield Terminating()
@@ -354,11 +356,11 @@ def inactive_reasons(
     missing = tuple(name for name in named if name not in checks)
     if missing:
         yield ChecksMissing(missing)
-    inactive_reasons = tuple(
+    inactive_checks = tuple(
         name for name in named if name in checks and not is_true(checks[name].status.conditions, ACTIVE)
     )
-    if inactive_reasons:
-        yield ChecksInactive(inactive_reasons)
+    if inactive_checks:
+        yield ChecksInactive(inactive_checks)
 
 
 def is_terminating(cluster_queue: ClusterQueue) -> bool:

@@ -248,9 +248,9 @@ def _update_unadmitted_conditions(context: WorkloadContext) -> Transition | None
         if reserved is not None and not has_condition(workload, reserved):
             new.append(reserved)
     if gates.unadmitted_workloads_observability and not c.is_admitted(workload):
-        no = not_admitted(workload, context.now, gates, reserving=c.has_quota_reservation(workload))
-        if not has_condition(workload, no):
-            new.append(no)
+        admitted = not_admitted(workload, context.now, gates, reserving=c.has_quota_reservation(workload))
+        if not has_condition(workload, admitted):
+            new.append(admitted)
     return _write_conditions(context, *new) if new else None
 
 
