@@ -32,7 +32,7 @@ CONFIGURATION = Key("", "quorate-mutating-webhook-configuration")
 
 
 @dataclass
-class Ahead(WallClock):
+class FutureClock(WallClock):
     days: float = 0.0
 
     def now(self) -> float:
@@ -48,7 +48,7 @@ def play(scenario: Callable[[WebhookCluster], Awaitable[None]]) -> None:
 
 
 def a_replica(world: WebhookCluster, days: float = 0.0) -> CertificateSecret:
-    return CertificateSecret(world.client, Ahead(days), world.configuration)
+    return CertificateSecret(world.client, FutureClock(days), world.configuration)
 
 
 async def bundles(world: WebhookCluster) -> set[bytes]:
@@ -82,9 +82,9 @@ def test_replicas_that_start_together_agree_on_one_ca(
         versions = (await world.client.get(MUTATING, CONFIGURATION))["metadata"]["resourceVersion"]
         await a_replica(world).current()
         after = (await world.client.get(MUTATING, CONFIGURATION))["metadata"]["resourceVersion"]
-        assert after == versions, "nothing was written anew"
-        refused = [each for each in caplog.records if each.levelname == "WARNING"]
-        assert refused == [], "the second replica has nothing to write"
+        assert after == versions, "the configuration was written again"
+        warnings = [each for each in caplog.records if each.levelname == "WARNING"]
+        assert warnings == [], "the second replica has nothing to write"
 
     play(scenario)
 
@@ -118,15 +118,15 @@ def test_the_bundle_is_injected_again_and_other_services_are_not_changed() -> No
     async def scenario(world: WebhookCluster) -> None:
         replica = a_replica(world)
         await replica.current()
-        elsewhere = {"url": "https://127.0.0.1:1/elsewhere"}
+        other_endpoint = {"url": "https://127.0.0.1:1/other"}
         changes: list[dict[str, Any]] = [
             {"op": "remove", "path": "/webhooks/0/clientConfig/caBundle"},
-            {"op": "replace", "path": "/webhooks/1/clientConfig", "value": elsewhere},
+            {"op": "replace", "path": "/webhooks/1/clientConfig", "value": other_endpoint},
         ]
         await world.client.patch(MUTATING, CONFIGURATION, changes, kind=PatchKind.JSON)
         await replica.current()
         webhooks = (await world.client.get(MUTATING, CONFIGURATION))["webhooks"]
-        assert webhooks[1]["clientConfig"] == elsewhere
+        assert webhooks[1]["clientConfig"] == other_endpoint
         bundle = webhooks[0]["clientConfig"]["caBundle"]
         assert base64.b64decode(bundle) == (await secret(world))["ca.crt"]
 
@@ -136,13 +136,13 @@ def test_the_bundle_is_injected_again_and_other_services_are_not_changed() -> No
 def test_without_the_namespace_there_is_no_certificate() -> None:
     async def scenario(world: WebhookCluster) -> None:
         configuration = world.configuration
-        lost = CertificateSecret(
+        source = CertificateSecret(
             world.client,
             WallClock(),
             type(configuration)(namespace="nowhere", webhooks=configuration.webhooks),
         )
         with pytest.raises(NoCertificate) as refusal:
-            await lost.current()
+            await source.current()
         assert str(refusal.value) == (
             "namespace nowhere does not exist, so certificates cannot be kept in its Secret "
             "kueue-webhook-server-cert (create it, or set internalCertManagement.enable to false)"
@@ -160,7 +160,7 @@ def test_files_are_read_on_every_call(tmp_path: Path) -> None:
         "or set internalCertManagement.enable)"
     )
     for _ in range(2):
-        made = renew({}, service_hosts("s", "n"), WallClock().now()).server
-        (tmp_path / "tls.crt").write_bytes(made.certificate)
-        (tmp_path / "tls.key").write_bytes(made.key)
-        assert asyncio.run(files.current()) == made
+        pair = renew({}, service_hosts("s", "n"), WallClock().now()).server
+        (tmp_path / "tls.crt").write_bytes(pair.certificate)
+        (tmp_path / "tls.key").write_bytes(pair.key)
+        assert asyncio.run(files.current()) == pair

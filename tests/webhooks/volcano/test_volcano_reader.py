@@ -42,14 +42,14 @@ from tests.local.clusters import api_server
 def test_recent_usage_counts_only_if_status_and_cache_agree(
     before: int, status: int, counted_pods: int, want: int
 ) -> None:
-    def using(amount: int) -> NamespaceQuota:
+    def quota_using(amount: int) -> NamespaceQuota:
         return NamespaceQuota(
             Key("team", "rq"), {"requests.cpu": 8}, {"requests.cpu": amount}, ResourceQuotaSpec()
         )
 
     counted = QuotaTotals()
     counted.add(ScopeAttributes(), {"cpu": counted_pods})
-    quota = using(status).following(using(before), observed_at=1000.0)
+    quota = quota_using(status).following(quota_using(before), observed_at=1000.0)
     assert with_agreed_usage(quota, counted, 1000.9).used == {"requests.cpu": want}
     assert with_agreed_usage(quota, counted, 1001.0).used == {"requests.cpu": status}
 

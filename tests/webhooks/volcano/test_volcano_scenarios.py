@@ -237,12 +237,12 @@ async def scheduled_pods(world: WebhookCluster, count: int) -> Sequence[Pod]:
 async def cannot_become_a_parent(world: WebhookCluster, queue: str) -> None:
     """Return once the queue cannot get child queues, because its status has allocated resources."""
 
-    def below(at: int) -> Awaitable[Queue]:
+    def create_child(at: int) -> Awaitable[Queue]:
         return world.client.create(
-            QUEUES, {"metadata": {"name": f"below-{at}"}, "spec": {"parent": queue}}, dry_run=True
+            QUEUES, {"metadata": {"name": f"child-{at}"}, "spec": {"parent": queue}}, dry_run=True
         )
 
-    assert "is a queue whose pods hold resources" in str(await refused_eventually(below))
+    assert "is a queue whose pods hold resources" in str(await refused_eventually(create_child))
 
 
 @pytest.mark.parametrize("served", [True, False], ids=["gated", "without webhooks"])
@@ -254,8 +254,8 @@ def test_a_gang_is_scheduled_whole_although_its_pods_were_created_early(served: 
         for at in range(2):
             await world.client.create(PODS, a_pod(f"a-{at}", "1", "a"))
         early = (await world.client.list(PODS, TEAM)).items
-        held = ["scheduling.quorate.dev/pod-group"] if served else []
-        assert [[gate.name for gate in pod.spec.scheduling_gates] for pod in early] == [held] * 2
+        gates = ["scheduling.quorate.dev/pod-group"] if served else []
+        assert [[gate.name for gate in pod.spec.scheduling_gates] for pod in early] == [gates] * 2
         await world.stop()
         await world.client.create(PODS, a_pod("a-2", "1", "a"))  # the webhooks are not served
         async with running_controllers(world):
