@@ -1,4 +1,4 @@
-"""The server itself: requests dispatched to what answers them, a Status object where nothing can."""
+"""The API server: authenticate, authorize and dispatch requests; report errors as Status objects."""
 
 import asyncio
 import logging
@@ -73,10 +73,10 @@ class ApiServer:
         converters: Mapping[str, Converter] = NO_CONVERTERS,
         keys: ServerKeys | None = None,
     ) -> None:
-        """``tokens``: of users that are no service accounts.
+        """``tokens``: bearer tokens of users that are not service accounts.
 
-        ``converters``: by API group, how its custom resources change from one version to another.
-        ``keys``: without any, tokens of service accounts end with the server.
+        ``converters``: by API group, the conversion of its custom resources between versions.
+        ``keys``: without them, service account tokens become invalid when the server stops.
         """
         keys = keys or new_server_keys(clock.now())
         self._server = ServerContext(
@@ -111,7 +111,7 @@ class ApiServer:
         self.port = 0
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
-        """Listen; port 0 takes a free one, which ``port`` then tells.  Raises OSError if it is taken."""
+        """Listen on a port; 0 chooses a free one and sets ``port``.  Raises OSError if the port is in use."""
         await self._server.store.start()
         await bootstrap.create_bootstrap_objects(self._server)
         await self._custom_resources.sync()
@@ -120,7 +120,7 @@ class ApiServer:
             asyncio.create_task(self._custom_resources.run()),
             asyncio.create_task(self._api_services.run()),
         ]
-        # With cancellation, so that a watch ends when its client goes, not when it has something to tell.
+        # With handler cancellation a watch ends as soon as its client disconnects, not at the next event.
         server = web.Server(
             self._handle, request_factory=_make_request, handler_cancellation=True, access_log=None
         )
@@ -131,7 +131,7 @@ class ApiServer:
         self.port = self._runner.addresses[0][1]
 
     async def stop(self) -> None:
-        """End the watches, finish the other requests, close the store."""
+        """End the watches, finish the other requests and close the store."""
         for task in self._watches:
             task.cancel()
         if self._runner is not None:
@@ -156,7 +156,7 @@ class ApiServer:
         except web.HTTPRequestEntityTooLarge:
             return _error_response(too_large())
         except Exception:
-            # A bug here must not take the connection down, nor hide: the client is told, the log tells where.
+            # A bug must not close the connection: the client gets a Status, the log gets the traceback.
             log.exception("request failed", extra={"method": request.method, "path": request.path})
             return _error_response(
                 StatusError(500, "InternalError", "Internal error occurred: see the server's log")
@@ -198,7 +198,7 @@ class ApiServer:
             return _error_response(error, context.warnings)
 
     def _authorize(self, request: web.BaseRequest, info: RequestInfo) -> User:
-        """Who asks, if they may.  Raises StatusError: 401, 403."""
+        """Return the user of a request.  Raises StatusError: 401, 403."""
         authorizer = self._server.authorizer
         user = impersonate(self._authenticate(request), request.headers.items(), authorizer)
         of_many = info.verb in ("list", "watch", "deletecollection")
@@ -208,7 +208,10 @@ class ApiServer:
         return user
 
     def _authenticate(self, request: web.BaseRequest) -> User:
-        """Anonymous without a token.  Raises StatusError(401) for one that is nobody's."""
+        """Return the user of the bearer token, or anonymous.
+
+        Raises StatusError(401) for an unknown token.
+        """
         token = bearer_token(request.headers.get("Authorization", ""))
         if not token:
             return ANONYMOUS
@@ -233,7 +236,7 @@ class ApiServer:
             headers={"Content-Type": media_types.JSON, "Cache-Control": "no-cache, private"}
         )
         response.enable_chunked_encoding()
-        with self._cancelled_on_stop(), suppress(ConnectionResetError):  # the client has seen enough
+        with self._cancelled_on_stop(), suppress(ConnectionResetError):  # the client has disconnected
             await response.prepare(request)
             async for data in frames:
                 await response.write(data)
@@ -241,7 +244,7 @@ class ApiServer:
 
     @contextmanager
     def _cancelled_on_stop(self) -> Iterator[None]:
-        """What would go on for as long as the client likes is cut off when the server stops."""
+        """Cancel the request when the server stops, for responses that have no end of their own."""
         task = asyncio.current_task()
         assert task is not None
         self._watches.add(task)

@@ -1,8 +1,8 @@
-"""Other servers that this one asks: by URL, or by the name of a Service.
+"""Requests to other servers (webhooks and aggregated APIs), by URL or by Service.
 
-Nothing on one machine routes the addresses of Services, so a Service is followed to what is behind it, as
-kube-apiserver does with ``--enable-aggregator-routing``: its EndpointSlices, else its Endpoints; or the
-host that a Service of type ExternalName names.  The certificate must be the Service's: NAME.NAMESPACE.svc.
+Cluster IPs are not routed on one machine.  As kube-apiserver does with ``--enable-aggregator-routing``, a
+Service is resolved to the addresses in its EndpointSlices or Endpoints, or to the host of type
+ExternalName.  The certificate of the server must be for NAME.NAMESPACE.svc.
 """
 
 import asyncio
@@ -30,31 +30,31 @@ NO_HEADERS: CIMultiDict[str] = CIMultiDict()
 
 
 class BackendUnreachable(Exception):
-    """Nobody is there, or what is there does not answer as it should."""
+    """The server cannot be reached, or its response is not valid."""
 
 
 class ServiceNotFound(BackendUnreachable):
-    """There is no such Service."""
+    """The Service does not exist."""
 
 
 class ConnectionClosed(BackendUnreachable):
-    """The connection ended without an answer."""
+    """The connection was closed without a response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """Where a server is, and how it has to prove itself."""
+    """The address of another server, and how each side authenticates."""
 
-    url: str  # as messages name it: https://NAME.NAMESPACE.svc:443/path
-    addresses: tuple[str, ...]  # where to connect, host and port: to the first that listens
-    name: str  # that the certificate must carry; empty: the host of the URL
-    ca_bundle: bytes  # PEM of whom to trust; empty: whom this machine trusts
+    url: str  # as messages show it: https://NAME.NAMESPACE.svc:443/path
+    addresses: tuple[str, ...]  # hosts with ports; the first that accepts a connection is used
+    name: str  # expected in the certificate; empty: the host of the URL
+    ca_bundle: bytes  # PEM; empty: the certificate authorities of this machine
     verify_tls: bool = True
-    client_certificate: KeyPair | None = None  # with which this server proves itself in turn
+    client_certificate: KeyPair | None = None  # the certificate that this server presents
 
 
 class BackendClient:
-    """Connections to other servers, kept open between requests; ``close`` at the end."""
+    """An HTTP client with a connection pool; ``close`` at the end."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -65,7 +65,10 @@ class BackendClient:
             await self._session.close()
 
     def resolve(self, config: Json) -> Backend:
-        """Where a clientConfig (``url`` or ``service``, ``caBundle``) leads to.  Raises Unreachable."""
+        """Return the backend of a clientConfig (``url`` or ``service``, ``caBundle``).
+
+        Raises BackendUnreachable.
+        """
         ca_bundle = base64.b64decode(config.get("caBundle", ""))
         if "url" in config:
             host = config["url"].partition("://")[2].partition("/")[0]
@@ -82,7 +85,7 @@ class BackendClient:
         verify_tls: bool = True,
         client_certificate: KeyPair | None = None,
     ) -> Backend:
-        """Where a Service (``namespace``, ``name``, ``port``) leads to.  Raises Unreachable."""
+        """Return the backend of a Service (``namespace``, ``name``, ``port``).  Raises BackendUnreachable."""
         port = service.get("port", HTTPS_PORT)
         host = f"{service['name']}.{service['namespace']}.svc"
         addresses = _service_addresses(self._store, service["namespace"], service["name"], port)
@@ -90,16 +93,22 @@ class BackendClient:
         return Backend(url, addresses, host, ca_bundle, verify_tls, client_certificate)
 
     async def post(self, resolve: Backend, document: bytes, timeout_s: float) -> bytes:
-        """The body of the answer to a POST of JSON.  Raises Unreachable, also for any status but 200."""
+        """POST a JSON document and return the response body.
+
+        Raises BackendUnreachable, also for any status but 200.
+        """
         url = f"{resolve.url}?timeout={timeout_s:g}s"
         try:
             return await self._request_body("POST", resolve, url, timeout_s, document)
         except ConnectionClosed:
-            # It had closed a connection that was idle, as servers do; a question may be asked twice.
+            # The backend had closed an idle connection.  Reviews have no side effects, so send once more.
             return await self._request_body("POST", resolve, url, timeout_s, document)
 
     async def get(self, resolve: Backend, url: str, timeout_s: float) -> bytes:
-        """The body of the answer to a GET below a place.  Raises Unreachable, also for any status but 200."""
+        """GET a URL of a backend and return the body.
+
+        Raises BackendUnreachable, also for any status but 200.
+        """
         return await self._request_body("GET", resolve, url, timeout_s)
 
     async def _request_body(
@@ -133,14 +142,17 @@ class BackendClient:
         body: bytes = b"",
         headers: Mapping[str, str] = NO_HEADERS,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The answer to a request; ``url`` begins as the place's own does.  Raises aiohttp.ClientError."""
+        """Send a request; ``url`` starts with the URL of the backend.  Raises aiohttp.ClientError."""
         async with await self._connect_first(method, resolve, url, body, headers) as response:
             yield response
 
     async def _connect_first(
         self, method: str, resolve: Backend, url: str, body: bytes, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
-        """From the first of the addresses: nobody takes that of a process that has ended off the list."""
+        """Send to the first address that accepts a connection.
+
+        Endpoints may list a process that has exited.
+        """
         for address in resolve.addresses[:-1]:
             with suppress(aiohttp.ClientConnectorError):
                 return await self._send(method, resolve, address, url, body, headers)
@@ -150,7 +162,7 @@ class BackendClient:
         self, method: str, resolve: Backend, address: str, url: str, body: bytes, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
         if self._session is None:
-            # No limits of its own: each request has its caller's time, and a caller of its own.
+            # No limits and no timeout here: each caller sets its own timeout.
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
                 timeout=aiohttp.ClientTimeout(),
@@ -176,7 +188,7 @@ def _ssl_context(ca_bundle: bytes, verify_tls: bool, client_certificate: KeyPair
     if not verify_tls:
         ssl_context.check_hostname, ssl_context.verify_mode = False, ssl.CERT_NONE
     if client_certificate is not None:
-        # The interface takes files only; this one is readable by its owner, and gone at once.
+        # The ssl module loads certificates from files only.  The file is private and exists for a moment.
         with tempfile.NamedTemporaryFile() as file:
             file.write(client_certificate.key + client_certificate.certificate)
             file.flush()
@@ -185,7 +197,7 @@ def _ssl_context(ca_bundle: bytes, verify_tls: bool, client_certificate: KeyPair
 
 
 def _service_addresses(store: Store, namespace: str, name: str, port: int) -> tuple[str, ...]:
-    """Hosts and ports of those who serve a Service's port.  Raises Unreachable."""
+    """Return hosts with ports of the endpoints of a service port.  Raises BackendUnreachable."""
     entry = store.get(Key("services", namespace, name))
     if entry is None:
         raise ServiceNotFound(f'service "{name}" not found')
@@ -203,7 +215,7 @@ def _service_addresses(store: Store, namespace: str, name: str, port: int) -> tu
 
 
 def _endpoint_addresses(store: Store, namespace: str, name: str, port_name: str) -> Iterator[tuple[str, int]]:
-    """The addresses that are ready, with the number of the port of that name."""
+    """Yield the ready addresses with the number of the named port."""
     for entry in store.entries("endpointslices.discovery.k8s.io", namespace):
         if entry.labels.get(SERVICE_NAME_LABEL) != name:
             continue

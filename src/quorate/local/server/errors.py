@@ -1,6 +1,6 @@
-"""What the server refuses, as the Status object a client reads.
+"""Errors as Status objects, and the causes that validation reports.
 
-Wording and shape follow kube-apiserver: programs compare ``reason`` and ``details``, people read messages.
+Texts and structure follow kube-apiserver, since clients compare ``reason`` and ``details``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,12 +12,12 @@ import msgspec
 Json = dict[str, Any]
 
 JSON_PARSE_LIMIT = 3 * 1024 * 1024
-"""Bytes of a request body a server reads; more is answered with 413."""
+"""The largest request body in bytes; a larger one is answered with 413."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One field of one object breaks one rule."""
+    """One violation of a validation rule by one field."""
 
     field: str
     reason: str
@@ -69,12 +69,12 @@ def too_many(field: str, count: int, limit: int) -> Cause:
 
 
 def format_value(value: object) -> str:
-    """A value as messages show it: JSON without spaces."""
+    """Return a value as messages show it: JSON without spaces."""
     return msgspec.json.encode(value).decode()
 
 
 class StatusError(Exception):
-    """An answer other than success; the HTTP layer writes it out."""
+    """An unsuccessful response; the HTTP layer writes it as a Status."""
 
     def __init__(self, code: int, reason: str, message: str, details: Json | None = None) -> None:
         super().__init__(code, reason, message, details)
@@ -100,12 +100,12 @@ class StatusError(Exception):
 
 
 def group_resource(group: str, plural: str) -> str:
-    """A resource as messages name it: ``pods``, ``jobs.batch``."""
+    """Return the name of a resource as messages show it: ``pods``, ``jobs.batch``."""
     return f"{plural}.{group}" if group else plural
 
 
 def status_details(group: str, kind: str, name: str) -> Json:
-    """Which object a Status is about; parts that are empty are left out."""
+    """Return the details that identify an object, without empty parts."""
     details: Json = {"name": name} if name else {}
     return details | ({"group": group} if group else {}) | ({"kind": kind} if kind else {})
 
@@ -139,7 +139,7 @@ def forbidden(group: str, plural: str, name: str, why: str, causes: Sequence[Cau
 
 
 def invalid(group: str, kind: str, name: str, causes: Sequence[Cause]) -> StatusError:
-    """Every finding at once; ``kind`` is the kind, not the resource."""
+    """Return the 422 that lists all causes; ``kind`` is the kind, not the resource."""
     findings = list(dict.fromkeys(f"{cause.field}: {cause.message}" for cause in causes))
     listed = findings[0] if len(findings) == 1 else f"[{', '.join(findings)}]"
     details = status_details(group, kind, name) | {"causes": [cause.to_json() for cause in causes]}
@@ -166,7 +166,7 @@ def method_not_allowed() -> StatusError:
 
 
 def method_not_supported(group: str, plural: str, verb: str) -> StatusError:
-    """The path is served, this kind does not do this."""
+    """Return the 405 for a verb that the kind does not support on a path that is served."""
     message = f'{verb} is not supported on resources of kind "{group_resource(group, plural)}"'
     return StatusError(405, "MethodNotAllowed", message, status_details(group, plural, ""))
 
@@ -181,12 +181,12 @@ def too_large() -> StatusError:
 
 
 def internal_error(message: str) -> StatusError:
-    """Something this server depends on has failed."""
+    """Return the 500 for a failure of a dependency, such as a webhook."""
     return StatusError(
         500, "InternalError", f"Internal error occurred: {message}", {"causes": [{"message": message}]}
     )
 
 
 def internal(message: str) -> StatusError:
-    """The request could not be carried out and no reason is given to programs."""
+    """Return a 500 without a reason."""
     return StatusError(500, "", message)

@@ -1,4 +1,4 @@
-"""The limit ranges of a namespace, applied to a new pod."""
+"""Admission plugin LimitRanger: apply the LimitRanges of a namespace to a new pod."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,9 +13,9 @@ ANNOTATION = "kubernetes.io/limit-ranger"
 
 
 def apply_limit_ranges(context: RequestContext, pod: Json) -> None:
-    """Fill in the requests and limits that containers leave out; then hold them to the bounds.
+    """Set default requests and limits, then check the bounds.
 
-    Raises StatusError(403) with everything that is out of bounds.
+    Raises StatusError(403) with all violations.
     """
     ranges = [entry.decode() for entry in context.server.store.entries("limitranges", context.namespace)]
     items = [
@@ -35,7 +35,7 @@ def apply_limit_ranges(context: RequestContext, pod: Json) -> None:
 
 
 def _apply_defaults(spec: Json, item: Json) -> Iterator[str]:
-    """What was filled in, in words, container by container."""
+    """Set the defaults; yield what was set, by container."""
     for group, word in (("containers", "container"), ("initContainers", "init container")):
         for container in spec.get(group, ()):
             resources = container.setdefault("resources", {})

@@ -1,4 +1,4 @@
-"""What depends on other objects when one is created: its namespace, account, priority, addresses and more."""
+"""Admission plugins that use other objects: namespace lifecycle, service account, priority and more."""
 
 import ipaddress
 from typing import Any
@@ -20,7 +20,7 @@ NODE_PORTS = range(30_000, 32_768)
 
 
 def require_namespace(context: RequestContext, obj: Json) -> None:
-    """Raises StatusError: 404 if the namespace does not exist, 403 if it is being deleted."""
+    """Check that the namespace exists.  Raises StatusError: 404, or 403 if it is terminating."""
     if not context.namespace:
         return
     entry = context.server.store.get(Key("namespaces", "", context.namespace))
@@ -35,7 +35,7 @@ def require_namespace(context: RequestContext, obj: Json) -> None:
 
 
 def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
-    """Fill in what other objects say.  Raises StatusError(403) when they do not allow it."""
+    """Run the mutating plugins of the kind.  Raises StatusError(403)."""
     if context.kind.resource == "pods":
         _service_account(context, obj)
         _priority(context, obj)
@@ -48,7 +48,7 @@ def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
 
 
 def allocate_service_addresses(context: RequestContext, obj: Json) -> None:
-    """Give a new object what there is only one of."""
+    """Allocate the cluster IP and the node ports of a new Service."""
     if context.kind.resource == "services":
         _allocate_addresses(context, obj["spec"], obj["metadata"]["uid"])
 
@@ -58,9 +58,9 @@ def _forbid(context: RequestContext, obj: Json, message: str) -> StatusError:
 
 
 def _service_account(context: RequestContext, pod: Json) -> None:
-    """Every pod runs as an account of its namespace.
+    """Set the service account of a pod and check that it exists.
 
-    The account named default may still be on its way, its controller being a client like any other.
+    The account named default may not exist yet: its controller creates it asynchronously.
     """
     name = pod["spec"].setdefault("serviceAccountName", "default")
     pod["spec"]["serviceAccount"] = name
@@ -74,7 +74,7 @@ def _service_account(context: RequestContext, pod: Json) -> None:
 
 
 def _priority(context: RequestContext, pod: Json) -> None:
-    """The number and the preemption policy of the pod's priority class, or of the cluster's default one."""
+    """Set priority and preemption policy from the priority class, or from the default class."""
     spec = pod["spec"]
     name = spec.get("priorityClassName", "")
     if name:
@@ -98,7 +98,7 @@ def _priority(context: RequestContext, pod: Json) -> None:
 
 
 def _default_class(context: RequestContext) -> Json:
-    """The class that is marked as the default, the lowest if several are; empty if none is."""
+    """Return the default priority class, of several the one with the lowest value; empty if none."""
     classes = (entry.decode() for entry in context.server.store.entries(PRIORITY_CLASSES))
     candidates_marked = [class_ for class_ in classes if class_.get("globalDefault")]
     return min(
@@ -107,7 +107,7 @@ def _default_class(context: RequestContext) -> Json:
 
 
 def _storage_class(context: RequestContext, spec: Json) -> None:
-    """The class that is marked as the default, the newest if several are; a claim may say "" for none."""
+    """Set the default storage class, the newest if there are several; an empty class name stays."""
     candidates_marked = [
         class_["metadata"]
         for entry in context.server.store.entries(STORAGE_CLASSES)
@@ -120,7 +120,7 @@ def _storage_class(context: RequestContext, spec: Json) -> None:
 
 
 def _taint_not_ready(node: Json) -> None:
-    """No pod is placed on a new node before somebody has seen that it is ready."""
+    """Taint a new node, so that no pod is placed on it before it is ready."""
     taints = node.setdefault("taints", [])
     if not any((taint.get("key"), taint.get("effect")) == NOT_READY for taint in taints):
         key, effect = NOT_READY
@@ -128,7 +128,7 @@ def _taint_not_ready(node: Json) -> None:
 
 
 def _allocate_addresses(context: RequestContext, spec: Json, uid: str) -> None:
-    """An address and ports that no other service has, from a place in the range that the uid chooses."""
+    """Allocate a free cluster IP and node ports; the uid determines where the search starts."""
     services = [entry.decode()["spec"] for entry in context.server.store.entries("services")]
     start = int(uid.replace("-", ""), 16)
     if spec["type"] != "ExternalName" and "clusterIP" not in spec:

@@ -1,7 +1,8 @@
-"""ResourceQuotas: what a namespace may hold, charged when an object is created.
+"""Admission plugin ResourceQuota: charge the quotas of a namespace when an object is created.
 
-The used amounts are in the quota's status, where each creation adds its own by compare-and-swap; a controller
-recounts them when objects go.  A quota counts once that controller has shown its limits in its status.
+The used amounts are in the status of the quota, which each creation updates by compare-and-swap.  A
+controller recomputes them when objects are deleted.  A quota is enforced once that controller has set its
+status.
 """
 
 from collections.abc import Iterable, Iterator
@@ -20,13 +21,13 @@ from quorate.local.server.storage.store import Entry, StaleRevision
 Json = dict[str, Any]
 
 REQUIRED_IN_CONTAINERS = ("cpu", "memory")
-"""A limit on these means that every container says what it asks for."""
+"""If a quota limits these, every container must specify them."""
 
 
 async def charge_quota(context: RequestContext, obj: Json, dry_run: bool) -> None:
-    """Take what a new object uses from every quota of its namespace.
+    """Charge a new object to every quota of its namespace.
 
-    Raises StatusError(403) if one has not enough left, and for a pod that does not say what it asks for.
+    Raises StatusError(403) if a quota would be exceeded, or if a pod does not specify a limited resource.
     """
     for entry in (
         context.server.store.entries("resourcequotas", context.namespace) if context.namespace else ()
@@ -44,7 +45,7 @@ async def charge_quota(context: RequestContext, obj: Json, dry_run: bool) -> Non
 
 
 def _charged(context: RequestContext, obj: Json, entry: Entry) -> Json | None:
-    """The quota with the object's use added; None if it uses nothing of what is limited."""
+    """Return the quota with the usage of the object added; None if it uses no limited resource."""
     quota = entry.decode()
     status: Json = quota.get("status", {})
     limits, used = parse_amounts(status.get("hard", {})), parse_amounts(status.get("used", {}))
@@ -73,7 +74,7 @@ def _charged(context: RequestContext, obj: Json, entry: Entry) -> Json | None:
 
 
 def _matches(spec: ResourceQuotaSpec, context: RequestContext, obj: Json) -> bool:
-    """Whether the quota is about the object at all; one with scopes is about pods only."""
+    """Return True if the quota applies to the object; a quota with scopes applies to pods only."""
     if not has_scopes(spec):
         return True
     if context.kind.resource != "pods":
@@ -91,7 +92,7 @@ def _requested(context: RequestContext, obj: Json, limited: Iterable[str]) -> Re
 
 
 def _unspecified(spec: Json, limited: Iterable[str]) -> Iterator[str]:
-    """What is limited and left unsaid, with the containers that leave it."""
+    """Yield each limited resource that containers do not specify, with the containers."""
     containers = [*spec["containers"], *spec.get("initContainers", ())]
     for name in sorted(limited):
         kind, _, resource = name.rpartition(".")

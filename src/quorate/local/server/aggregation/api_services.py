@@ -1,7 +1,7 @@
-"""APIs that other servers answer: what APIService objects name, whether it is there, and what it serves.
+"""APIServices: which API groups other servers serve, whether these are available, and their resources.
 
-An APIService without a service stands for an API of this server and only gets its condition.  Requests are
-passed on by ``proxy``.
+An APIService without a service refers to an API of this server and only gets a condition.  ``proxy`` forwards
+the requests.
 """
 
 import asyncio
@@ -22,20 +22,20 @@ Json = dict[str, Any]
 RESOURCE = "apiservices.apiregistration.k8s.io"
 BACKEND_RESOURCES = ("services", "endpoints", "endpointslices.discovery.k8s.io")
 CHECK_INTERVAL_S = 30.0
-RETRY_INTERVAL_S = 1.0  # while something is not there
+RETRY_INTERVAL_S = 1.0  # while an API is not available
 TIMEOUT_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class AggregatedVersion:
-    """One version of a group that another server answers."""
+    """One version of an API group that another server serves."""
 
     group: str
     version: str
-    priority: tuple[int, int]  # of the group and of the version: higher ones first
+    priority: tuple[int, int]  # of the group and of the version, highest first
     spec: Json
     available: bool = False
-    resources: Sequence[Json] = ()  # as discovery lists them; empty until it could be asked
+    resources: Sequence[Json] = ()  # from its discovery document; empty until it was available
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ LOCAL_AVAILABILITY = Availability("True", "Local", "Local APIServices are always
 
 
 class ApiServiceController:
-    """Follows the APIServices of a store; what it finds out is kept in their Available condition."""
+    """Tracks the APIServices of a store and writes their Available condition."""
 
     def __init__(
         self, store: Store, backends: BackendClient, timestamp: Callable[[], str], client_certificate: KeyPair
@@ -65,7 +65,7 @@ class ApiServiceController:
         self._remotes: dict[tuple[str, str], AggregatedVersion] = {}
 
     def find_version(self, path: str) -> AggregatedVersion | None:
-        """The version of a group that a path is below, if another server answers it."""
+        """Return the aggregated version that serves a path, or None."""
         if not self._remotes:
             return None
         match path.split("/", 4):
@@ -74,14 +74,14 @@ class ApiServiceController:
         return None
 
     def groups(self) -> Mapping[str, Sequence[AggregatedVersion]]:
-        """The versions of each group, the preferred one first."""
+        """Return the versions of each group, the preferred one first."""
         found: dict[str, list[AggregatedVersion]] = {}
         for remote in sorted(self._remotes.values(), key=_priority):
             found.setdefault(remote.group, []).append(remote)
         return found
 
     def resolve(self, remote: AggregatedVersion) -> Backend:
-        """Raises Unreachable."""
+        """Return the backend of an aggregated version.  Raises BackendUnreachable."""
         spec = remote.spec
         verify_tls = not spec.get("insecureSkipTLSVerify", False)
         ca_bundle = base64.b64decode(spec.get("caBundle", ""))
@@ -90,7 +90,7 @@ class ApiServiceController:
         )
 
     async def run(self) -> None:
-        """Look whenever something changes that an API depends on, and from time to time; until cancelled."""
+        """Sync after each change of an APIService or a backend, and periodically, until cancelled."""
         while True:
             watched = (RESOURCE, *BACKEND_RESOURCES) if self._store.entries(RESOURCE) else (RESOURCE,)
             changed = [self._store.changed(resource) for resource in watched]
@@ -105,7 +105,7 @@ class ApiServiceController:
                     wait.cancel()
 
     async def sync(self) -> None:
-        """Bring everything to what is stored and reachable now."""
+        """Check every stored APIService once."""
         entries = self._store.entries(RESOURCE)
         specs = [(entry, entry.decode()) for entry in entries]
         known = self._remotes
@@ -165,7 +165,7 @@ class ApiServiceController:
                 entry.key, obj | {"status": status | {"conditions": [condition]}}, entry.revision
             )
         except StaleRevision:
-            return  # it has changed meanwhile, so it is looked at again
+            return  # changed meanwhile: the next sync handles it
 
 
 def _priority(remote: AggregatedVersion) -> tuple[object, ...]:

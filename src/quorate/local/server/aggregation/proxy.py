@@ -1,7 +1,7 @@
-"""Requests passed on to the server of an aggregated API, in the name of who sent them.
+"""Forwarding of requests to aggregated API servers, on behalf of the authenticated user.
 
-The other server believes the X-Remote headers because of the certificate that comes with them.  The authority
-of that certificate is published in the config map ``extension-apiserver-authentication`` of kube-system.
+The aggregated server trusts the X-Remote headers because of the front proxy certificate of the connection.
+Its CA is published in the ConfigMap ``extension-apiserver-authentication`` of kube-system.
 """
 
 import json
@@ -28,11 +28,11 @@ HOP_BY_HOP_HEADERS = {
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer",
     "transfer-encoding", "upgrade", "host", "content-length",
 }  # fmt: skip
-"""Headers that are about a connection, not about a request."""
+"""Headers that apply to one connection and must not be forwarded."""
 
 
 async def publish_front_proxy_ca(server: ServerContext, ca_certificate: bytes) -> None:
-    """Tell other servers whose certificates may speak for users; ``ca_certificate`` is PEM."""
+    """Publish the front proxy CA (PEM) and the header names for aggregated API servers."""
     data = {
         "requestheader-client-ca-file": ca_certificate.decode(),
         "requestheader-allowed-names": json.dumps([CLIENT_NAME]),
@@ -61,7 +61,7 @@ async def forward(
     remote: AggregatedVersion,
     backends: BackendClient,
 ) -> web.StreamResponse:
-    """The other server's answer, as it comes.  Raises StatusError(503) if there is none."""
+    """Forward a request and stream the response.  Raises StatusError(503) if the server is unreachable."""
     try:
         backend = aggregated.resolve(remote)
     except BackendUnreachable as message:
@@ -87,16 +87,16 @@ async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> 
         async for chunk in upstream.content.iter_any():
             await response.write(chunk)
     except ConnectionResetError:
-        pass  # the client has seen enough
+        pass  # the client has disconnected
     except aiohttp.ClientPayloadError:
-        # The other server broke off, and the client must not take what it has got for all of it.
+        # The upstream response is incomplete; abort, so that the client does not take it as complete.
         if request.transport is not None:
             request.transport.abort()
     return response
 
 
 def _proxied_headers(request: web.BaseRequest, user: User) -> CIMultiDict[str]:
-    """What the client sent, but its own proof of who it is; and who it is."""
+    """Return the headers of the request without credentials, and with the user."""
     headers = CIMultiDict(
         (name, value)
         for name, value in request.headers.items()

@@ -1,4 +1,4 @@
-"""Who is asking: by bearer token, and in whose name."""
+"""Users, bearer tokens, and the error for a forbidden request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ class User:
     extra: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """As webhooks and reviews are told who is asking."""
+        """Return the userInfo of webhooks and reviews."""
         info: dict[str, Any] = {"username": self.name}
         if self.uid:
             info["uid"] = self.uid
@@ -41,7 +41,7 @@ def service_account_user(
 
 
 def bearer_token(header: str) -> str:
-    """The token of an Authorization header; empty if there is none.  Raises StatusError(401)."""
+    """Return the token of an Authorization header, or an empty string.  Raises StatusError(401)."""
     scheme, _, token = header.partition(" ")
     if not header or scheme.lower() != "bearer":
         return ""
@@ -51,12 +51,12 @@ def bearer_token(header: str) -> str:
 
 
 def forbidden_request(user: User, info: RequestInfo) -> StatusError:
-    """The 403 for a user who may not do what they ask."""
+    """Return the 403 for a request that the user may not make."""
     user_text = f'User "{user.name}"'
     if not info.resource:
         message = f'forbidden: {user_text} cannot {info.verb} path "{info.path}"'
         return StatusError(403, "Forbidden", message, {})
-    # To the rules of access a namespace is in itself.
+    # As in kube-apiserver, the namespace of a Namespace is its own name.
     namespace = info.name if info.resource == "namespaces" and not info.group else info.namespace
     scope = f'in the namespace "{namespace}"' if namespace else "at the cluster scope"
     resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource

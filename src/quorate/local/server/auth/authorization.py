@@ -1,7 +1,7 @@
-"""Who may do what: roles and bindings, read from the store as they are now.
+"""RBAC authorization: roles and bindings, read from the latest state of the store.
 
-What a role grants is the union of its rules; there is no rule that forbids.  Members of system:masters may do
-everything, whatever is stored, so that nobody can lock the administrator out.
+Rules only allow; a user has the union of the rules of all bound roles.  The group system:masters is always
+allowed, so that no stored object can lock out the administrator.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,27 +24,27 @@ MASTERS = "system:masters"
 CACHE_SIZE = 10_000
 
 UserKey = tuple[str, tuple[str, ...]]
-"""A user's name and groups, which is all that bindings know of users."""
+"""Name and groups of a user, the key of bindings."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizationAttributes:
-    """What somebody wants to do: something to a resource, or to a path that is about none."""
+    """A request as the authorizer sees it: a verb on a resource or on a non-resource path."""
 
     verb: str
     group: str = ""
-    resource: str = ""  # pods, pods/status; empty: a path
+    resource: str = ""  # pods, pods/status; empty: a non-resource path
     namespace: str = ""
     name: str = ""
     path: str = ""
 
     @classmethod
     def from_request(cls, info: RequestInfo, field_selector: str = "") -> "AuthorizationAttributes":
-        """A request as the rules see it."""
+        """Return the attributes of a request."""
         if not info.resource:
             return cls(info.verb, path=info.path)
         resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
-        # To the rules of access a namespace is in itself.
+        # As in kube-apiserver, the namespace of a Namespace is its own name.
         in_itself = info.resource == "namespaces" and not info.group
         return cls(
             info.verb,
@@ -56,7 +56,7 @@ class AuthorizationAttributes:
 
 
 def _selected_name(field_selector: str) -> str:
-    """The one object that a list or a watch is about, if its selector says so."""
+    """Return the object name that a field selector requires, or an empty string."""
     for term in field_selector.split(","):
         field, _, name = term.replace("==", "=").partition("=")
         if field == "metadata.name":
@@ -66,13 +66,13 @@ def _selected_name(field_selector: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PolicyRule:
-    """One rule of a role; ``*`` stands for everything."""
+    """One rule of a role; ``*`` matches everything."""
 
     verbs: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     resources: frozenset[str] = frozenset()
     names: frozenset[str] = frozenset()
-    """of the objects meant; empty: all of them"""
+    """empty: all objects"""
     paths: frozenset[str] = frozenset()
 
     def allows(self, attributes: AuthorizationAttributes) -> bool:
@@ -116,20 +116,20 @@ ALL_RULES = (
 
 @dataclass(frozen=True, slots=True)
 class BoundRules:
-    """The rules of one binding, for one namespace or (empty) for all."""
+    """The rules of one binding, in one namespace or (empty) in all."""
 
     namespace: str
     rules: Sequence[PolicyRule]
 
 
 class Authorizer:
-    """Answers from the newest state; what it has worked out is forgotten when a role or a binding changes."""
+    """Decides from the latest state; caches results until a role or a binding changes."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._revisions: tuple[int, ...] = ()
         self._grants: dict[str, list[BoundRules]] = {}  # by subject: "User x" or "Group x"
-        # By user and action without the name: the rules that allow it for some name.
+        # by user and attributes without the object name: the rules that allow it for some name
         self._cache: dict[tuple[UserKey, AuthorizationAttributes], tuple[PolicyRule, ...]] = {}
 
     def allows(self, user: User, attributes: AuthorizationAttributes) -> bool:
@@ -151,7 +151,7 @@ class Authorizer:
         return any(not rule.names or attributes.name in rule.names for rule in rules)
 
     def rules_for(self, user: User, namespace: str) -> Iterator[PolicyRule]:
-        """Everything the user may do in a namespace; cluster-wide, if it is empty."""
+        """Yield the rules of a user in a namespace, or the cluster-wide rules if it is empty."""
         if MASTERS in user.groups:
             yield from ALL_RULES
             return
@@ -162,7 +162,7 @@ class Authorizer:
                     yield from grant.rules
 
     def role_rules(self, reference: Json, namespace: str) -> Sequence[PolicyRule]:
-        """What a binding's roleRef stands for; nothing if there is no such role."""
+        """Return the rules of a binding's roleRef; none if the role does not exist."""
         if reference["kind"] == "Role":
             entry = self._store.get(Key(ROLES, namespace, reference["name"]))
         else:

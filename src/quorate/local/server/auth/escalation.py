@@ -1,6 +1,6 @@
-"""Nobody hands out rights they do not have: what a role may say and who may get it depends on who asks.
+"""RBAC escalation check: a user may grant only permissions that it has.
 
-Exempt is who may ``escalate`` a role, or ``bind`` it.
+The verbs ``escalate`` on a role and ``bind`` on a role exempt from the check.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ BINDINGS = ("rolebindings", "clusterrolebindings")
 
 
 def check_escalation(context: RequestContext, new: Json, old: Json | None = None) -> None:
-    """Raises StatusError(403) if a role or a binding grants what the user does not have."""
+    """Check that the user has every permission of a new role or binding.  Raises StatusError(403)."""
     if context.kind.group != GROUP:
         return
     if context.kind.plural in ROLES and _rules_of(new) != _rules_of(old or {}):
@@ -58,7 +58,7 @@ def _check_rules(
 
 
 def _covered(granted: PolicyRule, held: Sequence[PolicyRule]) -> bool:
-    """Whether each single right of a rule is given by one of the rules held."""
+    """Return True if the held rules cover each single permission of a rule."""
     resources = product(granted.verbs, granted.groups, granted.resources, granted.names or ("",))
     actions = [
         *(

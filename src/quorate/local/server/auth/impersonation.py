@@ -1,4 +1,4 @@
-"""Asking in the name of somebody else: the Impersonate headers, which ``kubectl --as`` sends."""
+"""Impersonation: the Impersonate headers, which ``kubectl --as`` sends."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import unquote
@@ -20,9 +20,9 @@ AUTHENTICATION = "authentication.k8s.io"
 
 
 def impersonate(user: User, headers: Iterable[tuple[str, str]], authorizer: Authorizer) -> User:
-    """Who the request is to be seen as coming from: the user, unless the headers name another.
+    """Return the effective user of a request.
 
-    Raises StatusError: 403 if the user may not speak for them, 500 for headers without a user.
+    Raises StatusError: 403 if the user may not impersonate, 500 for headers without a user name.
     """
     requested = [(name.lower(), value) for name, value in headers if name.lower().startswith("impersonate-")]
     if not requested:
@@ -58,7 +58,7 @@ def _extra(requested: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:
 def _required_permissions(
     name: str, groups: Iterable[str], uid: str, extra: Mapping[str, tuple[str, ...]]
 ) -> Iterator[RequestInfo]:
-    """What the user must be allowed, each to be asked by itself."""
+    """Yield the requests that the user must be allowed to make."""
     if name.startswith(SERVICE_ACCOUNT_PREFIX):
         namespace, _, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
         yield RequestInfo("impersonate", "", resource="serviceaccounts", namespace=namespace, name=account)

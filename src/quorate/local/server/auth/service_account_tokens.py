@@ -1,6 +1,6 @@
-"""Tokens of service accounts: signed here, believed while the account and what they are bound to last.
+"""Service account tokens: signed here, and valid while the account and the bound object exist.
 
-They are JSON web tokens (RFC 7519) with the claims that kube-apiserver puts into its own.
+They are JSON web tokens (RFC 7519) with kube-apiserver's claims.
 """
 
 import base64
@@ -24,12 +24,12 @@ Json = dict[str, Any]
 
 ISSUER: Final = "https://kubernetes.default.svc.cluster.local"
 API_AUDIENCES: Final = (ISSUER,)
-"""Whom a token is for that names nobody: this server."""
+"""The audience of a token that requests none: this server."""
 HEADER: Final = {"alg": "ES256", "typ": "JWT"}
 SIGNATURE_INTEGER_BYTES: Final = 32
-"""Bytes of each of a P-256 signature's two numbers."""
+"""The size of each of the two integers of a P-256 signature."""
 BOUND_RESOURCES: Final = {"Pod": "pods", "Secret": "secrets", "Node": "nodes"}
-"""What a token may be bound to."""
+"""The kinds that a token can be bound to."""
 CLOCK_SKEW_S: Final = 10.0
 
 
@@ -57,7 +57,7 @@ class Claims(msgspec.Struct, frozen=True):
 
 
 class InvalidToken(Exception):
-    """A token that proves nothing."""
+    """A token that does not authenticate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +67,13 @@ class IssuedToken:
 
 
 class ServiceAccountTokens:
-    """Issues tokens and reads them back, against the accounts in the store."""
+    """Issues tokens, and authenticates them against the accounts in the store."""
 
     def __init__(self, key: bytes, store: Store, clock: Clock, new_uid: Callable[[], str]) -> None:
         loaded = serialization.load_pem_private_key(key, None)
         assert isinstance(loaded, ec.EllipticCurvePrivateKey), "tokens are signed with a key of ours"
         self._key, self._store, self._clock, self._new_uid = loaded, store, clock, new_uid
-        self._claims = lru_cache(maxsize=4096)(self._verify)  # a signature is checked once
+        self._claims = lru_cache(maxsize=4096)(self._verify)  # each signature is verified once
 
     def issue(
         self,
@@ -82,7 +82,7 @@ class ServiceAccountTokens:
         lifetime_s: int,
         bound_object: tuple[str, ObjectReference] | None,
     ) -> IssuedToken:
-        """``account``: a ServiceAccount.  ``bound_object``: an object the token ends with, and its kind."""
+        """``account``: a ServiceAccount.  ``bound_object``: the kind and reference of the bound object."""
         now, meta = int(self._clock.now()), account["metadata"]
         identity: Json = {
             "namespace": meta["namespace"],
@@ -106,7 +106,7 @@ class ServiceAccountTokens:
     def authenticate(
         self, token: str, audiences: Sequence[str] = API_AUDIENCES
     ) -> tuple[User, tuple[str, ...]]:
-        """Whose token it is, and which of ``audiences`` it is for.  Raises Rejected."""
+        """Return the user of a token, and the ``audiences`` that it is valid for.  Raises InvalidToken."""
         claims = self._claims(token)
         now = self._clock.now()
         if claims.iss != ISSUER:

@@ -1,4 +1,4 @@
-"""What the server has: groups, versions and resources, its own version, and health."""
+"""API discovery: groups, versions and resources; and the version of the server."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 class RemoteVersion(Protocol):
-    """One version of a group that another server answers."""
+    """One version of an API group that another server serves."""
 
     @property
     def group(self) -> str: ...
@@ -40,13 +40,13 @@ HEALTH_CHECKS = ("ping",)
 
 
 def core_versions(address: str) -> Json:
-    """GET /api."""
+    """Return the response of GET /api."""
     addresses = [{"clientCIDR": "0.0.0.0/0", "serverAddress": address}]
     return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": addresses}
 
 
 def group_list(registry: Registry, remote: RemoteGroups) -> Json:
-    """GET /apis.  ``remote``: what other servers answer."""
+    """Return the response of GET /apis.  ``remote``: the aggregated groups."""
     described = [_api_group(registry, name) for name in group_names(registry)]
     described += [
         _describe_group(name, [version.version for version in versions]) for name, versions in remote.items()
@@ -55,7 +55,7 @@ def group_list(registry: Registry, remote: RemoteGroups) -> Json:
 
 
 def api_group(registry: Registry, name: str, remote: RemoteGroups) -> Json | None:
-    """GET /apis/GROUP; None if there is no such group."""
+    """Return the response of GET /apis/GROUP; None if there is no such group."""
     if name in remote and not registry.has_group(name):
         described = _describe_group(name, [version.version for version in remote[name]])
         return {"kind": "APIGroup", "apiVersion": "v1"} | described
@@ -65,7 +65,7 @@ def api_group(registry: Registry, name: str, remote: RemoteGroups) -> Json | Non
 
 
 def resource_list(registry: Registry, group_name: str, version: str) -> Json | None:
-    """GET /api/v1 or /apis/GROUP/VERSION; None if there is no such version."""
+    """Return the response of GET /api/v1 or /apis/GROUP/VERSION; None if there is no such version."""
     kinds = _kinds(registry, group_name, version)
     if not kinds:
         return None
@@ -79,7 +79,7 @@ def resource_list(registry: Registry, group_name: str, version: str) -> Json | N
 
 
 def aggregated_discovery(registry: Registry, names: Iterable[str], remote: RemoteGroups) -> Json:
-    """The same in one document (KEP-3352), for /api (the group without a name) or /apis."""
+    """Return aggregated discovery (KEP-3352) for /api (the group without a name) or /apis."""
     items: list[Json] = []
     for name in names:
         versions = [
@@ -106,7 +106,7 @@ def group_names(registry: Registry) -> list[str]:
 
 
 def version_order(version: str) -> tuple[int, int, int, str]:
-    """Newest and most stable first: v2, v1, v1beta2, v1beta1, v1alpha1, then the others by name."""
+    """Return the sort key of a version: v2, v1, v1beta2, v1beta1, v1alpha1, then other names."""
     match = re.fullmatch(r"v(\d+)(?:(alpha|beta)(\d+))?", version)
     if match is None:
         return (3, 0, 0, version)
@@ -133,7 +133,7 @@ def _describe_group(name: str, versions: Sequence[str]) -> Json:
 
 
 def _remote_version(remote: RemoteVersion) -> Json:
-    """What another server lists (an APIResourceList), in the form of the one document."""
+    """Convert the APIResourceList of an aggregated version to aggregated discovery."""
     entries: dict[str, Json] = {}
     for listed in remote.resources:
         plural, _, subresource = listed["name"].partition("/")

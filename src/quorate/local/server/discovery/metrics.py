@@ -1,6 +1,6 @@
-"""What the server was asked for, at /metrics, in the names a kube-apiserver has for it.
+"""Metrics at /metrics, with the names of kube-apiserver's metrics.
 
-Only what tells how much work it was: whoever measures a client measures the same at every server.
+Only request counts and CPU time, so that a benchmark reads the same numbers from every API server.
 """
 
 import time
@@ -15,11 +15,11 @@ from quorate.local.server.requests.responses import ApiResponse
 
 PATH: Final = "/metrics"
 _TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
-_VERBS: Final[Mapping[str, str]] = {"create": "POST", "update": "PUT"}  # all others as they are, in capitals
+_VERBS: Final[Mapping[str, str]] = {"create": "POST", "update": "PUT"}  # all other verbs: in capitals
 
 
 class _Series(NamedTuple):
-    """The labels of ``apiserver_request_total`` that have a value here, in their order."""
+    """The labels of ``apiserver_request_total`` that are set here, in order."""
 
     code: str
     group: str
@@ -30,7 +30,7 @@ class _Series(NamedTuple):
 
 
 class RequestMetrics:
-    """The requests answered so far; a watch counts when it ends."""
+    """Counts of finished requests; a watch counts when it ends."""
 
     def __init__(self) -> None:
         self._counts: Counter[_Series] = Counter()

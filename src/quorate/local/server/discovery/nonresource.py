@@ -1,4 +1,4 @@
-"""The paths that are not about resources: discovery, version, health, OpenAPI."""
+"""Responses to non-resource paths: discovery, version, health, OpenAPI."""
 
 from aiohttp import web
 
@@ -16,7 +16,7 @@ HEALTH_PATHS = ("healthz", "livez", "readyz")
 
 
 def respond(registry: Registry, store: Store, remote: RemoteGroups, request: web.BaseRequest) -> ApiResponse:
-    """Raises StatusError: 405 for anything but reading, 406 for a form that is not offered."""
+    """Return the response.  Raises StatusError: 405 for a write, 406 for an unsupported media type."""
     parts = request.path.strip("/").split("/")
     found = _find_response(registry, store, remote, parts, request)
     if found is None:
@@ -46,7 +46,7 @@ def _find_response(
         case ["apis", group, version]:
             content = groups.resource_list(registry, group, version)
         case ["openapi", "v2"] if openapi.V2_PROTOBUF in request.headers.get("Accept", ""):
-            # Its name as it is asked for is no valid Content-Type.
+            # The media type in the request contains an @, which is not valid in a Content-Type.
             media_type = openapi.V2_PROTOBUF.replace("@", ".")
             return ApiResponse(200, openapi.V2_MESSAGE, media_type)
         case ["openapi", "v2"]:
@@ -66,7 +66,7 @@ def _find_response(
 def _root_discovery(
     registry: Registry, remote: RemoteGroups, path: str, request: web.BaseRequest
 ) -> ApiResponse:
-    """/api and /apis: one document with everything for those who ask for that form."""
+    """Return /api or /apis; aggregated discovery if the Accept header prefers it."""
     plain = False
     for media_type, parameters in media_types.parse_accept(request.headers.get("Accept", "")):
         if parameters.get("as") == "APIGroupDiscoveryList":

@@ -1,7 +1,7 @@
-"""What the server says of the shapes of its objects: OpenAPI 3, a document for each version of a group.
+"""OpenAPI 3 documents, one for each group version.
 
-`kubectl explain` reads it, and every client that wants to know whether the server checks fields itself.  Of
-built-in kinds the table of types knows the fields but not what they are for, so they have no descriptions.
+`kubectl explain` reads them, and clients check there whether the server supports field validation.  The
+table of types has no descriptions of built-in fields.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 V2_PROTOBUF = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"
 V2_MESSAGE = b"\x0a\x032.0\x42\x00"
-"""The document in the one format that kubectl takes it in: `swagger` (1) is "2.0", `paths` (8) are empty."""
+"""The document in the protobuf form that kubectl requests: `swagger` (1) is "2.0", `paths` (8) are empty."""
 OPTIONS = ("dryRun", "fieldManager", "fieldValidation", "force")
 SCALARS: Mapping[str, Json] = {
     "string": {"type": "string"},
@@ -34,13 +34,13 @@ SCALARS: Mapping[str, Json] = {
 
 
 def openapi_v2() -> Json:
-    """GET /openapi/v2: that it is served, and nothing else."""
+    """Return the response of GET /openapi/v2, which is empty."""
     info = {"title": "Kubernetes", "version": SERVER_VERSION["gitVersion"]}
     return {"swagger": "2.0", "info": info, "paths": {}, "definitions": {}}
 
 
 def openapi_v3_paths(registry: Registry) -> Json:
-    """GET /openapi/v3: where the document of each version is."""
+    """Return the response of GET /openapi/v3: the URL of each group version's document."""
     found = {_path_of(kind): {"serverRelativeURL": f"/openapi/v3/{_path_of(kind)}"} for kind in registry}
     return {"paths": found}
 
@@ -50,7 +50,7 @@ def _path_of(kind: Kind) -> str:
 
 
 def openapi_v3(registry: Registry, store: Store, path: str) -> Json | None:
-    """GET /openapi/v3/PATH: the kinds of a version with their schemas; None if there is no such version."""
+    """Return the document of a group version; None if there is no such version."""
     kinds = [kind for kind in registry if _path_of(kind) == path]
     if not kinds:
         return None
@@ -83,7 +83,7 @@ def _group_version_kind(kind: Kind) -> Json:
 
 
 def _schemas(kinds: Iterable[Kind], store: Store) -> dict[str, Json]:
-    """Those of the kinds, and of all types they are made of, by name."""
+    """Return the schemas of kinds and of all types that they use, by name."""
     schemas: dict[str, Json] = {}
     custom = _custom_schemas(store)
     for kind in kinds:
@@ -98,7 +98,7 @@ def _schemas(kinds: Iterable[Kind], store: Store) -> dict[str, Json]:
 
 
 def _custom_schemas(store: Store) -> dict[tuple[str, str], Json]:
-    """By resource and version, as their definitions have them."""
+    """Return the schemas of CustomResourceDefinitions, by resource and version."""
     return {
         (entry.key.name, version["name"]): version["schema"]["openAPIV3Schema"]
         for entry in store.entries(DEFINITIONS)
@@ -107,12 +107,12 @@ def _custom_schemas(store: Store) -> dict[tuple[str, str], Json]:
 
 
 def _schema_name(kind: Kind) -> str:
-    """As kube-apiserver names it: the group's parts from right to left, version, kind."""
+    """Return kube-apiserver's name of a schema: the reversed group, version, kind."""
     return ".".join([*reversed(kind.group.split(".")), kind.version, kind.kind])
 
 
 def _custom_schema(schema: Json, kind: Kind, schemas: dict[str, Json]) -> Json:
-    """The schema of a custom resource with what every object has."""
+    """Return the schema of a custom resource with apiVersion, kind and metadata."""
     meta = schema_types.object_meta_type()
     _add_schema(meta, schemas)
     every = {
@@ -125,10 +125,10 @@ def _custom_schema(schema: Json, kind: Kind, schemas: dict[str, Json]) -> Json:
 
 
 def _add_schema(shape: MapOf, schemas: dict[str, Json]) -> None:
-    """Put the schema of a named type, and of all it is made of, among the schemas."""
+    """Add the schema of a named type, and of all types that it uses."""
     if shape.name in schemas:
         return
-    schemas[shape.name] = {"type": "object"}  # there already, for types that contain themselves
+    schemas[shape.name] = {"type": "object"}  # before its fields, for types that contain themselves
     properties = {name: _schema(part, schemas) for name, part in sorted(shape.fields.items())}
     schemas[shape.name]["properties"] = properties
 

@@ -1,4 +1,4 @@
-"""Questions about who may do what and who somebody is; answered, not stored."""
+"""Access reviews and token reviews: virtual resources whose status is the answer; not stored."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -19,7 +19,7 @@ GROUPS = (AUTHORIZATION, AUTHENTICATION)
 
 
 async def create_review(context: RequestContext) -> ApiResponse:
-    """POST: the question, with the answer as its status.  Raises StatusError: 400, 422."""
+    """POST: return the review with its status.  Raises StatusError: 400, 422."""
     context.dry_run("CreateOptions")
     review = read_object(context, context.kind, "CreateOptions")
     review.setdefault("metadata", {}).pop("managedFields", None)

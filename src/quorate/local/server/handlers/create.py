@@ -1,4 +1,4 @@
-"""POST: a new object."""
+"""POST: create an object."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ async def create(context: RequestContext) -> ApiResponse:
 
 
 def check_namespace(context: RequestContext, obj: Json) -> None:
-    """Put the object where the request says.  Raises StatusError."""
+    """Set the namespace of the object, or check it against the request.  Raises StatusError."""
     meta = obj.setdefault("metadata", {})
     if not context.kind.namespaced:
         meta.pop("namespace", None)
@@ -50,9 +50,9 @@ def check_namespace(context: RequestContext, obj: Json) -> None:
 async def create_object(
     context: RequestContext, obj: Json, dry_run: bool, fields_tracked: bool = False
 ) -> ApiResponse:
-    """Complete, check and store an object whose namespace is known.
+    """Admit, validate and store an object with a checked namespace.
 
-    ``fields_tracked``: it is said already who owns which field.
+    ``fields_tracked``: managedFields are already set.
     """
     for name in SERVER_SET_METADATA:
         obj["metadata"].pop(name, None)
@@ -79,7 +79,7 @@ async def create_object(
 
 
 def _prepare(context: RequestContext, obj: Json) -> None:
-    """What a new object gets from the server alone; then its rules.  Raises StatusError(422)."""
+    """Set server-owned metadata, run the strategy, and validate.  Raises StatusError(422)."""
     kind, meta = context.kind, obj["metadata"]
     if not meta.get("name") and meta.get("generateName"):
         meta["name"] = _generate_unused_name(context, meta["generateName"])
@@ -95,7 +95,7 @@ def _prepare(context: RequestContext, obj: Json) -> None:
 
 
 def _generate_unused_name(context: RequestContext, base: str) -> str:
-    """A generated name that nothing has yet; the last of several tries may be somebody's."""
+    """Return a generated name; after several attempts it may still be in use."""
     name = ""
     for _ in range(NAME_ATTEMPTS):
         name = context.server.generate_name(base)

@@ -1,4 +1,4 @@
-"""DELETE: one object or a collection, at once or after grace periods and finalizers."""
+"""DELETE: delete an object or a collection, at once or after grace period and finalizers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -31,7 +31,7 @@ class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
-    """DeleteOptions, the body a deletion may have; the query may say most of it too."""
+    """DeleteOptions: the optional request body; most options may be query parameters instead."""
 
     grace_period_seconds: int | None = None
     propagation_policy: str | None = None
@@ -41,7 +41,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def read_options(context: RequestContext) -> DeleteOptions:
-    """From the body if there is one, else from the query.  Raises StatusError: 400, 422."""
+    """Read the options from the body, or else from the query.  Raises StatusError: 400, 422."""
     return normalize_options(_from_body(context.body) if context.body.strip() else _from_query(context.query))
 
 
@@ -71,7 +71,7 @@ def _from_body(body: bytes) -> DeleteOptions:
 
 
 def normalize_options(options: DeleteOptions) -> DeleteOptions:
-    """The options with one way to say what becomes of dependents.  Raises StatusError(422)."""
+    """Validate options and replace orphanDependents by a propagation policy.  Raises StatusError(422)."""
     policy, orphan = options.propagation_policy, options.orphan_dependents
     if options.dry_run not in (None, (), ("All",)):
         raise invalid_options(OPTIONS, [not_supported("dryRun", list(options.dry_run or ()), ["All"])])
@@ -94,7 +94,10 @@ async def delete(context: RequestContext) -> ApiResponse:
 async def delete_current(
     context: RequestContext, options: DeleteOptions, *, admitted: bool = False
 ) -> ApiResponse:
-    """``admitted``: webhooks have been asked already, in another form."""
+    """Delete the requested object.
+
+    ``admitted``: webhooks have already reviewed the deletion in another form.
+    """
     while True:
         entry = await context.current()
         _check_preconditions(context, options, entry)
@@ -107,7 +110,7 @@ async def delete_current(
 
 
 async def delete_collection(context: RequestContext) -> ApiResponse:
-    """Each object as if it were deleted by itself; answers with the objects as they were."""
+    """Delete each object of a collection; return the objects as they were."""
     options = read_options(context)
     page = await listing.list_page(context)
     for entry in page.entries:
@@ -123,7 +126,7 @@ async def delete_collection(context: RequestContext) -> ApiResponse:
 
 
 def _check_preconditions(context: RequestContext, options: DeleteOptions, entry: Entry) -> None:
-    """Raises StatusError(409) if the object is not the one the client means."""
+    """Check the preconditions of the options.  Raises StatusError(409)."""
     uid = entry.decode()["metadata"]["uid"]
     preconditions = options.preconditions or Preconditions()
     if preconditions.uid and preconditions.uid != uid:
@@ -141,14 +144,17 @@ def _check_preconditions(context: RequestContext, options: DeleteOptions, entry:
 
 
 async def _delete_entry(context: RequestContext, options: DeleteOptions, entry: Entry) -> ApiResponse:
-    """Delete, or mark for deletion what has somebody to wait for.  Raises Stale."""
+    """Delete the object, or mark it for deletion if finalizers or a grace period remain.
+
+    Raises StaleRevision.
+    """
     store = context.server.store
     old = context.decode(entry)
     marked = mark_for_deletion(context, options, context.decode(entry))
     if update.is_deletion_complete(marked):
         if not options.dry_run:
             if "deletionTimestamp" in old["metadata"] and marked != old:
-                # Whoever waited for the end of its grace period sees that it was cut short.
+                # A client that waits for the end of the grace period must see that it was shortened.
                 entry = await context.update(entry, marked)
             await store.delete(entry.key, entry.revision)
         if context.kind.return_deleted_object:
@@ -165,11 +171,11 @@ def _options_json(options: DeleteOptions) -> Json:
 
 
 def mark_for_deletion(context: RequestContext, options: DeleteOptions, obj: Json) -> Json:
-    """The object as its deletion leaves it while something waits: times, finalizers, phase."""
+    """Return the object marked for deletion: timestamp, grace period, finalizers, phase."""
     meta = obj["metadata"]
     policy = options.propagation_policy
     if context.kind.resource == "jobs.batch" and not policy:
-        policy = "Orphan"  # what clients older than the garbage collector expect
+        policy = "Orphan"  # the default of this API, kept for clients older than the garbage collector
         context.warnings.append(JOB_WARNING)
     if policy:
         finalizers = [f for f in meta.get("finalizers", []) if f not in FINALIZER_OF_POLICY.values()]
@@ -196,7 +202,7 @@ def mark_for_deletion(context: RequestContext, options: DeleteOptions, obj: Json
 
 
 def grace_period(context: RequestContext, options: DeleteOptions, obj: Json) -> int:
-    """Seconds a pod gets to stop; nothing else waits, nor does a pod on no node or one that has ended."""
+    """Return the grace period in seconds; 0 except for a pod that runs on a node."""
     if context.kind.resource != "pods":
         return 0
     spec, phase = obj["spec"], obj.get("status", {}).get("phase")

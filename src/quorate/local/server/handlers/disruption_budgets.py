@@ -1,7 +1,7 @@
 """PodDisruptionBudgets: whether a pod may be evicted now.
 
-Judged from the pods as they are, at the moment of the eviction: nobody keeps the statuses of budgets.
-Knowingly missing: the pods that a controller is yet to make.  A share of the pods is a share of those there.
+Computed from the current pods at the time of the eviction; the status of budgets is not maintained.
+Knowingly missing: pods that a controller has yet to create.  Percentages are of the existing pods.
 """
 
 from typing import Any
@@ -19,9 +19,9 @@ MULTIPLE_BUDGETS = (
 
 
 def check_eviction(context: RequestContext, pod: Json) -> None:
-    """Raises StatusError(429) when a budget would be overdrawn by the eviction of ``pod``.
+    """Check that the eviction of ``pod`` violates no budget.  Raises StatusError(429).
 
-    A pod that does not run yet or any more, or is on its way out, counts for nobody and may always go.
+    A pod that is pending, finished or being deleted may always be evicted.
     """
     if _phase(pod) in ("Pending", "Succeeded", "Failed") or "deletionTimestamp" in pod["metadata"]:
         return
@@ -76,7 +76,7 @@ def _is_healthy(pod: Json) -> bool:
 
 
 def _scaled_value(value: int | str, of: int) -> int:
-    """A number, or a percentage rounded up."""
+    """Return a number of pods, or a percentage rounded up."""
     if isinstance(value, int):
         return value
     return -(-int(value.removesuffix("%")) * of // 100)

@@ -1,4 +1,4 @@
-"""Who owns which field after a write that is no apply."""
+"""Field ownership (managedFields) after a write other than server-side apply."""
 
 from typing import Any
 
@@ -9,20 +9,20 @@ Json = dict[str, Any]
 
 
 def track_fields(context: RequestContext, new: Json, old: Json) -> None:
-    """Write down who owns which field after this write; ``old`` is the type's empty form for a creation."""
+    """Set managedFields of ``new``; for a creation, ``old`` is the empty object of the type."""
     now, kind = context.server.timestamp(), context.kind
     writer = managed_fields.updater(context.field_manager, kind.api_version, context.info.subresource)
     try:
         entries = managed_fields.track_update(old, new, kind.type, writer, now, reset_fields(context))
     except KeyError:
-        return  # an item of a list lacks what tells it apart: validation is yet to refuse it
+        return  # a list item lacks a merge key; validation rejects the object
     new["metadata"].pop("managedFields", None)
     if entries:
         new["metadata"]["managedFields"] = entries
 
 
 def reset_fields(context: RequestContext) -> tuple[tuple[str, ...], ...]:
-    """The fields this path does not write, which nobody comes to own through it."""
+    """Return the fields that this path resets, which no writer owns through it."""
     if context.info.subresource == "status":
         return tuple(
             (f"f:{name}",) for name in context.kind.type.fields if name not in ("metadata", "status")

@@ -1,4 +1,4 @@
-"""GET: one object, or a list with selectors, paging and a version to look at."""
+"""GET: one object, or a list with selectors, pages and a resource version."""
 
 import base64
 import binascii
@@ -41,7 +41,7 @@ async def list_objects(context: RequestContext) -> ApiResponse:
 
 
 def check_list_options(context: RequestContext) -> None:
-    """Raises StatusError(422) for combinations that mean nothing."""
+    """Check the combination of list options.  Raises StatusError(422)."""
     match, version = context.query.get("resourceVersionMatch", ""), context.query.get("resourceVersion", "")
     findings: list[Cause] = []
     if match and not version:
@@ -71,7 +71,7 @@ def check_list_options(context: RequestContext) -> None:
 
 
 def parse_resource_version(text: str) -> int:
-    """A resourceVersion as a revision; 0 for none.  Raises StatusError(400)."""
+    """Return a resourceVersion as a revision; 0 if it is empty.  Raises StatusError(400)."""
     if not text:
         return 0
     if not text.isdecimal():
@@ -82,7 +82,7 @@ def parse_resource_version(text: str) -> int:
 
 
 async def list_page(context: RequestContext) -> Page:
-    """The objects a list or a collection's deletion is about, as many as asked for."""
+    """Return the selected objects, one page at a time, for a list or a deletion of a collection."""
     labels, fields = context.query.get("labelSelector", ""), context.query.get("fieldSelector", "")
     selector = selectors.parse(context.kind, labels, fields)
     limit, token = _limit(context), context.query.get("continue", "")
@@ -95,7 +95,7 @@ async def list_page(context: RequestContext) -> Page:
             context, at, resource_expired("The resourceVersion for the provided list is too old.")
         )
     revision = at or context.server.store.revision
-    # Fields are selected in the version asked for; what is not selected by its labels need not be converted.
+    # Field selectors need the requested version; without them only the selected page is converted.
     entries = await context.kind.from_storage(found) if selector.fields else found
     chosen = [entry for entry in entries if selector.matches(entry)]
     list_page = chosen[:limit] if limit else chosen
@@ -103,13 +103,13 @@ async def list_page(context: RequestContext) -> Page:
     if len(shown) == len(chosen):
         return Page(shown, revision)
     following = _encode_token(revision, chosen[limit].key)
-    # How many are left is not counted when most of them may not match.
+    # As in kube-apiserver, no count of remaining items with a selector.
     remaining = None if labels or fields else len(chosen) - limit
     return Page(shown, revision, following, remaining)
 
 
 def _entries_at(context: RequestContext, at: int, too_old: StatusError) -> list[Entry]:
-    """The objects as they were at a revision; as they are now for 0.  Raises ``too_old``."""
+    """Return the objects at a revision, or the latest ones for 0.  Raises ``too_old``."""
     store, resource = context.server.store, context.kind.resource
     if not at:
         return store.entries(resource, context.namespace)
@@ -127,7 +127,7 @@ def _limit(context: RequestContext) -> int:
 
 
 def _revision_to_list_at(context: RequestContext) -> int:
-    """The one revision asked for; 0 when the newest will do.  Raises StatusError(504) for the future."""
+    """Return the exact revision to list, or 0 for the latest.  Raises StatusError(504) for a future one."""
     revision = parse_resource_version(context.query.get("resourceVersion", ""))
     current = context.server.store.revision
     if revision > current:
@@ -142,7 +142,7 @@ def _encode_token(revision: int, start: Key) -> str:
 
 
 def _decode_token(token: str) -> tuple[int, Key]:
-    """The revision a list goes on in (0: whatever is there by now), and where.  Raises StatusError(400)."""
+    """Return the revision (0: the latest) and start key of a continue token.  Raises StatusError(400)."""
     try:
         content = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
         revision, resource, namespace, name = msgspec.json.decode(content, type=tuple[int, str, str, str])
@@ -152,7 +152,7 @@ def _decode_token(token: str) -> tuple[int, Key]:
 
 
 def _token_expired(start: Key) -> StatusError:
-    """The refusal of an old continue token, with one that goes on in the present."""
+    """Return the error for an expired token, with a token that continues at the latest revision."""
     error = resource_expired(EXPIRED)
     error.metadata = {"continue": _encode_token(0, start)}
     return error

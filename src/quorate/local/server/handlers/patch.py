@@ -1,4 +1,4 @@
-"""PATCH: the four kinds of patch, each a change of the newest state."""
+"""PATCH: JSON patch, merge patch, strategic merge patch and server-side apply."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ OPTIONS = "PatchOptions"
 
 
 async def patch(context: RequestContext) -> ApiResponse:
-    """Raises StatusError: 415 for a body that is no patch this kind takes."""
+    """Patch the requested object.  Raises StatusError: 415 for an unsupported patch type."""
     dry_run = context.dry_run(OPTIONS)
     media_type = context.content_type.partition(";")[0].strip().lower()
     if media_type == APPLY_PATCH:
@@ -57,7 +57,7 @@ async def patch(context: RequestContext) -> ApiResponse:
 
 
 def patch_function(context: RequestContext, kind: Kind) -> UpdateFunction:
-    """A patch that is not an apply as a change of objects of a kind.  Raises StatusError: 400, 415."""
+    """Return the update function of a patch other than apply.  Raises StatusError: 400, 415."""
     media_type = context.content_type.partition(";")[0].strip().lower()
     if media_type not in (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH):
         raise StatusError(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
@@ -80,7 +80,7 @@ def _apply_patch(media_type: str, old: Json, content: Any, kind: Kind) -> Json:
 
 
 def _check_patched(context: RequestContext, new: Json, old: Json, strictness: str) -> Json:
-    """What a patch made, read as an object of the kind, still the same one.  Raises StatusError: 400, 422."""
+    """Decode and check a patched object.  Raises StatusError: 400, 422."""
     kind = context.kind
     meta = new.get("metadata")
     name = meta.get("name") if isinstance(meta, dict) else None
@@ -108,14 +108,17 @@ def _check_patched(context: RequestContext, new: Json, old: Json, strictness: st
 
 
 def _invalid_patch(patched: Json, why: str) -> StatusError:
-    """The patch makes something that is no object of the kind; not even its name is told."""
+    """Return the error for a patch whose result is not an object of the kind."""
     cause = invalid_value("patch", format_value(patched), why)
     message = f' "" is invalid: {cause.field}: {cause.message}'
     return StatusError(422, "Invalid", message, {"causes": [cause.to_json()]})
 
 
 def _check_uid(context: RequestContext, new: Json, old: Json) -> None:
-    """Raises StatusError(422), with the finding twice as kube-apiserver has it, if the uid is another's."""
+    """Check that the uid is unchanged.
+
+    Raises StatusError(422) with the cause twice, as kube-apiserver does.
+    """
     uid = new["metadata"].get("uid")
     if uid and uid != old["metadata"]["uid"]:
         cause = invalid_value("metadata.uid", uid, "field is immutable")
@@ -123,7 +126,7 @@ def _check_uid(context: RequestContext, new: Json, old: Json) -> None:
 
 
 async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
-    """Server-side apply, which also creates."""
+    """Run server-side apply, which creates a missing object."""
     manager = context.query.get("fieldManager", "")
     if not manager:
         raise invalid_options(OPTIONS, [required("fieldManager", "is required for apply patch")])
@@ -158,13 +161,13 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
     )
     new = applied(bare)
     for name in ("resourceVersion", "uid"):
-        new["metadata"].pop(name, None)  # of an object that is no more
+        new["metadata"].pop(name, None)  # of a deleted object
     create.check_namespace(context, new)
     return await create.create_object(context, new, dry_run, fields_tracked=True)
 
 
 def _applied_configuration(context: RequestContext) -> Json:
-    """The body of an apply request, for the object of the path.  Raises StatusError(400)."""
+    """Return the applied configuration.  Raises StatusError(400) if it is for another object."""
     try:
         config = media_types.parse_yaml(context.body).document
     except StatusError as error:

@@ -1,4 +1,4 @@
-"""The scale subresource: how many replicas an object wants and has, whatever its kind calls them."""
+"""The scale subresource: desired and current replicas, at the paths that the kind declares."""
 
 from typing import Any
 
@@ -31,12 +31,12 @@ async def replace(context: RequestContext) -> ApiResponse:
 
 
 async def patch(context: RequestContext) -> ApiResponse:
-    """Raises StatusError: as other patches do."""
+    """Patch the scale.  Raises StatusError as other patches do."""
     return await _change(context, patch_function(context, SCALE), context.dry_run("PatchOptions"))
 
 
 async def _change(context: RequestContext, wanted: update.UpdateFunction, dry_run: bool) -> ApiResponse:
-    """Set the number of replicas as a change of the object's Scale asks for."""
+    """Update the replicas of the object from a change of its Scale."""
     paths = context.kind.scale
     assert paths is not None, "only a kind with paths lists the subresource"
     old = _to_scale(context.kind, context.decode(await context.current()))

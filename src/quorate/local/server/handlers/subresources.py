@@ -1,4 +1,4 @@
-"""The endpoints below an object that do more than show or change its status."""
+"""Subresources other than status and scale: binding, eviction, finalize, token, log."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -23,7 +23,7 @@ EVICTION = Kind("policy", "v1", "Eviction", "evictions", True)
 
 
 async def bind(context: RequestContext) -> ApiResponse:
-    """POST pods/x/binding: put the pod on a node.  Raises StatusError(409) if it is on one, or held back."""
+    """POST pods/x/binding: bind the pod to a node.  Raises StatusError(409) if it is bound or gated."""
     dry_run = context.dry_run("CreateOptions")
     binding = read_object(context, BINDING, "CreateOptions")
     if not (binding.get("target") or {}).get("name"):
@@ -66,7 +66,7 @@ async def bind(context: RequestContext) -> ApiResponse:
 
 
 async def bind_by_name(context: RequestContext) -> ApiResponse:
-    """POST bindings: the old way to bind, which names the pod in the body alone."""
+    """POST bindings: the deprecated form, with the name of the pod in the body."""
     binding = read_object(context, BINDING, "CreateOptions")
     name = binding.get("metadata", {}).get("name", "")
     pods = context.server.registry.find("", "v1", "pods")
@@ -79,7 +79,7 @@ SUCCESS: Json = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status":
 
 
 async def evict(context: RequestContext) -> ApiResponse:
-    """POST pods/x/eviction: delete the pod, unless a disruption budget is against it."""
+    """POST pods/x/eviction: delete the pod, unless this violates a disruption budget."""
     eviction = read_object(context, EVICTION, "CreateOptions")
     plugins.require_namespace(context, eviction)
     eviction = await webhooks.mutate(context, "CREATE", eviction, kind=EVICTION)
@@ -93,7 +93,7 @@ async def evict(context: RequestContext) -> ApiResponse:
 
 
 async def finalize(context: RequestContext) -> ApiResponse:
-    """PUT namespaces/x/finalize: set spec.finalizers, which no other path can change."""
+    """PUT namespaces/x/finalize: set spec.finalizers, which no other path changes."""
     wanted = read_object(context, context.kind, "UpdateOptions")
 
     def finalized(namespace: Json) -> Json:
@@ -105,13 +105,13 @@ async def finalize(context: RequestContext) -> ApiResponse:
 
 
 async def not_implemented(context: RequestContext) -> ApiResponse:
-    """Endpoints that need more behind the object than this server has, such as a container."""
+    """Return 501 for a subresource that needs a kubelet or another backend."""
     await context.current()
     raise StatusError(501, "NotImplemented", f"{context.info.subresource} is not served by this server")
 
 
 async def log(context: RequestContext) -> ApiResponse:
-    """GET pods/x/log: there is nothing to read of a pod that is on no node."""
+    """GET pods/x/log: an unbound pod has an empty log; other logs are not implemented."""
     pod = context.decode(await context.current())
     return ApiResponse(204, b"") if not pod["spec"].get("nodeName") else await not_implemented(context)
 

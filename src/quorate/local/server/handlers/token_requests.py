@@ -1,4 +1,4 @@
-"""POST serviceaccounts/x/token: a token for an account, for a while, perhaps as long as some pod lives."""
+"""POST serviceaccounts/x/token: issue a token with a lifetime, optionally bound to an object."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ MAX_LIFETIME_S = 2**32
 
 
 async def create_token(context: RequestContext) -> ApiResponse:
-    """Raises StatusError: 404 without the account, 409 if what it is to be bound to is another object."""
+    """Issue a token.  Raises StatusError: 404 for the account, 409 for the uid of the bound object."""
     account = context.decode(await context.current())
     request = read_object(context, TOKEN_REQUEST, "CreateOptions")
     spec = request.setdefault("spec", {})
@@ -51,7 +51,7 @@ def _check_lifetime(lifetime_s: int) -> None:
 
 
 def _bound_object(context: RequestContext, reference: Json) -> tuple[str, ObjectReference]:
-    """The object that a token is to live no longer than."""
+    """Return the kind and reference of the bound object."""
     kind, name, uid = (reference.get(field, "") for field in ("kind", "name", "uid"))
     resource = BOUND_RESOURCES.get(kind)
     if resource is None:

@@ -1,4 +1,4 @@
-"""PUT and PATCH: a stored object changed, also through /status."""
+"""PUT, and the update loop of PATCH: change a stored object or its status."""
 
 import copy
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from quorate.local.server.storage.store import Entry, StaleRevision
 
 Json = dict[str, Any]
 UpdateFunction = Callable[[Json], Json]
-"""From a copy of the object as it is to what the client wants it to be."""
+"""Returns the updated object, given a copy of the current one."""
 
 IMMUTABLE_METADATA = (
     "uid",
@@ -103,7 +103,7 @@ async def guaranteed_update(
 async def update_unchecked(
     context: RequestContext, update_function: UpdateFunction, dry_run: bool
 ) -> ApiResponse:
-    """A change by the server itself, carried out on the newest state; it obeys no rules but its own."""
+    """Update the newest object on behalf of the server, without admission and validation."""
     while True:
         entry = await context.current()
         new = update_function(context.decode(entry))
@@ -116,7 +116,7 @@ async def update_unchecked(
 
 
 async def _write(context: RequestContext, obj: Json, entry: Entry) -> ApiResponse:
-    """Store the change; an object that waits for deletion goes with its last finalizer."""
+    """Store the update; delete an object that is marked for deletion when its last finalizer is removed."""
     if is_deletion_complete(obj):
         await context.server.store.delete(entry.key, entry.revision)
         return responses.single_object(context, obj)
@@ -124,7 +124,7 @@ async def _write(context: RequestContext, obj: Json, entry: Entry) -> ApiRespons
 
 
 def is_deletion_complete(obj: Json) -> bool:
-    """Whether an object that was to be deleted has nothing left to wait for."""
+    """Return True if a marked object has neither finalizers nor a grace period left."""
     meta = obj["metadata"]
     pending = (
         meta.get("finalizers"),
@@ -135,7 +135,7 @@ def is_deletion_complete(obj: Json) -> bool:
 
 
 def _check_preconditions(context: RequestContext, new: Json, entry: Entry) -> None:
-    """Raises StatusError(409) if the change was made for another version, or another object of this name."""
+    """Check resourceVersion and uid of the update.  Raises StatusError(409)."""
     kind, version = context.kind, new["metadata"].get("resourceVersion") or "0"
     if not version.isdecimal():
         raise internal(f'strconv.ParseUint: parsing "{version}": invalid syntax')
@@ -148,7 +148,7 @@ def _check_preconditions(context: RequestContext, new: Json, entry: Entry) -> No
 
 
 def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
-    """The object that the change makes: what it may not touch put back, defaults, generation; checked."""
+    """Restore immutable parts, set defaults and generation, and validate; return the object to store."""
     kind = context.kind
     if context.info.subresource == "status":
         new = {**old, "metadata": new["metadata"], "status": new.get("status", {})}
@@ -164,7 +164,7 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
     kind.strategy.default(new)
     if kind.tracks_generation and _generation_fields(kind, new) != _generation_fields(kind, old):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
-    # Twice, as kube-apiserver lists them: once for the object, once for the kind.
+    # kube-apiserver validates metadata for the object and for the kind, and lists findings twice.
     findings = metadata.validate(kind, new) + metadata.validate_update(kind, new, old) * 2
     if context.info.subresource == "status":
         findings += kind.strategy.validate_status(new, old)
@@ -184,6 +184,6 @@ def _restore_metadata(new: Json, old: Json) -> None:
 
 
 def _generation_fields(kind: Kind, obj: Json) -> Json:
-    """What generations count: all but metadata, and the status where it has a path of its own."""
+    """Return the fields whose changes increment the generation: all but metadata and status."""
     excluded = ("metadata", "status") if kind.has_status else ("metadata",)
     return {name: value for name, value in obj.items() if name not in excluded}

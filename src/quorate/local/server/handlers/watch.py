@@ -1,4 +1,4 @@
-"""GET with watch: changes as they happen, one JSON frame a line."""
+"""GET with watch: changes as events, one JSON document per line."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -32,7 +32,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 def watch_frames(context: RequestContext) -> AsyncIterator[bytes]:
-    """The frames of a watch, until its time is up.  Raises StatusError before the first."""
+    """Return the events of a watch until its timeout.  Raises StatusError before the first."""
     _check_options(context)
     text = context.query.get("resourceVersion", "")
     if text and not text.isdecimal():
@@ -49,7 +49,7 @@ def watch_frames(context: RequestContext) -> AsyncIterator[bytes]:
 
 
 async def _with_error_frame(watch_frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    """The same frames; a refusal on the way, such as of a conversion, is the last one."""
+    """Yield the frames; an error on the way, such as a failed conversion, is the last frame."""
     try:
         async for data in watch_frames:
             yield data
@@ -82,7 +82,7 @@ def _check_options(context: RequestContext) -> None:
 
 
 async def _stream(context: RequestContext, since: int, selector: Selector) -> AsyncIterator[bytes]:
-    """Everything new at each look at the log; what is there already first, unless it is to start later."""
+    """Yield initial events, then the events of each batch of changes, and bookmarks."""
     store, resource, clock = context.server.store, context.kind.resource, asyncio.get_running_loop().time
     end = clock() + min(float(context.query.get("timeoutSeconds") or 0) or MAX_DURATION_S, MAX_DURATION_S)
     seen = since or store.revision
@@ -90,7 +90,7 @@ async def _stream(context: RequestContext, since: int, selector: Selector) -> As
     yield await _initial_frames(context, since, selector, view)
     bookmark_at = clock() + BOOKMARK_INTERVAL_S
     while clock() < end and not _kind_replaced(context):
-        # Taken before looking: what happens while frames are on their way sets it, so nothing is missed.
+        # Before reading the log: a change while frames are written sets this event, so none is missed.
         changed = store.changed(resource)
         try:
             changes = store.changes(resource, seen)
@@ -115,7 +115,7 @@ async def _stream(context: RequestContext, since: int, selector: Selector) -> As
 
 
 def _kind_replaced(context: RequestContext) -> bool:
-    """Whether the kind is by now another one, so that a client has to begin anew."""
+    """Return True if the kind has been replaced, so that the client has to start a new watch."""
     kind = context.kind
     served = context.server.registry.find(kind.group, kind.version, kind.plural)
     return served is not None and served is not kind
@@ -124,7 +124,7 @@ def _kind_replaced(context: RequestContext) -> bool:
 async def _initial_frames(
     context: RequestContext, since: int, selector: Selector, view: ResponseView
 ) -> bytes:
-    """The objects that are there, as if they had just been added, and the mark of their end."""
+    """Return the existing objects as ADDED events, and the bookmark at their end."""
     store, send_initial = context.server.store, context.query.get("sendInitialEvents")
     revision = store.revision
     frames: list[bytes] = []
@@ -139,7 +139,7 @@ async def _initial_frames(
 
 
 async def _convert_changes(context: RequestContext, changes: Sequence[Change]) -> Sequence[Change]:
-    """The changes with their objects in the version asked for, converted all at once."""
+    """Return the changes with their objects in the requested version, converted in one batch."""
     if context.kind.convert is None:
         return changes
     entries = list({entry.revision: entry for c in changes for entry in (c.old, c.new) if entry}.values())
@@ -173,7 +173,7 @@ def _bookmark_frame(context: RequestContext, revision: int, annotations: dict[st
 def _event_frames(
     context: RequestContext, change: Change, selector: Selector, view: ResponseView
 ) -> Iterator[bytes]:
-    """What a change looks like to somebody who sees only one namespace and what the selector matches."""
+    """Yield the event of a change for one namespace and selector."""
     if context.namespace and change.key.namespace != context.namespace:
         return
     before = change.old is not None and selector.matches(change.old)
@@ -187,7 +187,7 @@ def _event_frames(
 
 
 def at_revision(entry: Entry, revision: int) -> bytes:
-    """The last state of an object, with the version of its going."""
+    """Return the last state of a deleted object with the resourceVersion of the deletion."""
     obj = entry.decode()
     obj["metadata"]["resourceVersion"] = str(revision)
     return msgspec.json.encode(obj)

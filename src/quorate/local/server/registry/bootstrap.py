@@ -1,4 +1,4 @@
-"""The objects a new cluster has before anybody asks for any."""
+"""The objects that a new cluster starts with: namespaces, priority classes, RBAC roles and bindings."""
 
 from collections.abc import Iterator
 from importlib.resources import files
@@ -30,7 +30,7 @@ PRIORITY_CLASSES = (
 
 
 async def create_bootstrap_objects(server: ServerContext) -> None:
-    """Create what is missing; what is there stays as it is."""
+    """Create the missing bootstrap objects; existing ones stay as they are."""
     for name in NAMESPACES:
         labels = {"kubernetes.io/metadata.name": name}
         obj = {
@@ -53,7 +53,7 @@ async def create_bootstrap_objects(server: ServerContext) -> None:
 
 
 def bootstrap_roles() -> Iterator[tuple[Key, Json]]:
-    """The roles and bindings that kube-apiserver makes by itself."""
+    """Yield the bootstrap roles and bindings of kube-apiserver."""
     text = files(__package__).joinpath("bootstrap_roles.yaml").read_text("utf-8")
     document = yaml.load(text, Loader=yaml.CSafeLoader)
     for name, role in document["cluster-roles"].items():
@@ -94,7 +94,7 @@ def _rule(verbs: list[str], about: list[str], resources: list[str] | None = None
 
 
 async def _reconcile_role(server: ServerContext, key: Key, obj: Json) -> None:
-    """Give a role or a binding back what it lost, or what a newer server adds, unless it says not to."""
+    """Add missing rules and subjects to a bootstrap role or binding, unless autoupdate is off."""
     entry = server.store.get(key)
     assert entry is not None, "it has been made if it was not there"
     current = entry.decode()

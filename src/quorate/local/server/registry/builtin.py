@@ -1,7 +1,7 @@
-"""The built-in kinds: everything this server knows without a CustomResourceDefinition.
+"""The built-in kinds: all that the server serves without a CustomResourceDefinition.
 
-The subset of Kubernetes that batch work needs.  Endpoints that would reach into a container (exec, log, ...)
-are listed as a real server lists them, since clients look them up before they ask.
+The subset of Kubernetes that batch workloads need.  Subresources that need a kubelet (exec, log, ...) are
+listed in discovery as by kube-apiserver, since clients look them up there.
 """
 
 from dataclasses import replace
@@ -321,7 +321,7 @@ REVIEWS = tuple(
 
 
 def _with_strategy(kind: Kind) -> Kind:
-    """The kind with its type and rules."""
+    """Return the kind with its type and its strategy."""
     strategy = STRATEGIES.get(group_resource(kind.group, kind.plural), Strategy())
     strategy = replace(strategy, decode=partial(object_encoding.decode, kind))
     return replace(kind, type=object_encoding.type_of(kind), strategy=strategy)

@@ -1,7 +1,8 @@
-"""Custom resources: what each stored CustomResourceDefinition makes the server serve.
+"""Custom resources: the kinds that stored CustomResourceDefinitions define.
 
-The registry follows the definitions in the store, so a restart serves what was defined before.  A definition
-is served before its Established condition says so; once it is gone, its kinds and all objects of them go too.
+The controller syncs the registry with the stored definitions, so a restarted server serves the same kinds.
+A kind is served before the Established condition is set; after the definition is deleted, its objects are
+deleted too.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -35,14 +36,14 @@ Json = dict[str, Any]
 RESOURCE = "customresourcedefinitions.apiextensions.k8s.io"
 
 VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
-"""In the order in which discovery lists them for custom resources."""
+"""In the order of kube-apiserver's discovery for custom resources."""
 
 _ENVELOPE = MapOf("", {"metadata": object_meta_type()}, Untyped())
-"""A custom resource as it is read first: of metadata the fields are known, the rest is its schema's."""
+"""The type for decoding: the fields of metadata are typed, all others belong to the schema."""
 
 
 class CustomResourceController:
-    """Serves the stored definitions, one store and one registry at a time."""
+    """Syncs a registry with the CustomResourceDefinitions of a store."""
 
     def __init__(
         self,
@@ -53,18 +54,18 @@ class CustomResourceController:
     ) -> None:
         self._store, self._registry, self._timestamp = store, registry, timestamp
         self._conversion = conversion
-        # By name of the definition; the generation says whether it has to be compiled again.
+        # By name of the definition; a new generation is compiled again.
         self._compiled: dict[str, tuple[int, Definition]] = {}
 
     async def run(self) -> None:
-        """Serve every definition as it comes, changes and goes; until cancelled."""
+        """Sync after each change of a definition, until cancelled."""
         while True:
             changed = self._store.changed(RESOURCE)
             await self.sync()
             await changed.wait()
 
     async def sync(self) -> None:
-        """Serve what is in the store now."""
+        """Register the kinds of the stored definitions, and unregister those of deleted ones."""
         entries = {entry.key.name: entry for entry in self._store.entries(RESOURCE)}
         for name in self._compiled.keys() - entries.keys():
             _, removed = self._compiled.pop(name)
@@ -92,29 +93,29 @@ class CustomResourceController:
         try:
             await self._store.update(entry.key, obj | {"status": status}, entry.revision)
         except StaleRevision:
-            return  # it has changed meanwhile, so it is looked at again
+            return  # changed meanwhile: the next sync handles it
 
     async def _delete_objects(self, resource: str) -> None:
-        """Delete all objects of a kind that is no longer defined."""
+        """Delete all objects of a resource that is no longer defined."""
         for entry in self._store.entries(resource):
             try:
                 await self._store.delete(entry.key, entry.revision)
             except StaleRevision:
-                continue  # deleted by a request that was under way
+                continue  # deleted meanwhile
 
 
 def _storage_version(definition: Definition, status: Json) -> Version:
-    """The version that the store holds the objects in: the first that was ever marked for storage.
+    """Return the version in which the store holds the objects: the first storage version ever.
 
-    Which version is marked now makes no difference to anybody backends, so nothing has to be converted when
-    the mark moves on.  Knowingly missing: taking a version off ``storedVersions`` by hand rewrites nothing.
+    The current storage version has no effect outside the store, so no object is converted when it changes.
+    Knowingly missing: removing a version from ``storedVersions`` does not rewrite objects.
     """
     first = next(iter(status.get("storedVersions") or ()), "")
     return definition.versions.get(first) or definition.versions[definition.storage_version]
 
 
 def kinds_of(definition: Definition, storage: Version, convert: ConvertAll) -> Iterator[Kind]:
-    """A kind for each served version; the store holds the objects in ``storage``."""
+    """Yield a kind for each served version; the store holds the objects in ``storage``."""
     for version in definition.versions.values():
         if version.served:
             kind = _kind(definition, version)
@@ -169,7 +170,7 @@ def _strategy(kind: Kind, version: Version) -> Strategy:
 
 
 def _decode(kind: Kind, version: Version, obj: Json) -> Decoded:
-    """Raises StatusError(400) for metadata of the wrong type."""
+    """Decode a custom resource.  Raises StatusError(400) for metadata of the wrong type."""
     try:
         read, unknown = decoding.decode_object(obj, _ENVELOPE)
     except decoding.UndecodableObject as error:
@@ -184,7 +185,7 @@ def _clear_status(obj: Json) -> None:
 
 
 def _restore_metadata(new: Json, old: Json) -> None:
-    """Through /status only the status of a custom resource changes, not its labels."""
+    """Restore the metadata: an update of /status changes only the status of a custom resource."""
     kept = dict(old["metadata"])
     kept.pop("managedFields", None)
     if "managedFields" in new["metadata"]:
@@ -195,7 +196,7 @@ def _restore_metadata(new: Json, old: Json) -> None:
 def _storage_conversion(
     kind: Kind, version: Version, storage: Version, convert: ConvertAll
 ) -> StorageConversion:
-    """Between a version and the stored one; what the other version does not know is lost."""
+    """Return the conversion between a version and the stored one; unknown fields are pruned."""
     names = {True: f"{kind.group}/{storage.name}", False: kind.api_version}
 
     async def converted(objects: Sequence[Json], to_storage: bool) -> list[Json]:

@@ -1,6 +1,6 @@
-"""Which resources there are: what discovery lists, what a path may name, and the rules each kind adds.
+"""The registry of served kinds, and the strategy interface of a kind.
 
-The built-in kinds are in ``builtin``; a CustomResourceDefinition puts its own in while the server runs.
+``builtin`` lists the built-in kinds; CustomResourceDefinitions add kinds while the server runs.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -23,12 +23,12 @@ def no_findings(*_: Json) -> list[Cause]:
 
 
 def no_change(*_: Json) -> None:
-    """A kind without a rule of its own here."""
+    """The default of a strategy function that changes nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A request body as an object of its kind: unknown fields dropped, empty ones left out."""
+    """A decoded object, without unknown and empty fields."""
 
     object: Json
     warnings: tuple[str, ...] = ()  # `unknown field "spec.x"`, `duplicate field "data.a"`
@@ -36,35 +36,35 @@ class Decoded:
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """What a kind does with its objects beyond what every object gets.
+    """The functions that a kind adds to the handling of its objects.
 
-    The functions change the object they are given (the first argument); the server calls them in this order.
+    They modify their first argument.  The handlers call them in the order of the attributes.
     """
 
     decode: Callable[[Json], Decoded] = Decoded
-    """Shape: raises StatusError(400) for a value of the wrong type."""
+    """Decode an object.  Raises StatusError(400) for a value of the wrong type."""
     default: Callable[[Json], None] = no_change
-    """Fill in what was left out; on create and on update, so it must be idempotent."""
+    """Set defaults, on create and on update; idempotent."""
     prepare_for_create: Callable[[Json], None] = no_change
-    """A new object, uid already given: what only the server may say at birth (an empty status, labels)."""
+    """Set the server-owned fields of a new object with a uid, such as an empty status."""
     default_on_read: Callable[[Json], None] = no_change
-    """What a new object gets when it is read from the store, which webhooks therefore do not see."""
+    """Set defaults that apply when a new object is read from the store, so webhooks do not see them."""
     prepare_for_update: Callable[[Json, Json], None] = no_change
-    """An update (new, old) of the object itself: put back what this path may not change, such as status."""
+    """Restore, in an update (new, old) of the object, what this path must not change, such as status."""
     prepare_for_status_update: Callable[[Json, Json], None] = no_change
-    """An update (new, old) through /status: put back what else it may not change."""
+    """Restore, in an update (new, old) of the status, what this path must not change."""
     validate: Callable[[Json], list[Cause]] = no_findings
     validate_create: Callable[[Json], list[Cause]] = no_findings
-    """What only a new object is checked for, besides ``validate``."""
+    """Validate a new object, in addition to ``validate``."""
     validate_update: Callable[[Json, Json], list[Cause]] = no_findings
     validate_status: Callable[[Json, Json], list[Cause]] = no_findings
     warnings: Callable[[Json], list[str]] = lambda _: []
-    """Warning headers for an object that is accepted all the same."""
+    """Return warnings about an accepted object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subresource:
-    """One of a kind's further endpoints as discovery shows it."""
+    """A subresource in discovery."""
 
     name: str
     verbs: tuple[str, ...]
@@ -78,7 +78,7 @@ SCALE = Subresource("scale", ("get", "patch", "update"), "autoscaling", "v1", "S
 
 
 StorageConversion = Callable[[Sequence[Json], bool], Awaitable[list[Json]]]
-"""Turns objects of a version into the stored one (True) or back (False); all at once, it may have to ask."""
+"""Converts objects of a version to the stored version (True) or from it (False), in one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,30 +97,31 @@ class Kind:
     subresources: tuple[Subresource, ...] = ()
     strategy: Strategy = field(default_factory=Strategy)
     type: MapOf = field(default_factory=MapOf)
-    """Its fields, and how their lists and maps merge."""
+    """The fields, and how lists and maps merge."""
     selectable_fields: Mapping[str, str] = field(default_factory=dict)
-    """Field selectors besides metadata.name and metadata.namespace: label -> value when the field is absent.
+    """Selectable fields besides metadata.name and metadata.namespace, with the value of an absent field.
 
-    The label is also the path of the field."""
+    The label of the selector is the path of the field.
+    """
     tracks_generation: bool = False
-    """metadata.generation grows with every change outside metadata and status."""
+    """Each change outside metadata and status increments metadata.generation."""
     allow_create_on_update: bool = False
-    """PUT makes an object that does not exist."""
+    """PUT creates a missing object."""
     require_resource_version: bool = False
-    """PUT without a resourceVersion is refused, instead of overwriting whatever is there."""
+    """PUT without a resourceVersion is rejected, instead of an unconditional update."""
     return_deleted_object: bool = False
-    """DELETE answers with the last state, instead of a Status."""
+    """DELETE returns the deleted object instead of a Status."""
     custom: bool = False
-    """Defined by a CustomResourceDefinition: list items carry apiVersion and kind."""
+    """Defined by a CustomResourceDefinition; list items carry apiVersion and kind."""
     list_kind: str = ""
     table_layout: TableLayout | None = None
-    """Its table; None: the built-in one for its name."""
+    """The columns of its table; None: those of the built-in kind of this name."""
     warning: str = ""
-    """Sent with every answer, such as that the version is deprecated."""
+    """Sent with every response, for example that the version is deprecated."""
     scale: ScalePaths | None = None
-    """Where the scale subresource finds its numbers; None: there is none."""
+    """The paths of the scale subresource; None: the kind has none."""
     storage_resource: str = ""
-    """The resource whose objects these are too, in another form; empty: its own."""
+    """The resource under which the objects are stored, if another one's."""
     convert: StorageConversion | None = None
     """None: this version is the stored one."""
 
@@ -130,7 +131,7 @@ class Kind:
 
     @property
     def resource(self) -> str:
-        """The name under which every version of it is stored: ``pods``, ``jobs.batch``."""
+        """The resource under which all versions are stored: ``pods``, ``jobs.batch``."""
         return self.storage_resource or (f"{self.plural}.{self.group}" if self.group else self.plural)
 
     @property
@@ -142,14 +143,14 @@ class Kind:
         return any(sub.name == "status" for sub in self.subresources)
 
     async def to_storage(self, obj: Json) -> Json:
-        """An object of this version, given away, in the version that is stored.  Raises StatusError(500)."""
+        """Convert an object, which the caller gives up, to the stored version.  Raises StatusError(500)."""
         if self.convert is None:
             return obj
         (converted,) = await self.convert([obj], True)
         return converted
 
     async def from_storage(self, entries: Sequence[Entry]) -> Sequence[Entry]:
-        """Stored objects as entries in this version.  Raises StatusError(500)."""
+        """Convert stored objects to this version.  Raises StatusError(500)."""
         if self.convert is None or not entries:
             return entries
         converted = await self.convert([entry.decode() for entry in entries], False)
@@ -160,7 +161,7 @@ class Kind:
 
 
 class Registry:
-    """The kinds served now, by group, version and plural."""
+    """The served kinds by group, version and plural."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str, str], Kind] = {}
@@ -173,7 +174,7 @@ class Registry:
             self._kinds[kind.group, kind.version, kind.plural] = kind
 
     def unregister(self, group: str, plural: str) -> None:
-        """Stop serving a resource in all its versions."""
+        """Stop serving all versions of a resource."""
         self._kinds = {
             at: kind for at, kind in self._kinds.items() if (kind.group, kind.plural) != (group, plural)
         }
@@ -182,7 +183,7 @@ class Registry:
         return self._kinds.get((group, version, plural))
 
     def is_custom_group(self, group: str) -> bool:
-        """Whether everything in a group is defined by CustomResourceDefinitions."""
+        """Return True if all kinds of a group are custom resources."""
         return all(kind.custom for kind in self._kinds.values() if kind.group == group)
 
     def has_group(self, group: str) -> bool:

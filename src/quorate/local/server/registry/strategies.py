@@ -26,7 +26,7 @@ from quorate.local.server.registry.validation.field_rules import (
     validate_update_as,
 )
 
-__all__ = ["STRATEGIES", "quota", "rbac"]  # the two register rules that only the table of field rules names
+__all__ = ["STRATEGIES", "quota", "rbac"]  # these register relations that only the table of field rules names
 
 STRATEGIES: dict[str, Strategy] = {
     "customresourcedefinitions.apiextensions.k8s.io": Strategy(

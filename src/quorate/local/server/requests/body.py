@@ -1,4 +1,4 @@
-"""Request bodies as objects of the kind they are sent to."""
+"""Decoding of request bodies into objects of the requested kind."""
 
 import re
 from typing import Any
@@ -14,9 +14,9 @@ SCHEME = 'k8s.io/kubernetes/pkg/api/legacyscheme/scheme.go:30"'
 
 
 def read_object(context: RequestContext, kind: Kind, options: str) -> Json:
-    """The object in the body: of this kind, its fields of the right type, unknown fields dropped.
+    """Decode the body into an object of the kind, without unknown fields.
 
-    Raises StatusError: 415, 400.  What field validation finds becomes warnings, or a refusal if it is strict.
+    Raises StatusError: 415, 400.  Findings of field validation become warnings or, if it is strict, an error.
     """
     strictness = field_validation(context, options)
     body = _parse(context, kind)
@@ -38,7 +38,7 @@ def read_object(context: RequestContext, kind: Kind, options: str) -> Json:
 
 
 def report_findings(context: RequestContext, strictness: str, findings: list[str], context_text: str) -> None:
-    """What a lenient reader would have dropped: refuse it, warn of it, or say nothing."""
+    """Report unknown and duplicate fields as an error, as warnings, or not at all."""
     if strictness == "Strict" and findings:
         raise bad_request(f"{context_text}: strict decoding error: {', '.join(findings)}")
     if strictness == "Warn":
@@ -46,7 +46,10 @@ def report_findings(context: RequestContext, strictness: str, findings: list[str
 
 
 def field_validation(context: RequestContext, options: str) -> str:
-    """Strict, Warn or Ignore.  Raises StatusError(422) for anything else."""
+    """Return the fieldValidation option: Strict, Warn or Ignore.
+
+    Raises StatusError(422) for other values.
+    """
     value = context.query.get("fieldValidation") or "Warn"
     if value not in ("Ignore", "Strict", "Warn"):
         supported = ["", "Ignore", "Strict", "Warn"]

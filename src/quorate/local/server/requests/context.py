@@ -1,4 +1,4 @@
-"""One request for a resource, with all that is needed to answer it."""
+"""The context of a request: user, kind, options, and the parts of the server that handlers use."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,14 +21,14 @@ from quorate.local.server.storage.store import Entry, Key, Store
 Json = dict[str, Any]
 
 SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""Of generated names: without vowels and look-alikes, as Kubernetes does it."""
+"""The alphabet of generated name suffixes, without vowels and ambiguous digits, as in Kubernetes."""
 SUFFIX_LENGTH = 5
 MAX_BASE_LENGTH = 63 - SUFFIX_LENGTH
 
 
 @dataclass(frozen=True, slots=True)
 class ServerContext:
-    """What all requests share."""
+    """The parts of the server that all requests share."""
 
     store: Store
     registry: Registry
@@ -40,7 +40,7 @@ class ServerContext:
     tokens: ServiceAccountTokens
 
     def timestamp(self) -> str:
-        """Now, as objects carry it: RFC 3339 in UTC, whole seconds."""
+        """Return the current time as objects store it: RFC 3339, UTC, whole seconds."""
         return timestamp(self.clock.now())
 
     def generate_name(self, base: str) -> str:
@@ -56,7 +56,7 @@ def timestamp(moment: float) -> str:
     return _format_time(int(moment))
 
 
-@lru_cache(maxsize=16)  # a write asks several times, and thousands of writes come in one second
+@lru_cache(maxsize=16)  # one write formats the time several times, and there are thousands of writes a second
 def _format_time(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
@@ -73,7 +73,7 @@ class RequestContext:
     user_agent: str
     body: bytes
     warnings: list[str] = field(default_factory=list)
-    """Gathered on the way; become Warning headers of the answer."""
+    """Collected while the request is handled; sent as Warning headers."""
 
     @property
     def namespace(self) -> str:
@@ -92,37 +92,37 @@ class RequestContext:
         return self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
 
     def dry_run(self, options: str) -> bool:
-        """Whether to answer without doing.  Raises StatusError(422) for a value that is not All."""
+        """Return True if the request is a dry run.  Raises StatusError(422) for a value other than All."""
         value = self.query.get("dryRun")
         if value and value != "All":
             raise invalid_options(options, [not_supported("dryRun", [value], ["All"])])
         return value == "All"
 
     async def current(self) -> Entry:
-        """The object asked about, in the version asked for.  Raises StatusError(404)."""
+        """Return the requested object in the requested version.  Raises StatusError(404)."""
         entry = self.server.store.get(self.key)
         if entry is None:
             raise self.not_found()
         return await self.converted(entry)
 
     async def converted(self, entry: Entry) -> Entry:
-        """A stored object in the version asked for."""
+        """Return a stored object in the requested version."""
         if self.kind.convert is None:
             return entry
         (served,) = await self.kind.from_storage([entry])
         return served
 
     async def create(self, key: Key, obj: Json) -> Entry:
-        """Store a new object; it as it now is.  Raises Stale if there is one already."""
+        """Store a new object and return it.  Raises StaleRevision if it exists already."""
         return await self.converted(await self.server.store.create(key, await self.kind.to_storage(obj)))
 
     async def update(self, entry: Entry, obj: Json) -> Entry:
-        """Store an object that was decided on ``entry``; it as it now is.  Raises Stale."""
+        """Store an update that was computed from ``entry``, and return it.  Raises StaleRevision."""
         stored = await self.kind.to_storage(obj)
         return await self.converted(await self.server.store.update(entry.key, stored, entry.revision))
 
     def require(self, verb: str) -> None:
-        """Raises StatusError(403) if the user may not also do this to what is asked about."""
+        """Check that the user may also use this verb on the requested object.  Raises StatusError(403)."""
         info = replace(self.info, verb=verb)
         if not self.server.authorizer.allows(self.user, AuthorizationAttributes.from_request(info)):
             raise forbidden_request(self.user, info)
@@ -131,10 +131,10 @@ class RequestContext:
         return not_found(self.kind.group, self.kind.plural, self.name)
 
     def decode(self, entry: Entry) -> Json:
-        """A fresh copy of an object, complete with the version it was asked for in, which it must be in."""
+        """Return a copy of an object of the requested version, with apiVersion and kind."""
         return {"kind": self.kind.kind, "apiVersion": self.kind.api_version} | entry.decode()
 
 
 def invalid_options(kind: str, causes: list[Any]) -> StatusError:
-    """A query parameter or a DeleteOptions that breaks a rule."""
+    """Return the 422 for an invalid query parameter or DeleteOptions."""
     return invalid("meta.k8s.io", kind, "", causes)

@@ -1,4 +1,4 @@
-"""Content negotiation: the form and format an answer is wanted in, and bodies read into JSON objects."""
+"""Content negotiation: the representation and media type of responses, and parsing of request bodies."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -22,7 +22,7 @@ SUPPORTED = "application/json, application/yaml, application/vnd.kubernetes.prot
 
 
 class Representation(Enum):
-    """In which shape objects are answered."""
+    """The representations in which an object can be returned."""
 
     OBJECT = ""
     TABLE = "Table"
@@ -32,7 +32,7 @@ class Representation(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AcceptedMediaType:
-    """What the client takes: a form, its API version (v1 or v1beta1), and a format."""
+    """The negotiated representation, its API version (v1 or v1beta1), and the media type."""
 
     form: Representation = Representation.OBJECT
     version: str = "v1"
@@ -45,11 +45,11 @@ class AcceptedMediaType:
         return msgspec.json.encode(document)
 
 
-@lru_cache(maxsize=256)  # a client sends the same one with each request
+@lru_cache(maxsize=256)  # a client sends the same header with every request
 def negotiate(header: str) -> AcceptedMediaType:
-    """The first choice of an Accept header that this server can serve.  Raises StatusError(406)."""
+    """Return the first choice of an Accept header that is supported.  Raises StatusError(406)."""
     refusal = not_acceptable()
-    refusal.details = {}  # there, and empty, unless it is the form alone that is not served
+    refusal.details = {}  # empty, unless only the representation is unsupported
     for media_type, parameters in parse_accept(header):
         plain = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media_type, media_type)
         if plain not in (JSON, YAML):
@@ -72,7 +72,7 @@ def not_acceptable() -> StatusError:
 
 
 def parse_accept(header: str) -> Iterator[tuple[str, dict[str, str]]]:
-    """The media types of an Accept header with their parameters, the best liked first."""
+    """Yield the media types of an Accept header with their parameters, by descending quality."""
     parsed = [_parse_choice(part) for part in (header or "*/*").split(",")]
     yield from sorted(parsed, key=lambda choice: -_quality(choice[1].get("q", "1")))
 
@@ -91,7 +91,7 @@ def _quality(text: str) -> float:
 
 
 def body_media_type(content_type: str) -> str:
-    """JSON, YAML or PROTOBUF.  Raises StatusError(415) for anything else."""
+    """Return JSON, YAML or PROTOBUF.  Raises StatusError(415) for any other media type."""
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type in ("", JSON, "*/*"):
         return JSON
@@ -105,27 +105,27 @@ def body_media_type(content_type: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ParsedBody:
-    """A body as it was written: the document, and the fields it names twice (the last one counts)."""
+    """A parsed body: the document, and the paths of duplicate fields, of which the last one counts."""
 
     document: Any
     duplicates: tuple[str, ...] = ()
 
 
 def parse_json(data: bytes) -> ParsedBody:
-    """Raises StatusError(400) for what is no JSON, or nested deeper than anyone writes by hand."""
+    """Parse JSON.  Raises StatusError(400) for a syntax error or too deep nesting."""
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request(_syntax_error(data) or f"json parse error: {error}") from error
     except RecursionError as error:
         raise bad_request("json parse error: exceeded max depth") from error
-    # Most clients write as this server would: what is written again as it was has lost no member.
+    # Most clients write compact JSON.  If encoding gives the same bytes, no field was a duplicate.
     lost_none = msgspec.json.encode(document) == data
     return ParsedBody(document, () if lost_none else tuple(_duplicate_fields(data)))
 
 
 def parse_protobuf(data: bytes) -> ParsedBody:
-    """Raises StatusError(400) for a kind that is not read in this format, too."""
+    """Parse protobuf.  Raises StatusError(400) for a kind without a protobuf schema here."""
     try:
         return ParsedBody(protobuf.read(data))
     except protobuf.Malformed as error:
@@ -135,15 +135,15 @@ def parse_protobuf(data: bytes) -> ParsedBody:
 def parse_yaml(data: bytes) -> ParsedBody:
     try:
         document = yaml.load(data, Loader=yaml.CSafeLoader)
-        # Dates and the like become the JSON that was meant.
+        # Encode and decode as JSON, so that YAML dates become strings.
         return ParsedBody(msgspec.json.decode(msgspec.json.encode(document)))
     except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError) as error:
         raise bad_request(f"yaml parse error: {' '.join(str(error).split())}") from error
 
 
 def _syntax_error(data: bytes) -> str:
-    """What is wrong with a text that is no JSON, in kube-apiserver's words; empty if the text is JSON."""
-    # The standard library says what it expected where.
+    """Return the syntax error of a JSON text in kube-apiserver's words; empty if the text is valid."""
+    # The standard library reports what it expected, and where.
     import json
 
     try:
@@ -168,8 +168,8 @@ _SYNTAX_ERRORS = {
 
 
 def _duplicate_fields(data: bytes) -> Iterable[str]:
-    """Paths of the object members that are named more than once: ``data.a``, ``spec.containers[0].image``."""
-    # Only the standard library's reader shows an object's members before they are one.
+    """Return the paths of duplicate fields: ``data.a``, ``spec.containers[0].image``."""
+    # Only the standard library's parser exposes the pairs before they become a dict.
     duplicates: dict[int, list[str]] = {}
 
     def members(pairs: list[tuple[str, Any]]) -> Json:

@@ -1,4 +1,4 @@
-"""What a request asks for, read from its method and path alone, and the kind that answers it."""
+"""The request info: what a request addresses, read from its method and path, and the kind that serves it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ READ_METHODS = {"GET", "HEAD"}
 WRITE_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 NAMESPACE_SUBRESOURCES = ("status", "finalize")
-"""Below /namespaces/x/: these are about the namespace itself, all else is about what is in it."""
+"""Below /namespaces/NAME/, these are subresources of the namespace; any other segment is a resource in it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestInfo:
-    """One request in Kubernetes' terms; ``resource`` is empty for a path that is not about resources."""
+    """The verb of a request, and the resource or the non-resource path (empty ``resource``)."""
 
     verb: str
     path: str
@@ -28,7 +28,7 @@ class RequestInfo:
 
 
 def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
-    """Read a request; it need not exist."""
+    """Read the request info from a request, whether the resource exists or not."""
     match path.strip("/").split("/"):
         case ["api", version, *rest] if rest:
             group = ""
@@ -37,7 +37,7 @@ def parse(method: str, path: str, query: Mapping[str, str]) -> RequestInfo:
         case _:
             return RequestInfo(method.lower(), path)
     watch = query.get("watch") in ("true", "1")
-    if rest[0] == "watch" and len(rest) > 1:  # an old way to say watch=true
+    if rest[0] == "watch" and len(rest) > 1:  # deprecated form of watch=true
         watch, rest = True, rest[1:]
     namespace = ""
     if rest[0] == "namespaces" and len(rest) > 2 and rest[2] not in NAMESPACE_SUBRESOURCES:
@@ -62,7 +62,7 @@ def _verb(method: str, name: str, watch: bool) -> str:
 
 
 def resolve_kind(registry: Registry, info: RequestInfo, method: str) -> Kind:
-    """The kind that answers.  Raises StatusError: 404 for no such path, 405 if it does not do this."""
+    """Return the kind that serves a request.  Raises StatusError: 404 for the path, 405 for the verb."""
     kind = registry.find(info.group, info.version, info.resource)
     if kind is None or (info.namespace and not kind.namespaced):
         raise no_such_resource()

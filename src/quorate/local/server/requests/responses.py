@@ -1,4 +1,4 @@
-"""Objects and lists as bytes, in the form and format a client takes."""
+"""Responses: objects, lists, tables and statuses, encoded in the negotiated representation and media type."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -26,19 +26,22 @@ class ApiResponse:
 
 
 def with_type_meta(kind: Kind, data: bytes) -> bytes:
-    """An object's bytes as entries have them, completed with their version."""
+    """Return the JSON of an object with apiVersion and kind, which the store leaves out."""
     return b'{"kind":"%s","apiVersion":"%s",%s' % (kind.kind.encode(), kind.api_version.encode(), data[1:])
 
 
 def stored_object(context: RequestContext, entry: Entry, code: int = 200) -> ApiResponse:
-    """The answer that is an object of the store, in the version asked for."""
+    """Return the response for a stored object of the requested version."""
     if context.accepted.form is Representation.OBJECT and context.accepted.media_type == JSON:
         return ApiResponse(code, with_type_meta(context.kind, entry.data), warnings=context.warnings)
     return single_object(context, context.decode(entry), code)
 
 
 def single_object(context: RequestContext, obj: Json, code: int = 200) -> ApiResponse:
-    """The answer that is one object, in the form wanted.  Raises StatusError: 400, 406."""
+    """Return the response for one object in the negotiated representation.
+
+    Raises StatusError: 400, 406.
+    """
     version = context.accepted.version
     match context.accepted.form:
         case Representation.TABLE:
@@ -54,7 +57,7 @@ def single_object(context: RequestContext, obj: Json, code: int = 200) -> ApiRes
 def to_table(
     context: RequestContext, objects: Iterable[Json], metadata: Json, *, with_columns: bool = True
 ) -> Json:
-    """A Table of objects.  Raises StatusError(400) for an includeObject that is none."""
+    """Return objects as a Table.  Raises StatusError(400) for an invalid includeObject."""
     include = context.query.get("includeObject") or "Metadata"
     if include not in ("Metadata", "Object", "None"):
         why = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
@@ -71,14 +74,14 @@ def to_table(
 
 
 class ResponseView:
-    """How one watch shows objects: in the form wanted; of its tables only the first names the columns."""
+    """The representation of the objects of one watch; only its first Table has column definitions."""
 
     def __init__(self, context: RequestContext) -> None:
         self._call = context
         self._named_columns = False
 
     def encode(self, data: bytes) -> bytes:
-        """An object's bytes as a frame carries them.  Raises StatusError: 400, 406."""
+        """Return an object as the JSON of a watch event.  Raises StatusError: 400, 406."""
         context = self._call
         complete = with_type_meta(context.kind, data)
         if context.accepted.form is Representation.OBJECT:
@@ -93,7 +96,7 @@ class ResponseView:
 
 
 def document(context: RequestContext, content: Json, code: int = 200) -> ApiResponse:
-    """The answer that is neither an object nor a list, whatever form objects are wanted in."""
+    """Return the response for a document that has no other representation."""
     return ApiResponse(code, context.accepted.encode(content), context.accepted.media_type, context.warnings)
 
 
@@ -105,7 +108,7 @@ def deletion_status(context: RequestContext, name: str, uid: str) -> ApiResponse
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Objects in order, the revision they were looked at in, and how to go on."""
+    """One page of a list: its objects in order, the revision, and the continue token."""
 
     entries: Sequence[Entry]
     revision: int
@@ -122,13 +125,13 @@ class Page:
 
 
 def object_list(context: RequestContext, page: Page) -> ApiResponse:
-    """The answer that is a list; its objects are passed on as they are."""
+    """Return the response for a list; stored objects are copied without decoding them."""
     kind, metadata = context.kind, page.metadata()
     if kind.custom and context.accepted.form is Representation.OBJECT:
-        metadata.setdefault("continue", "")  # kube-apiserver leaves it out of other lists
+        metadata.setdefault("continue", "")  # kube-apiserver leaves it out for built-in kinds
     if context.accepted.form is Representation.OBJECT and context.accepted.media_type == JSON:
         head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
-        # Items of built-in kinds carry no version of their own; custom ones do.
+        # Items of custom kinds carry apiVersion and kind; items of built-in kinds do not.
         items = b",".join(
             with_type_meta(kind, entry.data) if kind.custom else entry.data for entry in page.entries
         )

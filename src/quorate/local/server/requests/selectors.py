@@ -1,4 +1,4 @@
-"""Label and field selectors of lists and watches, parsed once per request."""
+"""Label and field selectors of list and watch requests."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -18,7 +18,7 @@ _TOKEN = re.compile(r"\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)")
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Which objects are meant; everything, when nothing is required."""
+    """Parsed label and field requirements; without any, every object matches."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
@@ -35,12 +35,15 @@ class Selector:
 
 
 def parse(kind: Kind, labels: str, fields: str) -> Selector:
-    """Raises StatusError(400) for a selector that is no selector, or a field this kind does not offer."""
+    """Parse selectors.
+
+    Raises StatusError(400) for a syntax error or a field that the kind does not support.
+    """
     return Selector(tuple(_label_requirements(labels)), tuple(_field_requirements(kind, fields)), kind)
 
 
 def field_values(kind: Kind, entry: Entry) -> dict[str, str]:
-    """The values a field selector may ask for, as strings."""
+    """Return the selectable fields of an object as strings."""
     values = {"metadata.name": entry.key.name}
     if kind.namespaced:
         values["metadata.namespace"] = entry.key.namespace
@@ -90,7 +93,7 @@ def _field_requirements(kind: Kind, text: str) -> Iterator[Requirement]:
 
 
 class _Lexer:
-    """The words of a label selector, one ahead."""
+    """The tokens of a label selector, with one token of lookahead."""
 
     def __init__(self, text: str) -> None:
         self._words = _TOKEN.findall(text)
@@ -120,7 +123,7 @@ def _label_requirements(text: str) -> Iterator[Requirement]:
 
 
 def _requirement(tokens: _Lexer) -> Requirement:
-    """One term: ``a``, ``!a``, ``a=b``, ``a!=b``, ``a in (b,c)``, ``a notin (b)``, ``a>1``."""
+    """Parse one requirement: ``a``, ``!a``, ``a=b``, ``a!=b``, ``a in (b,c)``, ``a notin (b)``, ``a>1``."""
     absent = tokens.peek() == "!"
     if absent:
         tokens.take()

@@ -1,7 +1,7 @@
-"""Built-in kinds as kube-apiserver writes them: what is empty in the Go structs it reads into is left out.
+"""Encoding of built-in kinds as kube-apiserver does it: empty fields with ``omitempty`` are left out.
 
-Which fields exist is in the table of types; this module adds what the table does not say: that empty strings,
-lists and maps are left out, and which numbers and booleans are, since most of those are pointers in Go.
+The table of types lists the fields.  This module adds which values are omitted: empty strings, lists and
+maps, and those numbers and booleans that are not pointers in the Go types.
 """
 
 from typing import Any
@@ -46,7 +46,7 @@ OMIT_ZERO: dict[str, frozenset[str]] = {
     "Event": frozenset({"deprecatedCount"}),
     "ObjectMeta": frozenset({"generation"}),
 }
-"""Numbers and booleans that are not pointers: zero and false are as good as absent."""
+"""Numbers and booleans that are not pointers in Go: zero and false are omitted."""
 
 KEEP_EMPTY: dict[str, frozenset[str]] = {
     "Container": frozenset({"name"}),
@@ -59,7 +59,7 @@ KEEP_EMPTY: dict[str, frozenset[str]] = {
     "RoleRef": frozenset({"apiGroup", "kind", "name"}),
     "OwnerReference": frozenset({"apiVersion", "kind", "name", "uid"}),
 }
-"""Strings that are written even when they are empty."""
+"""Strings without ``omitempty``: written even if empty."""
 
 
 ALWAYS_WRITTEN: dict[str, Json] = {
@@ -83,11 +83,11 @@ ALWAYS_WRITTEN: dict[str, Json] = {
         "",
     ),
 }
-"""Scalars that are written even when nobody set them."""
+"""Scalars without ``omitempty``: written even if unset."""
 
 
 def type_of(kind: Kind) -> MapOf:
-    """Raises KeyError for a built-in kind that the table of types does not have."""
+    """Return the type of a built-in kind.  Raises KeyError if the table of types does not have it."""
     found = schema_types.builtin_type(kind.api_version, kind.kind)
     if found is None:
         raise KeyError(kind.api_version, kind.kind)
@@ -95,7 +95,7 @@ def type_of(kind: Kind) -> MapOf:
 
 
 def decode(kind: Kind, obj: Json) -> Decoded:
-    """Raises StatusError(400) for a value that its field cannot hold."""
+    """Decode an object of a built-in kind.  Raises StatusError(400) for a value of the wrong type."""
     shape = type_of(kind)
     try:
         read, unknown = decoding.decode_object(obj, shape)
@@ -106,7 +106,7 @@ def decode(kind: Kind, obj: Json) -> Decoded:
 
 
 def omit_empty(value: Any, shape: Type) -> Any:
-    """The value without what is empty, and with the structs that are always there."""
+    """Return a value without its empty fields, and with the structs that are always written."""
     match shape:
         case ListOf(item) if isinstance(value, list):
             return [omit_empty(part, item) for part in value]

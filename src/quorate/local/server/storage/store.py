@@ -1,13 +1,13 @@
-"""Where the objects are: a log of revisions in SQLite, and the newest state of every object in memory.
+"""The object store: a log of revisions in SQLite, and the latest state of every object in memory.
 
-Every accepted write gets the next revision, which is also the resourceVersion of the object it made.  The log
-is the truth: it keeps, for each object, the newest revision and what happened since the last compaction, so
-that a watch or a list can look back, also over a restart.
+Each committed write gets the next revision, which is also the resourceVersion of the object.  The log keeps
+the latest revision of each object and all changes since the last compaction, so a watch or a list can start
+in the past, also after a restart.
 
-Writes are decided one after the other against the newest state (compare-and-swap on the revision), committed
-in groups by one thread, and become visible to readers and watches only once SQLite has them.  With
-``synchronous=NORMAL`` a crash of the process loses nothing, and a power failure may lose the last moments but
-never the order: the log ends earlier, it has no holes.
+Writes are checked one after another against the latest state (compare-and-swap on the revision), committed
+in groups by one thread, and published to readers and watches only after SQLite has committed them.  With
+``synchronous=NORMAL`` a crash of the process loses no write.  A power failure may lose the last writes but
+never their order: the log then ends earlier and has no gaps.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS compaction (
 
 
 class Key(NamedTuple):
-    """Which object: its resource (``jobs.batch``), namespace (empty for cluster-scoped ones) and name."""
+    """The key of an object: its resource (``jobs.batch``), namespace (empty if cluster-scoped) and name."""
 
     resource: str
     namespace: str
@@ -48,23 +48,23 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One object in one revision, encoded once for every reader."""
+    """One revision of an object, encoded once for all readers."""
 
     key: Key
     revision: int
     data: bytes
-    """JSON of the object without apiVersion and kind, which depend on how it is asked for."""
+    """JSON without apiVersion and kind, which depend on the requested version."""
     labels: dict[str, str]
 
     def decode(self) -> Json:
-        """A fresh copy of the object, for the caller to change."""
+        """Return a copy of the object that the caller may change."""
         decoded: Json = msgspec.json.decode(self.data)
         return decoded
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What one revision did to one object: made it (no old), changed it, or deleted it (no new)."""
+    """The effect of one revision on one object: created (no old), updated, or deleted (no new)."""
 
     revision: int
     key: Key
@@ -73,7 +73,7 @@ class Change:
 
 
 class StaleRevision(Exception):
-    """The object is not in the revision the write was decided on."""
+    """The object is no longer at the revision that the write was computed from."""
 
     def __init__(self, key: Key, current: Entry | None) -> None:
         super().__init__(key, current)
@@ -81,7 +81,7 @@ class StaleRevision(Exception):
 
 
 class RevisionCompacted(Exception):
-    """What is asked for happened before the log begins."""
+    """The requested revision is older than the log."""
 
     def __init__(self, revision: int, oldest_revision: int) -> None:
         super().__init__(revision, oldest_revision)
@@ -92,18 +92,18 @@ class RevisionCompacted(Exception):
 class _Write:
     key: Key
     object: Json | None  # None: delete
-    expected_revision: int | None  # the revision it must be in; None: it must not exist
+    expected_revision: int | None  # None: the object must not exist
     result: "asyncio.Future[Change]"
 
 
 @dataclass(slots=True)
 class _ResourceLog:
-    """One resource: its newest objects, and its part of the log."""
+    """The latest objects of one resource, and its part of the log."""
 
     namespaces: dict[str, dict[str, Entry]] = field(default_factory=lambda: defaultdict(dict))
-    changes: list[Change] = field(default_factory=list)  # by revision, none at or before the compaction
-    changed: asyncio.Event = field(default_factory=asyncio.Event)  # set, and replaced, by each commit
-    last_revision: int = 0  # the revision of the newest change
+    changes: list[Change] = field(default_factory=list)  # by revision; none at or before the compaction
+    changed: asyncio.Event = field(default_factory=asyncio.Event)  # set and replaced by each commit
+    last_revision: int = 0  # the revision of the last change
 
     def get(self, key: Key) -> Entry | None:
         return self.namespaces[key.namespace].get(key.name) if key.namespace in self.namespaces else None
@@ -124,15 +124,21 @@ class _ResourceLog:
 
 
 class Store:
-    """Objects by key, with revisions, for one event loop; ``start`` before writing, ``stop`` at the end."""
+    """Objects by key, with revisions, for one event loop.
+
+    Call ``start`` before the first write and ``stop`` at the end.
+    """
 
     def __init__(self, path: Path | str, min_history: int = 10_000) -> None:
-        """``path``: the database file, or ":memory:".  ``min_history``: how many changes the log keeps."""
+        """``path``: the database file, or ":memory:".
+
+        ``min_history``: the number of changes that the log keeps.
+        """
         self._min_history = min_history
         self._resources: dict[str, _ResourceLog] = defaultdict(_ResourceLog)
-        self._history: list[Change] = []  # every change in memory, by revision
-        self._compacted_revision = 0  # the newest revision whose change is no longer kept
-        self.revision = 0  # the newest revision that readers see
+        self._history: list[Change] = []  # all changes in memory, by revision
+        self._compacted_revision = 0  # the last revision whose change was compacted
+        self.revision = 0  # the latest revision that readers see
         self._write_queue: asyncio.Queue[_Write] = asyncio.Queue()
         self._commit_task: asyncio.Task[None] | None = None
         self._executor = ThreadPoolExecutor(1, "store")
@@ -143,7 +149,7 @@ class Store:
         self._commit_task = asyncio.create_task(self._commit_forever())
 
     async def stop(self) -> None:
-        """Finish what was asked for, then close the database."""
+        """Finish the pending writes and close the database."""
         if self._commit_task is not None:
             await self._write_queue.join()
             self._commit_task.cancel()
@@ -151,25 +157,25 @@ class Store:
         self._executor.submit(self._database.close).result()
         self._executor.shutdown()
 
-    # Reading: always the newest committed state, without waiting.
+    # Reads: the latest committed state, without waiting.
 
     @property
     def oldest_revision(self) -> int:
-        """The earliest revision one can look back to."""
+        """The earliest revision that reads and watches can start from."""
         return self._compacted_revision
 
     def get(self, key: Key) -> Entry | None:
         return self._resources[key.resource].get(key)
 
     def entries(self, resource: str, namespace: str = "") -> list[Entry]:
-        """The objects of a resource, of one namespace or all, by namespace and name."""
+        """Return the objects of a resource, in one namespace or all, sorted by namespace and name."""
         spaces = self._resources[resource].namespaces
         if namespace:
             return [entry for _, entry in sorted(spaces[namespace].items())] if namespace in spaces else []
         return [entry for _, names in sorted(spaces.items()) for _, entry in sorted(names.items())]
 
     def entries_at(self, revision: int, resource: str, namespace: str = "") -> list[Entry]:
-        """The same as it was at a revision.  Raises Compacted if that is too long ago."""
+        """Return the objects as they were at a revision.  Raises RevisionCompacted."""
         entries_then = {entry.key: entry for entry in self.entries(resource, namespace)}
         for change in reversed(self.changes(resource, revision)):
             if namespace and change.key.namespace != namespace:
@@ -181,35 +187,38 @@ class Store:
         return [entry for _, entry in sorted(entries_then.items())]
 
     def changes(self, resource: str, after: int) -> Sequence[Change]:
-        """What happened to a resource after a revision, in order.  Raises Compacted if that is too old."""
+        """Return the changes of a resource after a revision, in order.  Raises RevisionCompacted."""
         if after < self._compacted_revision:
             raise RevisionCompacted(after, self._compacted_revision)
         return self._resources[resource].after(after)
 
     def last_revision(self, resource: str) -> int:
-        """The revision in which a resource last changed; 0 if there has never been any object of it."""
+        """Return the revision of the last change of a resource; 0 if it never had an object."""
         return self._resources[resource].last_revision
 
     def changed(self, resource: str) -> asyncio.Event:
-        """An event that is set once the resource changes after this call."""
+        """Return an event that is set when the resource changes after this call."""
         return self._resources[resource].changed
 
-    # Writing: each call returns once the change is durable and visible.
+    # Writes: each call returns when the change is durable and visible.
 
     async def create(self, key: Key, obj: Json) -> Entry:
-        """Raises Stale if there is one already."""
+        """Create an object.  Raises StaleRevision if it exists."""
         entry = (await self._write(key, obj, None)).new
         assert entry is not None
         return entry
 
     async def update(self, key: Key, obj: Json, expected_revision: int) -> Entry:
-        """Raises Stale if it is not in revision ``expected_revision``."""
+        """Update an object.  Raises StaleRevision if it is not at ``expected_revision``."""
         entry = (await self._write(key, obj, expected_revision)).new
         assert entry is not None
         return entry
 
     async def delete(self, key: Key, expected_revision: int) -> int:
-        """The revision of the deletion.  Raises Stale if it is not in revision ``expected_revision``."""
+        """Delete an object and return the revision.
+
+        Raises StaleRevision if it is not at ``expected_revision``.
+        """
         return (await self._write(key, None, expected_revision)).revision
 
     async def _write(self, key: Key, obj: Json | None, expected_revision: int | None) -> Change:
@@ -218,7 +227,7 @@ class Store:
         return await write.result
 
     async def _commit_forever(self) -> None:
-        """Commit what is waiting, all of it at once; what arrives meanwhile is the next group."""
+        """Commit all queued writes as one group; writes that arrive meanwhile form the next group."""
         while True:
             group = [await self._write_queue.get()]
             while not self._write_queue.empty():
@@ -232,7 +241,7 @@ class Store:
         rows = [(c.revision, *c.key, c.new.data if c.new else None) for c, _ in accepted]
         try:
             await self._run_in_thread(lambda: _insert_rows(self._database, rows))
-        except sqlite3.Error as error:  # the disk is full, say: nothing of the group happened
+        except sqlite3.Error as error:  # for example a full disk: no write of the group took effect
             for write in group:
                 _fail(write, error)
             return
@@ -240,7 +249,9 @@ class Store:
             self._publish(change)
             if not write.result.done():
                 write.result.set_result(change)
-        for write in conflicts:  # only now, so that who is refused can see what came before
+        for (
+            write
+        ) in conflicts:  # after the others, so that the client reads the state that caused the conflict
             _fail(write, StaleRevision(write.key, self.get(write.key)))
         for resource in {change.key.resource for change, _ in accepted}:
             changed, self._resources[resource].changed = self._resources[resource].changed, asyncio.Event()
@@ -249,10 +260,10 @@ class Store:
             await self._compact()
 
     def _assign_revisions(self, group: Sequence[_Write]) -> tuple[list[tuple[Change, _Write]], list[_Write]]:
-        """Give the writes of a group their revisions; and those that come too late."""
+        """Assign revisions to the writes of a group; return them, and the writes that conflict."""
         accepted: list[tuple[Change, _Write]] = []
         conflicts: list[_Write] = []
-        newest: dict[Key, Entry | None] = {}  # by this group, not visible yet
+        newest: dict[Key, Entry | None] = {}  # written by this group, not yet visible
         revision = self.revision
         for write in group:
             old = newest.get(write.key) if write.key in newest else self.get(write.key)
@@ -271,12 +282,12 @@ class Store:
         self.revision = change.revision
 
     async def _compact(self) -> None:
-        """Forget all but the newest changes; the newest revision of every object stays."""
+        """Drop all but the latest changes; the latest revision of each object stays."""
         dropped, self._history = self._history[: -self._min_history], self._history[-self._min_history :]
         self._compacted_revision = dropped[-1].revision
         for resource in {change.key.resource for change in dropped}:
             self._resources[resource].changes = self._resources[resource].after(self._compacted_revision)
-        # What a forgotten change replaced is no longer needed, nor is the mark of a deletion.
+        # Revisions that a dropped change replaced, and deletion markers, are obsolete.
         obsolete = [(c.old.revision,) for c in dropped if c.old] + [
             (c.revision,) for c in dropped if not c.new
         ]
@@ -302,7 +313,7 @@ class Store:
 
 
 def with_contents(entry: Entry, obj: Json) -> Entry:
-    """The same revision of an object, its contents in another form."""
+    """Return the same revision of an object with other contents."""
     return _encode_entry(entry.key, entry.revision, obj)
 
 
@@ -322,11 +333,11 @@ def _labels(obj: Json) -> dict[str, str]:
 
 
 def _fail(write: _Write, error: Exception) -> None:
-    if not write.result.done():  # its client may have gone away
+    if not write.result.done():  # the client may have disconnected
         write.result.set_exception(error)
 
 
-# The functions below run in the store's thread, which alone touches the database.
+# The functions below run in the store's thread, the only one that uses the database.
 
 
 class _Rows(NamedTuple):

@@ -1,8 +1,7 @@
-"""How custom resources get from one version to another.
+"""Conversion of custom resources between versions, and of events between their two API groups.
 
-A definition whose strategy is Webhook asks its webhook, whatever else could convert.  With any other, the
-converter is used that the server was started with for the group; without one, an object means the same in
-every version.
+A definition with the strategy Webhook is converted by its webhook.  Any other uses the converter that the
+server was configured with for the group; without one, only the apiVersion changes.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -17,14 +16,14 @@ from quorate.local.server.errors import internal
 
 Json = dict[str, Any]
 Converter = Callable[[Json, str], Json]
-"""From an object and a wanted apiVersion to the object in that version."""
+"""Returns an object in the given apiVersion."""
 ConvertAll = Callable[[Sequence[Json], str], Awaitable[list[Json]]]
-"""The same for many objects, and it may have to wait."""
+"""The same for a list of objects; may call a webhook."""
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 TIMEOUT_S = 30.0
 MUTABLE_METADATA = ("labels", "annotations")
-"""What of the metadata a webhook may convert."""
+"""The metadata that a webhook may convert."""
 IMMUTABLE_METADATA = ("name", "namespace", "uid")
 
 
@@ -49,7 +48,7 @@ def converter_for(
     backends: BackendClient,
     new_uid: Callable[[], str],
 ) -> ConvertAll:
-    """``converters``: by API group."""
+    """Return the conversion of a definition.  ``converters``: by API group."""
     if definition.conversion["strategy"] == "Webhook":
         webhook, kind = definition.conversion["webhook"], f"{definition.group}, Kind={definition.kind}"
         return lambda objects, version: _call_webhook(backends, webhook, kind, new_uid(), objects, version)
@@ -57,7 +56,7 @@ def converter_for(
 
 
 def set_api_version(obj: Json, api_version: str) -> Json:
-    """The strategy None: an object means the same in every version."""
+    """Convert with the strategy None: only the apiVersion changes."""
     return obj | {"apiVersion": api_version}
 
 
@@ -71,7 +70,7 @@ def _convert_each(converter: Converter) -> ConvertAll:
 async def _call_webhook(
     backends: BackendClient, webhook: Json, kind: str, uid: str, objects: Sequence[Json], api_version: str
 ) -> list[Json]:
-    """The objects as a conversion webhook returns them, all in one request.  Raises StatusError(500)."""
+    """Convert objects by one request to a conversion webhook.  Raises StatusError(500)."""
     version = next(known for known in webhook["conversionReviewVersions"] if known in REVIEW_VERSIONS)
     review = {
         "kind": "ConversionReview",
@@ -99,7 +98,7 @@ async def _call_webhook(
 
 
 def _check_converted(new: Json, old: Json, api_version: str, failed: str) -> Json:
-    """A converted object with the metadata that conversion may not touch.  Raises StatusError(500)."""
+    """Check a converted object and restore the metadata that must not change.  Raises StatusError(500)."""
     given = new.get("metadata") or {}
     if (new.get("apiVersion"), new.get("kind")) != (api_version, old["kind"]):
         got = f"{new.get('apiVersion')}, Kind={new.get('kind')}"
@@ -131,7 +130,7 @@ OMITTED_WHEN_EMPTY = ("reportingController", "reportingInstance", "regarding")
 
 
 async def convert_events(events: Sequence[Json], to_stored: bool) -> list[Json]:
-    """Events are stored in the core form."""
+    """Convert events between core/v1, in which they are stored, and events.k8s.io/v1."""
     return [_convert_event(event, to_stored) for event in events]
 
 

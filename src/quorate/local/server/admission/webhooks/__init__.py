@@ -1,4 +1,4 @@
-"""Admission webhooks: servers elsewhere that may change or refuse what is written.
+"""Admission webhooks: servers that mutate or validate writes.
 
-The registered configurations are ordinary objects; who writes asks ``admission`` what the webhooks say.
+Their configurations are stored objects; the handlers of writes call ``dispatch``.
 """

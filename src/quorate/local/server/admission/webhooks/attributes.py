@@ -1,4 +1,4 @@
-"""What somebody tries to do to one object, as webhooks are told of it."""
+"""Admission attributes: one operation on one object, as webhooks receive it."""
 
 import copy
 from dataclasses import dataclass, replace
@@ -14,11 +14,11 @@ OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Dele
 
 @dataclass(frozen=True, slots=True)
 class AdmissionAttributes:
-    """One operation on one object, in the version it was asked for in."""
+    """One operation on one object, in the requested version."""
 
     operation: str  # CREATE, UPDATE or DELETE
-    request_kind: Kind  # whose path was asked
-    kind: Kind  # of the objects: another one for some subresources, such as Scale
+    request_kind: Kind  # the kind of the requested path
+    kind: Kind  # the kind of the objects; another one for some subresources, such as Scale
     subresource: str
     namespace: str
     name: str
@@ -40,10 +40,10 @@ def admission_attributes(
     kind: Kind | None,
     options: Json | None,
 ) -> AdmissionAttributes:
-    """``kind``: of the objects, if not the request's.  ``options``: if the query does not tell."""
+    """``kind``: of the objects, if not that of the request.  ``options``: if they are not in the query."""
     meta = (new or old or {}).get("metadata", {})
     name = meta.get("name") or context.name
-    # To webhooks as to the rules of access, a namespace is in itself.
+    # As for authorization, the namespace of a Namespace is its own name.
     in_itself = context.kind.resource == "namespaces"
     given = _options(context) if options is None else options
     return AdmissionAttributes(
@@ -61,7 +61,7 @@ def admission_attributes(
 
 
 def _options(context: RequestContext) -> Json:
-    """What the query of a write says about how to do it."""
+    """Return the options in the query of a write."""
     named = {
         name: context.query[name] for name in ("fieldManager", "fieldValidation") if context.query.get(name)
     }
@@ -69,7 +69,7 @@ def _options(context: RequestContext) -> Json:
 
 
 async def convert_attributes(given: AdmissionAttributes, request_kind: Kind) -> AdmissionAttributes:
-    """The same in another version of the kind.  Raises StatusError(500)."""
+    """Return the attributes in another version of the kind.  Raises StatusError(500)."""
     new, old = [
         obj and await convert_object(obj, given.request_kind, request_kind) for obj in (given.new, given.old)
     ]
@@ -77,12 +77,12 @@ async def convert_attributes(given: AdmissionAttributes, request_kind: Kind) -> 
 
 
 def with_object(given: AdmissionAttributes, new: Json) -> AdmissionAttributes:
-    """The same attempt with another object."""
+    """Return the attributes with another object."""
     return replace(given, new=new, name=new["metadata"].get("name") or given.name)
 
 
 async def convert_object(obj: Json, source: Kind, target: Kind) -> Json:
-    """An object of one version of a kind in another one.  Raises StatusError(500)."""
+    """Convert an object from one version of a kind to another.  Raises StatusError(500)."""
     converted = await source.to_storage(copy.deepcopy(obj))
     if target.convert is not None:
         (converted,) = await target.convert([converted], False)

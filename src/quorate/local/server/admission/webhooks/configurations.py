@@ -1,4 +1,4 @@
-"""The webhooks that are registered, compiled once for each revision of their configuration."""
+"""Webhook configurations, compiled once for each revision."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ REVIEW_VERSIONS = ("v1", "v1beta1")
 
 @dataclass(frozen=True, slots=True)
 class OperationRule:
-    """Which requests are meant; ``*`` stands for everything."""
+    """The operations and resources of one rule; ``*`` matches everything."""
 
     operations: frozenset[str]
     groups: frozenset[str]
@@ -37,7 +37,7 @@ class OperationRule:
 
 
 def _resource_patterns(plural: str, subresource: str) -> tuple[str, ...]:
-    """The ways in which a rule may name a resource or a subresource."""
+    """Return the patterns that match a resource or a subresource."""
     if not subresource:
         return plural, "*", "*/*", f"{plural}/*"
     return f"{plural}/{subresource}", f"*/{subresource}", f"{plural}/*", "*/*"
@@ -47,23 +47,23 @@ def _resource_patterns(plural: str, subresource: str) -> tuple[str, ...]:
 class Webhook:
     name: str
     client_config: Json
-    """where it is: a clientConfig"""
+    """a clientConfig"""
     rules: tuple[OperationRule, ...]
     exact_versions: bool
-    """only the versions that the rules name, instead of every version of the same kind"""
+    """match only the versions in the rules, not other versions of the same kind"""
     ignore_failures: bool
-    """a request goes on when the webhook cannot be asked"""
+    """failurePolicy Ignore: continue if the call fails"""
     namespace_selector: Json
     object_selector: Json
     match_conditions: tuple[MatchCondition, ...]
     timeout_s: int
     review_version: str
     reinvoke: bool
-    """when another webhook has changed the object since"""
+    """reinvocationPolicy IfNeeded: call again after another webhook changes the object"""
 
 
 class WebhookConfigurations:
-    """The webhooks of each sort, in the order in which they are asked: by configuration, then as listed."""
+    """The mutating and validating webhooks in the order of calls: by configuration name, then as listed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

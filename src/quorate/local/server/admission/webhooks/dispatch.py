@@ -1,6 +1,6 @@
-"""What the registered webhooks say to a write: mutating ones change it in turn, validating ones judge it.
+"""Calls of admission webhooks: mutating webhooks one after another, validating webhooks concurrently.
 
-When none is registered a write costs one look into an empty table.
+Without a registered webhook a write costs one lookup in an empty table.
 """
 
 import asyncio
@@ -32,9 +32,9 @@ async def mutate(
     old: Json | None = None,
     kind: Kind | None = None,
 ) -> Json:
-    """The object as the mutating webhooks want it.  ``kind``: of the object, if it is not the request's.
+    """Return the object after the mutating webhooks.  ``kind``: of the object, if not that of the request.
 
-    Raises StatusError when one refuses, or cannot be asked and may not be left out.
+    Raises StatusError if a webhook rejects the request, or if a call fails and failurePolicy is Fail.
     """
     webhooks = context.server.webhook_configurations.for_resource(MUTATING)
     if not webhooks:
@@ -51,14 +51,14 @@ async def validate(
     old: Json | None = None,
     kind: Kind | None = None,
 ) -> None:
-    """Ask the validating webhooks, all at once.  Raises StatusError as ``mutate`` does."""
+    """Call the validating webhooks concurrently.  Raises StatusError as ``mutate`` does."""
     webhooks = context.server.webhook_configurations.for_resource(VALIDATING)
     if webhooks:
         await _validate(context, webhooks, admission_attributes(context, operation, new, old, kind, None))
 
 
 async def admit_deletion(context: RequestContext, old: Json, options: Json) -> None:
-    """Ask the webhooks of both sorts whether an object may go.  Raises StatusError as ``mutate`` does."""
+    """Call mutating and validating webhooks for a deletion.  Raises StatusError as ``mutate`` does."""
     mutating, validating = (
         context.server.webhook_configurations.for_resource(MUTATING),
         context.server.webhook_configurations.for_resource(VALIDATING),
@@ -72,7 +72,7 @@ async def admit_deletion(context: RequestContext, old: Json, options: Json) -> N
 async def _mutate(
     context: RequestContext, webhooks: Sequence[Webhook], attributes: AdmissionAttributes
 ) -> Json | None:
-    """One round, and a second for those who want to see what others have changed after them."""
+    """Run one round, and a second for webhooks with reinvocationPolicy IfNeeded if the object changed."""
     attributes, to_reinvoke = await _run_round(context, webhooks, attributes)
     if to_reinvoke:
         attributes, _ = await _run_round(context, to_reinvoke, attributes)
@@ -82,7 +82,7 @@ async def _mutate(
 async def _run_round(
     context: RequestContext, webhooks: Sequence[Webhook], attributes: AdmissionAttributes
 ) -> tuple[AdmissionAttributes, Sequence[Webhook]]:
-    reinvocable: list[Webhook] = []  # that want to be asked again once another one changes the object
+    reinvocable: list[Webhook] = []  # with reinvocationPolicy IfNeeded
     to_reinvoke: dict[str, Webhook] = {}
     for webhook in webhooks:
         outcome = await _call(context, webhook, attributes, mutating=True)
@@ -106,9 +106,9 @@ async def _apply_patch(
     sent: AdmissionAttributes,
     attributes: AdmissionAttributes,
 ) -> Json:
-    """The object with a webhook's patch, in the version that was asked for.
+    """Apply a webhook's patch and return the object in the requested version.
 
-    Fields that the kind does not have are dropped as they are from any request.
+    Unknown fields are dropped, as for any request.
     """
     new = sent.new
     assert new is not None, "only an object is patched"
@@ -150,9 +150,9 @@ async def _validate(
 async def _call(
     context: RequestContext, webhook: Webhook, attributes: AdmissionAttributes, *, mutating: bool
 ) -> tuple[AdmissionAttributes, review.AdmissionResponse] | None:
-    """What a webhook says to an attempt, and how it was told; None if it is not asked, or left out.
+    """Call a webhook; return the attributes sent and the response, or None without a result.
 
-    Raises StatusError if it refuses, or cannot be asked and may not be left out.
+    Raises StatusError if it rejects the request, or if the call fails and failurePolicy is Fail.
     """
     wanted = matching.matching_version(context.server, webhook, attributes)
     if wanted is None:
@@ -180,7 +180,7 @@ async def _call(
 
 
 def _denied(webhook: Webhook, status: Json) -> StatusError:
-    """The refusal in the webhook's own words, under its name."""
+    """Return the error for a rejection, with the webhook's name and message."""
     explanation = status.get("message") or status.get("reason")
     tail = f": {explanation}" if explanation else " without explanation"
     message = f'admission webhook "{webhook.name}" denied the request{tail}'

@@ -1,6 +1,6 @@
-"""Match conditions: expressions in CEL that decide whether a webhook is asked about a request.
+"""Match conditions: CEL expressions that decide whether a webhook is called for a request.
 
-Knowingly missing: the variable ``authorizer``; an expression that uses it is refused with its configuration.
+Knowingly missing: the variable ``authorizer``; validation rejects an expression that uses it.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ _ENVIRONMENT = cel.NewEnv(
 
 
 class InvalidExpression(Exception):
-    """The text cannot be compiled, or is no condition."""
+    """The text does not compile, or is no boolean expression."""
 
     def __init__(self, text: str, message: str) -> None:
         super().__init__(text, message)
@@ -27,7 +27,7 @@ class InvalidExpression(Exception):
 
 
 class ConditionError(Exception):
-    """An expression failed for a request, so that nobody can say whether it matches."""
+    """The evaluation of an expression failed for a request."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(name, message)
@@ -44,10 +44,10 @@ class MatchCondition:
 
 
 def compile_condition(name: str, text: str) -> MatchCondition:
-    """Raises InvalidExpression."""
+    """Compile an expression.  Raises InvalidExpression."""
     try:
         program = _ENVIRONMENT.compile(text)
-    except RuntimeError as refusal:  # all that the runtime raises
+    except RuntimeError as refusal:  # the only exception of the runtime
         message = str(refusal).partition(": ")[2].removesuffix(" [INVALID_ARGUMENT]")
         raise InvalidExpression(text, f"compilation failed: {message}") from refusal
     if program.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
@@ -56,9 +56,9 @@ def compile_condition(name: str, text: str) -> MatchCondition:
 
 
 def all_conditions_met(conditions: Sequence[MatchCondition], request: Json) -> bool:
-    """Whether a request meets them all.
+    """Return True if a request meets all conditions.
 
-    One that is false settles it, whatever else fails.  Raises Undecided when none is false and one fails.
+    A false condition decides even if others fail.  Raises ConditionError if none is false and one fails.
     """
     variables = {
         "object": request.get("object"),

@@ -1,4 +1,4 @@
-"""Whether a webhook is asked about an attempt, and in which version it is told."""
+"""Matching of webhooks with admission attributes, and the version in which a webhook is called."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from quorate.local.server.storage.store import Key
 Json = dict[str, Any]
 
 EXEMPT_GROUP = "admissionregistration.k8s.io"
-"""Webhooks are not asked about webhooks: one that refuses everything could never be removed."""
+"""No webhook is called for webhook configurations: one that rejects everything could never be removed."""
 
 
 def matching_version(server: ServerContext, webhook: Webhook, attributes: AdmissionAttributes) -> Kind | None:
-    """The version of the kind that the webhook wants to see the attempt in; None if it is not to be asked."""
+    """Return the version of the kind to call the webhook with; None if it does not match."""
     if attributes.request_kind.group == EXEMPT_GROUP:
         return None
     wanted = _version_in_rules(server, webhook, attributes)
@@ -29,7 +29,7 @@ def matching_version(server: ServerContext, webhook: Webhook, attributes: Admiss
 def _version_in_rules(
     server: ServerContext, webhook: Webhook, attributes: AdmissionAttributes
 ) -> Kind | None:
-    """The version asked for if a rule names it, else another version of the kind that a rule names."""
+    """Return the requested version if a rule matches it, else another version that a rule matches."""
     if _is_covered(webhook, attributes, attributes.request_kind):
         return attributes.request_kind
     if webhook.exact_versions or attributes.kind is not attributes.request_kind:
@@ -58,7 +58,7 @@ def _matches_namespace(server: ServerContext, webhook: Webhook, attributes: Admi
 
 
 def _matches_object(webhook: Webhook, attributes: AdmissionAttributes) -> bool:
-    """Whether the object is selected as it is to be, or as it was."""
+    """Return True if the selector matches the new or the old object."""
     if not webhook.object_selector:
         return True
     present = (obj for obj in (attributes.new, attributes.old) if obj is not None)

@@ -1,4 +1,4 @@
-"""One question to one webhook: the AdmissionReview sent, and what its answer means."""
+"""The AdmissionReview of one webhook call: request, response and errors."""
 
 import base64
 import binascii
@@ -20,7 +20,7 @@ GROUP = "admission.k8s.io"
 
 
 class WebhookCallError(Exception):
-    """The webhook could not be asked, or its answer means nothing."""
+    """The call failed, or the response is invalid."""
 
     def __init__(self, webhook: str, message: str) -> None:
         super().__init__(webhook, message)
@@ -49,7 +49,7 @@ class _Review(Struct):
 class AdmissionResponse:
     allowed: bool
     status: Json
-    """of a refusal; may be empty"""
+    """of a rejection; may be empty"""
     patch: list[Any]
     warnings: tuple[str, ...]
 
@@ -57,7 +57,7 @@ class AdmissionResponse:
 def admission_request(
     uid: str, user: User, attributes: AdmissionAttributes, requested: AdmissionAttributes
 ) -> Json:
-    """``attributes`` as the webhook is told, in the version it wants; ``requested`` as it was asked for."""
+    """``attributes``: in the version of the call; ``requested``: in the requested version."""
     request: Json = {
         "uid": uid,
         "kind": _kind(attributes.kind),
@@ -90,7 +90,7 @@ def _resource(kind: Kind) -> Json:
 async def call_webhook(
     backends: BackendClient, webhook: Webhook, request: Json, *, mutating: bool
 ) -> AdmissionResponse:
-    """Raises CallFailed."""
+    """Call a webhook.  Raises WebhookCallError."""
     api_version = f"{GROUP}/{webhook.review_version}"
     review = {"kind": "AdmissionReview", "apiVersion": api_version, "request": request}
     try:
@@ -113,7 +113,7 @@ async def call_webhook(
 
 
 def _response_error(answer: _Review, api_version: str, uid: str, mutating: bool) -> str:
-    """What is wrong with an answer; empty if nothing is."""
+    """Return what is wrong with a response; empty if it is valid."""
     response = answer.response
     if (answer.api_version, answer.kind) != (api_version, "AdmissionReview"):
         expected = f"expected webhook response of {api_version}, Kind=AdmissionReview"

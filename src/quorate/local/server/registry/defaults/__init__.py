@@ -1,1 +1,1 @@
-"""What the server fills in for the built-in kinds: one module per family."""
+"""Defaults of the built-in kinds."""

@@ -1,4 +1,4 @@
-"""Volumes, claims and the classes of storage."""
+"""Defaults of the smaller kinds: cluster objects, services, policies, storage and webhooks."""
 
 import base64
 from typing import Any
@@ -23,7 +23,7 @@ def prepare_namespace_for_create(obj: Json) -> None:
 
 
 def prepare_namespace_for_update(new: Json, old: Json) -> None:
-    """Only /finalize changes the finalizers in spec."""
+    """Restore spec.finalizers, which only /finalize changes."""
     new["spec"] = old.get("spec", {})
 
 
@@ -37,7 +37,7 @@ def default_node(obj: Json) -> None:
 
 
 def default_secret(obj: Json) -> None:
-    """Plain strings become data, and never come back."""
+    """Encode stringData into data."""
     obj.setdefault("type", "Opaque")
     plain = obj.pop("stringData", {})
     if plain:
@@ -46,7 +46,7 @@ def default_secret(obj: Json) -> None:
 
 
 def default_limit_range(obj: Json) -> None:
-    """A container's limit is its maximum if no other is given, its request the limit, else the minimum."""
+    """Set the default of a container to its max, and defaultRequest to the default, else to the min."""
     for item in obj.get("spec", {}).get("limits", ()):
         if item.get("type") != "Container":
             continue
@@ -84,7 +84,7 @@ def default_service(obj: Json) -> None:
 
 
 def _ip_families(spec: Json) -> Json:
-    """A service without an address and without pods of its own may stand for anything."""
+    """Return the IP families; a headless service without a selector is dual-stack."""
     if spec.get("clusterIP") == "None" and not spec.get("selector"):
         return {"ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"}
     return {"ipFamilies": ["IPv4"], "ipFamilyPolicy": "SingleStack"}
@@ -95,7 +95,7 @@ def prepare_service_for_create(obj: Json) -> None:
 
 
 def prepare_service_for_update(new: Json, old: Json) -> None:
-    """Addresses and node ports, once given, stay when an update leaves them out."""
+    """Restore allocated addresses that an update leaves out."""
     for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"):
         if name in old["spec"] and new.get("spec", {}).get("type", "ClusterIP") != "ExternalName":
             new.setdefault("spec", {}).setdefault(name, old["spec"][name])
@@ -106,7 +106,7 @@ def default_disruption_budget(obj: Json) -> None:
 
 
 def default_network_policy(obj: Json) -> None:
-    """A policy is about traffic that comes in, and about what goes out if it has a rule for it."""
+    """Set policyTypes: Ingress, and Egress if the policy has egress rules."""
     spec = obj.get("spec", {})
     if "policyTypes" not in spec:
         spec["policyTypes"] = ["Ingress", *(["Egress"] if spec.get("egress") else [])]

@@ -1,4 +1,4 @@
-"""Pods, and the pod templates inside other kinds."""
+"""Defaults of pods and pod templates."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def set_missing(target: Json, defaults: Json) -> None:
 
 
 def default_pod_spec(spec: Json) -> None:
-    """What a pod's spec says when it says nothing, in a template as in a pod."""
+    """Set the defaults of a pod spec, in a pod and in a template."""
     set_missing(spec, POD_SPEC_DEFAULTS)
     spec.setdefault("securityContext", {})
     if "serviceAccountName" in spec:
@@ -86,7 +86,7 @@ def _default_container(container: Json) -> None:
 
 
 def _round_up_to_milli(amounts: Json) -> None:
-    """Nothing is counted in less than thousandths."""
+    """Round amounts up to a thousandth, the smallest unit."""
     for name, amount in amounts.items():
         quantity = parse_quantity(amount)
         if quantity.nanos % NANOS_IN_MILLI:
@@ -101,7 +101,7 @@ def _default_http_get(handler: Json) -> None:
 
 
 def pull_policy(image: str) -> str:
-    """An image whose tag may move is pulled each time."""
+    """Return Always for an image whose tag may move, else IfNotPresent."""
     if "@" in image:
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]
@@ -126,7 +126,7 @@ def default_pod(pod: Json) -> None:
 
 
 def prepare_pod_for_create(pod: Json) -> None:
-    """A new pod waits, whatever its author says of its status."""
+    """Set the status of a new pod: Pending, its QoS class, and whether it is gated."""
     pod["status"] = {"phase": "Pending"}
     if pod["spec"]["terminationGracePeriodSeconds"] < 0:
         pod["spec"]["terminationGracePeriodSeconds"] = 1
@@ -142,7 +142,7 @@ def prepare_pod_for_create(pod: Json) -> None:
 
 
 def qos_class(spec: Json) -> str:
-    """Guaranteed if every container limits cpu and memory to what it asks for; BestEffort if none asks."""
+    """Return the QoS class from the cpu and memory requests and limits of all containers."""
     containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
     all_resources = [container.get("resources", {}) for container in containers]
     if not any(
@@ -163,7 +163,7 @@ def _compute_resources(resources: Json, kind: str) -> Json:
 
 
 def prepare_pod_for_update(new: Json, old: Json) -> None:
-    """An update that leaves out what admission settled means no change of it."""
+    """Restore what admission has set and the update leaves out."""
     for name in ("priority", "preemptionPolicy"):
         if name in old["spec"]:
             new["spec"].setdefault(name, old["spec"][name])
@@ -171,13 +171,13 @@ def prepare_pod_for_update(new: Json, old: Json) -> None:
 
 
 def prepare_pod_for_status_update(new: Json, old: Json) -> None:
-    """A pod's quality of service is decided once."""
+    """Keep the QoS class, which never changes."""
     if "qosClass" in old.get("status", {}):
         new["status"].setdefault("qosClass", old["status"]["qosClass"])
 
 
 def add_default_tolerations(spec: Json) -> None:
-    """A pod leaves a node that nobody hears from after a while, unless it says otherwise."""
+    """Tolerate a node that is not ready or unreachable for 300 seconds, unless the pod specifies it."""
     tolerations = spec.setdefault("tolerations", [])
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         if not any(_tolerates(toleration, key) for toleration in tolerations):

@@ -1,4 +1,4 @@
-"""Deployments, ReplicaSets and StatefulSets."""
+"""Defaults of Deployments, ReplicaSets, StatefulSets and Jobs."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def clear_status(obj: Json) -> None:
 
 LABEL_PREFIX = "batch.kubernetes.io/"
 UNLIMITED_RETRIES = 2**31 - 1
-"""Of retries, when each index has its own limit."""
+"""The backoff limit of a job with a backoff limit per index."""
 
 
 def default_job(job: Json) -> None:
@@ -76,7 +76,7 @@ def default_job(job: Json) -> None:
 
 
 def prepare_job_for_create(job: Json) -> None:
-    """Tell the job's pods from all others by its uid."""
+    """Add labels with the job's uid to its pods, and select pods by them."""
     job["status"] = {}
     spec, meta = job["spec"], job["metadata"]
     if spec["manualSelector"]:
@@ -97,7 +97,7 @@ def prepare_job_for_create(job: Json) -> None:
 
 
 def default_job_on_read(job: Json) -> None:
-    """A job without labels has its template's, by now also those that tell its pods from all others."""
+    """Copy the labels of the template, by now with the generated ones, to a job without labels."""
     labels = job["spec"]["template"]["metadata"].get("labels")
     if labels and not job["metadata"].get("labels"):
         job["metadata"]["labels"] = dict(labels)

@@ -1,7 +1,7 @@
-"""What a controller may write into a job's status.
+"""Validation of the status of a job.
 
-A finished job stays finished, its counters only grow, and how it ended is told completely.  Most rules look
-at what an update touches: a status that broke one before may go on breaking it.
+A finished job stays finished, counters do not decrease, and the final status is consistent.  Most rules
+apply only to fields that an update changes, so an object that already violates a rule can still be updated.
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ def _touched(now: Json, was: Json, *fields: str) -> bool:
 
 
 def _finishes(now: Json, was: Json) -> bool:
-    """Whether the update makes it a finished job, or another's finished job."""
+    """Return True if the update changes whether the job is finished."""
     ends = {"Complete", "Failed"}
     return bool(_holding(now) & ends) != bool(_holding(was) & ends)
 
@@ -88,7 +88,7 @@ def _times(spec: Json, now: Json, was: Json) -> Causes:
             yield invalid_value("status.completionTime", completed, why)
     if was.get("completionTime") is not None and completed not in (None, was["completionTime"]):
         yield invalid_value("status.completionTime", completed, "completionTime cannot be mutated")
-    # Times are written in UTC and whole seconds, so their order is that of their texts.
+    # Timestamps are in UTC and whole seconds, so they sort as strings.
     if started and completed and _touched(now, was, "startTime", "completionTime") and completed < started:
         yield invalid_value(
             "status.completionTime", completed, "completionTime cannot be set before startTime"
@@ -106,7 +106,7 @@ def _is_finished(status: Json) -> bool:
 
 
 def _pods(spec: Json, now: Json, was: Json) -> Causes:
-    """The counts of pods, and that a finished job has none left."""
+    """Check the pod counters; a finished job has no active pods."""
     for field in _decreased(spec, now, was):
         yield invalid_value(f"status.{field}", now.get(field, 0), f"cannot decrease the {field} counter")
     ready = now.get("ready")
@@ -125,7 +125,7 @@ def _pods(spec: Json, now: Json, was: Json) -> Causes:
 def _decreased(spec: Json, now: Json, was: Json) -> Iterable[str]:
     if now.get("failed", 0) < was.get("failed", 0):
         yield "failed"
-    # An indexed job may have been made smaller, and what succeeded beyond its size no longer counts.
+    # An elastic indexed job may have been scaled down; indexes above its size no longer count.
     elastic = spec.get("completionMode") == "Indexed" and spec.get("completions") == spec.get("parallelism")
     if now.get("succeeded", 0) < was.get("succeeded", 0) and not elastic:
         yield "succeeded"

@@ -1,4 +1,4 @@
-"""Rules that every object's metadata obeys."""
+"""Validation of metadata, the same for all kinds."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,7 +17,7 @@ from quorate.local.server.registry.validation import formats
 Json = dict[str, Any]
 
 STANDARD_FINALIZERS = ("kubernetes", "orphan", "foregroundDeletion")
-ANNOTATIONS_LIMIT = 256 * 1024  # bytes, of all keys and values together
+ANNOTATIONS_LIMIT = 256 * 1024  # bytes of all keys and values together
 
 NAME_RULES: dict[str, Callable[[str], Iterator[str]]] = {
     "namespaces": formats.label,
@@ -27,7 +27,7 @@ NAME_RULES: dict[str, Callable[[str], Iterator[str]]] = {
     "clusterroles.rbac.authorization.k8s.io": formats.path_segment,
     "clusterrolebindings.rbac.authorization.k8s.io": formats.path_segment,
 }
-"""Resources whose names obey another rule than that of a DNS subdomain."""
+"""Resources whose names are not DNS subdomains."""
 
 
 def validate(kind: Kind, obj: Json) -> list[Cause]:
@@ -105,7 +105,7 @@ def _owners(given: list[Json]) -> list[Cause]:
 
 
 def validate_update(kind: Kind, new: Json, old: Json) -> list[Cause]:
-    """What an update adds to ``validate``."""
+    """Validate an update of metadata, in addition to ``validate``."""
     findings: list[Cause] = []
     added = [
         finalizer

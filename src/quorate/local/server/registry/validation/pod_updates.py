@@ -1,4 +1,4 @@
-"""What may change in a pod that exists: little, and less once nothing holds it back from being scheduled."""
+"""Validation of updates of a pod: few fields may change, and fewer after the scheduling gates are gone."""
 
 from quorate.local.server.errors import Cause, forbidden_field, invalid_value
 from quorate.local.server.registry.validation.field_rules import MAX_INT32, Causes, Json, check
@@ -13,7 +13,7 @@ RULED_ELSEWHERE = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 
 
 def validate_update(new: Json, old: Json) -> list[Cause]:
-    """Once containers came or went, or the deadline grew, nothing else is judged."""
+    """Validate an update; added or removed containers or a longer deadline end the validation."""
     was, now = old["spec"], new["spec"]
     for field in ("containers", "initContainers"):
         if len(now.get(field, ())) != len(was.get(field, ())):
@@ -68,7 +68,7 @@ def _rest(now: Json, was: Json) -> Causes:
 
 
 def _settled(spec: Json, gated: bool, ended: bool) -> Json:
-    """The part of a spec that stays as it was made."""
+    """Return the part of a spec that must not change."""
     free = {*RULED_ELSEWHERE}
     if gated:
         free |= {"nodeSelector", "affinity"}
@@ -98,7 +98,7 @@ def _terms(spec: Json) -> list[Json]:
 
 
 def _narrower_affinity(now: list[Json], was: list[Json]) -> Causes:
-    """Terms are alternatives, so a new one would widen the choice; a term's requirements all hold."""
+    """Check that no term is added and that a term only gets more requirements, which all have to hold."""
     path = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
     if not was:
         return

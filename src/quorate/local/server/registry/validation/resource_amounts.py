@@ -1,4 +1,4 @@
-"""Names and amounts of resources: what containers ask for, nodes have, and quotas limit."""
+"""Validation of resource names and amounts in containers, nodes and quotas."""
 
 from collections.abc import Iterator, Mapping
 
@@ -23,7 +23,7 @@ COUNTED = frozenset(
         "services.loadbalancers",
     }
 )
-"""Objects that a quota counts: whole numbers."""
+"""Counts of objects in a quota: whole numbers."""
 QUOTA = (
     COMPUTE
     | COUNTED
@@ -39,7 +39,7 @@ def is_huge_pages(name: str) -> bool:
 
 
 def is_native(name: str) -> bool:
-    """Kubernetes' own, as opposed to a device plugin's."""
+    """Return True for a resource of Kubernetes, False for an extended resource."""
     return "/" not in name or "kubernetes.io/" in name
 
 
