@@ -134,9 +134,7 @@ def test_the_root_admits_more_than_the_cluster_has() -> None:
         pytest.param(
             {"c": {"parent": "gone"}}, "queue c is below queue gone, which does not exist", id="parent"
         ),
-        pytest.param(
-            {"dept": {"parent": "a"}}, "queue a is not below the root, but in a circle", id="circle"
-        ),
+        pytest.param({"dept": {"parent": "a"}}, "queue a is not below the root, but in a cycle", id="cycle"),
     ],
 )
 def test_an_invalid_hierarchy_allows_nothing(more: dict[str, Json], why: str) -> None:

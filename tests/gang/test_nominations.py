@@ -37,7 +37,7 @@ def test_a_node_is_nominated_only_where_pods_leave_it() -> None:
 def test_the_condition_of_a_pipelined_gang_names_the_leaving_pods() -> None:
     world = World(GIVEN, settings_of(CONF, "design"), restarting=False)
     world.session()
-    assert message(world, "hi") == "promised 2 nodes, waits for 1 pod to leave"
+    assert message(world, "hi") == "pipelined to 2 nodes, waits for 1 pod to leave"
     world.do("addPods", [{"name": "web", "cpu": 0, "node": "n2", "phase": "Running", "deleting": True}])
     assert world.session().statuses == (), "how many leave just now is no news"
     world.do("reap", "all")

@@ -127,12 +127,12 @@ def test_guarantees_of_siblings_are_not_available() -> None:
         ),
         pytest.param(
             [{"name": "q"}, {"name": "b", "parent": "a"}, {"name": "a", "parent": "b"}],
-            InvalidHierarchy("a", "is not below the root, but in a circle"),
+            InvalidHierarchy("a", "is not below the root, but in a cycle"),
             id="a cycle",
         ),
         pytest.param(
             [{"name": "a", "parent": "a"}],
-            InvalidHierarchy("a", "is not below the root, but in a circle"),
+            InvalidHierarchy("a", "is not below the root, but in a cycle"),
             id="its own parent",
         ),
     ],

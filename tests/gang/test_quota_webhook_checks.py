@@ -47,14 +47,14 @@ NEVER, TOO_MANY = "MinResourcesExceedsQuota", "NamespaceQuotaExceeded"
 def test_the_refusal_of_an_impossible_request_names_the_limit() -> None:
     assert refused("default", {"cpu": 9000}, a_quota({"requests.cpu": 8000})) == [
         f"{NEVER} spec.minResources.cpu: '9' is more than quota rq ever allows, at most 8 of requests.cpu "
-        "(ask for less, or have the quota raised)"
+        "(request less, or raise the quota)"
     ]
     assert refused(
         "strict", {"requests.cpu": 5000, "memory": 1}, a_quota({"cpu": 8000}), others=[{"cpu": 5000}]
     ) == [
         f"{TOO_MANY} spec.minResources[requests.cpu]: '5' is too much beside the other pod groups of the "
-        "namespace, which ask for 5 of cpu: quota rq allows 8 for all that are not completed "
-        "(ask for at most 3, or wait for one to complete)"
+        "namespace, which request 5 of cpu: quota rq allows 8 for all that are not completed "
+        "(request at most 3, or wait for one to complete)"
     ]
 
 
@@ -110,7 +110,7 @@ def test_a_pod_of_no_group_may_not_use_reserved_quota() -> None:
     assert pod({"cpu": 1000}, quota, [{"cpu": 4000}]) == []
     assert pod({"cpu": 2000}, quota, [{"cpu": 4000}]) == [
         "spec: '2' of cpu is not free in quota rq, at most 1: of 8, 3 are used and 4 reserved for pod groups "
-        "that were admitted (ask for less, or wait)"
+        "that were admitted (request less, or wait)"
     ]
 
 

@@ -187,7 +187,7 @@ def _condition_reason(reason: PendingReason) -> str:
 
 def _not_tried(gang: Gang) -> PendingReason:
     gated = sum(task.gated for task in gang.with_status(TaskStatus.PENDING))
-    cause = f"{gated} have scheduling gates" if gated else "their queue may not take more now"
+    cause = f"{gated} have scheduling gates" if gated else "their queue may not allocate more now"
     return GangUnschedulable(gang.missing_members(with_best_effort=False), gang.min_member, cause)
 
 

@@ -211,7 +211,7 @@ class AwaitsEvictions:
     leaving: int  # pods that are leaving these nodes
 
     def __str__(self) -> str:
-        text = f"promised {_count(self.nodes, 'node')}"
+        text = f"pipelined to {_count(self.nodes, 'node')}"
         return f"{text}, waits for {_count(self.leaving, 'pod')} to leave" if self.leaving else text
 
 
@@ -234,9 +234,7 @@ def no_fit_message(no_fit: Diagnosis) -> str:
         for each in no_fit.insufficient
     )
     constraints = (f"{each.nodes} {each.reason}" for each in no_fit.filtered)
-    overcommitted = (
-        [f"{no_fit.overcommitted} node(s) gave away more than they have"] if no_fit.overcommitted else []
-    )
+    overcommitted = [f"{no_fit.overcommitted} node(s) are overcommitted"] if no_fit.overcommitted else []
     reasons = ", ".join((*insufficient, *constraints, *overcommitted))
     return f"0/{no_fit.nodes} nodes are available: {reasons}"
 

@@ -47,7 +47,7 @@ class Account:
     def shortages(self, request: Amounts, limits: "ResourceLimits") -> tuple[Shortage, ...]:
         """Return what is missing within ``limits`` to reserve ``request`` for one more gang.
 
-        Elastic amounts do not count: they can be taken back.
+        Elastic amounts do not count: they can be reclaimed.
         """
         return tuple(
             Shortage(resource, amount, free, at_most)
@@ -82,7 +82,7 @@ class ResourceLimits:
         return self.named.get(resource, self.default)
 
     def allow(self, allocated: Amounts, request: Amounts) -> bool:
-        """Return True if ``request`` fits beside ``allocated``; places for pods are not limited."""
+        """Return True if ``request`` fits in addition to ``allocated``, whatever the number of pods."""
         return all(
             allocated.get(resource, 0) + amount <= self.of(resource)
             for resource, amount in request.items()

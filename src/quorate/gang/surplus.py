@@ -1,6 +1,6 @@
 """What gangs have beyond their minimum, and so can lose to preemption.
 
-Two rules decide whether a task is surplus.  Both count down as tasks are taken, in the order of the calls:
+Two rules decide whether a task is surplus.  Both subtract the tasks taken, in the order of the calls:
 
 * The gang keeps its ``minMember`` without the task (``MinMemberSurplus``).
 * The gang is *overused*: it has more than its ``minResources`` of a resource that the task requests, so that

@@ -123,7 +123,7 @@ def test_a_group_above_the_quota_is_refused_with_the_limit() -> None:
             await world.client.create(POD_GROUPS, a_group("a", "9"))
         assert refusal.value.message == (
             'admission webhook "podgroupminresources.volcano.sh" denied the request: spec.minResources.cpu: '
-            "'9' is more than quota rq ever allows, at most 8 of cpu (ask for less, or have the quota raised)"
+            "'9' is more than quota rq ever allows, at most 8 of cpu (request less, or raise the quota)"
         )
         assert cause(refusal.value) == "MinResourcesExceedsQuota"
 

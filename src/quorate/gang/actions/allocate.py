@@ -220,6 +220,6 @@ class GangPlacement:
             missing,
             gang.min_member,
             cause="; ".join(sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()}))
-            or "their queue may not take more now",
+            or "their queue may not allocate more now",
             never_fits=gang.task_counts.valid - never < gang.min_member,
         )

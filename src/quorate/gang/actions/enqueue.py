@@ -1,4 +1,4 @@
-"""Action ``enqueue``: admit pod groups (Pending to Inqueue), and roll back in profile ``design``.
+"""Action ``enqueue``: admit pod groups, and roll them back in profile ``design``.
 
 In profile ``compat`` groups are evaluated in queue order and job order, and admitted unless plugins reject
 them; an admitted group stays admitted.

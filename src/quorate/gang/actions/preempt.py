@@ -32,7 +32,7 @@ def preempt(session: Session) -> None:
 
 
 def is_preemptor(session: Session, gang: Gang) -> bool:
-    """Return True if tasks may be evicted for ``gang``: it starves, and some tasks may be placed."""
+    """Return True if tasks may be evicted for ``gang``: it starves and can be placed."""
     return (
         not gang.is_pending
         and bool(gang.schedulable)

@@ -42,7 +42,7 @@ class VictimSearch:
         self._failed: set[tuple[Shape, int]] = (
             set()
         )  # shape and priority of tasks for which no node was found
-        # Volcano's preempt leaves a task whose nominated node has room to the action allocate, although it
+        # Volcano's preempt leaves a task that fits its nominated node to the action allocate, although it
         # evicts nothing for the rest of the gang then.
         self._leaves_nominated = action == "preempt" and session.settings.profile == "compat"
 

@@ -27,7 +27,7 @@ def evict_whole_gangs(
     may_pipeline: Callable[[Task], bool],
     may_evict: Callable[[Gang], bool],
 ) -> bool:
-    """Evict as many ``candidates`` as it takes to pipeline ``preemptor``; return True on success.
+    """Evict the ``candidates`` that it takes to pipeline ``preemptor``; return True on success.
 
     ``may_pipeline``: whether a task may be given a node, and ``may_evict``: whether a gang may be evicted;
     both as the queues are at the time of the call.  Each preemptor has one such attempt in a session.

@@ -27,7 +27,7 @@ def _empty() -> Counter[str]:
 
 
 def _plus(sums: Counter[str], amounts: Mapping[str, int], factor: int) -> Counter[str]:
-    """Add ``factor`` times ``amounts``, and return ``sums``, or a new counter for the shared one."""
+    """Add ``factor`` times ``amounts`` to ``sums``, or to a new counter for the shared one."""
     if sums is _EMPTY:
         sums = Counter()
     for resource, amount in amounts.items():

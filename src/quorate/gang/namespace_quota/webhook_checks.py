@@ -78,7 +78,7 @@ def _never_fits(quota: NamespaceQuota, minimum: Amounts, shortage: QuotaShortage
     hard = format_amount(shortage.resource, shortage.hard)
     rule = (
         f"is more than quota {quota.key.name} ever allows, at most {hard} of {shortage.resource} "
-        "(ask for less, or have the quota raised)"
+        "(request less, or raise the quota)"
     )
     return Finding(*_path_and_amount(minimum, shortage), rule, reason=MIN_RESOURCES_EXCEED_QUOTA)
 
@@ -87,9 +87,9 @@ def _exceeds_with_others(quota: NamespaceQuota, minimum: Amounts, shortage: Quot
     name = shortage.resource
     reserved, hard = format_amount(name, shortage.reserved), format_amount(name, shortage.hard)
     rule = (
-        f"is too much beside the other pod groups of the namespace, which ask for {reserved} of {name}: "
+        f"is too much beside the other pod groups of the namespace, which request {reserved} of {name}: "
         f"quota {quota.key.name} allows {hard} for all that are not completed "
-        f"(ask for at most {format_amount(name, max(0, shortage.free))}, or wait for one to complete)"
+        f"(request at most {format_amount(name, max(0, shortage.free))}, or wait for one to complete)"
     )
     return Finding(*_path_and_amount(minimum, shortage), rule, reason=NAMESPACE_QUOTA_EXCEEDED)
 
@@ -133,6 +133,6 @@ def _reserved_for_groups(quota: NamespaceQuota, shortage: QuotaShortage) -> Find
     rule = (
         f"of {name} is not free in quota {quota.key.name}, at most {free}: of {hard}, {used} are used and "
         f"{format_amount(name, shortage.reserved)} reserved for pod groups that were admitted "
-        "(ask for less, or wait)"
+        "(request less, or wait)"
     )
     return Finding("spec", format_amount(name, shortage.requested), rule, reason=QUOTA_RESERVED)

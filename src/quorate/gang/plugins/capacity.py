@@ -235,7 +235,7 @@ class _QueueCapacity:
         return not _common(of, deserved) or greater_partly(allocated, deserved, of)
 
     def gang_reclaimable(self, gang: Gang, preemptor: Queue) -> bool:
-        """Return True if its queue exceeds what it deserves, and keeps its guarantee without ``gang``."""
+        """Return True if its queue exceeds its share, and keeps its guarantee without ``gang``."""
         without = minus(self.accounts.allocated(gang.queue), gang.allocated)
         if not less_equal(self._entitlements[gang.queue].guarantee, without):
             return False

@@ -119,7 +119,7 @@ class _QueueShares:
         return victims
 
     def gang_reclaimable(self, gang: Gang, preemptor: Queue) -> bool:
-        """Return True if its queue exceeds what it deserves, and keeps its guarantee without ``gang``."""
+        """Return True if its queue exceeds its share, and keeps its guarantee without ``gang``."""
         queue = self._session.queue_of(gang)
         allocated = self.accounts.allocated(queue.name)
         if less_equal(allocated, self._deserved(queue.name)):

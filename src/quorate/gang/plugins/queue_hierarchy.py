@@ -73,7 +73,7 @@ def hierarchical_entitlements(queues: Mapping[str, Queue]) -> dict[str, Entitlem
             stack.append((child.name, _child_node(node, guaranteed, child, is_leaf=is_leaf)))
     unreachable = sorted(set(with_root) - set(result))
     if unreachable:
-        return InvalidHierarchy(unreachable[0], "is not below the root, but in a circle")
+        return InvalidHierarchy(unreachable[0], "is not below the root, but in a cycle")
     return result
 
 

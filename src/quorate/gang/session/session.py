@@ -167,7 +167,7 @@ class Session:
         return all(callback(queue, task) for callback in all_callbacks(self.callbacks.allocatable))
 
     def backfillable(self, queue: Queue, task: Task) -> bool:
-        """Return True if ``queue`` may allocate ``task`` beyond its share, while others are unused."""
+        """Return True if ``queue`` may allocate ``task`` beyond its share, from unused shares."""
         return all(callback(queue, task) for callback in all_callbacks(self.callbacks.backfillable))
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
@@ -227,7 +227,7 @@ class Session:
     # Results.
 
     def wake(self, at: float | None) -> None:
-        """Have the next session run at ``at`` or earlier (seconds since the epoch; ``None``: any time)."""
+        """Have the next session run by ``at``, in seconds since the epoch; ``None``: at any time."""
         if at is not None and at > self.now and (self.wake_at is None or at < self.wake_at):
             self.wake_at = at
 
@@ -277,7 +277,7 @@ class Session:
     ) -> None:
         """Have ``moves``, made for ``gang``, written to the API: its evictions and binds.
 
-        Pipelined tasks keep their nodes until the session ends.  A task for which others were evicted is
+        Pipelined tasks keep their nodes until the session ends.  A task for which other tasks were evicted is
         nominated to its node.
         """
         freed_nodes: set[str] = set()  # for the next pipelined task, or with ``whole`` for all of them
