@@ -111,9 +111,7 @@ class LeaderElector:
             await self._pause()
             left_s = self._renewed_at + self._timings.renew_deadline_s - self._steady.now()
             try:
-                async with asyncio.timeout(
-                    max(0.0, left_s)
-                ):  # an attempt that hangs must not outlast the deadline
+                async with asyncio.timeout(max(0.0, left_s)):  # a hanging attempt ends at the deadline
                     held = await self._attempt()
             except TimeoutError:
                 held = False

@@ -24,36 +24,30 @@ class Sample(msgspec.Struct, frozen=True):
 def transition_samples(old: Workload, new: Workload) -> Iterator[Sample]:
     """Yield a sample for each condition that became true from ``old`` to ``new``."""
     before, after = _true_conditions(old), _true_conditions(new)
-    new_conditions = {type_: each for type_, each in after.items() if type_ not in before}
+    became_true = {type_: each for type_, each in after.items() if type_ not in before}
     class_ref = new.spec.priority_class_ref
     class_label = {"priority_class": class_ref.name if class_ref is not None else ""}
     waiting_since = c.queued_since(new)
     reserved_at = c.transition_time(after[c.QUOTA_RESERVED]) if c.QUOTA_RESERVED in after else None
-    if c.QUOTA_RESERVED in new_conditions:
+    if c.QUOTA_RESERVED in became_true:
         yield Sample("quota_reserved_workloads_total", class_label)
         yield _timed(
-            "quota_reserved_wait_time_seconds", class_label, waiting_since, new_conditions[c.QUOTA_RESERVED]
+            "quota_reserved_wait_time_seconds", class_label, waiting_since, became_true[c.QUOTA_RESERVED]
         )
-    if c.ADMITTED in new_conditions:
+    if c.ADMITTED in became_true:
         yield Sample("admitted_workloads_total", class_label)
-        yield _timed("admission_wait_time_seconds", class_label, waiting_since, new_conditions[c.ADMITTED])
+        yield _timed("admission_wait_time_seconds", class_label, waiting_since, became_true[c.ADMITTED])
         if new.status.admission_checks and reserved_at is not None:
             yield _timed(
-                "admission_checks_wait_time_seconds", class_label, reserved_at, new_conditions[c.ADMITTED]
+                "admission_checks_wait_time_seconds", class_label, reserved_at, became_true[c.ADMITTED]
             )
-    if (
-        c.PODS_READY in new_conditions
-        and c.ADMITTED in after
-        and new_conditions[c.PODS_READY].reason != RECOVERED
-    ):
-        ready, admitted_at = new_conditions[c.PODS_READY], c.transition_time(after[c.ADMITTED])
+    if c.PODS_READY in became_true and c.ADMITTED in after and became_true[c.PODS_READY].reason != RECOVERED:
+        ready, admitted_at = became_true[c.PODS_READY], c.transition_time(after[c.ADMITTED])
         yield _timed("ready_wait_time_seconds", class_label, waiting_since, ready)
         yield _timed("admitted_until_ready_wait_time_seconds", class_label, admitted_at, ready)
-    if c.EVICTED in new_conditions:
-        yield from _eviction(old, new, new_conditions[c.EVICTED], before.get(c.PODS_READY), class_label)
-    released = find_condition(
-        new.status.conditions, c.QUOTA_RESERVED
-    )  # which another client may have removed
+    if c.EVICTED in became_true:
+        yield from _eviction(old, new, became_true[c.EVICTED], before.get(c.PODS_READY), class_label)
+    released = find_condition(new.status.conditions, c.QUOTA_RESERVED)  # None: removed by another client
     if (
         c.EVICTED in before
         and c.QUOTA_RESERVED in before
@@ -63,7 +57,7 @@ def transition_samples(old: Workload, new: Workload) -> Iterator[Sample]:
         reason = {"reason": _plain_reason(before[c.EVICTED])}
         evicted_at = c.transition_time(before[c.EVICTED])
         yield _timed("workload_eviction_latency_seconds", reason, evicted_at, released)
-    if c.FINISHED in new_conditions:
+    if c.FINISHED in became_true:
         yield Sample("finished_workloads_total", class_label)
 
 
