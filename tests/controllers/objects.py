@@ -1,4 +1,4 @@
-"""Jobs, workloads and flavors in a line each; a test names only what it is about."""
+"""Builders of jobs, workloads and flavors with keyword defaults."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -59,7 +59,7 @@ def a_job(
     status: Mapping[str, Any] | None = None,
     **spec: Any,
 ) -> Job:
-    """The job ``default/train`` with uid ``u1`` at version 7, as the API server returns it."""
+    """Return the job ``default/train`` with uid ``u1`` at version 7, as the API server stores it."""
     metadata = {
         "name": "train",
         "namespace": "default",
@@ -91,7 +91,7 @@ def a_workload(
     status: WorkloadStatus = NO_STATUS,
     **spec: Any,
 ) -> Workload:
-    """The workload of ``a_job()`` at version 9.
+    """Return the workload of ``a_job()`` at version 9.
 
     A condition is written ``Type`` (true), ``!Type`` (false) or either with ``=Reason``.  ``admitted_to`` are
     the flavors of its cpu, one for each pod set.

@@ -1,4 +1,4 @@
-"""Nothing is decided before all that is stored is known; how long that may take the administrator says."""
+"""The cache sync timeout: no decision is made before all objects are listed."""
 
 import asyncio
 import random
@@ -12,7 +12,7 @@ from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS
 from quorate.kube.rest.config import RestConfig
 
 
-def test_who_is_not_listed_in_time_is_named() -> None:
+def test_the_timeout_names_the_kinds_that_are_missing() -> None:
     async def wait() -> None:
         client = Client(RestConfig("http://nowhere"), random.Random(1))
         listed, other = Informer(client, WORKLOADS), Informer(client, CLUSTER_QUEUES)

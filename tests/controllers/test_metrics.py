@@ -1,4 +1,4 @@
-"""What controllers count of what they create."""
+"""Metrics of created workloads."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -40,7 +40,7 @@ def a_job_created(before_s: float, generation: int = 1) -> ObjectMeta:
     return msgspec.structs.replace(a_job().metadata, creation_timestamp=created, generation=generation)
 
 
-def test_a_job_that_waited_for_its_workload_is_told_of_with_its_queue() -> None:
+def test_the_creation_latency_is_recorded_with_the_queue() -> None:
     assert told(a_job_created(3), [STOPPED, MADE], [a_job(), WORKLOAD]) == [
         (
             "kueue_workload_creation_latency_seconds",
@@ -54,17 +54,15 @@ def test_a_job_that_waited_for_its_workload_is_told_of_with_its_queue() -> None:
 @pytest.mark.parametrize(
     ("generation", "writes", "answers"),
     [
-        pytest.param(2, [MADE], [WORKLOAD], id="a job that was changed before"),
+        pytest.param(2, [MADE], [WORKLOAD], id="a job that was updated before"),
         pytest.param(1, [Patch(WORKLOADS, WORKLOAD.metadata.key, "9", {})], [WORKLOAD], id="a patch"),
         pytest.param(1, [LET_GO], [], id="a deletion"),
     ],
 )
-def test_nothing_is_told_of_what_is_no_creation(
-    generation: int, writes: list[Any], answers: list[Any]
-) -> None:
+def test_other_writes_record_no_latency(generation: int, writes: list[Any], answers: list[Any]) -> None:
     assert told(a_job_created(3, generation), writes, answers) == []
 
 
-def test_one_that_is_patched_after_its_creation_was_created_once() -> None:
+def test_a_workload_patched_in_the_same_plan_is_recorded_once() -> None:
     patched = Patch(WORKLOADS, WORKLOAD.metadata.key, "9", {})
     assert len(told(a_job_created(0), [MADE, patched], [WORKLOAD, WORKLOAD])) == 1

@@ -1,4 +1,4 @@
-"""Jobs that are a part of another: whose, over several levels and strange chains."""
+"""The managing ancestor of a job, over several levels and broken chains."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ QUEUED = {"kueue.x-k8s.io/queue-name": "queue"}
 
 
 def job(name: str, owner: str = "", *, queued: bool = False, owner_kind: str = "Job") -> ObjectMeta:
-    """A job whose uid is its name in capitals, controlled by another, written ``name`` or ``name=uid``."""
+    """Return a job, its uid being its name in capitals; ``owner`` is written ``name`` or ``name=uid``."""
     owner_name, _, owner_uid = owner.partition("=")
     reference = OwnerReference(
         api_version="batch/v1",
@@ -45,11 +45,11 @@ def job(name: str, owner: str = "", *, queued: bool = False, owner_kind: str = "
 
 NOWHERE = Client(
     RestConfig("http://127.0.0.1:1"), random.Random(1)
-)  # jobs are found in a copy: nobody is asked
+)  # jobs are found in a cache, without a request
 
 
 def manager(of: ObjectMeta, *others: ObjectMeta, manage_all: bool = False) -> str | BrokenOwnerChain | None:
-    """The uid of who manages ``of``; ``?name`` when it depends on an owner that is not there."""
+    """Return the uid of the managing ancestor of ``of``; ``?name``: that owner was not found."""
     ancestors = AncestorFinder(NOWHERE, [JOBS], [], [], manage_all)
     jobs: Mapping[Key, Job] = {each.key: Job(metadata=each) for each in others}
     ancestors.add(JOBS, jobs.get)
@@ -57,15 +57,15 @@ def manager(of: ObjectMeta, *others: ObjectMeta, manage_all: bool = False) -> st
     return f"?{found.owner.name}" if isinstance(found, OwnerNotFound) else found
 
 
-def test_a_job_without_an_owner_stands_for_itself() -> None:
+def test_a_job_without_an_owner_has_no_ancestor() -> None:
     assert manager(job("a")) is None
 
 
-def test_a_job_of_a_queued_one_is_a_part_of_it() -> None:
+def test_a_queued_owner_manages_its_child() -> None:
     assert manager(job("a", "b", queued=True), job("b", queued=True)) == "B"
 
 
-def test_the_topmost_that_is_queued_manages() -> None:
+def test_the_topmost_queued_ancestor_manages() -> None:
     chain = job("b", "c", queued=True), job("c", "d", queued=True), job("d")
     assert manager(job("a", "b"), *chain) == "C"
     assert manager(job("a", "b"), *chain, manage_all=True) == "D"
@@ -75,20 +75,20 @@ def test_an_owner_of_another_kind_ends_the_chain() -> None:
     assert manager(job("a", "b", owner_kind="CronJob"), job("b", queued=True)) is None
 
 
-def test_an_owner_that_took_the_name_of_a_former_one_is_none() -> None:
+def test_an_owner_with_the_name_of_a_deleted_one_is_ignored() -> None:
     assert manager(job("a", "b=OLD"), job("b", queued=True)) is None
 
 
-def test_nothing_is_said_before_the_owner_is_seen() -> None:
+def test_there_is_no_answer_before_the_owner_is_found() -> None:
     assert manager(job("a", "b")) == "?b"
 
 
-def test_a_chain_that_bites_its_tail_has_no_top() -> None:
+def test_a_circular_chain_is_broken() -> None:
     found = manager(job("a", "b"), job("a", "b"), job("b", "a", queued=True))
     assert found == BrokenOwnerChain("its owners form a circle through Job a", circular=True)
 
 
-def test_a_chain_of_more_than_ten_is_not_followed() -> None:
+def test_a_chain_of_more_than_ten_owners_is_broken() -> None:
     def chain(levels: int) -> list[ObjectMeta]:
         top = job(f"j{levels}", queued=True)
         return [*(job(f"j{level}", f"j{level + 1}") for level in range(1, levels)), top]
@@ -98,7 +98,7 @@ def test_a_chain_of_more_than_ten_is_not_followed() -> None:
     assert manager(job("a", "j1"), *chain(11)) == BrokenOwnerChain(text, circular=False)
 
 
-# Owners of kinds that no copy is kept of.
+# Owners of kinds without an informer.
 
 THING = unstructured_resource("example.com", "v1", "things", "Thing")
 BETWEEN = unstructured_resource("example.com", "v1", "others", "Other")
@@ -121,7 +121,7 @@ def reference_of(owner: ObjectMeta) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_the_chain_leads_through_kinds_that_are_not_queued_here() -> None:
+def test_the_chain_leads_through_intermediate_kinds() -> None:
     async def story() -> None:
         async with (
             api_server() as server,

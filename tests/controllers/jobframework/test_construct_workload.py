@@ -1,4 +1,4 @@
-"""The Workload made for a job: its name, its priority, what it carries over."""
+"""The Workload constructed for a job: its name, its priority and what it inherits."""
 
 import json
 
@@ -23,12 +23,12 @@ UID = Uid("7d1b0b9b-6e3a-4f2e-9d5d-0c5b3f1f2a11")
 
 
 # The digests were taken with sha1sum(1).
-def test_a_workload_is_named_after_its_job_and_a_hash_of_who_it_is() -> None:
+def test_a_workload_has_the_name_of_its_job_and_a_hash_of_its_identity() -> None:
     assert workload_name("Job", "batch", "test", UID) == "job-test-742bc"
     assert workload_name("Job", "batch", "test", UID, extra="2") == "job-test-18737"
 
 
-def test_a_long_name_is_cut_and_stays_a_name() -> None:
+def test_a_long_name_is_cut_to_a_valid_one() -> None:
     name = workload_name("Job", "batch", "a" * 253, Uid("u"))
     assert name == "job-" + "a" * 243 + "-d5653"
     assert len(name) == 253
@@ -51,11 +51,13 @@ LABEL = {"kueue.x-k8s.io/priority-class": "high"}
 @pytest.mark.parametrize(
     ("label", "own", "pods", "want"),
     [
-        pytest.param(True, "batch", "batch", Priority(100, OF_WORKLOAD), id="the label goes first"),
+        pytest.param(True, "batch", "batch", Priority(100, OF_WORKLOAD), id="the label takes precedence"),
         pytest.param(False, "batch", "", Priority(7, POD_FRAMEWORKS), id="then the kind's own class"),
-        pytest.param(False, "", "batch", Priority(1, OF_DEFAULT), id="which hides that of the pods"),
         pytest.param(
-            False, None, "batch", Priority(7, POD_FRAMEWORKS), id="a kind without one asks the pods"
+            False, "", "batch", Priority(1, OF_DEFAULT), id="it takes precedence over that of the pods"
+        ),
+        pytest.param(
+            False, None, "batch", Priority(7, POD_FRAMEWORKS), id="without one, the class of the pods"
         ),
         pytest.param(False, None, "", Priority(1, OF_DEFAULT), id="then the lowest global default"),
         pytest.param(
@@ -70,23 +72,23 @@ def test_priority(label: bool, own: str | None, pods: str, want: Priority | Miss
     assert got == want
 
 
-def test_a_label_for_a_missing_class_gives_no_priority() -> None:
+def test_the_label_of_a_missing_class_gives_no_priority() -> None:
     got = resolve_priority(LABEL, None, [], {}, pc("low", 1, default=True))
     assert got == MissingPriorityClass("WorkloadPriorityClass", "high")
 
 
-def test_nobody_says_anything_about_priority() -> None:
+def test_the_default_priority_is_zero() -> None:
     assert resolve_priority({}, None, [PodSet(template=template())], {}, pc("batch", 7)) == Priority(0, None)
 
 
-def test_the_queue_is_named_by_the_label_or_in_older_manifests_by_the_annotation() -> None:
+def test_the_queue_name_is_a_label_or_in_older_manifests_an_annotation() -> None:
     key = "kueue.x-k8s.io/queue-name"
     assert queue_name_of(ObjectMeta(annotations={key: "old"})) == "old"
     assert queue_name_of(ObjectMeta(labels={key: "new"}, annotations={key: "old"})) == "new"
     assert queue_name_of(ObjectMeta()) == ""
 
 
-def test_a_workload_belongs_to_its_job_and_carries_what_was_asked_for() -> None:
+def test_a_workload_is_owned_by_its_job_and_has_its_pod_sets() -> None:
     job = a_job(
         labels={"team": "a", "other": "b", "kueue.x-k8s.io/max-exec-time-seconds": "60"},
         annotations={"provreq.kueue.x-k8s.io/zone": "z", "note": "n"},

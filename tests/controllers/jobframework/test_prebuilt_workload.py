@@ -1,4 +1,4 @@
-"""Jobs that bring a workload of their own, and what a job's labels still change in its workload."""
+"""Jobs with a prebuilt workload, and changes of labels that a workload follows."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -54,27 +54,27 @@ def owned_by(workload: Workload, *owners: OwnerReference) -> Workload:
 @pytest.mark.parametrize(
     ("label", "annotation", "by_annotation", "want"),
     [
-        pytest.param("a", "b", True, "b", id="the annotation goes first"),
-        pytest.param("a", "b", False, "a", id="without the gate it does not"),
-        pytest.param("a", "b" * 64, False, "b" * 64, id="but for names that no label can hold"),
+        pytest.param("a", "b", True, "b", id="the annotation takes precedence"),
+        pytest.param("a", "b", False, "a", id="without the gate the label does"),
+        pytest.param("a", "b" * 64, False, "b" * 64, id="except for names that are too long for a label"),
         pytest.param("a", "", True, "a", id="label only"),
         pytest.param("", "b", True, "b", id="annotation only"),
         pytest.param("", "", True, "", id="neither"),
     ],
 )
-def test_where_a_job_names_its_workload(label: str, annotation: str, by_annotation: bool, want: str) -> None:
+def test_the_name_of_a_prebuilt_workload(label: str, annotation: str, by_annotation: bool, want: str) -> None:
     metadata = ObjectMeta(name="train", labels={NAME: label}, annotations={NAME: annotation})
     assert prebuilt_name_of(metadata, by_annotation=by_annotation) == want
 
 
-def test_a_job_waits_for_the_workload_it_names_and_makes_none() -> None:
+def test_a_job_waits_for_its_prebuilt_workload_and_creates_none() -> None:
     assert plan(naming()) == IDLE
     running = plan(naming(suspend=False))
     assert [(event.reason, event.message) for event in events(running)] == [("Stopped", "missing workload")]
     assert show(running) == ["patch Job spec.suspend"]
 
 
-def test_a_workload_that_nobody_controls_becomes_the_job_s() -> None:
+def test_a_job_adopts_a_prebuilt_workload_without_a_controller() -> None:
     other = OwnerReference(api_version="v1", kind="ConfigMap", name="maker", uid=Uid("m"))
     (patch,) = plan(naming(), prebuilt=owned_by(a_workload(), other)).writes
     assert isinstance(patch, Patch)
@@ -86,17 +86,17 @@ def test_a_workload_that_nobody_controls_becomes_the_job_s() -> None:
     assert metadata["labels"] == {"kueue.x-k8s.io/job-uid": "u1"}
 
 
-def test_a_workload_of_another_job_is_as_good_as_none() -> None:
+def test_a_prebuilt_workload_of_another_job_is_ignored() -> None:
     assert plan(naming(), prebuilt=a_workload(uid="another")) == IDLE
 
 
-def test_a_job_that_names_its_workload_lives_with_it_as_any_other() -> None:
+def test_a_job_follows_its_prebuilt_workload_like_any_other() -> None:
     workload = a_workload()
     assert plan(naming(), workload, prebuilt=workload) == IDLE
     assert reasons(plan(naming(**RUNNING), workload, prebuilt=workload)) == ["Stopped"]
 
 
-def test_a_workload_that_asks_for_something_else_is_finished() -> None:
+def test_a_prebuilt_workload_that_is_not_equivalent_is_finished() -> None:
     bigger = template(containers=[{**CONTAINER, "resources": {"requests": {"cpu": "2"}}}])
     workload = a_workload()
     got = plan(naming(template=bigger, suspend=False), workload, prebuilt=workload)
@@ -110,32 +110,32 @@ def test_a_workload_that_asks_for_something_else_is_finished() -> None:
     assert reasons(plan(naming(template=bigger), over, prebuilt=over)) == ["FinishedWorkload"]
 
 
-# Gates, and what is synced from job to workload.
+# Feature gates, and labels that a workload follows.
 
 
-def test_the_workload_of_a_former_job_of_the_name_may_be_taken_over() -> None:
+def test_without_its_gate_the_workload_of_an_earlier_job_is_reused() -> None:
     former = a_workload(uid="former")
     assert reasons(plan(a_job(), former)) == ["DeletedWorkload"]
     assert plan(a_job(), former, finish_orphaned_workloads=False) == IDLE
 
 
-def test_without_its_gate_an_orphan_is_only_let_go() -> None:
+def test_without_its_gate_an_orphan_only_loses_its_finalizer() -> None:
     assert show(plan(a_job(deleted=True), a_workload(), finish_orphaned_workloads=False)) == [
         "patch Workload metadata.finalizers"
     ]
 
 
-def test_names_may_be_kept_short_enough_for_a_label() -> None:
+def test_a_short_name_fits_a_label() -> None:
     name = workload_name("Job", "batch", "a" * 253, Uid("u"), short=True)
     assert (len(name), name[:-6]) == (63, f"job-{'a' * 53}")
 
 
-def test_without_its_gate_no_quota_is_given_back_early() -> None:
+def test_without_its_gate_no_pod_is_reclaimable() -> None:
     done = a_job(suspend=False, completions=3, status={"active": 1, "succeeded": 2})
     assert plan(done, a_workload(admitted_to=["spot"]), reclaimable_pods=False) == IDLE
 
 
-def test_a_running_job_may_change_its_priority_class() -> None:
+def test_a_running_job_can_change_its_priority_class() -> None:
     workload = a_workload(admitted_to=["spot"], priority_class_ref=ref("low"))
     job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"}, **RUNNING)
     got = plan(job, workload, classes={"high": 100})
@@ -146,7 +146,7 @@ def test_a_running_job_may_change_its_priority_class() -> None:
     assert reasons(got) == ["UpdatedWorkload"]
 
 
-def test_a_class_that_is_missing_is_waited_for_while_the_job_runs() -> None:
+def test_a_running_job_waits_for_a_missing_priority_class() -> None:
     workload = a_workload(admitted_to=["spot"], priority_class_ref=ref("low"))
     job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"}, **RUNNING)
     got = plan(job, workload)
@@ -154,7 +154,7 @@ def test_a_class_that_is_missing_is_waited_for_while_the_job_runs() -> None:
     evicted = a_workload("Evicted=Preempted", admitted_to=["spot"], priority_class_ref=ref("low"))
     stopped = plan(job, evicted)
     assert (reasons(stopped), bool(stopped.missing_dependency)) == (["Stopped"], True), (
-        "life goes on meanwhile"
+        "other rules apply meanwhile"
     )
 
 
@@ -162,7 +162,7 @@ def ref(name: str) -> PriorityClassRef:
     return PriorityClassRef(group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name=name)
 
 
-def test_gates_of_a_job_are_those_of_its_workload() -> None:
+def test_a_workload_has_the_admission_gates_of_its_job() -> None:
     job = a_job(annotations={GATED_BY: "example.com/a"})
     (patch,) = plan(job, a_workload()).writes
     assert isinstance(patch, Patch)
@@ -170,7 +170,7 @@ def test_gates_of_a_job_are_those_of_its_workload() -> None:
     assert plan(job, a_workload(), admission_gated_by=False) == IDLE
 
 
-def test_the_checks_a_job_waits_for_are_told_on_it() -> None:
+def test_pending_checks_are_reported_on_the_job() -> None:
     checks = (
         AdmissionCheckState(name="a", state="Pending", message="one moment"),
         AdmissionCheckState(name="b", state="Ready", message="done"),

@@ -1,4 +1,4 @@
-"""What is done about a job and its workload: each rule, and that a world in order is left alone."""
+"""The rules of the job reconciler, each with the jobs that it applies to."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -57,7 +57,7 @@ def plan(
 
 
 def show(plan: JobPlan) -> list[str]:
-    """The writes of a plan: verb, kind, and the top of what is said."""
+    """Return the writes of a plan: verb, kind and changed fields."""
     return [_show(write) for write in plan.writes]
 
 
@@ -83,7 +83,7 @@ def reasons(plan: JobPlan) -> list[str]:
 
 
 def written(plan: JobPlan, type_: str) -> tuple[str, str, str]:
-    """The condition of ``type_`` in the one status patch of a plan: status, reason, message."""
+    """Return the condition of ``type_`` in the one status patch of a plan: status, reason, message."""
     (body,) = (write.body for write in plan.writes if isinstance(write, Patch) and "status" in write.body)
     conditions = msgspec.convert(body["status"]["conditions"], tuple[Condition, ...])
     found = find_condition(conditions, type_)
@@ -97,38 +97,40 @@ RUNNING: dict[str, Any] = {"suspend": False, "status": {"active": 3, "startTime"
 @pytest.mark.parametrize(
     "plan_of",
     [
-        pytest.param(lambda: plan(None), id="a job that is gone, and nothing left of it"),
-        pytest.param(lambda: plan(a_job(queue="", **RUNNING)), id="no queue is named"),
-        pytest.param(lambda: plan(a_job(**RUNNING), managed=False), id="a namespace we do not manage"),
-        pytest.param(lambda: plan(a_job(), a_workload()), id="waiting"),
+        pytest.param(lambda: plan(None), id="the job and its workload do not exist"),
+        pytest.param(lambda: plan(a_job(queue="", **RUNNING)), id="no queue name"),
+        pytest.param(lambda: plan(a_job(**RUNNING), managed=False), id="the namespace is not managed"),
+        pytest.param(lambda: plan(a_job(), a_workload()), id="pending"),
         pytest.param(
             lambda: plan(a_job(), a_workload(), options=WAITING),
-            id="waiting, and nobody has looked at it yet",
+            id="pending and not evaluated yet",
         ),
-        pytest.param(lambda: plan(a_job(), a_workload("QuotaReserved")), id="reserved, checks outstanding"),
+        pytest.param(lambda: plan(a_job(), a_workload("QuotaReserved")), id="quota reserved, checks pending"),
         pytest.param(lambda: plan(a_job(**RUNNING), a_workload(admitted_to=["spot"])), id="running"),
         pytest.param(
             lambda: plan(
                 a_job(**RUNNING), a_workload("!PodsReady=WaitForStart", admitted_to=["spot"]), options=WAITING
             ),
-            id="running, on its way to ready",
+            id="running, not ready yet",
         ),
         pytest.param(
             lambda: plan(a_job(status={"active": 2}), a_workload("Evicted=Preempted", admitted_to=["spot"])),
-            id="evicted, and its last pods still hold capacity",
+            id="evicted, with active pods",
         ),
         pytest.param(
             lambda: plan(a_job(), a_workload("Evicted=Preempted", "!QuotaReserved", "!Admitted")),
-            id="evicted, and the quota is given back",
+            id="evicted, quota released",
         ),
         pytest.param(
             lambda: plan(a_job(status={"conditions": [{"type": "Complete", "status": "True"}]})),
             id="finished before it was managed",
         ),
-        pytest.param(lambda: plan(a_job(), a_workload("Finished", finalizers=())), id="finished and let go"),
+        pytest.param(
+            lambda: plan(a_job(), a_workload("Finished", finalizers=())), id="finished and released"
+        ),
     ],
 )
-def test_a_world_in_order_is_left_alone(plan_of: Any) -> None:
+def test_nothing_is_written_if_nothing_has_to_change(plan_of: Any) -> None:
     assert plan_of() == IDLE
 
 
@@ -141,7 +143,7 @@ def test_a_suspended_job_gets_a_workload() -> None:
     assert reasons(got) == ["CreatedWorkload"]
 
 
-def test_a_topology_that_nobody_here_heeds_is_told_once() -> None:
+def test_an_ignored_topology_request_is_reported_once() -> None:
     request = "kueue.x-k8s.io/podset-required-topology"
     job = a_job(template=template(annotations={request: "rack"}))
     ignored, created = events(plan(job))
@@ -153,14 +155,14 @@ def test_a_topology_that_nobody_here_heeds_is_told_once() -> None:
     assert created.reason == "CreatedWorkload"
 
 
-def test_the_older_annotation_names_a_queue_too() -> None:
+def test_the_queue_name_may_be_the_older_annotation() -> None:
     job = a_job(queue="", annotations={"kueue.x-k8s.io/queue-name": "old"})
     (create,) = plan(job).writes
     assert isinstance(create, Create)
     assert create.body.spec.queue_name == "old"
 
 
-def test_a_job_without_a_queue_is_managed_when_all_are_to_be() -> None:
+def test_jobs_without_a_queue_name_are_managed_if_configured() -> None:
     options = JobOptions(manage_jobs_without_queue_name=True)
     assert show(plan(a_job(queue="", **RUNNING), options=options))[0].startswith("patch Job")
 
@@ -171,12 +173,12 @@ def test_a_job_that_was_created_running_is_suspended_at_once() -> None:
     assert reasons(got) == ["Stopped"]
 
 
-def test_it_gets_its_workload_once_its_pods_are_gone() -> None:
+def test_the_workload_is_created_when_the_last_pod_is_gone() -> None:
     assert plan(a_job(status={"active": 1})) == IDLE
     assert show(plan(a_job(status={"active": 0}))) == ["create Workload"]
 
 
-def test_a_missing_priority_class_is_waited_for() -> None:
+def test_a_job_waits_for_a_missing_priority_class() -> None:
     job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"})
     got = plan(job)
     assert (got.writes, reasons(got)) == ((), ["ErrWorkloadCompose"])
@@ -185,7 +187,7 @@ def test_a_missing_priority_class_is_waited_for() -> None:
     assert show(plan(job, classes=[high])) == ["create Workload"]
 
 
-def test_an_admitted_job_starts_with_what_its_flavor_needs() -> None:
+def test_an_admitted_job_starts_with_the_fields_of_its_flavor() -> None:
     got = plan(a_job(), a_workload(admitted_to=["spot"]))
     (patch,) = got.writes
     assert isinstance(patch, Patch)
@@ -209,7 +211,7 @@ def test_an_admitted_job_starts_with_what_its_flavor_needs() -> None:
     assert (event.reason, event.message) == ("Started", "Admitted by clusterQueue research")
 
 
-def test_a_queue_name_that_is_no_label_value_is_not_injected() -> None:
+def test_a_queue_name_that_is_not_a_label_value_is_not_injected() -> None:
     workload = a_workload(admitted_to=["spot"], queue="a.dotted.name")
     job = a_job(queue="a.dotted.name")
     (patch,) = plan(job, workload).writes
@@ -218,7 +220,7 @@ def test_a_queue_name_that_is_no_label_value_is_not_injected() -> None:
     assert sorted(labels) == ["kueue.x-k8s.io/cluster-queue-name", "kueue.x-k8s.io/podset"]
 
 
-def test_a_job_that_contradicts_its_flavor_has_failed_to_start() -> None:
+def test_a_job_that_conflicts_with_its_flavor_fails_to_start() -> None:
     job = a_job(template=template(nodeSelector={"pool": "dear"}))
     got = plan(job, a_workload(admitted_to=["spot"]))
     assert show(got) == ["patch Workload/status status.conditions"]
@@ -230,7 +232,7 @@ def test_a_job_that_contradicts_its_flavor_has_failed_to_start() -> None:
     )
 
 
-def test_a_flavor_we_have_not_seen_is_waited_for() -> None:
+def test_a_job_waits_for_a_missing_flavor() -> None:
     got = plan(a_job(), a_workload(admitted_to=["spot"]), flavors=[])
     assert got == JobPlan(missing_dependency="ResourceFlavor spot doesn't exist")
 
@@ -244,14 +246,14 @@ def test_a_finished_job_finishes_its_workload(type_: str, reason: str) -> None:
     assert reasons(got) == ["FinishedWorkload"]
 
 
-def test_a_finished_workload_is_let_go() -> None:
+def test_a_finished_workload_loses_its_finalizer() -> None:
     got = plan(a_job(suspend=False), a_workload("Finished", admitted_to=["spot"]))
     (patch,) = got.writes
     assert isinstance(patch, Patch)
     assert patch.body == {"metadata": {"finalizers": None}}
 
 
-def test_readiness_is_told_when_it_changes() -> None:
+def test_pods_ready_is_written_when_it_changes() -> None:
     admitted = a_workload("!PodsReady=WaitForStart", admitted_to=["spot"])
     job = a_job(suspend=False, status={"active": 3, "ready": 3})
     assert written(plan(job, admitted, options=WAITING), "PodsReady") == (
@@ -259,10 +261,10 @@ def test_readiness_is_told_when_it_changes() -> None:
         "Started",
         "All pods reached readiness and the workload is running",
     )
-    assert plan(job, admitted) == IDLE  # nobody asked
+    assert plan(job, admitted) == IDLE  # not configured
 
 
-def test_pods_that_are_done_for_good_give_their_quota_back() -> None:
+def test_finished_pods_are_reclaimable() -> None:
     pod_sets = (PodSet(count=3, template=template()),)
     job = a_job(suspend=False, completions=3, status={"active": 1, "succeeded": 2})
     got = plan(job, a_workload(admitted_to=["spot"], pod_sets=pod_sets))
@@ -272,7 +274,7 @@ def test_pods_that_are_done_for_good_give_their_quota_back() -> None:
     assert got.deferrable
 
 
-def test_an_evicted_job_is_stopped_then_its_quota_released() -> None:
+def test_an_evicted_job_is_stopped_before_its_quota_is_released() -> None:
     evicted = a_workload("Evicted=PodsReadyTimeout", admitted_to=["spot"])
     stop = plan(a_job(**RUNNING), evicted)
     assert show(stop)[0] == "patch Job metadata.annotations spec.suspend"
@@ -287,7 +289,7 @@ def test_an_evicted_job_is_stopped_then_its_quota_released() -> None:
     assert written(release, "Requeued") == ("False", "PodsReadyTimeout", "PodsReadyTimeout happened")
 
 
-def test_quota_is_released_together_with_what_a_job_that_begins_anew_has_not_done() -> None:
+def test_the_release_of_quota_resets_the_reclaimable_pods() -> None:
     done = WorkloadStatus(reclaimable_pods=(ReclaimablePod(name="main", count=2),))
     evicted = a_workload("Evicted=Preempted", admitted_to=["spot"], status=done)
     (patch,) = plan(a_job(), evicted).writes
@@ -302,7 +304,7 @@ def test_a_running_job_that_is_not_admitted_is_stopped() -> None:
     assert [event.message for event in events(got)] == ["Not admitted by cluster queue"]
 
 
-def test_the_workload_of_a_deleted_job_is_finished_and_let_go() -> None:
+def test_the_workload_of_a_deleted_job_is_finished_and_released() -> None:
     for job in (None, a_job(deleted=True)):
         got = plan(job, a_workload(admitted_to=["spot"]))
         assert show(got) == [
@@ -312,20 +314,20 @@ def test_the_workload_of_a_deleted_job_is_finished_and_let_go() -> None:
         assert written(got, "Finished")[:2] == ("True", "OwnerNotFound")
 
 
-def test_deleting_the_workload_of_a_running_job_suspends_the_job() -> None:
+def test_a_job_is_suspended_when_its_workload_is_deleted() -> None:
     deleted = a_workload(admitted_to=["spot"], deleted=True)
     got = plan(a_job(suspend=False), deleted)
     assert show(got)[0] == "patch Job metadata.annotations spec.suspend"
     assert show(got)[-1] == "patch Workload metadata.finalizers"
     assert show(plan(a_job(**RUNNING), deleted)) == ["patch Job metadata.annotations spec.suspend"], (
-        "it is let go once the last pod is gone"
+        "the finalizer is removed when the last pod is gone"
     )
 
 
 BIGGER = template(containers=[{**CONTAINER, "resources": {"requests": {"cpu": "2"}}}])
 
 
-def test_a_waiting_job_that_was_edited_has_its_workload_updated_in_place() -> None:
+def test_the_workload_of_a_suspended_job_is_updated_in_place() -> None:
     got = plan(a_job(template=BIGGER, parallelism=5), a_workload())
     (patch,) = got.writes
     assert isinstance(patch, Patch)
@@ -335,22 +337,22 @@ def test_a_waiting_job_that_was_edited_has_its_workload_updated_in_place() -> No
     assert reasons(got) == ["UpdatedWorkload"]
 
 
-def test_a_running_job_that_was_edited_is_stopped_restored_and_starts_over() -> None:
+def test_a_running_job_that_was_changed_is_stopped_and_restored() -> None:
     workload = a_workload(admitted_to=["spot"])
     got = plan(a_job(template=BIGGER, suspend=False), workload)
     assert reasons(got) == ["Stopped", "DeletedWorkload"]
     assert show(got)[-2:] == ["patch Workload metadata.finalizers", "delete Workload"]
     assert reasons(plan(a_job(template=BIGGER, **RUNNING), workload)) == ["Stopped"], (
-        "the workload knows what is to be restored once the last pod is gone"
+        "the workload is needed for the restoration when the last pod is gone"
     )
 
 
-def test_what_admission_injects_is_not_taken_for_an_edit() -> None:
+def test_injected_fields_do_not_count_as_a_change() -> None:
     started = template(nodeSelector={"pool": "spot"}, tolerations=[{"key": "spot"}])
     assert plan(a_job(template=started, **RUNNING), a_workload(admitted_to=["spot"])) == IDLE
 
 
-def test_a_partially_admitted_job_runs_with_fewer_pods() -> None:
+def test_a_partially_admitted_job_is_equivalent_with_fewer_pods() -> None:
     annotations = {"kueue.x-k8s.io/job-min-parallelism": "1"}
     whole = PodSet(count=3, min_count=1, template=template())
     workload = a_workload(admitted_to=["spot"], pod_sets=[whole])
@@ -364,8 +366,8 @@ def test_a_partially_admitted_job_runs_with_fewer_pods() -> None:
     assert plan(a_job(parallelism=2, annotations=annotations, **RUNNING), workload) == IDLE
 
 
-def test_a_job_that_needs_quota_for_fewer_pods_was_not_edited() -> None:
-    """Those that succeeded before an eviction are not admitted again, and the job does not change for it."""
+def test_an_admission_without_finished_pods_is_equivalent_to_the_whole_job() -> None:
+    """Pods that succeeded before an eviction are not admitted again; the job keeps its counts."""
     workload = a_workload(admitted_to=["spot"])
     admission = workload.status.admission
     assert admission is not None
@@ -377,24 +379,24 @@ def test_a_job_that_needs_quota_for_fewer_pods_was_not_edited() -> None:
     assert plan(a_job(**RUNNING), msgspec.structs.replace(workload, status=status)) == IDLE
 
 
-def test_one_workload_is_kept_and_the_others_are_deleted() -> None:
+def test_surplus_workloads_are_deleted() -> None:
     got = plan(a_job(), a_workload(), a_workload(name="other"))
     assert [write.key.name for write in got.writes if isinstance(write, Delete)] == ["other"]
     assert reasons(got) == ["DeletedWorkload"]
 
 
-def test_the_workload_of_an_earlier_job_of_the_name_is_not_taken_over() -> None:
+def test_the_workload_of_an_earlier_job_of_the_same_name_is_deleted() -> None:
     got = plan(a_job(), a_workload(uid="another life"))
     assert show(got) == ["patch Workload metadata.finalizers", "delete Workload"]
 
 
-def test_a_waiting_job_may_change_queues() -> None:
+def test_a_suspended_job_can_change_its_queue() -> None:
     (patch,) = plan(a_job(queue="faster"), a_workload()).writes
     assert isinstance(patch, Patch)
     assert patch.body == {"spec": {"queueName": "faster"}}
 
 
-def test_a_waiting_job_may_change_its_priority_class() -> None:
+def test_a_suspended_job_can_change_its_priority_class() -> None:
     high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=5)
     job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"})
     (patch,) = plan(job, a_workload(), classes=[high]).writes
@@ -403,7 +405,7 @@ def test_a_waiting_job_may_change_its_priority_class() -> None:
     assert patch.body["spec"]["priorityClassRef"].name == "high"
 
 
-def test_every_patch_carries_the_version_it_was_decided_on() -> None:
+def test_every_patch_has_the_resource_version_of_the_decision() -> None:
     evicted = a_workload("Evicted=Preempted", admitted_to=["spot"])
     versions = {
         (write.resource.kind, write.resource_version)
@@ -418,25 +420,29 @@ def test_every_patch_carries_the_version_it_was_decided_on() -> None:
 @pytest.mark.parametrize(
     ("job", "whole", "want"),
     [
-        pytest.param(a_job(), (), [], id="it is suspended"),
-        pytest.param(a_job(suspend=False), (), ["Suspended"], id="the whole has no workload"),
-        pytest.param(a_job(suspend=False), (a_workload(),), ["Suspended"], id="the whole waits"),
-        pytest.param(a_job(suspend=False), (a_workload(admitted_to=["spot"]),), [], id="the whole runs"),
+        pytest.param(a_job(), (), [], id="the child is suspended"),
+        pytest.param(a_job(suspend=False), (), ["Suspended"], id="the ancestor has no workload"),
+        pytest.param(a_job(suspend=False), (a_workload(),), ["Suspended"], id="the ancestor is pending"),
+        pytest.param(
+            a_job(suspend=False), (a_workload(admitted_to=["spot"]),), [], id="the ancestor is admitted"
+        ),
         pytest.param(
             a_job(suspend=False),
             (a_workload("Finished", admitted_to=["spot"]),),
             ["Suspended"],
-            id="the whole is over",
+            id="the ancestor has finished",
         ),
     ],
 )
-def test_a_part_of_a_job_runs_with_the_whole(job: Job, whole: tuple[Workload, ...], want: list[str]) -> None:
+def test_a_child_runs_only_while_its_ancestor_is_admitted(
+    job: Job, whole: tuple[Workload, ...], want: list[str]
+) -> None:
     got = plan(job, ancestor_workloads=whole)
     assert reasons(got) == want
     assert show(got) == ["patch Job spec.suspend"] * len(want)
 
 
-def test_a_workload_marked_as_admitted_by_hand_starts_nothing_and_says_why() -> None:
+def test_the_condition_admitted_without_an_admission_starts_nothing() -> None:
     got = plan(a_job(), a_workload("QuotaReserved", "Admitted"))
     assert got.writes == ()
     (event,) = events(got)
@@ -447,7 +453,7 @@ def test_a_workload_marked_as_admitted_by_hand_starts_nothing_and_says_why() -> 
     )
 
 
-def test_an_admission_that_leaves_out_a_pod_set_can_never_start() -> None:
+def test_an_admission_without_a_pod_set_fails_to_start() -> None:
     admitted = a_workload(admitted_to=["spot"])
     assert admitted.status.admission is not None
     short = msgspec.structs.replace(admitted.status.admission, pod_set_assignments=())
@@ -458,7 +464,7 @@ def test_an_admission_that_leaves_out_a_pod_set_can_never_start() -> None:
     assert "podSetAssignments: 0 for 1 pod sets" in message
 
 
-class HeldJob(BatchJob):
+class JobOnHold(BatchJob):
     def is_on_hold(self, job: Job) -> bool:
         return True
 
@@ -469,9 +475,9 @@ def decided(kind: BatchJob, workload: Workload) -> JobPlan:
 
 
 def test_a_job_on_hold_keeps_its_workload_without_quota() -> None:
-    held = decided(HeldJob(), a_workload("QuotaReserved"))
+    held = decided(JobOnHold(), a_workload("QuotaReserved"))
     assert written(held, "QuotaReserved") == ("False", "OnHold", "Job is on hold")
-    assert decided(HeldJob(), a_workload("!QuotaReserved=OnHold")) == IDLE
+    assert decided(JobOnHold(), a_workload("!QuotaReserved=OnHold")) == IDLE
     back = decided(BatchJob(), a_workload("!QuotaReserved=OnHold"))
     assert written(back, "QuotaReserved") == (
         "False",
@@ -494,7 +500,7 @@ def an_expiring_workload(*conditions: str) -> Workload:
     return a_workload("!QuotaReserved", "!Admitted", *conditions, active=False)
 
 
-KEEPING = JobOptions(deactivated_retention_s=1_500.0)  # from 1000, when every condition came about
+KEEPING = JobOptions(deactivated_retention_s=1_500.0)  # from 1000, the transition time of all conditions
 
 
 @pytest.mark.parametrize(
@@ -504,16 +510,16 @@ KEEPING = JobOptions(deactivated_retention_s=1_500.0)  # from 1000, when every c
             an_expiring_workload("Evicted=DeactivatedDueToRequeuingLimitExceeded"),
             KEEPING,
             JobPlan(wake_at=2_500.0),
-            id="kept for a while",
+            id="within the retention",
         ),
         pytest.param(
-            an_expiring_workload("Evicted=Deactivated"), KEEPING, IDLE, id="by its user, who may think again"
+            an_expiring_workload("Evicted=Deactivated"), KEEPING, IDLE, id="deactivated by its user"
         ),
         pytest.param(
             an_expiring_workload("Evicted=DeactivatedDueToRequeuingLimitExceeded"),
             OPTIONS,
             IDLE,
-            id="for ever",
+            id="without a retention",
         ),
         pytest.param(
             a_workload("!QuotaReserved", "!Admitted", "Evicted=DeactivatedDueToAdmissionCheck"),
@@ -523,19 +529,19 @@ KEEPING = JobOptions(deactivated_retention_s=1_500.0)  # from 1000, when every c
         ),
     ],
 )
-def test_a_job_that_the_system_deactivated_is_kept(
+def test_a_deactivated_job_is_kept_for_its_retention(
     workload: Workload, options: JobOptions, want: JobPlan
 ) -> None:
     assert plan(a_job(), workload, options=options) == want
 
 
-def test_a_job_that_the_system_deactivated_is_deleted_in_the_end() -> None:
+def test_a_deactivated_job_is_deleted_after_its_retention() -> None:
     workload = an_expiring_workload("Evicted=DeactivatedDueToMaximumExecutionTimeExceeded")
     got = plan(a_job(), workload, options=JobOptions(deactivated_retention_s=1_000.0))
     assert (show(got), reasons(got)) == (["delete Job"], ["Deleted"])
 
 
-def test_it_is_told_what_the_checks_of_a_reservation_wait_for() -> None:
+def test_messages_of_pending_checks_are_reported() -> None:
     checks = (
         AdmissionCheckState(name="a", state="Pending", message="in line"),
         AdmissionCheckState(name="b", state="Pending", message="almost"),
@@ -555,7 +561,7 @@ def started_with(**update: Any) -> JobPlan:
     return plan(a_job(), admitted)
 
 
-def test_a_job_starts_with_what_its_checks_add() -> None:
+def test_a_job_starts_with_the_updates_of_its_checks() -> None:
     got = started_with(
         labels={"l": "1"}, annotations={"a": "2"}, node_selector={"zone": "b"},
         tolerations=(Toleration(key="spot"), Toleration(key="new")),
@@ -569,7 +575,7 @@ def test_a_job_starts_with_what_its_checks_add() -> None:
     assert [each["key"] for each in template["spec"]["tolerations"]] == ["spot", "new"]
 
 
-def test_a_check_that_contradicts_the_flavor_can_never_start() -> None:
+def test_a_check_that_conflicts_with_the_flavor_fails_the_start() -> None:
     _, reason, message = written(started_with(node_selector={"pool": "dear"}), "Finished")
     assert reason == "FailedToStart"
     assert message == (
@@ -578,7 +584,7 @@ def test_a_check_that_contradicts_the_flavor_can_never_start() -> None:
     )
 
 
-def test_pods_carry_the_names_of_their_queues_where_that_is_wanted() -> None:
+def test_pods_have_labels_of_their_queues_with_the_gate() -> None:
     labelled, bare = (
         plan(
             a_job(),
@@ -599,7 +605,7 @@ def test_pods_carry_the_names_of_their_queues_where_that_is_wanted() -> None:
     ]
 
 
-def test_without_the_gate_an_orphan_is_only_let_go() -> None:
+def test_without_the_gate_an_orphan_only_loses_its_finalizer() -> None:
     lenient = JobOptions(gates=Gates(finish_orphaned_workloads=False))
     assert show(plan(None, a_workload())) == [
         "patch Workload/status status.conditions",
@@ -608,14 +614,14 @@ def test_without_the_gate_an_orphan_is_only_let_go() -> None:
     assert show(plan(None, a_workload(), options=lenient)) == ["patch Workload metadata.finalizers"]
 
 
-def test_without_the_gate_no_pod_is_reclaimed() -> None:
+def test_without_the_gate_no_pod_is_reclaimable() -> None:
     done = a_job(suspend=False, parallelism=3, completions=3, status={"succeeded": 1, "active": 2})
     running = a_workload(admitted_to=["spot"])
     assert show(plan(done, running)) == ["patch Workload/status status.reclaimablePods"]
     assert plan(done, running, options=JobOptions(gates=Gates(reclaimable_pods=False))) == IDLE
 
 
-def test_a_name_may_be_made_to_fit_a_label() -> None:
+def test_with_the_gate_workload_names_fit_a_label() -> None:
     short = JobOptions(gates=Gates(short_workload_names=True))
     job = msgspec.structs.replace(a_job(), metadata=msgspec.structs.replace(a_job().metadata, name="a" * 63))
     lengths = [
@@ -627,7 +633,7 @@ def test_a_name_may_be_made_to_fit_a_label() -> None:
     assert lengths == [73, 63]
 
 
-def test_a_job_without_a_class_may_be_of_the_default_one() -> None:
+def test_with_the_gate_the_default_priority_class_applies() -> None:
     default = WorkloadPriorityClass(metadata=ObjectMeta(name="default"), value=7)
     by_default = JobOptions(gates=Gates(workload_priority_class_defaulting=True))
     priorities = [
@@ -639,7 +645,7 @@ def test_a_job_without_a_class_may_be_of_the_default_one() -> None:
     assert priorities == [0, 0, 7]
 
 
-def test_a_job_in_a_pod_group_starts_once_quota_and_group_are_admitted() -> None:
+def test_a_job_in_a_pod_group_starts_when_quota_and_group_are_admitted() -> None:
     group = Key("default", "podgroup-1")
     waits = plan(a_job(), a_workload(admitted_to=["spot"]), membership=Membership(group, admitted=False))
     assert (show(waits), reasons(waits)) == ([], ["PodGroupPending"])
@@ -651,7 +657,7 @@ def test_a_job_in_a_pod_group_starts_once_quota_and_group_are_admitted() -> None
     assert reasons(starts) == ["Started"]
 
 
-def test_a_job_whose_group_was_sent_back_stays_admitted_and_is_not_started() -> None:
+def test_a_job_waits_admitted_while_its_pod_group_is_pending_again() -> None:
     suspended_again = a_job(status={"active": 0, "startTime": "2024-01-01T00:00:00Z"})
     group = Membership(Key("default", "podgroup-1"), admitted=False)
     assert show(plan(suspended_again, a_workload(admitted_to=["spot"]), membership=group)) == []

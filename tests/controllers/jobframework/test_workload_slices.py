@@ -1,4 +1,4 @@
-"""Elastic jobs: the slices a job has at each size, and which of its pods may go."""
+"""Elastic jobs: the slices for each size, and the pods that are ungated."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def created(got: JobPlan) -> Workload:
     return workload
 
 
-def test_pods_are_gated_before_there_is_a_workload() -> None:
+def test_the_pod_template_is_gated_before_the_first_slice_exists() -> None:
     assert reasons(plan(a_growing_job(suspend=False, template=template()))) == ["Stopped"]
     (patch,) = plan(a_growing_job(template=template())).writes
     assert isinstance(patch, Patch)
@@ -67,11 +67,11 @@ def test_pods_are_gated_before_there_is_a_workload() -> None:
     assert REPLACES not in first.metadata.annotations
 
 
-def test_without_the_gate_of_the_feature_a_job_is_like_any_other() -> None:
+def test_without_the_feature_gate_the_annotation_has_no_effect() -> None:
     assert SLICE_NAME not in created(plan(a_growing_job(), elastic_jobs=False)).metadata.annotations
 
 
-def test_a_job_of_the_same_size_is_left_alone() -> None:
+def test_nothing_is_written_if_the_size_is_unchanged() -> None:
     assert plan(a_growing_job(**RUNNING), running(3)) == IDLE
     assert plan(a_growing_job(suspend=False), a_slice(3)) == IDLE, "its pods are gated"
 
@@ -79,12 +79,12 @@ def test_a_job_of_the_same_size_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("workload", "pods"),
     [
-        pytest.param(running(3), 2, id="fewer pods, while it runs"),
-        pytest.param(a_slice(3), 2, id="fewer pods, while it waits"),
-        pytest.param(a_slice(3), 5, id="more pods, while it waits"),
+        pytest.param(running(3), 2, id="fewer pods while running"),
+        pytest.param(a_slice(3), 2, id="fewer pods while pending"),
+        pytest.param(a_slice(3), 5, id="more pods while pending"),
     ],
 )
-def test_a_slice_takes_the_new_size(workload: Workload, pods: int) -> None:
+def test_a_slice_is_resized(workload: Workload, pods: int) -> None:
     got = plan(a_growing_job(pods, suspend=False), workload)
     (patch,) = got.writes
     assert isinstance(patch, Patch)
@@ -92,25 +92,25 @@ def test_a_slice_takes_the_new_size(workload: Workload, pods: int) -> None:
     assert reasons(got) == ["UpdatedWorkload"]
 
 
-def test_growing_while_quota_is_held_makes_another_slice() -> None:
+def test_growth_with_reserved_quota_creates_a_second_slice() -> None:
     second = created(plan(a_growing_job(5, **RUNNING), running(3)))
     assert second.spec.pod_sets[0].count == 5
     assert second.metadata.annotations[REPLACES] == "default/first"
     assert second.metadata.annotations[SLICE_NAME] == "first"
 
 
-def test_the_job_runs_on_while_the_second_waits() -> None:
+def test_the_job_keeps_running_while_the_second_slice_is_pending() -> None:
     waiting = a_slice(5, name="second", replaces="first")
     assert plan(a_growing_job(5, **RUNNING), running(3), waiting) == IDLE
     assert show(plan(a_growing_job(6, **RUNNING), running(3), waiting)) == ["patch Workload spec.podSets"]
 
 
-def test_a_job_that_shrinks_back_needs_no_second() -> None:
+def test_the_second_slice_is_deleted_when_the_job_shrinks_back() -> None:
     got = plan(a_growing_job(3, **RUNNING), running(3), a_slice(5, name="second", replaces="first"))
     assert [write.key.name for write in got.writes if isinstance(write, Delete)] == ["second"]
 
 
-def test_the_first_is_finished_once_the_second_is_admitted() -> None:
+def test_the_first_slice_is_finished_when_the_second_is_admitted() -> None:
     got = plan(a_growing_job(5, **RUNNING), running(3), running(5, name="second", replaces="first"))
     assert written(got, "Finished") == (
         "True",
@@ -125,15 +125,15 @@ def test_the_first_is_finished_once_the_second_is_admitted() -> None:
     assert show(plan(a_growing_job(5, **RUNNING), over, second)) == ["patch Workload metadata.finalizers"]
 
 
-def test_a_slice_comes_after_the_one_it_replaces_whatever_they_are_called() -> None:
+def test_slices_are_ordered_by_replacement_not_by_name() -> None:
     old, new = running(3, name="b", replaces="a"), a_slice(5, name="a5", replaces="b")
-    assert plan(a_growing_job(5, **RUNNING), new, old) == IDLE, "it waits"
+    assert plan(a_growing_job(5, **RUNNING), new, old) == IDLE, "the new slice is pending"
     got = plan(a_growing_job(5, **RUNNING), running(5, name="a5", replaces="b"), old)
     assert [write.key.name for write in got.writes if isinstance(write, Patch)] == ["b"]
     assert written(got, "Finished")[:2] == ("True", "WorkloadSliceReplaced")
 
 
-def test_a_job_whose_first_slice_is_evicted_stops_and_goes_on_with_the_second() -> None:
+def test_a_job_stops_when_its_first_slice_is_evicted() -> None:
     waiting = a_slice(5, name="second", replaces="first")
     evicted = running(3)
     conditions = (*evicted.status.conditions, *a_workload("Evicted=Preempted").status.conditions)
@@ -147,13 +147,13 @@ def test_a_job_whose_first_slice_is_evicted_stops_and_goes_on_with_the_second() 
     assert plan(a_growing_job(5), waiting) == IDLE
 
 
-def test_any_other_change_is_that_of_an_ordinary_job() -> None:
+def test_any_other_change_is_handled_as_for_ordinary_jobs() -> None:
     other = template(containers=[{"name": "other"}], schedulingGates=[{"name": ELASTIC_GATE}])
     got = plan(a_growing_job(3, suspend=False, template=other), running(3))
     assert reasons(got) == ["Stopped", "DeletedWorkload"]
 
 
-def test_both_slices_end_with_the_job() -> None:
+def test_both_slices_finish_with_the_job() -> None:
     ended = {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}
     got = plan(
         a_growing_job(5, suspend=False, status=ended),
@@ -186,30 +186,30 @@ def a_pod(
 @pytest.mark.parametrize(
     ("pods", "admitted", "want"),
     [
-        pytest.param([a_pod("a"), a_pod("b")], 1, ["a"], id="as many as are admitted"),
+        pytest.param([a_pod("a"), a_pod("b")], 1, ["a"], id="up to the admitted count"),
         pytest.param([a_pod("a"), a_pod("b", age=9)], 1, ["b"], id="the oldest first"),
-        pytest.param([a_pod("a", held=False), a_pod("b"), a_pod("c")], 2, ["b"], id="those that go count"),
+        pytest.param([a_pod("a", held=False), a_pod("b"), a_pod("c")], 2, ["b"], id="ungated pods count"),
         pytest.param(
-            [a_pod("a", held=False, phase="Failed"), a_pod("b")], 1, ["b"], id="those that ended do not"
+            [a_pod("a", held=False, phase="Failed"), a_pod("b")], 1, ["b"], id="terminated pods do not count"
         ),
-        pytest.param([a_pod("a", held=False), a_pod("b")], 1, [], id="enough go"),
+        pytest.param([a_pod("a", held=False), a_pod("b")], 1, [], id="enough pods are ungated"),
     ],
 )
-def test_pods_that_may_go(pods: list[GatedPod], admitted: int, want: list[str]) -> None:
+def test_the_oldest_pods_are_ungated(pods: list[GatedPod], admitted: int, want: list[str]) -> None:
     patches = ungate(pods, {"main": admitted})
     assert [patch.key.name for patch in patches] == want
     assert all(
         [gate.name for gate in patch.body["spec"]["schedulingGates"]] == ["other"] for patch in patches
-    ), "the gates of others stay"
+    ), "other gates stay"
 
 
-def test_pods_of_each_pod_set_go_by_its_own_count() -> None:
+def test_each_pod_set_has_its_own_count_of_ungated_pods() -> None:
     pods = [a_pod("h", of="head"), a_pod("w", of="workers"), a_pod("x", of="workers"), a_pod("o", of="other")]
     patches = ungate(pods, {"head": 1, "workers": 1})
     assert [patch.key.name for patch in patches] == ["h", "w"]
 
 
-def test_pods_made_by_hand_say_by_an_annotation_of_which_slices_they_are() -> None:
+def test_an_annotation_names_the_slices_of_pods_created_by_hand() -> None:
     def with_metadata(pod: GatedPod, **fields: Any) -> GatedPod:
         return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **fields))
 
@@ -221,7 +221,7 @@ def test_pods_made_by_hand_say_by_an_annotation_of_which_slices_they_are() -> No
     assert [pod.metadata.name for pod in found] == ["made", "hand"]
 
 
-def test_a_ray_cluster_is_gated_in_all_its_templates() -> None:
+def test_all_templates_of_a_ray_cluster_are_gated() -> None:
     kind, job = RayCluster(), a_cluster(suspend=True)
     assert not kind.is_gated(job)
     (patch,) = kind.gate(job)

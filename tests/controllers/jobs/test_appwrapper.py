@@ -1,4 +1,4 @@
-"""Kinds that do not carry pod templates as they run: AppWrapper and SparkApplication."""
+"""Kinds without complete pod templates: AppWrapper and SparkApplication."""
 
 from typing import Any
 
@@ -51,15 +51,15 @@ ANY = an_object("example.com/v1", "Any", list=[{"template": PODS}])
         pytest.param(
             wrapped(an_object("kubeflow.org/v1", "PyTorchJob", pytorchReplicaSpecs={"Worker": WORKER})),
             2,
-            id="a kind that is known here",
+            id="a known kind",
         ),
     ],
 )
-def test_a_wrapper_counts_the_pods_of_its_components(component: Any, want: int) -> None:
+def test_a_wrapper_has_the_pod_sets_of_its_components(component: Any, want: int) -> None:
     assert sizes(component) == {"train-0": want}
 
 
-def test_objects_without_pods_may_be_wrapped_along() -> None:
+def test_components_without_pods_have_no_pod_sets() -> None:
     pod = {"apiVersion": "v1", "kind": "Pod", **PODS}
     assert sizes(wrapped(an_object("v1", "Service")), wrapped(pod)) == {"train-0": 1}
 
@@ -68,18 +68,18 @@ def test_objects_without_pods_may_be_wrapped_along() -> None:
     ("path", "problem"),
     [
         pytest.param(
-            "spec.template", "is 'spec.template', must lead into template", id="out of the component"
+            "spec.template", "is 'spec.template', must lead into template", id="outside the component"
         ),
         pytest.param("template..spec", "'template..spec' is not a path", id="no path"),
-        pytest.param("template.spec.list[3]", "is missing, must be a mapping", id="nowhere"),
+        pytest.param("template.spec.list[3]", "is missing, must be a mapping", id="a path without a value"),
     ],
 )
-def test_a_wrapper_that_points_nowhere_is_not_understood(path: str, problem: str) -> None:
+def test_an_invalid_path_is_an_invalid_template(path: str, problem: str) -> None:
     with pytest.raises(InvalidTemplate, match=problem.replace("[", r"\[")):
         sizes(wrapped(ANY, {"path": path}))
 
 
-def test_what_is_added_to_a_wrapper_must_not_contradict_its_components() -> None:
+def test_an_injection_that_conflicts_with_a_component_is_refused() -> None:
     job = foreign_job({"components": [wrapped({"apiVersion": "v1", "kind": "Pod", **PODS})]})
     start = WRAPPER.start(job, [PodSetInfo(name="train-0", count=1, node_selector={"zone": "b"})])
     assert isinstance(start, InjectionConflict)
@@ -88,7 +88,7 @@ def test_what_is_added_to_a_wrapper_must_not_contradict_its_components() -> None
 @pytest.mark.parametrize(
     ("deployed", "want"), [(True, None), (False, Outcome(success=False, message="AppWrapper failed"))]
 )
-def test_a_wrapper_has_failed_once_its_resources_are_gone(deployed: bool, want: Outcome | None) -> None:
+def test_a_wrapper_has_failed_when_its_resources_are_deleted(deployed: bool, want: Outcome | None) -> None:
     condition = {"type": "ResourcesDeployed", "status": str(deployed), "message": ""}
     job = foreign_job({}, {"phase": "Failed", "conditions": [condition]})
     assert WRAPPER.finished(job) == want
@@ -107,7 +107,7 @@ def resources(**fields: Any) -> Any:
     return content(driver)["spec"]["containers"][0].get("resources")
 
 
-def test_what_a_driver_asks_for() -> None:
+def test_the_requests_of_a_driver() -> None:
     assert resources(coreRequest="500m", memory="512m", coreLimit="1", memoryLimit="1G") == {
         "requests": {"cpu": "500m", "memory": "512Mi"},
         "limits": {"cpu": "1", "memory": "1Gi"},
@@ -122,15 +122,15 @@ def test_what_a_driver_asks_for() -> None:
     ("fields", "cpu"),
     [
         pytest.param({"cores": 4}, "4", id="cores"),
-        pytest.param({"cores": 4, "coreRequest": "500m"}, "500m", id="a request goes first"),
-        pytest.param({}, "1", id="as Spark does without"),
+        pytest.param({"cores": 4, "coreRequest": "500m"}, "500m", id="a request takes precedence"),
+        pytest.param({}, "1", id="Spark's default"),
     ],
 )
-def test_the_cores_of_a_driver_count(fields: dict[str, Any], cpu: str) -> None:
+def test_the_cores_of_a_driver_are_requested(fields: dict[str, Any], cpu: str) -> None:
     assert resources(**fields)["requests"]["cpu"] == cpu
 
 
-def test_pods_of_an_application_have_what_their_template_says_and_the_fields_beside_it() -> None:
+def test_the_pod_template_combines_the_template_and_the_fields_beside_it() -> None:
     container = {"name": "spark-kubernetes-executor", "image": "spark"}
     executor = {
         "instances": 3,
@@ -152,7 +152,7 @@ def test_pods_of_an_application_have_what_their_template_says_and_the_fields_bes
     assert (spec["nodeSelector"], spec["tolerations"]) == ({"disk": "ssd"}, [{"key": "all"}, {"key": "own"}])
 
 
-def test_an_application_is_ready_with_its_last_executor() -> None:
+def test_an_application_is_ready_when_all_executors_run() -> None:
     def ready(*states: str) -> bool:
         executors = {f"exec-{number}": state for number, state in enumerate(states)}
         job = an_application(executor={"instances": 2})
@@ -162,7 +162,7 @@ def test_an_application_is_ready_with_its_last_executor() -> None:
     assert [ready(), ready("RUNNING", "PENDING"), ready("RUNNING", "COMPLETED")] == [False, False, True]
 
 
-def test_an_application_that_runs_outside_or_grows_by_itself_is_refused() -> None:
+def test_client_mode_and_dynamic_allocation_are_refused() -> None:
     job = an_application(mode="client", dynamicAllocation={"enabled": True})
     found = [
         str(each)
@@ -178,13 +178,13 @@ def test_an_application_that_runs_outside_or_grows_by_itself_is_refused() -> Non
 @pytest.mark.parametrize(
     ("admitted", "running", "want"),
     [
-        pytest.param({}, {}, {"image": "spark"}, id="it never said how many"),
+        pytest.param({}, {}, {"image": "spark"}, id="the number was absent"),
         pytest.param(
             {"instances": 3}, {"instances": 2}, {"instances": 3, "image": "spark"}, id="as admitted"
         ),
     ],
 )
-def test_how_many_executors_a_stopped_application_has(
+def test_a_stop_restores_the_number_of_executors(
     admitted: dict[str, int], running: dict[str, int], want: dict[str, Any]
 ) -> None:
     originals = SparkApplication().pod_sets(an_application(executor={**admitted, "image": "spark"}))

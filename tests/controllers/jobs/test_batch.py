@@ -1,4 +1,4 @@
-"""batch/v1 Job: what it asks for, when it is done or ready, how it is started and stopped."""
+"""batch/v1 Job: pod sets, outcome, readiness, start and stop."""
 
 import json
 from typing import Any
@@ -21,7 +21,7 @@ KIND = BatchJob()
     [
         pytest.param(True, "", True, id="suspended"),
         pytest.param(False, "", False, id="running"),
-        pytest.param(True, "true", False, id="a stop that is under way is not a stop"),
+        pytest.param(True, "true", False, id="a stop in progress"),
     ],
 )
 def test_is_suspended(suspend: bool, stopping: str, want: bool) -> None:
@@ -33,11 +33,11 @@ def test_is_suspended(suspend: bool, stopping: str, want: bool) -> None:
     ("parallelism", "completions", "want"),
     [
         pytest.param(3, None, 3, id="parallelism alone"),
-        pytest.param(3, 10, 3, id="at once, not in all"),
-        pytest.param(3, 2, 2, id="never more than are to complete"),
+        pytest.param(3, 10, 3, id="fewer parallel pods than completions"),
+        pytest.param(3, 2, 2, id="not more than the completions"),
     ],
 )
-def test_the_pod_set_counts_the_pods_that_run_at_once(
+def test_the_count_is_the_number_of_parallel_pods(
     parallelism: int, completions: int | None, want: int
 ) -> None:
     spec: dict[str, Any] = {} if completions is None else {"completions": completions}
@@ -45,7 +45,7 @@ def test_the_pod_set_counts_the_pods_that_run_at_once(
     assert (pod_set.name, pod_set.count) == ("main", want)
 
 
-def test_the_pod_set_does_not_carry_the_labels_that_name_one_job() -> None:
+def test_the_pod_set_has_no_labels_that_identify_one_job() -> None:
     (pod_set,) = KIND.pod_sets(a_job(template=template({**STORED_LABELS, "team": "a"}, hostNetwork=True)))
     assert json.loads(bytes(pod_set.template)) == {
         "metadata": {"labels": {"batch.kubernetes.io/job-name": "train", "team": "a"}},
@@ -56,7 +56,7 @@ def test_the_pod_set_does_not_carry_the_labels_that_name_one_job() -> None:
     }
 
 
-def test_the_least_parallelism_is_the_least_count() -> None:
+def test_the_minimum_parallelism_is_the_min_count() -> None:
     def minimum(text: str) -> object:
         (pod_set,) = KIND.pod_sets(a_job(annotations={"kueue.x-k8s.io/job-min-parallelism": text}))
         return pod_set.min_count if isinstance(pod_set.min_count, int) else None
@@ -70,8 +70,8 @@ def test_the_least_parallelism_is_the_least_count() -> None:
         pytest.param([], None, id="not yet"),
         pytest.param([("Complete", "True", "Reached")], Outcome(True, "Reached"), id="complete"),
         pytest.param([("Failed", "True", "Backoff")], Outcome(False, "Backoff"), id="failed"),
-        pytest.param([("FailureTarget", "True", "Backoff")], None, id="about to fail is not failed"),
-        pytest.param([("Complete", "False", "")], None, id="a false condition says nothing"),
+        pytest.param([("FailureTarget", "True", "Backoff")], None, id="the failure target is not a failure"),
+        pytest.param([("Complete", "False", "")], None, id="a false condition"),
     ],
 )
 def test_finished(conditions: list[tuple[str, str, str]], want: Outcome | None) -> None:
@@ -83,10 +83,12 @@ def test_finished(conditions: list[tuple[str, str, str]], want: Outcome | None) 
     ("status", "want"),
     [
         pytest.param({"ready": 3}, True, id="all ready"),
-        pytest.param({"ready": 2}, False, id="one short"),
-        pytest.param({"ready": 1, "succeeded": 2}, True, id="who succeeded counts"),
+        pytest.param({"ready": 2}, False, id="one is missing"),
+        pytest.param({"ready": 1, "succeeded": 2}, True, id="succeeded pods count"),
         pytest.param(
-            {"ready": 2, "uncountedTerminatedPods": {"succeeded": ["p"]}}, True, id="counted or not"
+            {"ready": 2, "uncountedTerminatedPods": {"succeeded": ["p"]}},
+            True,
+            id="uncounted succeeded pods count",
         ),
     ],
 )
@@ -97,15 +99,17 @@ def test_pods_ready(status: dict[str, Any], want: bool) -> None:
 @pytest.mark.parametrize(
     ("spec", "status", "want"),
     [
-        pytest.param({"completions": 10}, {"succeeded": 6}, 0, id="enough is left to keep all busy"),
-        pytest.param({"completions": 10}, {"succeeded": 8}, 1, id="two left for three places"),
+        pytest.param(
+            {"completions": 10}, {"succeeded": 6}, 0, id="as many completions left as parallel pods"
+        ),
+        pytest.param({"completions": 10}, {"succeeded": 8}, 1, id="two completions left for three pods"),
         pytest.param({}, {"succeeded": 1}, 1, id="completions default to parallelism"),
-        pytest.param({"completions": 3}, {}, 0, id="nothing done, nothing free"),
+        pytest.param({"completions": 3}, {}, 0, id="no pod has finished"),
         pytest.param(
             {"completions": 5, "completionMode": "Indexed"},
             {"completedIndexes": "0,2-3", "failedIndexes": "1,7"},
             2,
-            id="failed indexes do not run again, indexes beyond the end do not count",
+            id="failed indexes count, indexes beyond the completions do not",
         ),
     ],
 )
@@ -146,12 +150,12 @@ def test_start_is_one_patch_that_unsuspends_and_injects() -> None:
     }
 
 
-def test_what_the_template_has_already_is_not_injected_again() -> None:
+def test_fields_that_the_template_has_are_not_injected_again() -> None:
     job = a_job(template=template(nodeSelector={"pool": "spot"}))
     assert body_of(KIND.start(job, [info(node_selector={"pool": "spot"})])) == {"spec": {"suspend": False}}
 
 
-def test_a_node_selector_that_says_otherwise_is_a_conflict() -> None:
+def test_another_value_of_a_node_selector_is_a_conflict() -> None:
     job = a_job(template=template(nodeSelector={"pool": "spot"}))
     assert KIND.start(job, [info(node_selector={"pool": "dear"})]) == InjectionConflict(
         "pod set main: nodeSelector[pool] is 'spot' in the pod template "
@@ -159,7 +163,7 @@ def test_a_node_selector_that_says_otherwise_is_a_conflict() -> None:
     )
 
 
-def test_a_template_may_name_an_earlier_workload_of_the_job() -> None:
+def test_the_annotation_of_an_earlier_workload_is_replaced() -> None:
     named = {f"kueue.x-k8s.io/{name}": "first" for name in ("workload", "workload-slice-name")}
     job = a_job(template=template(annotations=named))
     patch = KIND.start(job, [info(annotations=dict.fromkeys(named, "second"))])
@@ -173,12 +177,12 @@ def test_a_wrong_number_of_pod_sets_is_a_conflict() -> None:
 @pytest.mark.parametrize(
     ("annotations", "want"),
     [
-        pytest.param({}, {}, id="a fixed size stays"),
+        pytest.param({}, {}, id="without partial admission the size stays"),
         pytest.param({"job-min-parallelism": "1"}, {"parallelism": 2}, id="partial admission"),
         pytest.param(
             {"job-min-parallelism": "1", "job-completions-equal-parallelism": "T"},
             {"parallelism": 2, "completions": 2},
-            id="completions follow when asked to",
+            id="completions equal parallelism by annotation",
         ),
     ],
 )
@@ -210,10 +214,10 @@ RESTORE = {
         pytest.param(True, True, True, [CLEAR_START_TIME, RESTORE], id="resumed after the first patch"),
         pytest.param(True, True, False, [RESTORE], id="resumed after the second"),
         pytest.param(True, False, False, [], id="complete"),
-        pytest.param(True, False, True, [], id="suspended by somebody else is stopped too"),
+        pytest.param(True, False, True, [], id="suspended by another client"),
     ],
 )
-def test_stop_does_what_is_left_to_do(
+def test_a_stop_is_resumed_at_the_next_step(
     suspend: bool, stopping: bool, start_time: bool, want: list[dict[str, Any]]
 ) -> None:
     job = a_job(
@@ -239,7 +243,7 @@ def test_a_stop_with_nothing_to_restore_is_one_patch() -> None:
 
 
 @pytest.mark.parametrize(("suspend", "want"), [(False, [BEGIN]), (True, [])])
-def test_a_template_is_restored_once_the_last_pod_is_gone(suspend: bool, want: list[Any]) -> None:
+def test_a_template_is_restored_when_the_last_pod_is_gone(suspend: bool, want: list[Any]) -> None:
     annotations = {"kueue.x-k8s.io/stopping": "true"} if suspend else {}
     status = {"startTime": "2024-01-01T00:00:00Z", "active": 1}
     stop = KIND.stop(
@@ -249,7 +253,7 @@ def test_a_template_is_restored_once_the_last_pod_is_gone(suspend: bool, want: l
     assert stop.waits
 
 
-def test_a_stop_is_completed_also_when_its_original_is_lost() -> None:
+def test_a_stop_is_completed_without_the_original_pod_sets() -> None:
     stopping = {"kueue.x-k8s.io/stopping": "true"}
     stop = KIND.stop(a_job(annotations=stopping, template=STARTED), None)
     assert [patch.body for patch in stop.patches] == [
@@ -257,7 +261,7 @@ def test_a_stop_is_completed_also_when_its_original_is_lost() -> None:
     ]
 
 
-def test_a_job_that_ran_before_loses_its_start_time_before_its_template_changes() -> None:
+def test_the_start_time_is_removed_before_the_template_changes() -> None:
     job = a_job(status={"startTime": "2024-01-01T00:00:00Z"})
     start = KIND.start(job, [info(node_selector={"pool": "spot"})])
     assert not isinstance(start, InjectionConflict)

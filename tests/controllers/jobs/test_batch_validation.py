@@ -1,4 +1,4 @@
-"""What is wrong with the annotations of a batch Job."""
+"""Validation of the annotations of a batch Job."""
 
 from typing import Any
 
@@ -32,19 +32,22 @@ def job(annotations: dict[str, str] | None = None, **spec: Any) -> Job:
         pytest.param({}, {}, [], id="no annotation"),
         pytest.param({MINIMUM: "2"}, {}, [], id="fewer pods"),
         pytest.param(
-            {MINIMUM: "2"}, {"completions": 2}, ["2 should be between 0 and 1"], id="of the last pods"
+            {MINIMUM: "2"},
+            {"completions": 2},
+            ["2 should be between 0 and 1"],
+            id="the minimum exceeds the completions",
         ),
         pytest.param({MINIMUM: "3"}, {}, ["3 should be between 0 and 2"], id="all pods"),
         pytest.param({MINIMUM: "0"}, {}, ["0 should be between 0 and 2"], id="no pods"),
-        pytest.param({MINIMUM: "few"}, {}, ["'few' is not a whole number"], id="no number"),
+        pytest.param({MINIMUM: "few"}, {}, ["'few' is not a whole number"], id="not a number"),
         pytest.param({SYNC: "T"}, SYNCED, [], id="as many completions as pods"),
-        pytest.param({SYNC: "f"}, {}, [], id="not asked for"),
-        pytest.param({SYNC: "yes"}, {}, ["'yes' is neither true nor false"], id="no boolean"),
+        pytest.param({SYNC: "f"}, {}, [], id="the annotation is false"),
+        pytest.param({SYNC: "yes"}, {}, ["'yes' is neither true nor false"], id="not a boolean"),
         pytest.param(
             {SYNC: "true"},
             {"completions": 3},
             ["'true' should not be enabled for NonIndexed jobs"],
-            id="as many completions, but without indexes",
+            id="as many completions, not indexed",
         ),
         pytest.param(
             {SYNC: "true"},
@@ -54,7 +57,7 @@ def job(annotations: dict[str, str] | None = None, **spec: Any) -> Job:
         ),
     ],
 )
-def test_a_new_job(annotations: dict[str, str], spec: dict[str, Any], want: list[str]) -> None:
+def test_validation_of_a_new_job(annotations: dict[str, str], spec: dict[str, Any], want: list[str]) -> None:
     found = judged(None, job(annotations, **spec))
     assert [each.partition(": ")[2] for each in found] == want
 
@@ -69,32 +72,32 @@ def test_a_new_job(annotations: dict[str, str], spec: dict[str, Any], want: list
                 "spec.parallelism: 2 cannot change when partial admission is enabled "
                 "and the job is not suspended"
             ],
-            id="a reduced job that runs keeps its size",
+            id="a running partially admitted job keeps its size",
         ),
         pytest.param(
-            job({MINIMUM: "2"}), job({MINIMUM: "2"}, parallelism=2), [], id="a minimum that did not change"
+            job({MINIMUM: "2"}), job({MINIMUM: "2"}, parallelism=2), [], id="an unchanged minimum"
         ),
         pytest.param(
             job({MINIMUM: "2"}),
             job({MINIMUM: "5"}),
             [f"metadata.annotations[{MINIMUM}]: 5 should be between 0 and 2"],
-            id="a minimum that changed",
+            id="a changed minimum",
         ),
         pytest.param(
             job({SYNC: "true"}, suspend=False, **SYNCED),
             job({SYNC: "false"}, suspend=False, **SYNCED),
             [f"metadata.annotations[{SYNC}]: 'false' is immutable while the job is not suspended"],
-            id="completions are not let go while the job runs",
+            id="the annotation is immutable while the job runs",
         ),
         pytest.param(
             job({SYNC: "true"}, suspend=False, **SYNCED),
             job({SYNC: "false"}, **SYNCED),
             [],
-            id="completions are let go as the job is suspended",
+            id="the annotation can be removed with the suspension",
         ),
     ],
 )  # fmt: skip
-def test_a_change(old: Job, new: Job, want: list[str]) -> None:
+def test_validation_of_an_update(old: Job, new: Job, want: list[str]) -> None:
     assert judged(old, new) == want
 
 

@@ -1,4 +1,4 @@
-"""Kinds declared by their paths: what objects say at them."""
+"""Kinds declared by field paths."""
 
 from typing import Any
 
@@ -34,19 +34,19 @@ KIND = DeclaredKind(
 )
 
 
-def test_pod_sets_are_where_the_paths_lead() -> None:
+def test_pod_sets_are_read_from_the_paths() -> None:
     groups = [{"name": "a", "pods": PODS}, {"name": "b", "pods": PODS}]
     sets = KIND.pod_sets(foreign_job({"pods": PODS, "size": 3, "least": 2, "groups": groups}))
     assert [(each.name, each.count) for each in sets] == [("main", 3), ("a", 1), ("b", 1)]
     assert sets[0].min_count == 2
 
 
-def test_counts_that_an_object_leaves_out() -> None:
+def test_absent_counts_have_defaults() -> None:
     (only,) = KIND.pod_sets(foreign_job({"pods": PODS}))
     assert (only.count, bool(only.min_count)) == (1, False)
 
 
-def test_not_more_pods_than_there_are_can_be_enough() -> None:
+def test_the_minimum_cannot_exceed_the_count() -> None:
     with pytest.raises(InvalidTemplate, match=r"spec\.least: is 3, more than the 2 pods there are"):
         KIND.pod_sets(foreign_job({"pods": PODS, "size": 2, "least": 3}))
 
@@ -54,25 +54,25 @@ def test_not_more_pods_than_there_are_can_be_enough() -> None:
 @pytest.mark.parametrize(
     ("status", "want"),
     [
-        pytest.param({}, None, id="nothing said"),
+        pytest.param({}, None, id="no value"),
         pytest.param(
             {"conditions": [{"type": "Complete", "status": "True", "message": "well done"}]},
             Outcome(success=True, message="well done"),
-            id="a condition says more",
+            id="a condition with a message",
         ),
         pytest.param({"conditions": [{"type": "Complete", "status": "False"}]}, None, id="a false condition"),
         pytest.param({"errors": 1}, Outcome(success=False, message=""), id="a field"),
-        pytest.param({"errors": True}, None, id="true is not 1"),
+        pytest.param({"errors": True}, None, id="true is not equal to 1"),
     ],
 )
-def test_how_it_ended(status: Any, want: Outcome | None) -> None:
+def test_the_outcome(status: Any, want: Outcome | None) -> None:
     assert KIND.finished(foreign_job({}, status)) == want
 
 
 @pytest.mark.parametrize(
     ("active", "want"), [(None, False), (0, False), (2, True), (False, False), (True, True)]
 )
-def test_whether_pods_hold_capacity(active: Any, want: bool) -> None:
+def test_active_pods(active: Any, want: bool) -> None:
     assert KIND.is_active(foreign_job({}, {"active": active})) is want
 
 
@@ -99,10 +99,10 @@ def a_machine(status: Any = None, **spec: Any) -> UnstructuredJob:
     return foreign_job({"pods": PODS, "size": 2, **spec}, status)
 
 
-def test_a_kind_may_be_stopped_by_another_value_than_true() -> None:
+def test_the_suspend_field_can_have_other_values_than_booleans() -> None:
     assert MACHINES.is_suspended(a_machine(strategy="Halted"))
     assert not MACHINES.is_suspended(a_machine(strategy="Always"))
-    assert not MACHINES.is_suspended(a_machine()), "it runs unless it says otherwise"
+    assert not MACHINES.is_suspended(a_machine()), "running by default"
     (patch,) = MACHINES.stop(a_machine(strategy="Always"), None).patches
     assert patch.body == {"spec": {"strategy": "Halted"}}
     start = MACHINES.start(a_machine(strategy="Halted"), [PodSetInfo(name="main", count=2)])
@@ -111,17 +111,17 @@ def test_a_kind_may_be_stopped_by_another_value_than_true() -> None:
 
 
 @pytest.mark.parametrize(("ready", "want"), [(None, False), (1, False), (2, True)])
-def test_as_many_pods_may_be_ready_as_another_field_says(ready: int | None, want: bool) -> None:
+def test_readiness_can_be_compared_with_another_field(ready: int | None, want: bool) -> None:
     assert MACHINES.pods_ready(a_machine({"ready": ready})) is want
 
 
-def test_several_values_may_be_a_sign_and_a_field_may_say_more() -> None:
+def test_a_check_can_have_several_values_and_a_message_field() -> None:
     assert MACHINES.finished(a_machine({"phase": "Running"})) is None
     outcome_of_conditions = MACHINES.finished(a_machine({"phase": "Error", "why": "out of memory"}))
     assert outcome_of_conditions == Outcome(success=False, message="out of memory")
 
 
-def test_pods_that_are_done_and_the_class_of_the_job() -> None:
+def test_reclaimable_pods_and_priority_class() -> None:
     assert MACHINES.reclaimable(a_machine({"over": 1})) == (ReclaimablePod(name="main", count=1),)
     assert MACHINES.reclaimable(a_machine()) == ()
     assert (
@@ -131,4 +131,4 @@ def test_pods_that_are_done_and_the_class_of_the_job() -> None:
         "high",
         "",
     )
-    assert KIND.priority_class(foreign_job({})) is None, "no such field: the pods decide"
+    assert KIND.priority_class(foreign_job({})) is None, "without the field the pods decide"

@@ -1,4 +1,4 @@
-"""Kubeflow's jobs: pod sets by replica type, priorities, and how many workers of an MPIJob are enough."""
+"""Jobs of Kubeflow: pod sets by replica type, priority classes, and the minimum workers of an MPIJob."""
 
 from typing import Any
 
@@ -23,12 +23,12 @@ def mpi_job(workers: int = 4, launcher: Any = PODS, worker: Any = PODS, **policy
     ("policy", "want"),
     [
         pytest.param({}, None, id="all workers"),
-        pytest.param({"minAvailable": 3}, 3, id="some are enough"),
-        pytest.param({"minAvailable": 5}, 4, id="all pods, the launcher included"),
-        pytest.param({"minAvailable": 0}, None, id="nothing said"),
+        pytest.param({"minAvailable": 3}, 3, id="a smaller minimum"),
+        pytest.param({"minAvailable": 5}, 4, id="all pods including the launcher"),
+        pytest.param({"minAvailable": 0}, None, id="no value"),
     ],
 )
-def test_how_many_workers_are_enough(policy: dict[str, int], want: int | None) -> None:
+def test_the_minimum_of_workers(policy: dict[str, int], want: int | None) -> None:
     launcher, worker = MPIJob().pod_set_specs(mpi_job(**policy))
     assert (launcher.name, launcher.count, launcher.min_count) == ("launcher", 1, None)
     assert (worker.name, worker.count, worker.min_count) == ("worker", 4, want)
@@ -42,11 +42,13 @@ def test_the_minimum_stays_when_fewer_workers_run() -> None:
 @pytest.mark.parametrize(
     ("policy", "want"),
     [
-        pytest.param({}, 1, id="changed while it ran"),
-        pytest.param({"minAvailable": 2}, 4, id="admitted in part"),
+        pytest.param({}, 1, id="changed while running"),
+        pytest.param({"minAvailable": 2}, 4, id="partially admitted"),
     ],
 )
-def test_what_becomes_of_the_number_of_workers_at_a_stop(policy: dict[str, int], want: int) -> None:
+def test_a_stop_restores_the_number_of_workers_after_partial_admission(
+    policy: dict[str, int], want: int
+) -> None:
     originals = MPIJob().pod_sets(mpi_job(workers=4, **policy))
     job = mpi_job(workers=1, **policy)
     (stop,) = MPIJob().stop(job, originals).patches
@@ -61,16 +63,18 @@ def test_what_becomes_of_the_number_of_workers_at_a_stop(policy: dict[str, int],
         pytest.param(
             mpi_job(worker=pods("low"), launcher=pods("mid")),
             "mid",
-            id="the launcher's first",
+            id="the launcher's takes precedence",
         ),
-        pytest.param(mpi_job(launcher=pods("mid"), priorityClass="high"), "high", id="the policy's first"),
+        pytest.param(
+            mpi_job(launcher=pods("mid"), priorityClass="high"), "high", id="the policy's takes precedence"
+        ),
     ],
 )
 def test_the_priority_class(job: UnstructuredJob, want: str) -> None:
     assert MPIJob().priority_class(job) == want
 
 
-def test_types_that_a_job_does_not_have_are_no_pod_sets() -> None:
+def test_absent_replica_types_have_no_pod_set() -> None:
     worker = {"replicas": 3, "template": PODS}
     job = foreign_job({"tfReplicaSpecs": {"Worker": worker, "PS": {"template": PODS}, "Chief": None}})
     pod_set_specs = TRAINING_JOBS["kubeflow.org/tfjob"].pod_set_specs(job)

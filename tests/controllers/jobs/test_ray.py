@@ -1,4 +1,4 @@
-"""KubeRay's kinds: what pods they really run, and when they are left alone."""
+"""Kinds of KubeRay: their pods including those that KubeRay adds, and their validation."""
 
 import copy
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ def a_ray_job(cluster: Mapping[str, Any] | None = None, **spec: Any) -> Unstruct
 
 
 def asked(pod_set: PodSet) -> list[str]:
-    """The containers of one pod, as ``name: cpu memory``."""
+    """Return the containers of one pod as ``name: cpu memory``."""
     containers = decode_template(pod_set.template).spec.containers
     return [
         " ".join(
@@ -59,11 +59,11 @@ def sizes(kind: UnstructuredJobKind, job: UnstructuredJob) -> dict[str, int]:
     return {each.name: each.count for each in kind.pod_sets(job)}
 
 
-def test_a_group_runs_all_hosts_of_all_its_replicas() -> None:
+def test_a_worker_group_has_all_hosts_of_all_replicas() -> None:
     assert sizes(RayCluster(), a_cluster()) == {"head": 1, "workers": 6}
 
 
-def test_a_group_runs_one_worker_unless_it_says_how_many() -> None:
+def test_a_worker_group_has_one_replica_by_default() -> None:
     group = {"groupName": "w", "template": HEAD}
     assert sizes(RayCluster(), a_cluster(workerGroupSpecs=[group])) == {"head": 1, "w": 1}
 
@@ -71,7 +71,7 @@ def test_a_group_runs_one_worker_unless_it_says_how_many() -> None:
 @pytest.mark.parametrize(
     ("job", "want"),
     [
-        pytest.param(a_cluster(), ["ray:"], id="as written"),
+        pytest.param(a_cluster(), ["ray:"], id="as specified"),
         pytest.param(
             a_cluster(enableInTreeAutoscaling=True),
             ["ray:", "autoscaler: 500m 512Mi"],
@@ -83,21 +83,21 @@ def test_a_group_runs_one_worker_unless_it_says_how_many() -> None:
                 autoscalerOptions={"resources": {"requests": {"cpu": "1", "memory": "1Gi"}}},
             ),
             ["ray:", "autoscaler: 1 1Gi"],
-            id="with an autoscaler of a size of its own",
+            id="with the resources of the autoscaler",
         ),
         pytest.param(a_cluster(gcsFaultToleranceOptions={}), ["ray: 200m 256Mi"], id="with state in Redis"),
         pytest.param(
             a_cluster({"ray.io/ft-enabled": "True"}),
             ["ray: 200m 256Mi"],
-            id="with state in Redis, by annotation",
+            id="with state in Redis by annotation",
         ),
     ],
 )
-def test_what_kuberay_adds_to_the_head_counts(job: UnstructuredJob, want: list[str]) -> None:
+def test_containers_that_kuberay_adds_to_the_head_are_counted(job: UnstructuredJob, want: list[str]) -> None:
     assert asked(RayCluster().pod_sets(job)[0]) == want
 
 
-def test_the_head_makes_room_for_cleaning_up_redis_only_where_it_is_smaller() -> None:
+def test_the_head_requests_at_least_as_much_as_the_redis_cleanup() -> None:
     head = {
         "spec": {"containers": [{"name": "ray", "resources": {"requests": {"cpu": "2", "memory": "1Mi"}}}]}
     }
@@ -108,26 +108,28 @@ def test_the_head_makes_room_for_cleaning_up_redis_only_where_it_is_smaller() ->
 @pytest.mark.parametrize(
     ("mode", "want"),
     [
-        pytest.param({}, {"head": ["ray:"], "submitter": ["ray-job-submitter: 500m 200Mi"]}, id="by a job"),
+        pytest.param(
+            {}, {"head": ["ray:"], "submitter": ["ray-job-submitter: 500m 200Mi"]}, id="submitted by a job"
+        ),
         pytest.param(
             {"submissionMode": "SidecarMode"},
             {"head": ["ray:", "ray-job-submitter: 500m 200Mi"]},
-            id="by a container of the head",
+            id="submitted by a sidecar of the head",
         ),
-        pytest.param({"submissionMode": "HTTPMode"}, {"head": ["ray:"]}, id="over HTTP"),
+        pytest.param({"submissionMode": "HTTPMode"}, {"head": ["ray:"]}, id="submitted over HTTP"),
         pytest.param(
             {"submitterPodTemplate": {"spec": {"containers": [{"name": "mine"}]}}},
             {"head": ["ray:"], "submitter": ["mine:"]},
-            id="by a job of one's own",
+            id="with a submitter template",
         ),
     ],
 )
-def test_what_submits_a_job_counts(mode: dict[str, Any], want: dict[str, list[str]]) -> None:
+def test_the_submitter_is_counted(mode: dict[str, Any], want: dict[str, list[str]]) -> None:
     pod_sets = RayJob().pod_sets(a_ray_job(**mode))
     assert {each.name: asked(each) for each in pod_sets if each.name != "workers"} == want
 
 
-def test_the_usual_submitter_is_written_down_for_a_run_and_goes_again() -> None:
+def test_the_default_submitter_is_written_at_the_start_and_removed_at_the_stop() -> None:
     kind, job = RayJob(), a_ray_job()
     originals = kind.pod_sets(job)
     infos = [
@@ -139,14 +141,14 @@ def test_the_usual_submitter_is_written_down_for_a_run_and_goes_again() -> None:
     running = merged(job.spec, start[0].body["spec"])
     submitter = running["submitterPodTemplate"]
     assert submitter["spec"]["nodeSelector"] == {"pool": "spot"}
-    assert submitter["spec"]["containers"][0]["image"] == "ray:2", "that of the head"
+    assert submitter["spec"]["containers"][0]["image"] == "ray:2", "the image of the head"
     (stop,) = kind.stop(foreign_job(running), originals).patches
     restored = merged(running, stop.body["spec"])
     assert "submitterPodTemplate" not in restored
     assert not restored["rayClusterSpec"]["headGroupSpec"]["template"]["spec"].get("nodeSelector")
 
 
-def test_a_job_that_looks_for_a_cluster_is_left_alone() -> None:
+def test_a_job_that_selects_a_cluster_is_skipped() -> None:
     job = a_ray_job(clusterSelector={"ray.io/cluster": "shared"}, suspend=False)
     assert decide(RayJob(), job, (), MANAGED, JobOptions(), now=0.0) == IDLE
 
@@ -154,38 +156,38 @@ def test_a_job_that_looks_for_a_cluster_is_left_alone() -> None:
 @pytest.mark.parametrize(
     ("kind", "job", "elastic", "want"),
     [
-        pytest.param(RayCluster(), a_cluster(), False, [], id="a sound cluster"),
+        pytest.param(RayCluster(), a_cluster(), False, [], id="a valid cluster"),
         pytest.param(
             RayCluster(), a_cluster(enableInTreeAutoscaling=True), False,
             ["spec.enableInTreeAutoscaling: true a kueue managed job should only use autoscaling when "
-             "workload slicing is enabled"], id="a cluster that changes its size",
+             "workload slicing is enabled"], id="a cluster with an autoscaler",
         ),
         pytest.param(
-            RayCluster(), a_cluster(enableInTreeAutoscaling=True), True, [], id="an elastic cluster may"
+            RayCluster(), a_cluster(enableInTreeAutoscaling=True), True, [], id="elastic with autoscaler"
         ),
         pytest.param(
             RayCluster(), a_cluster(workerGroupSpecs=[{"groupName": "head", "template": HEAD}]), False,
-            ["spec.workerGroupSpecs[0].groupName: 'head' is reserved for the head group"], id="a second head",
+            ["spec.workerGroupSpecs[0].groupName: 'head' is reserved for the head group"], id="group head",
         ),
         pytest.param(
             RayCluster(), a_cluster(workerGroupSpecs=[{"groupName": f"g{i}"} for i in range(18)]), False,
             ["spec.workerGroupSpecs: 18 make 19 pod sets with the head, more than the 18 of a workload"],
-            id="more groups than a workload holds",
+            id="more worker groups than pod sets of a workload",
         ),
-        pytest.param(RayJob(), a_ray_job(), False, [], id="a sound job"),
+        pytest.param(RayJob(), a_ray_job(), False, [], id="a valid job"),
         pytest.param(
             RayJob(), a_ray_job({"enableInTreeAutoscaling": True}), True,
             ["spec.rayClusterSpec.enableInTreeAutoscaling: true a kueue managed job should only use "
-             "autoscaling when workload slicing is enabled"], id="growth that is not seen",
+             "autoscaling when workload slicing is enabled"], id="a job with an autoscaler",
         ),
         pytest.param(
             RayJob(), a_ray_job(clusterSelector={"a": "b"}), False,
             ['spec.clusterSelector: {"a": "b"} a kueue managed job should not use an existing cluster'],
-            id="a cluster of its own, and another",
+            id="a cluster spec and a cluster selector",
         ),
         pytest.param(
             RayJob(), a_ray_job(clusterSelector={"a": "b"}, rayClusterSpec=None), False, [],
-            id="another's cluster",
+            id="a cluster selector",
         ),
         pytest.param(
             RayJob(), a_ray_job(rayClusterSpec=None), False,
@@ -197,7 +199,7 @@ def test_a_job_that_looks_for_a_cluster_is_left_alone() -> None:
             ["spec.shutdownAfterJobFinishes: false a kueue managed job should delete the cluster after "
              "finishing",
              "spec.rayClusterSpec.enableInTreeAutoscaling: true a kueue managed job should only use "
-             "autoscaling when workload slicing is enabled"], id="every finding, not the first",
+             "autoscaling when workload slicing is enabled"], id="all findings at once",
         ),
     ],
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""TrainJob: what a runtime makes of it, and its start and stop in steps."""
+"""TrainJob: the pods of its runtime, and its start and stop in steps."""
 
 import copy
 from typing import Any
@@ -19,7 +19,7 @@ KIND = TrainJob()
 
 
 def step(name: str, of: str, container: str = "", **fields: Any) -> dict[str, Any]:
-    """A replicated job that is the step ``of`` of a training."""
+    """Return a replicated job for the step ``of`` of a training."""
     pods = {"spec": {"containers": [{"name": container or name, "image": "runtime"}]}}
     labels = {"trainer.kubeflow.org/trainjob-ancestor-step": of}
     return {
@@ -53,26 +53,30 @@ def containers(job: UnstructuredJob) -> list[dict[str, Any]]:
     ("job", "want"),
     [
         pytest.param(a_job(NODE), {"node": 1}, id="one node"),
-        pytest.param(a_job(NODE, policy={"numNodes": 4}), {"node": 4}, id="as the runtime says"),
+        pytest.param(a_job(NODE, policy={"numNodes": 4}), {"node": 4}, id="the number of the runtime"),
         pytest.param(
-            a_job(NODE, policy={"numNodes": 4}, trainer={"numNodes": 2}), {"node": 2}, id="as the job says"
+            a_job(NODE, policy={"numNodes": 4}, trainer={"numNodes": 2}),
+            {"node": 2},
+            id="the number of the job",
         ),
         pytest.param(
             a_job(NODE, LAUNCHER, policy=MPI, trainer={"numNodes": 4}),
             {"node": 3, "launcher": 1},
-            id="the launcher is a node, too",
+            id="the launcher is a node",
         ),
         pytest.param(
-            a_job(step("data", "dataset-initializer", replicas=3)), {"data": 1}, id="data are prepared once"
+            a_job(step("data", "dataset-initializer", replicas=3)),
+            {"data": 1},
+            id="an initializer has one pod",
         ),
-        pytest.param(a_job({**LAUNCHER, "replicas": 2}), {"launcher": 2}, id="another step as it is"),
+        pytest.param(a_job({**LAUNCHER, "replicas": 2}), {"launcher": 2}, id="another step is unchanged"),
     ],
 )
-def test_pods_of_a_training(job: UnstructuredJob, want: dict[str, int]) -> None:
+def test_the_pods_of_a_training(job: UnstructuredJob, want: dict[str, int]) -> None:
     assert sizes(job) == want
 
 
-def test_the_job_says_what_its_nodes_run_and_need() -> None:
+def test_the_trainer_fields_override_the_runtime() -> None:
     trainer = {
         "image": "mine",
         "command": ["train"],
@@ -88,10 +92,10 @@ def test_the_job_says_what_its_nodes_run_and_need() -> None:
             "resources": {"requests": {"cpu": "2"}},
         }
     ]
-    assert containers(a_job(LAUNCHER, trainer=trainer))[0]["image"] == "runtime", "it trains nothing"
+    assert containers(a_job(LAUNCHER, trainer=trainer))[0]["image"] == "runtime", "it has no training step"
 
 
-def test_the_job_says_which_data_are_prepared() -> None:
+def test_the_initializer_fields_override_the_runtime() -> None:
     dataset = {"storageUri": "s3://data", "env": [{"name": "A", "value": "1"}], "secretRef": {"name": "key"}}
     job = a_job(step("dataset-initializer", "dataset-initializer"), initializer={"dataset": dataset})
     (container,) = containers(job)
@@ -99,7 +103,7 @@ def test_the_job_says_which_data_are_prepared() -> None:
     assert container["envFrom"] == [{"secretRef": {"name": "key"}}]
 
 
-def test_patches_of_the_runtime_count_but_for_what_admission_adds() -> None:
+def test_runtime_patches_apply_except_our_own() -> None:
     def patch(manager: str, name: str) -> dict[str, Any]:
         pods = {"spec": {"containers": [{"name": "node", "env": [{"name": name, "value": "1"}]}]}}
         jobs = [{"name": "node", "template": {"spec": {"template": pods}}}]
@@ -115,7 +119,7 @@ def test_patches_of_the_runtime_count_but_for_what_admission_adds() -> None:
     ("document", "patch", "want"),
     [
         pytest.param({"a": {"b": 1, "c": 2}}, {"a": {"b": 3}}, {"a": {"b": 3, "c": 2}}, id="maps merge"),
-        pytest.param({"a": 1, "b": 2}, {"a": None}, {"b": 2}, id="null takes away"),
+        pytest.param({"a": 1, "b": 2}, {"a": None}, {"b": 2}, id="null removes a field"),
         pytest.param(
             {"env": [{"name": "A", "value": "1"}]},
             {"env": [{"name": "B", "value": "2"}, {"name": "A", "value": "3"}]},
@@ -147,7 +151,7 @@ def test_a_job_waits_for_its_runtime() -> None:
         ("torch", None),
     ],
 )
-def test_which_runtime_a_job_needs(reference: Any, want: tuple[str, str] | None) -> None:
+def test_the_runtime_of_a_job(reference: Any, want: tuple[str, str] | None) -> None:
     needed = KIND.referenced_object(foreign_job({"runtimeRef": reference}))
     shown = None if needed is None else (needed.resource.kind, str(needed.key).removeprefix("/"))
     assert shown == want
@@ -156,7 +160,7 @@ def test_which_runtime_a_job_needs(reference: Any, want: tuple[str, str] | None)
 INFO = PodSetInfo(name="node", count=1, node_selector={"pool": "spot"})
 
 
-def test_a_start_patches_the_runtime_first_and_a_stop_last() -> None:
+def test_the_runtime_patch_is_first_at_a_start_and_last_at_a_stop() -> None:
     job = a_job(NODE)
     start = KIND.start(job, [INFO])
     assert not isinstance(start, InjectionConflict)
@@ -178,7 +182,7 @@ def test_a_start_patches_the_runtime_first_and_a_stop_last() -> None:
     assert KIND.stop(msgspec.structs.replace(idle, spec=restored), None).patches == ()
 
 
-def test_a_job_shows_from_its_creation_who_manages_it() -> None:
+def test_our_runtime_patch_exists_from_the_creation() -> None:
     others = {"manager": "me"}
     job = a_job(NODE, runtimePatches=[others])
     (first,) = KIND.stop(job, None).patches
@@ -187,7 +191,7 @@ def test_a_job_shows_from_its_creation_who_manages_it() -> None:
     assert KIND.stop(shown, None).patches == ()
 
 
-def test_a_start_that_was_cut_short_is_begun_again() -> None:
+def test_an_interrupted_start_is_repeated() -> None:
     job = a_job(NODE)
     first = KIND.start(job, [INFO])
     assert not isinstance(first, InjectionConflict)

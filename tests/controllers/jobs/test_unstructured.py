@@ -1,4 +1,4 @@
-"""Kinds of other projects: what a JobSet asks for, and what becomes of objects that do not hold it."""
+"""Kinds of other projects: the pod sets of a JobSet, and objects that cannot be read."""
 
 from typing import Any
 
@@ -44,28 +44,28 @@ def a_job_set(*jobs: Any, status: Any = None, suspend: bool = True) -> Unstructu
     return foreign_job({"suspend": suspend, "replicatedJobs": list(jobs)}, status)
 
 
-def test_every_framework_the_configuration_honours_is_run() -> None:
+def test_every_framework_of_the_configuration_has_a_kind() -> None:
     assert {BATCH_JOB, *POD_FRAMEWORKS, *FRAMEWORK_KINDS} == set(FRAMEWORKS)
 
 
 @pytest.mark.parametrize(
     ("fields", "want"),
     [
-        pytest.param({}, 1, id="one by default"),
-        pytest.param({"replicas": 3}, 3, id="one pod in each job"),
-        pytest.param({"replicas": 3, "parallelism": 2}, 6, id="at once"),
+        pytest.param({}, 1, id="one pod by default"),
+        pytest.param({"replicas": 3}, 3, id="one pod in each child job"),
+        pytest.param({"replicas": 3, "parallelism": 2}, 6, id="parallel pods"),
         pytest.param(
-            {"replicas": 3, "parallelism": 4, "completions": 2}, 6, id="never more than are to complete"
+            {"replicas": 3, "parallelism": 4, "completions": 2}, 6, id="not more than the completions"
         ),
         pytest.param({"replicas": 0}, 0, id="none"),
     ],
 )
-def test_pods_of_a_replicated_job(fields: dict[str, Any], want: int) -> None:
+def test_the_pods_of_a_replicated_job(fields: dict[str, Any], want: int) -> None:
     (pod_set,) = JobSet().pod_sets(a_job_set(replicated(**fields)))
     assert pod_set.count == want
 
 
-def test_jobs_that_are_done_give_back_all_their_pods() -> None:
+def test_all_pods_of_succeeded_jobs_are_reclaimable() -> None:
     told = {
         "replicatedJobsStatus": [{"name": "workers", "succeeded": 2}, {"name": "unknown", "succeeded": 9}]
     }
@@ -85,7 +85,7 @@ def test_jobs_that_are_done_give_back_all_their_pods() -> None:
         pytest.param(
             a_job_set(replicated(replicas="many")),
             "spec.replicatedJobs[0].replicas: is 'many', must be a whole number",
-            id="no number",
+            id="not a number",
         ),
         pytest.param(
             a_job_set(replicated("A B")),
@@ -96,42 +96,40 @@ def test_jobs_that_are_done_give_back_all_their_pods() -> None:
             a_job_set(replicated(), replicated()),
             "spec.replicatedJobs[1].template.spec.template: "
             "belongs to 'workers', the name of another pod set, too",
-            id="one name for two",
+            id="two pod sets with one name",
         ),
         pytest.param(
             a_job_set(replicated(template={"spec": {"containers": 3}})),
             f"{TEMPLATE_PATH}: is no pod template: Expected `array`, got `int` - at `$.spec.containers`",
-            id="no pod template, but a mapping",
+            id="a mapping that is no pod template",
         ),
     ],
 )  # fmt: skip
-def test_a_job_that_cannot_be_understood_is_told_so_and_left_alone(
-    job: UnstructuredJob, problem: str
-) -> None:
+def test_a_job_that_cannot_be_read_only_gets_an_event(job: UnstructuredJob, problem: str) -> None:
     plan = decide(JobSet(), job, (), MANAGED, JobOptions(), now=0.0)
     assert plan == JobPlan(
         events=(warning_event(reference_to(JobSet().resource, job), "ErrWorkloadCompose", problem),)
     )
 
 
-def test_conditions_that_are_none_do_not_fit() -> None:
+def test_malformed_conditions_are_an_invalid_template() -> None:
     with pytest.raises(InvalidTemplate, match=r"status.conditions\[0\]: is 'Completed', must be a mapping"):
         JobSet().finished(a_job_set(status={"conditions": ["Completed"]}))
 
 
-def test_a_job_cannot_start_where_it_contradicts_its_flavor() -> None:
+def test_a_conflict_with_the_flavor_prevents_the_start() -> None:
     info = PodSetInfo(name="workers", count=1, node_selector={"zone": "b"})
     conflict = JobSet().start(a_job_set(replicated()), [info])
     assert isinstance(conflict, InjectionConflict)
     assert "nodeSelector[zone] is 'a'" in conflict.message
 
 
-def test_a_job_cannot_start_with_pod_sets_it_does_not_have() -> None:
+def test_an_admission_of_other_pod_sets_prevents_the_start() -> None:
     assert JobSet().start(a_job_set(replicated()), []) == InjectionConflict(
         "the JobSet has 1 pod sets, its workload was admitted with 0"
     )
 
 
-def test_without_originals_a_job_is_only_suspended() -> None:
+def test_without_the_original_pod_sets_a_job_is_only_suspended() -> None:
     stop = JobSet().stop(a_job_set(replicated(), suspend=False), None)
     assert [patch.body for patch in stop.patches] == [{"spec": {"suspend": True}}]

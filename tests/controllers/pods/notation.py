@@ -1,4 +1,4 @@
-"""Pods in a line, and plans as a line: ``leader=gated@2 worker=running`` -> ``ungate leader; +Started``."""
+"""Notations: pods as ``leader=gated worker=running``, plans as ``ungate leader; +Started``."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -33,9 +33,9 @@ def a_pod(
     annotations: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
 ) -> QueuedPod:
-    """``state``: gated, pending, running, succeeded or failed; ``-gone`` after it: deleted, not yet away.
+    """Return a pod; ``state``: gated, pending, running, succeeded or failed, with ``-gone`` if deleted.
 
-    ``age``: the smaller, the older.  ``role``: empty if nobody has written it down.
+    ``age``: smaller is older.  ``role``: empty if the annotation is missing.
     """
     phase, _, gone = state.partition("-")
     spec: dict[str, Any] = {"containers": [{"name": "main"}]}
@@ -70,7 +70,7 @@ def a_pod(
 
 
 def pods(line: str, **common: Any) -> list[QueuedPod]:
-    """``name=state`` or ``name=state/role``, from the oldest to the newest."""
+    """Return pods written ``name=state`` or ``name=state/role``, the oldest first."""
     made = []
     for age, word in enumerate(line.split()):
         name, _, state = word.partition("=")
@@ -87,7 +87,7 @@ def a_group_workload(
     name: str = "train",
     **metadata: Any,
 ) -> Workload:
-    """``conditions``: types, each with its reason if it matters: ``QuotaReserved Evicted:Preempted``."""
+    """Return a group workload; ``conditions``: types with optional reasons, as ``Evicted:Preempted``."""
     counts = {role: int(count) for role, _, count in (word.partition("=") for word in roles.split())}
     found = [_condition(word) for word in conditions.split()]
     reserved = any(each.type == "QuotaReserved" and each.status == "True" for each in found)
@@ -124,14 +124,14 @@ def _condition(word: str) -> Condition:
     return Condition(
         type=type_.removeprefix("not-"),
         status=status,
-        reason=reason or "Told",
+        reason=reason or "Why",
         message=f"because {reason or 'so'}",
         last_transition_time=START,
     )
 
 
 def show(plan: Plan) -> str:
-    """Writes, then events with ``+`` (``!``: a warning), then the missing dependency, joined by ``; ``."""
+    """Return writes, events with ``+`` (``!``: a warning) and the missing dependency, joined by ``; ``."""
     words = [word for sequence in plan.concurrent for word in _pod_words(sequence)]
     words += [_workload_word(write) for write in plan.writes]
     words += [f"{'+' if each.event.type == 'Normal' else '!'}{each.event.reason}" for each in plan.events]
@@ -145,11 +145,11 @@ def _pod_words(writes: tuple[Write, ...]) -> list[str]:
     for write in writes:
         match write:
             case Apply(key=key, body=body):
-                words.append(f"say {key.name} {body['status']['conditions'][0]['reason']}")
+                words.append(f"end {key.name} {body['status']['conditions'][0]['reason']}")
             case Delete(key=key):
                 words.append(f"delete {key.name}")
             case Patch(key=key, body=body):
-                words.append(f"{'ungate' if 'spec' in body else 'let go'} {key.name}")
+                words.append(f"{'ungate' if 'spec' in body else 'release'} {key.name}")
             case _:
                 raise AssertionError(write)
     return words
@@ -173,7 +173,7 @@ def _workload_word(write: Write) -> str:
 
 
 def _status_words(status: dict[str, Any]) -> list[str]:
-    """The conditions that are as of now, and what is reclaimable."""
+    """Return the conditions that changed now, and the reclaimable pods."""
     words = [
         f"{each['type']}={each['status']}:{each['reason']}"
         for each in status.get("conditions") or ()

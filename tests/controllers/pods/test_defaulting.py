@@ -1,4 +1,4 @@
-"""What webhooks add to pods, and what they refuse."""
+"""Defaulting and validation of pods."""
 
 import copy
 from typing import Any
@@ -23,19 +23,19 @@ def a_pod(labels: Json | None = None, annotations: Json | None = None, **spec: A
     }
 
 
-def test_a_pod_with_a_queue_is_held_back() -> None:
+def test_a_pod_with_a_queue_name_is_gated() -> None:
     given = a_pod(QUEUE)
     before = copy.deepcopy(given)
     held = default_pod(given, HERE)
-    assert given == before, "what is given is not changed"
+    assert given == before, "the argument is not changed"
     assert held["spec"]["schedulingGates"] == GATES
     assert held["metadata"]["labels"] == {**QUEUE, constants.MANAGED: "true"}
     assert held["metadata"]["finalizers"] == [constants.MANAGED]
     assert held["metadata"]["annotations"] == {constants.ROLE_HASH: "7aa6c7b8"}
-    assert default_pod(held, HERE) == held, "twice is once"
+    assert default_pod(held, HERE) == held, "defaulting is idempotent"
 
 
-def test_what_is_given_is_kept() -> None:
+def test_existing_fields_are_kept() -> None:
     given = a_pod(QUEUE, {constants.ROLE_HASH: "mine"}, schedulingGates=[{"name": "other"}])
     held = default_pod(given, HERE)
     assert held["spec"]["schedulingGates"] == [{"name": "other"}, *GATES]
@@ -45,17 +45,21 @@ def test_what_is_given_is_kept() -> None:
 @pytest.mark.parametrize(
     ("labels", "setting"),
     [
-        pytest.param({}, HERE, id="it asks for no queue"),
-        pytest.param(QUEUE, DefaultingContext(namespace_managed=False), id="its namespace is not managed"),
-        pytest.param(QUEUE, DefaultingContext(namespace_managed=True, is_child=True), id="part of a job"),
+        pytest.param({}, HERE, id="without a queue name"),
+        pytest.param(
+            QUEUE, DefaultingContext(namespace_managed=False), id="in a namespace that is not managed"
+        ),
+        pytest.param(
+            QUEUE, DefaultingContext(namespace_managed=True, is_child=True), id="a child of a managed job"
+        ),
     ],
 )
-def test_other_pods_are_left_as_they_are(labels: Json, setting: DefaultingContext) -> None:
+def test_other_pods_are_unchanged(labels: Json, setting: DefaultingContext) -> None:
     given = a_pod(labels)
     assert default_pod(given, setting) is given
 
 
-def test_a_pod_is_queued_by_default_where_there_is_a_default_queue() -> None:
+def test_a_pod_gets_the_default_queue_of_its_namespace() -> None:
     held = default_pod(
         a_pod(),
         DefaultingContext(namespace_managed=True, has_default_queue=True, default_priority_class=True),
@@ -67,12 +71,12 @@ def test_a_pod_is_queued_by_default_where_there_is_a_default_queue() -> None:
     }
 
 
-def test_every_pod_is_held_back_where_all_are_managed() -> None:
+def test_every_pod_is_gated_if_jobs_without_a_queue_name_are_managed() -> None:
     held = default_pod(a_pod(), DefaultingContext(namespace_managed=True, manage_without_queue_name=True))
     assert held["spec"]["schedulingGates"] == GATES
 
 
-def test_a_pod_whose_parent_waits_is_only_gated() -> None:
+def test_a_pod_of_a_suspending_parent_is_only_gated() -> None:
     given = a_pod(annotations={constants.SUSPENDING_PARENT: "statefulset"})
     held = default_pod(given, DefaultingContext(namespace_managed=False))
     assert held["spec"]["schedulingGates"] == GATES
@@ -83,17 +87,21 @@ def test_a_pod_whose_parent_waits_is_only_gated() -> None:
 @pytest.mark.parametrize(
     ("labels", "annotations", "want"),
     [
-        pytest.param({}, {}, [], id="an ordinary pod"),
-        pytest.param({constants.MANAGED: "yes"}, {}, ["can only be"], id="managed: yes"),
+        pytest.param({}, {}, [], id="a plain pod"),
+        pytest.param(
+            {constants.MANAGED: "yes"}, {}, ["can only be"], id="the label managed with another value"
+        ),
         pytest.param({constants.GROUP_NAME: "g"}, {}, ["is missing"], id="a group without its size"),
         pytest.param({}, {constants.TOTAL_COUNT: "2"}, ["is missing"], id="a size without a group"),
         pytest.param(
             {constants.GROUP_NAME: "g"}, {constants.TOTAL_COUNT: "0"}, ["is no number"], id="no pods"
         ),
         pytest.param(
-            {constants.GROUP_NAME: "g"}, {constants.TOTAL_COUNT: "x"}, ["is no number"], id="no number"
+            {constants.GROUP_NAME: "g"}, {constants.TOTAL_COUNT: "x"}, ["is no number"], id="not a number"
         ),
-        pytest.param({constants.GROUP_NAME: "G"}, {constants.TOTAL_COUNT: "1"}, ["is no name"], id="no name"),
+        pytest.param(
+            {constants.GROUP_NAME: "G"}, {constants.TOTAL_COUNT: "1"}, ["is no name"], id="an invalid name"
+        ),
         pytest.param(
             {constants.GROUP_NAME: "g", PREBUILT_WORKLOAD: "w"},
             {constants.TOTAL_COUNT: "1"},
@@ -111,13 +119,13 @@ def test_a_pod_whose_parent_waits_is_only_gated() -> None:
         ),
     ],
 )
-def test_what_a_pod_may_say(labels: Json, annotations: Json, want: list[str]) -> None:
+def test_validation_of_a_pod(labels: Json, annotations: Json, want: list[str]) -> None:
     findings = [str(each) for each in pod_findings(a_pod(labels, annotations), None)]
     assert [any(part in each for each in findings) for part in want] == [True] * len(want)
     assert len(findings) == len(want)
 
 
-def test_a_pod_stays_in_its_group_and_as_final_as_it_was() -> None:
+def test_group_name_and_retriable_false_are_immutable() -> None:
     old = a_pod({constants.GROUP_NAME: "g"}, {constants.TOTAL_COUNT: "1", constants.RETRIABLE: "false"})
     new = a_pod({constants.GROUP_NAME: "h"}, {constants.TOTAL_COUNT: "1"})
     assert [each.path for each in pod_findings(new, old)] == [
@@ -127,7 +135,7 @@ def test_a_pod_stays_in_its_group_and_as_final_as_it_was() -> None:
     assert list(pod_findings(old, old)) == []
 
 
-def test_a_managed_pod_of_a_managed_owner_is_warned_of() -> None:
+def test_a_managed_pod_of_a_managed_owner_gets_a_warning() -> None:
     assert len(list(pod_warnings(a_pod({constants.MANAGED: "true"}), owner_managed=True))) == 1
     assert not list(pod_warnings(a_pod({constants.MANAGED: "true"}), owner_managed=False))
     assert not list(pod_warnings(a_pod(), owner_managed=True))

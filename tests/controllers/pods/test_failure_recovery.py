@@ -1,4 +1,4 @@
-"""Which pods on lost nodes are ended without them."""
+"""Forceful termination of pods on unreachable nodes."""
 
 from typing import Any
 
@@ -25,11 +25,11 @@ def a_node(*taints: str) -> Node:
 LOST = a_node("node.kubernetes.io/unreachable")
 
 
-def test_a_pod_that_cannot_end_is_ended_after_a_minute() -> None:
+def test_a_stuck_pod_is_terminated_a_minute_after_its_grace_period() -> None:
     pod = a_pod("a", "running-gone", annotations=MAY)
     assert recovery_plan(pod, LOST, LATE - 1).wake_at == LATE
     plan = recovery_plan(pod, LOST, LATE)
-    assert show(plan) == "say a KueueForcefullyDeleted; delete a; !KueueForcefullyDeleted"
+    assert show(plan) == "end a KueueForcefullyDeleted; delete a; !KueueForcefullyDeleted"
     ((said, deleted),) = plan.concurrent
     assert isinstance(said, Apply)
     assert said.body["status"]["phase"] == "Failed"
@@ -37,7 +37,7 @@ def test_a_pod_that_cannot_end_is_ended_after_a_minute() -> None:
     assert deleted.grace_period_s == 0
 
 
-def test_a_pod_that_has_ended_keeps_its_outcome() -> None:
+def test_a_terminated_pod_keeps_its_phase() -> None:
     ((said, _),) = recovery_plan(a_pod("a", "succeeded-gone", annotations=MAY), LOST, LATE).concurrent
     assert isinstance(said, Apply)
     assert "phase" not in said.body["status"]
@@ -46,11 +46,13 @@ def test_a_pod_that_has_ended_keeps_its_outcome() -> None:
 @pytest.mark.parametrize(
     ("state", "annotations", "node"),
     [
-        pytest.param("running", MAY, LOST, id="it is not being deleted"),
-        pytest.param("running-gone", {}, LOST, id="its user did not allow it"),
-        pytest.param("running-gone", MAY, a_node(), id="its node is there"),
-        pytest.param("running-gone", MAY, None, id="its node is no more: others collect it"),
+        pytest.param("running", MAY, LOST, id="not deleted"),
+        pytest.param("running-gone", {}, LOST, id="without the annotation"),
+        pytest.param("running-gone", MAY, a_node(), id="the node is reachable"),
+        pytest.param(
+            "running-gone", MAY, None, id="the node does not exist: the pod garbage collector deletes the pod"
+        ),
     ],
 )
-def test_other_pods_are_left_alone(state: str, annotations: Any, node: Node | None) -> None:
+def test_other_pods_are_not_terminated(state: str, annotations: Any, node: Node | None) -> None:
     assert recovery_plan(a_pod("a", state, annotations=annotations), node, LATE) == Plan()

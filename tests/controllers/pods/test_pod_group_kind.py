@@ -1,4 +1,4 @@
-"""What is decided for a group of pods, one world a line."""
+"""The plans for a pod group, one state per line."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -46,25 +46,29 @@ def decide_group(
         pytest.param(
             "a=gated/x b=gated/a", "create train a=1 x=1; +CreatedWorkload", id="roles sorted by name"
         ),
-        pytest.param("a=gated", "!ErrWorkloadCompose", id="pods are missing"),
-        pytest.param("a=gated b=gated-gone", "let go b; !ErrWorkloadCompose", id="one was deleted meanwhile"),
+        pytest.param("a=gated", "!ErrWorkloadCompose", id="a pod is missing"),
+        pytest.param("a=gated b=gated-gone", "release b; !ErrWorkloadCompose", id="one pod was deleted"),
         pytest.param(
             "a=gated b=gated c=gated",
-            "let go c; delete c; create train main=2; +ExcessPodDeleted; +CreatedWorkload",
-            id="of too many the newest go",
+            "release c; delete c; create train main=2; +ExcessPodDeleted; +CreatedWorkload",
+            id="the newest excess pod is deleted",
         ),
         pytest.param(
             "a=gated b=failed c=gated",
-            "let go b; create train main=2; +CreatedWorkload",
-            id="a failed pod that was replaced is let go",
+            "release b; create train main=2; +CreatedWorkload",
+            id="a failed pod with a replacement is released",
         ),
-        pytest.param("a=running b=gated", "", id="a pod runs without quota: it ends first"),
+        pytest.param("a=running b=gated", "", id="a pod runs without quota"),
         pytest.param(
             "a=running b=running",
-            "say a NoMatchingWorkload; delete a; say b NoMatchingWorkload; delete b; +Stopped; +Stopped",
-            id="all run without quota",
+            "end a NoMatchingWorkload; delete a; end b NoMatchingWorkload; delete b; +Stopped; +Stopped",
+            id="all pods run without quota",
         ),
-        pytest.param("a=succeeded b=succeeded", "let go a; let go b", id="all is done, the workload gone"),
+        pytest.param(
+            "a=succeeded b=succeeded",
+            "release a; release b",
+            id="all pods succeeded, the workload is missing",
+        ),
     ],
 )
 def test_a_group_without_workload(line: str, want: str) -> None:
@@ -74,94 +78,94 @@ def test_a_group_without_workload(line: str, want: str) -> None:
 @pytest.mark.parametrize(
     ("line", "conditions", "want"),
     [
-        pytest.param("a=gated b=gated", "not-QuotaReserved:Pending", "", id="waiting"),
+        pytest.param("a=gated b=gated", "not-QuotaReserved:Pending", "", id="pending"),
         pytest.param(
             "a=gated b=gated",
             "QuotaReserved Admitted",
             "ungate a; ungate b; +Started; +Started",
-            id="admitted: it starts whole",
+            id="admitted",
         ),
-        pytest.param("a=running b=running", "QuotaReserved Admitted", "", id="it runs"),
+        pytest.param("a=running b=running", "QuotaReserved Admitted", "", id="running"),
         pytest.param(
-            "a=running b=succeeded", "QuotaReserved Admitted", "status reclaim main=1", id="one is done"
+            "a=running b=succeeded", "QuotaReserved Admitted", "status reclaim main=1", id="one pod succeeded"
         ),
         pytest.param(
             "a=succeeded b=succeeded",
             "QuotaReserved Admitted",
             "status Finished=True:Succeeded",
-            id="all are done",
+            id="all pods succeeded",
         ),
         pytest.param(
             "a=running b=failed",
             "QuotaReserved Admitted",
             "status WaitingForReplacementPods=True:PodsFailed",
-            id="one failed",
+            id="one pod failed",
         ),
         pytest.param(
             "a=running b=failed c=gated",
             "QuotaReserved Admitted WaitingForReplacementPods:PodsFailed",
-            "let go b; own; +OwnerReferencesAdded",
-            id="its replacement came",
+            "release b; own; +OwnerReferencesAdded",
+            id="a failed pod is replaced",
         ),
         pytest.param(
             "a=running b=running",
             "QuotaReserved Admitted WaitingForReplacementPods:PodsFailed",
             "status WaitingForReplacementPods=False:PodsReady",
-            id="it was replaced",
+            id="no replacement is missing",
         ),
         pytest.param(
             "a=running b=running c=gated",
             "QuotaReserved Admitted",
-            "let go c; delete c; +ExcessPodDeleted",
-            id="one too many",
+            "release c; delete c; +ExcessPodDeleted",
+            id="one excess pod",
         ),
         pytest.param(
             "a=running b=gated",
             "QuotaReserved Admitted Evicted:Preempted",
-            "say a WorkloadEvictedDueToPreempted; delete a; +Stopped",
-            id="evicted: what runs is stopped, what is gated stays",
+            "end a WorkloadEvictedDueToPreempted; delete a; +Stopped",
+            id="evicted: running pods are stopped, gated pods stay",
         ),
         pytest.param(
             "a=running-gone b=running-gone",
             "QuotaReserved Admitted Evicted:Preempted",
             "",
-            id="stopping: it still holds capacity",
+            id="evicted, pods still terminating",
         ),
         pytest.param(
             "a=failed-gone b=failed-gone",
             "QuotaReserved Admitted Evicted:Preempted",
             "status WaitingForReplacementPods=True:Preempted",
-            id="stopped: it lacks its pods",
+            id="evicted, replacements missing",
         ),
         pytest.param(
             "a=failed-gone b=failed-gone",
             "QuotaReserved Admitted Evicted:Preempted WaitingForReplacementPods:Preempted",
             "status QuotaReserved=False:Pending Admitted=False:NoReservation Requeued=True:Preempted",
-            id="then its quota is given back",
+            id="evicted, quota released",
         ),
         pytest.param(
             "a=running b=running",
             "not-QuotaReserved:Pending",
-            "say a NotAdmitted; delete a; say b NotAdmitted; delete b; +Stopped; +Stopped",
-            id="somebody took the gates off",
+            "end a NotAdmitted; delete a; end b NotAdmitted; delete b; +Stopped; +Stopped",
+            id="ungated by another client",
         ),
         pytest.param(
             "a=succeeded b=succeeded",
             "QuotaReserved Admitted Finished:Succeeded",
-            "let go a; let go b; release workload",
-            id="finished: all are let go",
+            "release a; release b; release workload",
+            id="finished: all pods are released",
         ),
         pytest.param(
             "a=gated/other b=gated/other",
             "not-QuotaReserved:Pending",
             "spec maximumExecutionTimeSeconds podSets priority priorityClassRef queueName; +UpdatedWorkload",
-            id="other pods than it was made for: it follows them",
+            id="other roles: the workload is updated",
         ),
         pytest.param(
             "a=gated/other b=gated/other",
             "QuotaReserved",
             "release workload; delete workload; +DeletedWorkload",
-            id="other pods than were given quota",
+            id="other roles with reserved quota",
         ),
     ],
 )
@@ -171,38 +175,38 @@ def test_a_group_with_its_workload(line: str, conditions: str, want: str) -> Non
     assert show(decide(members, a_group_workload(conditions=conditions, owners=owned))) == want
 
 
-def test_deleting_the_workload_ends_all_pods_then_lets_them_go() -> None:
+def test_all_pods_are_terminated_when_the_workload_is_deleted() -> None:
     workload = a_group_workload(conditions="not-QuotaReserved", deletion_timestamp=at_epoch(NOW))
     first = show(decide(pods("a=gated b=succeeded"), workload))
-    assert first == "say a WorkloadDeleted; delete a; say b WorkloadDeleted; delete b; +Stopped; +Stopped"
+    assert first == "end a WorkloadDeleted; delete a; end b WorkloadDeleted; delete b; +Stopped; +Stopped"
     then = show(decide(pods("a=gated-gone b=succeeded-gone"), workload))
-    assert then == "let go a; let go b; release workload"
+    assert then == "release a; release b; release workload"
 
 
-def test_the_workload_of_a_group_without_pods_is_let_go() -> None:
+def test_the_workload_of_a_group_without_pods_is_released() -> None:
     assert show(decide([], a_group_workload())) == "release workload"
 
 
 @pytest.mark.parametrize(
     ("conditions", "want"),
     [
-        pytest.param("QuotaReserved Admitted", "", id="its pods are yet to come"),
+        pytest.param("QuotaReserved Admitted", "", id="no pod exists yet"),
         pytest.param(
             "QuotaReserved Admitted Evicted:PodsReadyTimeout",
             "status QuotaReserved=False:Pending Admitted=False:NoReservation Requeued=False:PodsReadyTimeout",
-            id="evicted before any came",
+            id="evicted before the first pod",
         ),
-        pytest.param("not-QuotaReserved Evicted:PodsReadyTimeout", "", id="evicted, its quota given back"),
+        pytest.param("not-QuotaReserved Evicted:PodsReadyTimeout", "", id="evicted, quota released"),
     ],
 )
-def test_the_workload_a_set_made_needs_no_pods_to_give_its_quota_back(conditions: str, want: str) -> None:
+def test_the_workload_of_a_set_without_pods_releases_its_quota(conditions: str, want: str) -> None:
     workload = a_group_workload(conditions=conditions)
     maker = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="s", uid=Uid("s"), controller=True)
     metadata = msgspec.structs.replace(workload.metadata, owner_references=(maker,))
     assert show(decide([], msgspec.structs.replace(workload, metadata=metadata))) == want
 
 
-def test_the_workload_of_something_else_is_not_touched() -> None:
+def test_a_workload_that_is_not_of_a_group_is_a_name_conflict() -> None:
     ours = a_group_workload()
     foreign = msgspec.structs.replace(ours, metadata=msgspec.structs.replace(ours.metadata, annotations={}))
     assert show(decide([], foreign)) == ""
@@ -217,14 +221,14 @@ def test_the_workload_of_something_else_is_not_touched() -> None:
     ) == ("own; +OwnerReferencesAdded")
 
 
-def test_a_group_with_fast_admission_does_not_wait_for_all_its_pods() -> None:
+def test_with_fast_admission_one_pod_is_enough_for_a_workload() -> None:
     fast = {constants.FAST_ADMISSION: "true"}
     assert show(decide(pods("a=gated", total="3", annotations=fast), None)) == (
         "create train main=3; +CreatedWorkload"
     )
 
 
-def test_a_group_that_is_not_to_be_retried_ends_when_its_last_pod_does() -> None:
+def test_a_group_with_an_unretriable_pod_ends_with_its_last_pod() -> None:
     kept, final = a_pod("a", "failed"), a_pod("b", "failed", annotations={constants.RETRIABLE: "false"})
     workload = a_group_workload(conditions="QuotaReserved Admitted", owners=[kept, final])
     plan = decide([kept, final], workload)
@@ -234,12 +238,12 @@ def test_a_group_that_is_not_to_be_retried_ends_when_its_last_pod_does() -> None
     )
 
 
-def test_a_serving_group_never_ends_and_gives_nothing_back() -> None:
+def test_a_serving_group_never_finishes_and_has_no_reclaimable_pods() -> None:
     members = pods("a=succeeded b=succeeded", annotations={constants.SERVING: "true"})
     assert show(decide(members, a_group_workload(conditions="QuotaReserved Admitted", owners=members))) == ""
 
 
-def test_a_waiting_workload_follows_its_pods_to_another_queue_and_priority() -> None:
+def test_a_pending_workload_follows_the_labels_of_its_pods() -> None:
     members = pods("a=gated b=gated", queue="other", labels={"kueue.x-k8s.io/priority-class": "high"})
     workload = a_group_workload(conditions="not-QuotaReserved:Pending", owners=members)
     high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=10)
@@ -254,7 +258,7 @@ def test_a_waiting_workload_follows_its_pods_to_another_queue_and_priority() -> 
     assert show(decide_group(members, reserving, context, OPTIONS, NOW)) == ""
 
 
-def test_pods_that_a_set_has_too_many_of_wait() -> None:
+def test_excess_pods_of_a_set_stay_gated() -> None:
     members = pods("a=running b=running c=gated", annotations={constants.SERVING: "true"})
     workload = a_group_workload(conditions="QuotaReserved Admitted", owners=members)
     assert show(decide(members, workload)) == ""
@@ -263,18 +267,18 @@ def test_pods_that_a_set_has_too_many_of_wait() -> None:
 @pytest.mark.parametrize(
     ("line", "want"),
     [
-        pytest.param("a=running b=running", "status PodsReady=True:Started", id="all run"),
-        pytest.param("a=running b=succeeded", "status PodsReady=True:Started", id="one is done"),
-        pytest.param("a=running b=pending", "status PodsReady=False:WaitForStart", id="one is late"),
+        pytest.param("a=running b=running", "status PodsReady=True:Started", id="all pods are ready"),
+        pytest.param("a=running b=succeeded", "status PodsReady=True:Started", id="one pod succeeded"),
+        pytest.param("a=running b=pending", "status PodsReady=False:WaitForStart", id="one pod is pending"),
     ],
 )
-def test_a_group_is_ready_when_all_its_pods_are_or_were(line: str, want: str) -> None:
+def test_a_group_is_ready_when_all_pods_are_ready_or_succeeded(line: str, want: str) -> None:
     members = pods(line)
     workload = a_group_workload(conditions="QuotaReserved Admitted", owners=members)
     assert show(decide(members, workload, wait_for_pods_ready=True)) == want
 
 
-def test_quota_is_released_fast_where_that_is_wanted() -> None:
+def test_with_the_gate_quota_is_released_before_the_pods_are_gone() -> None:
     members = pods("a=running-gone b=running-gone")
     evicted = a_group_workload(conditions="QuotaReserved Admitted Evicted:Preempted", owners=members)
     assert show(decide(members, evicted)) == ""
@@ -283,7 +287,7 @@ def test_quota_is_released_fast_where_that_is_wanted() -> None:
     )
 
 
-def test_pods_that_disagree_make_no_workload() -> None:
+def test_pods_that_disagree_have_no_workload() -> None:
     two_queues = [a_pod("a"), a_pod("b", queue="other")]
     plan = decide(two_queues, None)
     assert [each.event.message for each in plan.events] == [
@@ -299,20 +303,20 @@ def test_pods_that_disagree_make_no_workload() -> None:
     assert plan.events[0].event.message == "pods have different values of label team: x, y"
 
 
-def test_a_group_of_too_many_roles_makes_no_workload() -> None:
+def test_a_group_with_too_many_roles_has_no_workload() -> None:
     members = [a_pod(f"p{number}", role=f"r{number}", total="19") for number in range(19)]
     assert show(decide(members, None)) == "!ErrWorkloadCompose"
 
 
 @pytest.mark.parametrize("total", ["", "0", "-1", "two", "²"])
-def test_a_group_must_say_how_many_pods_it_has(total: str) -> None:
+def test_a_group_needs_a_valid_total_count(total: str) -> None:
     assert show(decide(pods("a=gated", total=total), None)) == "!ErrWorkloadCompose"
 
 
-def test_a_group_that_has_started_holds_on_to_started_pods_when_there_are_too_many() -> None:
+def test_gated_pods_are_deleted_before_started_ones() -> None:
     members = [a_pod("a", "gated", age=0), a_pod("b", "running", age=1), a_pod("c", "running", age=2)]
     workload = a_group_workload(conditions="QuotaReserved Admitted", owners=members)
-    assert show(decide(members, workload)) == "let go a; delete a; +ExcessPodDeleted"
+    assert show(decide(members, workload)) == "release a; delete a; +ExcessPodDeleted"
 
 
 GIVEN_UP = "not-QuotaReserved Evicted:DeactivatedDueToAdmissionCheck"
@@ -322,19 +326,19 @@ EVICTED_AT = START.timestamp()
 @pytest.mark.parametrize(
     ("conditions", "active", "after_s", "want"),
     [
-        pytest.param(GIVEN_UP, False, 99, "look again in 1 s", id="not yet"),
+        pytest.param(GIVEN_UP, False, 99, "look again in 1 s", id="before the end of the retention"),
         pytest.param(
             GIVEN_UP,
             False,
             100,
-            "let go a; delete a; let go b; delete b; +Deleted; +Deleted",
-            id="long enough",
+            "release a; delete a; release b; delete b; +Deleted; +Deleted",
+            id="after the retention",
         ),
-        pytest.param(GIVEN_UP, True, 100, "", id="its user has activated it again"),
-        pytest.param("not-QuotaReserved Evicted:Deactivated", False, 100, "", id="its user gave it up"),
+        pytest.param(GIVEN_UP, True, 100, "", id="activated again"),
+        pytest.param("not-QuotaReserved Evicted:Deactivated", False, 100, "", id="deactivated by its user"),
     ],
 )
-def test_pods_that_the_controllers_gave_up_go(
+def test_deactivated_pods_are_deleted_after_their_retention(
     conditions: str, active: bool, after_s: float, want: str
 ) -> None:
     members = pods("a=gated b=gated")
@@ -347,7 +351,7 @@ def test_pods_that_the_controllers_gave_up_go(
     assert show(plan) + later == want
 
 
-def test_pods_of_a_set_that_serves_are_not_deleted_as_it_would_make_them_again() -> None:
+def test_deactivated_pods_of_a_set_are_not_deleted() -> None:
     members = pods("a=gated b=gated", annotations={constants.SERVING: "true"})
     workload = a_group_workload("main=2", GIVEN_UP, owners=members)
     spec = msgspec.structs.replace(workload.spec, active=False)

@@ -1,4 +1,4 @@
-"""What is decided for a pod that stands for itself, one world a line."""
+"""The plans for a single pod, one state per line."""
 
 import msgspec
 import pytest
@@ -23,12 +23,12 @@ def plan(pod: QueuedPod, *workloads: Workload, prebuilt: Workload | None = None)
 
 
 def a_workload(conditions: str = "", of: str = "a", name: str = "pod-a-00000", same: bool = True) -> Workload:
-    """``of``: the pod that controls it; nobody, if empty.  ``same``: it asks for what the pod asks for."""
+    """Return a workload controlled by pod ``of``, if not empty; ``same``: equivalent to the pod."""
     found = [
         Condition(
             type=word.removeprefix("not-"),
             status="False" if word.startswith("not-") else "True",
-            reason="Told",
+            reason="Why",
             message="because",
             last_transition_time=START,
         )
@@ -57,47 +57,53 @@ def a_workload(conditions: str = "", of: str = "a", name: str = "pod-a-00000", s
 @pytest.mark.parametrize(
     ("state", "workload", "want"),
     [
-        pytest.param("gated", None, "create pod-a-5b54b main=1; +CreatedWorkload", id="new"),
-        pytest.param("gated", a_workload("not-QuotaReserved"), "", id="waiting"),
+        pytest.param("gated", None, "create pod-a-5b54b main=1; +CreatedWorkload", id="a new pod"),
+        pytest.param("gated", a_workload("not-QuotaReserved"), "", id="pending"),
         pytest.param("gated", a_workload("QuotaReserved Admitted"), "ungate a; +Started", id="admitted"),
-        pytest.param("running", a_workload("QuotaReserved Admitted"), "", id="it runs"),
+        pytest.param("running", a_workload("QuotaReserved Admitted"), "", id="running"),
         pytest.param(
             "running",
             a_workload("QuotaReserved Admitted Evicted"),
-            "say a WorkloadEvictedDueToTold; delete a; "
-            "status QuotaReserved=False:Pending Admitted=False:NoReservation Requeued=False:Told; +Stopped",
-            id="evicted: it gives its quota back as it is deleted, and is not queued again",
+            "end a WorkloadEvictedDueToWhy; delete a; "
+            "status QuotaReserved=False:Pending Admitted=False:NoReservation Requeued=False:Why; +Stopped",
+            id="evicted: the quota is released with the deletion, without requeueing",
         ),
         pytest.param(
             "running",
             a_workload("not-QuotaReserved"),
-            "say a NotAdmitted; delete a; +Stopped",
-            id="loose",
+            "end a NotAdmitted; delete a; +Stopped",
+            id="running without quota",
         ),
         pytest.param(
-            "running", None, "say a NoMatchingWorkload; delete a; +Stopped", id="its workload was lost"
+            "running", None, "end a NoMatchingWorkload; delete a; +Stopped", id="the workload is missing"
         ),
         pytest.param(
-            "succeeded", a_workload("QuotaReserved Admitted"), "status Finished=True:Succeeded", id="done"
+            "succeeded",
+            a_workload("QuotaReserved Admitted"),
+            "status Finished=True:Succeeded",
+            id="succeeded",
         ),
         pytest.param(
             "failed", a_workload("QuotaReserved Admitted"), "status Finished=True:Failed", id="failed"
         ),
         pytest.param(
-            "succeeded", a_workload("QuotaReserved Finished"), "let go a; release workload", id="all is told"
+            "succeeded",
+            a_workload("QuotaReserved Finished"),
+            "release a; release workload",
+            id="the workload has finished",
         ),
-        pytest.param("succeeded", None, "let go a", id="done, its workload gone"),
+        pytest.param("succeeded", None, "release a", id="succeeded, the workload is missing"),
         pytest.param(
             "running-gone",
             a_workload("QuotaReserved Admitted"),
-            "let go a; status Finished=True:OwnerNotFound; release workload",
-            id="it is being deleted",
+            "release a; status Finished=True:OwnerNotFound; release workload",
+            id="the pod is deleted",
         ),
         pytest.param(
             "gated",
             a_workload("not-QuotaReserved", same=False),
             "release workload; delete workload; +DeletedWorkload",
-            id="a workload of another shape",
+            id="a workload that is not equivalent",
         ),
     ],
 )
@@ -109,19 +115,20 @@ def test_a_pod_and_its_workload(state: str, workload: Workload | None, want: str
 @pytest.mark.parametrize(
     ("state", "named", "want"),
     [
-        pytest.param("gated", None, "", id="not made yet"),
+        pytest.param("gated", None, "", id="the workload does not exist yet"),
         pytest.param(
-            "running", None, "say a NoMatchingWorkload; delete a; +Stopped", id="not made, but it runs"
+            "running",
+            None,
+            "end a NoMatchingWorkload; delete a; +Stopped",
+            id="running without the workload",
         ),
-        pytest.param("gated", a_workload(of=""), "own", id="nobody's"),
-        pytest.param("gated", a_workload(of="b"), "", id="another's"),
+        pytest.param("gated", a_workload(of=""), "own", id="a workload without a controller"),
+        pytest.param("gated", a_workload(of="b"), "", id="a workload of another pod"),
         pytest.param("gated", a_workload("QuotaReserved Admitted"), "ungate a; +Started", id="admitted"),
-        pytest.param(
-            "gated", a_workload(same=False), "status Finished=True:OutOfSync", id="of another shape"
-        ),
+        pytest.param("gated", a_workload(same=False), "status Finished=True:OutOfSync", id="not equivalent"),
     ],
 )
-def test_a_pod_that_names_its_workload(state: str, named: Workload | None, want: str) -> None:
+def test_a_pod_with_a_prebuilt_workload(state: str, named: Workload | None, want: str) -> None:
     pod = a_pod("a", state, group="", labels=PREBUILT)
     assert show(plan(pod, prebuilt=named)) == want
 
@@ -129,16 +136,18 @@ def test_a_pod_that_names_its_workload(state: str, named: Workload | None, want:
 @pytest.mark.parametrize(
     ("state", "queue", "managed", "child", "want"),
     [
-        pytest.param("gated", "queue", True, False, "let go a", id="it is taken in"),
-        pytest.param("gated", "", True, False, "", id="it asks for no queue"),
-        pytest.param("gated", "queue", False, False, "", id="its namespace is not managed"),
-        pytest.param("gated", "queue", True, True, "", id="it is a part of a job"),
-        pytest.param("pending", "queue", True, False, "!NotGated", id="it has no gate"),
-        pytest.param("pending", "queue", True, True, "", id="a part needs no gate"),
-        pytest.param("succeeded", "queue", True, False, "", id="it has ended"),
+        pytest.param("gated", "queue", True, False, "release a", id="adopted"),
+        pytest.param("gated", "", True, False, "", id="without a queue name"),
+        pytest.param("gated", "queue", False, False, "", id="in a namespace that is not managed"),
+        pytest.param("gated", "queue", True, True, "", id="a child of a managed job"),
+        pytest.param("pending", "queue", True, False, "!NotGated", id="without the gate"),
+        pytest.param("pending", "queue", True, True, "", id="a child without the gate"),
+        pytest.param("succeeded", "queue", True, False, "", id="terminated"),
     ],
 )
-def test_a_pod_that_no_webhook_saw(state: str, queue: str, managed: bool, child: bool, want: str) -> None:
+def test_adoption_of_a_pod_without_webhooks(
+    state: str, queue: str, managed: bool, child: bool, want: str
+) -> None:
     pod = a_pod("a", state, group="", queue=queue, held=False)
     labels = {key: text for key, text in pod.metadata.labels.items() if key != "kueue.x-k8s.io/managed"}
     stray = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels))

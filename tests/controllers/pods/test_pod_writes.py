@@ -1,4 +1,4 @@
-"""What a pod is started with."""
+"""Injection into pods."""
 
 import msgspec
 
@@ -13,7 +13,7 @@ from tests.controllers.pods.notation import a_pod
 
 
 def started(pod: QueuedPod) -> QueuedPod:
-    """The pod as it is stored once it was started where nodes have the label ``zone=b``."""
+    """Return the pod as stored after it is ungated with the node selector ``zone=b``."""
     patch = ungate(pod, PodSetInfo(name=role_of(pod), count=1, node_selector={"zone": "b"}))
     assert isinstance(patch, Patch)
     metadata = codec.to_builtins(pod.metadata)
@@ -24,7 +24,7 @@ def started(pod: QueuedPod) -> QueuedPod:
     )
 
 
-def test_a_pod_keeps_the_role_it_was_admitted_with() -> None:
+def test_the_injection_does_not_change_the_role() -> None:
     pod = a_pod("a", role="")
     after = started(pod)
     assert role_hash(read_template(after.spec)) != role_of(pod)

@@ -1,4 +1,4 @@
-"""Pods as they are kept in memory, and what they say of themselves."""
+"""Pods in memory, and their states."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -27,13 +27,13 @@ def stored(labels: Any = None, **spec: Any) -> QueuedPod:
     return codec.decode(QueuedPod, codec.encode(body))
 
 
-def test_of_pods_that_cannot_be_queued_any_more_only_what_every_pod_has_is_kept() -> None:
+def test_the_spec_of_unmanaged_pods_is_dropped() -> None:
     part_of_a_job = stored(nodeName="node-1")
     assert bytes(part_of_a_job.spec) == b"{}"
     assert (part_of_a_job.status.phase, part_of_a_job.status.conditions) == ("Running", ())
 
 
-def test_pods_that_are_or_may_be_queued_are_kept_whole() -> None:
+def test_managed_and_gated_pods_are_kept_as_a_whole() -> None:
     managed = stored({constants.MANAGED: "true"}, nodeName="node-1")
     assert managed.node_name == "node-1"
     assert len(managed.status.conditions) == 1
@@ -53,18 +53,18 @@ def test_pods_that_are_or_may_be_queued_are_kept_whole() -> None:
         ("failed", False),
     ],
 )
-def test_who_counts_for_a_group(state: str, counts: bool) -> None:
+def test_pods_that_count_for_a_group(state: str, counts: bool) -> None:
     assert can_count(a_pod("a", state)) is counts
 
 
-def test_the_name_of_a_group_may_be_longer_than_a_label() -> None:
+def test_an_annotation_can_name_a_group_with_a_long_name() -> None:
     both = a_pod("a", group="short", annotations={constants.GROUP_NAME: "long"}).metadata
     assert group_name_of(both, by_annotation=True) == "long"
     assert group_name_of(both, by_annotation=False) == "short"
     assert group_name_of(a_pod("a", group="short").metadata, by_annotation=True) == "short"
 
 
-def test_a_pod_was_last_active_when_it_failed_or_was_deleted() -> None:
+def test_last_activity_is_the_failure_or_the_deletion() -> None:
     body = {
         "metadata": {"name": "a", "labels": {constants.MANAGED: "true"}},
         "status": {

@@ -1,4 +1,4 @@
-"""Which pods are equal."""
+"""Roles of pods."""
 
 from typing import Any
 
@@ -9,12 +9,12 @@ from quorate.controllers.pods.roles import role_hash
 BARE: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
 
 
-def test_the_hash_is_that_of_kueue() -> None:
+def test_the_role_hash_is_the_one_of_kueue() -> None:
     assert role_hash(BARE) == "dc85db45"  # a pod of one container in Kueue 0.19
 
 
-def test_a_pod_as_a_real_api_server_shows_it_to_webhooks_has_the_role_it_has_in_kueue() -> None:
-    """By then the server has added a priority and two tolerations."""
+def test_a_pod_in_an_admission_review_has_the_role_that_kueue_computes() -> None:
+    """The API server has added a priority and two tolerations before."""
     lost = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
     keys = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
     added = {"priority": 0, "tolerations": [{"key": key, **lost} for key in keys]}
@@ -38,7 +38,7 @@ def test_a_pod_as_a_real_api_server_shows_it_to_webhooks_has_the_role_it_has_in_
     ],
     ids=str,
 )
-def test_what_a_scheduler_looks_at_makes_another_role(other: dict[str, Any]) -> None:
+def test_fields_that_a_scheduler_reads_change_the_role(other: dict[str, Any]) -> None:
     assert role_hash({**BARE, **other}) != role_hash(BARE)
 
 
@@ -55,7 +55,7 @@ def test_what_a_scheduler_looks_at_makes_another_role(other: dict[str, Any]) -> 
     ],
     ids=str,
 )
-def test_what_it_does_not_look_at_makes_the_same_role(other: dict[str, Any]) -> None:
+def test_other_fields_do_not_change_the_role(other: dict[str, Any]) -> None:
     assert role_hash({**BARE, **other}) == role_hash(BARE)
 
 

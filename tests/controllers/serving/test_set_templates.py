@@ -1,4 +1,4 @@
-"""What webhooks add to sets of pods, and what they refuse."""
+"""Defaulting and validation of sets of pods."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def groups(size: int = 2, queue: str = "queue") -> Json:
     }
 
 
-def test_the_pods_of_a_deployment_know_their_queue() -> None:
+def test_the_template_of_a_deployment_has_the_queue_name() -> None:
     given = a_set()
     given["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] = "high"
     marked = default_set(DEPLOYMENT, given, HERE)
@@ -55,18 +55,18 @@ def test_the_pods_of_a_deployment_know_their_queue() -> None:
         },
         "annotations": {constants.SUSPENDING_PARENT: "deployment"},
     }
-    assert "metadata" not in given["spec"]["template"], "what is given is not changed"
+    assert "metadata" not in given["spec"]["template"], "the argument is not changed"
     assert default_set(DEPLOYMENT, marked, HERE) == marked
 
 
-def test_the_older_form_of_naming_a_queue_is_passed_on_as_the_newer() -> None:
+def test_the_older_annotation_of_a_queue_becomes_a_label_of_the_template() -> None:
     given = a_set(queue="")
     given["metadata"]["annotations"] = {"kueue.x-k8s.io/queue-name": "queue"}
     template = default_set(DEPLOYMENT, given, HERE)["spec"]["template"]
     assert template["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "queue"
 
 
-def test_the_pods_of_other_sets_are_only_marked() -> None:
+def test_the_templates_of_other_sets_only_get_the_annotation() -> None:
     marked = default_set(STATEFUL_SET, a_set(), HERE)
     assert marked["spec"]["template"]["metadata"] == {
         "annotations": {constants.SUSPENDING_PARENT: "statefulset"}
@@ -76,13 +76,13 @@ def test_the_pods_of_other_sets_are_only_marked() -> None:
     assert [both["leaderTemplate"]["metadata"], both["workerTemplate"]["metadata"]] == [mark, mark]
 
 
-def test_a_set_without_a_queue_is_left_as_it_is() -> None:
+def test_a_set_without_a_queue_name_is_unchanged() -> None:
     given = a_set(queue="")
     assert default_set(DEPLOYMENT, given, HERE) is given
     assert default_set(DEPLOYMENT, a_set(), DefaultingContext(namespace_managed=False)) == a_set()
 
 
-def test_templates_can_carry_the_gate_themselves() -> None:
+def test_templates_can_have_the_gate() -> None:
     gated = gate_templates(DEPLOYMENT, a_set())
     assert gated["spec"]["template"]["spec"]["schedulingGates"] == [{"name": constants.ADMISSION_GATE}]
     assert gate_templates(DEPLOYMENT, gated) == gated
@@ -91,15 +91,18 @@ def test_templates_can_carry_the_gate_themselves() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "want"),
     [
-        pytest.param(a_set("a", ready=1), a_set("b", ready=1), ["is immutable"], id="while pods serve"),
-        pytest.param(a_set("a"), a_set("b"), [], id="while none serves"),
-        pytest.param(a_set("a"), a_set(""), ["cannot be removed"], id="leaving the queues"),
+        pytest.param(a_set("a", ready=1), a_set("b", ready=1), ["is immutable"], id="while pods are ready"),
+        pytest.param(a_set("a"), a_set("b"), [], id="while no pod is ready"),
+        pytest.param(a_set("a"), a_set(""), ["cannot be removed"], id="removal of the queue name"),
         pytest.param(
-            a_set("", ready=1), a_set("b", ready=1), ["is immutable"], id="joining while pods serve"
+            a_set("", ready=1),
+            a_set("b", ready=1),
+            ["is immutable"],
+            id="adding a queue name while pods are ready",
         ),
     ],
 )
-def test_the_queue_of_a_set(old: Json, new: Json, want: list[str]) -> None:
+def test_validation_of_the_queue_name_of_a_set(old: Json, new: Json, want: list[str]) -> None:
     findings = [each.rule for each in set_findings(DEPLOYMENT, new, old)]
     assert [rule[: len(start)] for rule, start in zip(findings, want, strict=True)] == want
 
@@ -107,9 +110,11 @@ def test_the_queue_of_a_set(old: Json, new: Json, want: list[str]) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "remains", "want"),
     [
-        pytest.param(a_set(replicas=3), a_set(replicas=0), SCALED_DOWN, [], id="to nothing"),
-        pytest.param(a_set(replicas=0), a_set(replicas=5), SCALED_DOWN, [], id="from nothing"),
-        pytest.param(a_set(replicas=3), a_set(replicas=4), SCALED_DOWN, ["spec.replicas"], id="one more"),
+        pytest.param(a_set(replicas=3), a_set(replicas=0), SCALED_DOWN, [], id="scaled to 0"),
+        pytest.param(a_set(replicas=0), a_set(replicas=5), SCALED_DOWN, [], id="scaled from 0"),
+        pytest.param(
+            a_set(replicas=3), a_set(replicas=4), SCALED_DOWN, ["spec.replicas"], id="one more replica"
+        ),
         pytest.param(
             a_set(replicas=0),
             a_set(replicas=3),
@@ -122,19 +127,17 @@ def test_the_queue_of_a_set(old: Json, new: Json, want: list[str]) -> None:
             a_set(replicas=3),
             ScaleDownState(active_workload=True),
             ["spec.replicas"],
-            id="quota is still held",
+            id="the workload is active",
         ),
-        pytest.param(a_set(), a_set(cpu="2"), SCALED_DOWN, ["spec.template.spec"], id="larger pods"),
-        pytest.param(a_set("", cpu="1"), a_set("", cpu="2"), SCALED_DOWN, [], id="not queued at all"),
+        pytest.param(a_set(), a_set(cpu="2"), SCALED_DOWN, ["spec.template.spec"], id="larger requests"),
+        pytest.param(a_set("", cpu="1"), a_set("", cpu="2"), SCALED_DOWN, [], id="without a queue name"),
     ],
 )
-def test_what_may_change_in_a_stateful_set(
-    old: Json, new: Json, remains: ScaleDownState, want: list[str]
-) -> None:
+def test_validation_of_a_stateful_set(old: Json, new: Json, remains: ScaleDownState, want: list[str]) -> None:
     assert [each.path for each in stateful_set_findings(new, old, remains)] == want
 
 
-def test_the_groups_of_a_leader_worker_set_keep_their_size() -> None:
+def test_the_size_of_a_leader_worker_set_is_immutable() -> None:
     assert [each.path for each in leader_worker_set_findings(groups(3), groups(2))] == [
         "spec.leaderWorkerTemplate.size"
     ]

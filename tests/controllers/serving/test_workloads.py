@@ -1,4 +1,4 @@
-"""What is decided for sets of pods that serve, one world a line."""
+"""The plans for StatefulSets and LeaderWorkerSets, one state per line."""
 
 from typing import Any
 
@@ -57,7 +57,7 @@ def groups_of(size: int, replicas: int, leader: bool = True, container: object =
     return codec.convert(ServingSet, {"metadata": metadata, "spec": spec})
 
 
-def test_a_set_of_whose_template_no_pod_can_be_made_is_not_understood() -> None:
+def test_a_malformed_template_is_an_invalid_template() -> None:
     serving = LEADER_WORKER_SET.serving
     assert serving is not None
     odd = groups_of(2, 1, leader=False, container=False)  # YAML reads the name n as that
@@ -74,27 +74,29 @@ def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = ST
 @pytest.mark.parametrize(
     ("replicas", "conditions", "want"),
     [
-        pytest.param(2, "not-QuotaReserved:Pending", "", id="waiting"),
+        pytest.param(2, "not-QuotaReserved:Pending", "", id="pending"),
         pytest.param(2, "QuotaReserved Admitted", "", id="admitted"),
-        pytest.param(3, "not-QuotaReserved:Pending", "spec podSets", id="larger while it waits"),
-        pytest.param(3, "QuotaReserved", "", id="what has quota keeps its size"),
+        pytest.param(3, "not-QuotaReserved:Pending", "spec podSets", id="scaled up while pending"),
+        pytest.param(3, "QuotaReserved", "", id="scaled up with reserved quota"),
         pytest.param(
             0,
             "QuotaReserved Admitted",
             "status QuotaReserved=False:OnHold Admitted=False:NoReservation",
-            id="scaled to nothing",
+            id="scaled to 0",
         ),
-        pytest.param(0, "not-QuotaReserved:OnHold", "", id="at rest"),
-        pytest.param(2, "not-QuotaReserved:OnHold", "status", id="wanted again"),
-        pytest.param(3, "not-QuotaReserved:OnHold", "spec podSets; status", id="wanted again, larger"),
-        pytest.param(2, "Finished:Succeeded", "", id="finished by others"),
+        pytest.param(0, "not-QuotaReserved:OnHold", "", id="on hold"),
+        pytest.param(2, "not-QuotaReserved:OnHold", "status", id="scaled up again"),
+        pytest.param(
+            3, "not-QuotaReserved:OnHold", "spec podSets; status", id="scaled up again with more replicas"
+        ),
+        pytest.param(2, "Finished:Succeeded", "", id="finished"),
     ],
 )
 def test_the_workload_of_a_stateful_set(replicas: int, conditions: str, want: str) -> None:
     assert decide(a_set(replicas), a_group_workload("main=2", conditions, name=DB)) == want
 
 
-def test_a_stateful_set_gets_a_workload_before_it_has_pods() -> None:
+def test_the_workload_of_a_stateful_set_is_created_before_its_pods() -> None:
     assert decide(a_set()) == f"create {DB} main=2; +CreatedWorkload"
     assert decide(a_set(0)) == ""
 
@@ -104,7 +106,7 @@ def test_without_its_priority_class_there_is_no_workload() -> None:
     assert said.startswith("!ErrWorkloadCompose; missing WorkloadPriorityClass high doesn't exist")
 
 
-def test_pods_are_told_which_group_they_are_of() -> None:
+def test_pods_get_the_labels_of_their_group() -> None:
     pod = a_pod("db-0", group="", held=False, role="other")
     workload = a_group_workload("main=2", "not-QuotaReserved:Pending", name=DB)
     assert STATEFUL_SET.serving is not None
@@ -123,13 +125,13 @@ def test_pods_are_told_which_group_they_are_of() -> None:
     }
 
 
-def test_a_leader_worker_set_has_a_workload_for_each_of_its_groups() -> None:
+def test_a_leader_worker_set_has_one_workload_for_each_replica() -> None:
     assert decide(groups_of(3, 2), kind=LEADER_WORKER_SET).count("leader=1 worker=2") == 2
     assert decide(groups_of(3, 1, leader=False), kind=LEADER_WORKER_SET).count("main=3") == 1
     assert decide(groups_of(1, 1), kind=LEADER_WORKER_SET).count("leader=1;") == 1
 
 
-def test_the_workload_of_a_group_that_is_surplus_goes() -> None:
+def test_the_workload_of_a_surplus_replica_is_deleted() -> None:
     surplus = a_group_workload("leader=1 worker=2", "QuotaReserved", name="of-a-group-that-was")
     said = decide(groups_of(3, 1), surplus, kind=LEADER_WORKER_SET)
     assert "delete workload" in said
@@ -140,13 +142,15 @@ def test_the_workload_of_a_group_that_is_surplus_goes() -> None:
 @pytest.mark.parametrize(
     ("obj", "want"),
     [
-        pytest.param(a_set(), None, id="a webhook saw it"),
-        pytest.param(a_set(marked=False), {"template", "replicas"}, id="none saw it: gate it at rest"),
-        pytest.param(a_set(0, marked=False), {"template"}, id="it is at rest"),
+        pytest.param(a_set(), None, id="annotated by the webhook"),
+        pytest.param(
+            a_set(marked=False), {"template", "replicas"}, id="not annotated: gated and scaled to 0"
+        ),
+        pytest.param(a_set(0, marked=False), {"template"}, id="scaled to 0 already"),
         pytest.param(
             a_set(0, annotations={REPLICAS_BEFORE_GATING: "2"}, status={"observedGeneration": 1}),
             set(),
-            id="not seen yet",
+            id="the scale to 0 is not observed yet",
         ),
         pytest.param(
             a_set(
@@ -158,11 +162,11 @@ def test_the_workload_of_a_group_that_is_surplus_goes() -> None:
         pytest.param(
             a_set(0, annotations={REPLICAS_BEFORE_GATING: "2"}, status={"observedGeneration": 2}),
             {"replicas"},
-            id="woken",
+            id="scaled up again",
         ),
     ],
 )
-def test_a_set_without_webhooks_is_gated_at_rest(obj: ServingSet, want: set[str] | None) -> None:
+def test_without_webhooks_a_set_is_scaled_down_and_gated(obj: ServingSet, want: set[str] | None) -> None:
     plan = gate_plan(STATEFUL_SET.templates, STATEFUL_SET.resource, obj)
     if want is None:
         assert plan is None
@@ -172,7 +176,7 @@ def test_a_set_without_webhooks_is_gated_at_rest(obj: ServingSet, want: set[str]
     assert changed == want
 
 
-def test_a_set_that_is_managed_without_naming_a_queue_is_marked_once() -> None:
+def test_a_managed_set_without_a_queue_name_is_gated_once() -> None:
     queued = a_set(0, marked=False)
     nameless = msgspec.structs.replace(queued, metadata=msgspec.structs.replace(queued.metadata, labels={}))
     plan = gate_plan(STATEFUL_SET.templates, STATEFUL_SET.resource, nameless)
@@ -183,7 +187,7 @@ def test_a_set_that_is_managed_without_naming_a_queue_is_marked_once() -> None:
     assert marked == {constants.SUSPENDING_PARENT: "statefulset"}
 
 
-def test_a_set_that_serves_is_only_told_of() -> None:
+def test_a_set_with_ready_pods_only_gets_an_event() -> None:
     serving = a_set(marked=False, status={"readyReplicas": 1})
     plan = gate_plan(STATEFUL_SET.templates, STATEFUL_SET.resource, serving)
     assert plan is not None
