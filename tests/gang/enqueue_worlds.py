@@ -54,7 +54,7 @@ def message(world: World, name: str) -> str:
     return condition.message
 
 
-ROOM, QUOTA, LIMIT = "NotEnoughResources", "NamespaceQuotaExceeded", "QueuePodGroupLimit"
+RESOURCES, QUOTA, LIMIT = "NotEnoughResources", "NamespaceQuotaExceeded", "QueuePodGroupLimit"
 RUNNING = {"phase": "Running"}
 INQUEUE = {"phase": "Inqueue"}
 

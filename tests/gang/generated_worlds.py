@@ -98,30 +98,30 @@ def worlds(draw: st.DrawFn) -> Json:
         {"name": name, "weight": draw(st.integers(1, 2)), "reclaimable": not sometimes(draw, 6)}
         for name in queues
     ]
-    room = {node["name"]: [node["cpu"], node.get("pods", 110)] for node in given["nodes"]}
+    free = {node["name"]: [node["cpu"], node.get("pods", 110)] for node in given["nodes"]}
     for index in range(draw(st.integers(1, 4))):
         group = draw(groups(f"g{index}", queues))
         members = [
             draw(pods(f"g{index}-{member}", group["name"])) for member in range(draw(st.integers(0, 4)))
         ]
-        runs = [draw_place(draw, pod, room) for pod in members]
+        runs = [draw_place(draw, pod, free) for pod in members]
         group["phase"] = "Running" if any(runs) else draw(st.sampled_from(("", "Inqueue")))
         given["podGroups"].append(group)
         given["pods"] += members
     if sometimes(draw, 3):
         foreign_pod = {"name": "web", "cpu": 1, "schedulerName": "default-scheduler"}
-        if draw_place(draw, foreign_pod, room):
+        if draw_place(draw, foreign_pod, free):
             given["pods"].append(foreign_pod)
     return given
 
 
-def draw_place(draw: st.DrawFn, pod: Json, room: dict[str, list[int]]) -> bool:
+def draw_place(draw: st.DrawFn, pod: Json, free: dict[str, list[int]]) -> bool:
     """Draw whether ``pod`` runs on a node that it fits; return True if it does."""
-    where = draw(st.sampled_from(("", *room)))
-    if not where or pod.get("gated") or room[where][0] < pod.get("cpu", 0) or room[where][1] < 1:
+    where = draw(st.sampled_from(("", *free)))
+    if not where or pod.get("gated") or free[where][0] < pod.get("cpu", 0) or free[where][1] < 1:
         return False
-    room[where][0] -= pod.get("cpu", 0)
-    room[where][1] -= 1
+    free[where][0] -= pod.get("cpu", 0)
+    free[where][1] -= 1
     pod.update(node=where, phase="Running", deleting=sometimes(draw, 6))
     return True
 

@@ -217,7 +217,7 @@ def test_near_queues_lose_tasks_first() -> None:
     assert [task.key.name for task in order] == ["a-0", "c-0"]
 
 
-# Taking back.
+# Reclaim.
 
 
 @pytest.mark.parametrize(

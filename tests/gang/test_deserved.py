@@ -143,7 +143,7 @@ def test_quantities_of_queues_are_parsed_like_those_of_nodes() -> None:
     assert read({"cpu": 1.5, "memory": "1Ki", "count/pods": 3}) == {"cpu": 1500, "memory": 1024}
 
 
-# Laws.
+# Properties.
 
 RESOURCES = ("cpu", "memory", "pods")
 some = st.integers(0, 40)

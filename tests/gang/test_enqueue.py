@@ -14,7 +14,7 @@ from tests.gang.enqueue_worlds import (
     INQUEUE,
     LIMIT,
     QUOTA,
-    ROOM,
+    RESOURCES,
     RUNNING,
     Json,
     group,
@@ -32,11 +32,12 @@ from tests.gang.enqueue_worlds import (
     [
         pytest.param(
             {"podGroups": [group("a", "4", created=1), group("b", "1m", created=2)]},
-            {"a": "Inqueue", "b": ROOM}, id="an exact fit fills the cluster",
+            {"a": "Inqueue", "b": RESOURCES}, id="an exact fit fills the cluster",
         ),
         pytest.param(
             {"podGroups": [group("a", "5"), group("b"), group("c", "0")]},
-            {"a": ROOM, "b": "Inqueue", "c": "Inqueue"}, id="a group without minResources needs no capacity",
+            {"a": RESOURCES, "b": "Inqueue", "c": "Inqueue"},
+            id="a group without minResources needs no capacity",
         ),
         pytest.param(
             {"podGroups": [{"name": "a", "minResources": {}}]}, {"a": "Inqueue"}, id="empty minResources"
@@ -47,11 +48,11 @@ from tests.gang.enqueue_worlds import (
         ),
         pytest.param(
             {"podGroups": [{"name": "a", "minResources": {"cpu": 1, "nvidia.com/gpu": 1}}]},
-            {"a": ROOM}, id="a resource that no node has",
+            {"a": RESOURCES}, id="a resource that no node has",
         ),
         pytest.param(
             {"podGroups": [group("a", "2")], "pods": [{"name": "web", "cpu": 3, "node": "n1", **RUNNING}]},
-            {"a": ROOM}, id="pods of other schedulers use capacity",
+            {"a": RESOURCES}, id="pods of other schedulers use capacity",
         ),
         pytest.param(
             {
@@ -63,7 +64,7 @@ from tests.gang.enqueue_worlds import (
         pytest.param(
             {"podGroups": [group("r", "3", **RUNNING), group("a", "1"), group("b", "1")],
              "pods": [running("r")]},
-            {"r": "Running", "a": "Inqueue", "b": ROOM},
+            {"r": "Running", "a": "Inqueue", "b": RESOURCES},
             id="a running group keeps the reservation for missing members",
         ),
         pytest.param(
@@ -78,7 +79,7 @@ from tests.gang.enqueue_worlds import (
                 "podGroups": [group("r", "3", minMember=2, **RUNNING), group("a", "2")],
                 "pods": [running("r"), running("r", name="r-1", cpu="2", deleting=True)],
             },
-            {"r": "Unknown", "a": ROOM},
+            {"r": "Unknown", "a": RESOURCES},
             id="the reservation of a releasing member is kept for its replacement",
         ),
         pytest.param(
@@ -90,7 +91,7 @@ from tests.gang.enqueue_worlds import (
         ),
         pytest.param(
             {"podGroups": [group("r", "9", **RUNNING), group("a", "1")]},
-            {"r": "Pending", "a": ROOM}, id="a group that lost all its members has started",
+            {"r": "Pending", "a": RESOURCES}, id="a group that lost all its members has started",
         ),
         pytest.param(
             {"podGroups": [group("c", "4", phase="Completed"), group("a", "4")],
@@ -141,7 +142,7 @@ def asking(name: str, **least: Any) -> Json:
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 4})], "podGroups": [group("r", "3", **INQUEUE), group("a", "2")]},
-            {"r": "Inqueue", "a": ROOM}, id="node resources are checked before quota",
+            {"r": "Inqueue", "a": RESOURCES}, id="node resources are checked before quota",
         ),
         pytest.param(
             {"quotas": [rq({"requests.cpu": 4}, {"requests.cpu": 2})],
@@ -293,12 +294,12 @@ FIFO = {"name": "f", "dequeueStrategy": "fifo"}
         pytest.param(
             [group("a", "9", queue="f", created=1), group("b", "1", queue="f", created=2),
              group("c", "1", created=3)],
-            {"a": ROOM, "b": "", "c": "Inqueue"}, id="the first group blocks only its own queue",
+            {"a": RESOURCES, "b": "", "c": "Inqueue"}, id="the first group blocks only its own queue",
         ),
         pytest.param(
             [group("a", "1", queue="f", created=1), group("b", "9", queue="f", created=2),
              group("c", "1", queue="f", created=3)],
-            {"a": "Inqueue", "b": ROOM, "c": ""}, id="the second group becomes the first",
+            {"a": "Inqueue", "b": RESOURCES, "c": ""}, id="the second group becomes the first",
         ),
     ],
 )  # fmt: skip
@@ -316,10 +317,10 @@ def test_a_first_group_in_back_off_blocks_its_queue() -> None:
     here.session()
     here.do("deletePods", ["web"])
     here.session()
-    assert group_states(here) == {"a": ROOM, "b": "Pending"}
+    assert group_states(here) == {"a": RESOURCES, "b": "Pending"}
     here.do("advance", 10)
     here.session()
-    assert group_states(here) == {"a": "Inqueue", "b": ROOM}
+    assert group_states(here) == {"a": "Inqueue", "b": RESOURCES}
 
 
 def test_fair_order_evaluates_groups_in_queue_order_and_job_order() -> None:
@@ -334,15 +335,20 @@ def test_fair_order_evaluates_groups_in_queue_order_and_job_order() -> None:
     }
     fair = world(given, "priority", order="fair")
     fair.session()
-    assert group_states(fair) == {"a": ROOM, "b": "Inqueue", "c": "Inqueue"}
+    assert group_states(fair) == {"a": RESOURCES, "b": "Inqueue", "c": "Inqueue"}
     fcfs = world(given, "priority")
     fcfs.session()
-    assert group_states(fcfs) == {"a": "Inqueue", "b": "Inqueue", "c": ROOM}
+    assert group_states(fcfs) == {"a": "Inqueue", "b": "Inqueue", "c": RESOURCES}
 
 
 @pytest.mark.parametrize(
     ("factor", "cpu", "want"),
-    [("1.5", "6", "Inqueue"), ("1.5", "6001m", ROOM), ("0.5", "2", "Inqueue"), ("0.333", "1333m", ROOM)],
+    [
+        ("1.5", "6", "Inqueue"),
+        ("1.5", "6001m", RESOURCES),
+        ("0.5", "2", "Inqueue"),
+        ("0.333", "1333m", RESOURCES),
+    ],
 )
 def test_the_idle_factor(factor: str, cpu: str, want: str) -> None:
     here = world({"podGroups": [group("a", cpu)]}, idle_factor=factor)
@@ -388,7 +394,7 @@ LATE = {"annotations": {"volcano.sh/sla-waiting-time": "1m"}}
     [
         pytest.param({"podGroups": [group("a", "9", created=940, **LATE)]}, "Inqueue",
             id="after the waiting time"),
-        pytest.param({"podGroups": [group("a", "9", created=941, **LATE)]}, ROOM,
+        pytest.param({"podGroups": [group("a", "9", created=941, **LATE)]}, RESOURCES,
             id="before the waiting time"),
         pytest.param(
             {"podGroups": [group("a", "9", created=1, **LATE)], "quotas": [rq({"cpu": 8})]}, QUOTA,
@@ -412,11 +418,11 @@ def test_an_overdue_group_needs_no_node_resources(given: Json, want: str) -> Non
     assert group_states(here) == {"a": want}
     here.session()
     assert group_states(here) == {"a": want}, "and it is not sent back for lack of room"
-    if want == ROOM:
+    if want == RESOURCES:
         assert outcome.wake_at == here.now + 1
 
 
-# Laws.
+# Properties.
 
 
 def _asked(draw: st.DrawFn, name: str) -> Json:

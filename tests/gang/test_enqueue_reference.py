@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.volcano import UNSCHEDULABLE
-from tests.gang.enqueue_worlds import LIMIT, QUOTA, ROOM, Json, world
+from tests.gang.enqueue_worlds import LIMIT, QUOTA, RESOURCES, Json, world
 from tests.search import examples
 
 BASE_S, MOST_S, TIMEOUT_S = 10, 30, 100
@@ -113,7 +113,7 @@ class EnqueueReference:
         if self.state.get(group.queue, "Open") != "Open":
             return "QueueNotOpen"
         if group.needs and reserved + group.needs > sum(self.nodes.values()):
-            return ROOM
+            return RESOURCES
         if group.least is not None and self.used + reserved + group.needs > self.hard:
             return QUOTA
         return None

@@ -8,7 +8,7 @@ import pytest
 from tests.gang.enqueue_worlds import (
     INQUEUE,
     QUOTA,
-    ROOM,
+    RESOURCES,
     Json,
     group,
     group_states,
@@ -33,10 +33,10 @@ def test_each_rollback_doubles_the_back_off_up_to_the_maximum(restarting: bool) 
         here.do("removeNodes", ["n1"])
         began = here.now
         outcome = here.session()
-        assert group_states(here) == {"a": ROOM}
+        assert group_states(here) == {"a": RESOURCES}
         here.do("addNodes", [{"name": "n1", "cpu": 4}])
         here.session()
-        assert group_states(here) == {"a": ROOM}
+        assert group_states(here) == {"a": RESOURCES}
         assert outcome.wake_at is not None
         here.now = outcome.wake_at
         waits.append(here.now - began)
@@ -164,8 +164,8 @@ def test_a_group_is_not_admitted_in_the_session_that_rolled_it_back() -> None:
         (("setQueue", {"name": "default", "state": "Closed"}), "QueueNotOpen"),
         (("setQuota", {"name": "rq", "used": {"cpu": "3"}}), QUOTA),
         (("setQuota", {"name": "rq", "hard": {"cpu": "1"}}), QUOTA),
-        (("removeNodes", ["n1"]), ROOM),
-        (("addPods", [{"name": "web", "cpu": 3, "node": "n1", "phase": "Running"}]), ROOM),
+        (("removeNodes", ["n1"]), RESOURCES),
+        (("addPods", [{"name": "web", "cpu": 3, "node": "n1", "phase": "Running"}]), RESOURCES),
         (("setQueue", {"name": "default", "maxPodGroups": 0}), "Inqueue"),
     ],
 )
@@ -223,7 +223,7 @@ def test_the_older_group_stays_admitted() -> None:
     ]
     here = world({"podGroups": groups})
     here.session()
-    assert group_states(here) == {"b": "Inqueue", "a": "Inqueue", "c": ROOM}
+    assert group_states(here) == {"b": "Inqueue", "a": "Inqueue", "c": RESOURCES}
 
 
 def test_a_group_created_anew_starts_afresh() -> None:
@@ -247,7 +247,7 @@ def test_a_group_that_is_being_deleted_has_no_claim_and_is_not_admitted() -> Non
     assert group_states(here) == {"a": "Inqueue", "w": "Pending", "b": "Inqueue"}
 
 
-# Telling.
+# Events.
 
 
 def test_events_are_repeated_after_an_interval() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.gang.enqueue_worlds import (
-    ROOM,
+    RESOURCES,
     RUNNING,
     Json,
     group,
@@ -47,32 +47,32 @@ FOUR = [running("fat", name=f"fat-{index}") for index in range(4)]
     [
         pytest.param(lent(fat(), group("a", "2", created=1), pods=FOUR), {"a": "Inqueue"},
             id="a waiting group gets the surplus"),
-        pytest.param(lent(fat(), group("a", "3", created=1), pods=FOUR), {"a": ROOM},
+        pytest.param(lent(fat(), group("a", "3", created=1), pods=FOUR), {"a": RESOURCES},
             id="and nothing beyond it"),
         pytest.param(
             lent(fat(), group("a", "1", created=1), group("b", "1", created=2), group("c", "1", created=3),
                  pods=FOUR),
-            {"a": "Inqueue", "b": "Inqueue", "c": ROOM}, id="only one waiting group gets it",
+            {"a": "Inqueue", "b": "Inqueue", "c": RESOURCES}, id="only one waiting group gets it",
         ),
         pytest.param(
-            lent(fat(least=3), group("a", "2", created=1), pods=FOUR), {"a": ROOM},
+            lent(fat(least=3), group("a", "2", created=1), pods=FOUR), {"a": RESOURCES},
             id="the surplus gang keeps minMember"
         ),
         pytest.param(
-            lent(fat("3"), group("a", "2", created=1), pods=FOUR), {"a": ROOM},
+            lent(fat("3"), group("a", "2", created=1), pods=FOUR), {"a": RESOURCES},
             id="the surplus gang keeps minResources"
         ),
         pytest.param(
             lent({"name": "fat", "minMember": 2, **RUNNING}, group("a", "2", created=1), pods=FOUR),
-            {"a": ROOM}, id="without minResources there is no surplus",
+            {"a": RESOURCES}, id="without minResources there is no surplus",
         ),
         pytest.param(
-            lent(fat(queue="other"), group("a", "2", created=1), pods=FOUR), {"a": ROOM},
+            lent(fat(queue="other"), group("a", "2", created=1), pods=FOUR), {"a": RESOURCES},
             id="only surplus of the same queue counts"
         ),
         pytest.param(
             lent(fat(priorityClassName="high"), group("a", "2", created=1), pods=FOUR),
-            {"a": ROOM}, id="surplus of a higher priority does not count",
+            {"a": RESOURCES}, id="surplus of a higher priority does not count",
         ),
         pytest.param(
             lent(fat(priorityClassName="low"), group("a", "2", created=1, **HIGH), pods=FOUR),
@@ -80,19 +80,19 @@ FOUR = [running("fat", name=f"fat-{index}") for index in range(4)]
         ),
         pytest.param(
             lent(fat(), group("a", "2", created=1), pods=[{**each, "preemptable": False} for each in FOUR]),
-            {"a": ROOM}, id="pods that may not be evicted do not count",
+            {"a": RESOURCES}, id="pods that may not be evicted do not count",
         ),
         pytest.param(
             lent(fat(), group("a", "2", created=1), pods=FOUR, evict_overused=False),
-            {"a": ROOM}, id="without evict-overused nothing counts",
+            {"a": RESOURCES}, id="without evict-overused nothing counts",
         ),
         pytest.param(
             lent(fat(), group("a", "2", created=1), pods=FOUR, actions="enqueue"),
-            {"a": ROOM}, id="without the action preempt nothing counts",
+            {"a": RESOURCES}, id="without the action preempt nothing counts",
         ),
         pytest.param(
             lent(fat(), {"name": "a", "created": 1, "minResources": {"memory": "99Ti"}}, pods=FOUR),
-            {"a": ROOM}, id="surplus of another resource does not help",
+            {"a": RESOURCES}, id="surplus of another resource does not help",
         ),
     ],
 )  # fmt: skip
@@ -108,4 +108,4 @@ def test_surplus_of_several_groups_adds_up() -> None:
     here.do("addNodes", [{"name": "n2", "cpu": 1}])
     here.session()
     found = group_states(here)
-    assert (found["a"], found["b"]) == ("Inqueue", ROOM)
+    assert (found["a"], found["b"]) == ("Inqueue", RESOURCES)

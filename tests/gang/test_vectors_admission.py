@@ -13,10 +13,10 @@ OURS = """
 - title: a queue that does not exist
   given: {webhook: podgroups/validate, object: {name: a, namespace: ns1, queue: x}}
   expect: {allowed: false, reason: QueueNotOpen}
-- title: a group by its own numbers
+- title: a negative minMember is refused
   given: {webhook: podgroups/validate, object: {name: a, namespace: ns1, minMember: -1}}
   expect: {allowed: false}
-- title: an update of a group does not look at its queue
+- title: an update of a group does not check its queue
   given:
     webhook: podgroups/validate
     operation: UPDATE
@@ -24,14 +24,14 @@ OURS = """
     object: {name: a, namespace: ns1, queue: closed, minMember: 2}
     queues: [{name: closed, state: Closed}]
   expect: {allowed: true}
-- title: waiting groups do not fill a queue
+- title: pending groups do not count for the limit of a queue
   given:
     webhook: podgroups/validate
     object: {name: a, namespace: ns1, queue: q}
     queues: [{name: q, maxPodGroups: 1}]
     podGroups: [{name: b, namespace: ns2, queue: q, phase: Pending}]
   expect: {allowed: true}
-- title: unless limits are hard
+- title: pending groups count if the limit is hard
   given:
     webhook: podgroups/validate
     maxPodGroupsHard: true
@@ -39,7 +39,7 @@ OURS = """
     queues: [{name: q, maxPodGroups: 1}]
     podGroups: [{name: b, namespace: ns2, queue: q, phase: Pending}]
   expect: {allowed: false, reason: QueuePodGroupLimit}
-- title: a completed group fills nothing
+- title: completed groups do not count
   given:
     webhook: podgroups/validate
     maxPodGroupsHard: true
@@ -47,7 +47,7 @@ OURS = """
     queues: [{name: q, maxPodGroups: 1}]
     podGroups: [{name: b, namespace: ns1, queue: q, phase: Completed}]
   expect: {allowed: true}
-- title: the limit of a queue above counts all leaves
+- title: the limit of a parent queue counts all queues below it
   given:
     webhook: podgroups/validate
     maxPodGroupsHard: true
@@ -55,22 +55,22 @@ OURS = """
     queues: [{name: org, maxPodGroups: 1}, {name: left, parent: org}, {name: right, parent: org}]
     podGroups: [{name: b, namespace: ns1, queue: right, phase: Running}]
   expect: {allowed: false, reason: QueuePodGroupLimit}
-- title: a group with a queue of its own keeps it
+- title: a group with a queue keeps it
   given:
     webhook: podgroups/mutate
     object: {name: a, namespace: ns1, queue: mine}
     namespaces: [{name: ns1, annotations: {"scheduling.volcano.sh/queue-name": team}}]
   expect: {allowed: true, patch: {}}
-- title: no queue at all is the default one
+- title: a group without a queue gets the default queue
   given:
     webhook: podgroups/mutate
     object: {name: a, namespace: ns1}
     namespaces: [{name: ns1, annotations: {"scheduling.volcano.sh/queue-name": team}}]
   expect: {allowed: true, patch: {spec.queue: team}}
-- title: a queue that says everything is left as it is
+- title: a complete queue is not changed
   given: {webhook: queues/mutate, object: {name: q, weight: 3, reclaimable: false}}
   expect: {allowed: true, patch: {}}
-- title: a place in the tree of weights begins at the root
+- title: the root is added to a hierarchy path
   given:
     webhook: queues/mutate
     object:
@@ -81,14 +81,14 @@ OURS = """
     patch:
       metadata.annotations.volcano.sh/hierarchy: root/sci/dev
       metadata.annotations.volcano.sh/hierarchy-weights: 1/2/3
-- title: and is left alone where it does
+- title: a hierarchy path from the root is not changed
   given:
     webhook: queues/mutate
     object:
       {name: q, weight: 1, reclaimable: true,
        annotations: {volcano.sh/hierarchy: root/dev, volcano.sh/hierarchy-weights: 1/3}}
   expect: {allowed: true, patch: {}}
-- title: the default queue stays
+- title: the default queue may not be deleted
   given: {webhook: queues/validate, operation: DELETE, object: {name: default}}
   expect: {allowed: false, reason: ProtectedQueue}
 - title: an unused queue may be deleted
@@ -97,10 +97,10 @@ OURS = """
 - title: an unknown strategy
   given: {webhook: queues/validate, object: {name: q, dequeueStrategy: lifo}}
   expect: {allowed: false}
-- title: a strategy
+- title: a known strategy
   given: {webhook: queues/validate, object: {name: q, dequeueStrategy: fifo, maxPodGroups: 0}}
   expect: {allowed: true}
-- title: plugins bring what they need
+- title: plugins add the plugins that they need
   given: {webhook: jobs/mutate, object: {name: j, plugins: {mpi: []}, tasks: [{name: w, replicas: 1}]}}
   expect:
     allowed: true
@@ -112,7 +112,7 @@ OURS = """
       spec.tasks[0].minAvailable: 1
       spec.plugins.svc: []
       spec.plugins.ssh: []
-- title: partitions have a minimum, and it is that of their task
+- title: partitions set the minimum of their task
   given:
     webhook: jobs/mutate
     object:
@@ -123,17 +123,17 @@ OURS = """
       tasks:
       - {name: w, replicas: 8, partitionPolicy: {totalPartitions: 4, partitionSize: 2, minPartitions: 3}}
   expect: {allowed: true, patch: {"spec.tasks[0].minAvailable": 6, spec.minAvailable: 6}}
-- title: a job that says everything is left as it is
+- title: a complete job is not changed
   given:
     webhook: jobs/mutate
     object:
       {name: j, queue: q, schedulerName: quorate, maxRetry: 1, minAvailable: 1,
        tasks: [{name: w, replicas: 2, minAvailable: 1}]}
   expect: {allowed: true, patch: {}}
-- title: a job is judged with its defaults
+- title: a job is validated with its defaults
   given: {webhook: jobs/validate, object: {name: j, tasks: [{replicas: 2}]}}
   expect: {allowed: true}
-- title: a job into the root
+- title: a job in the root queue
   given: {webhook: jobs/validate, object: {name: j, queue: root, tasks: [{replicas: 2}]}}
   expect: {allowed: false, reason: QueueNotOpen}
 - title: more replicas for a running job
@@ -150,7 +150,7 @@ OURS = """
     oldObject: {name: j, queue: a, tasks: [{name: w, replicas: 2}]}
     object: {name: j, queue: b, tasks: [{name: w, replicas: 2}]}
   expect: {allowed: false}
-- title: an update that raises nothing is allowed, however little there is
+- title: an update without more minResources is allowed under any quota
   given:
     webhook: podgroups/min-resources
     operation: UPDATE
@@ -158,7 +158,7 @@ OURS = """
     object: {name: a, namespace: ns1, minResources: {cpu: 9}}
     quotas: [{namespace: ns1, name: rq, hard: {cpu: 8}}]
   expect: {allowed: true}
-- title: one that raises something is not
+- title: an update with more minResources is not
   given:
     webhook: podgroups/min-resources
     operation: UPDATE
@@ -166,7 +166,7 @@ OURS = """
     object: {name: a, namespace: ns1, minResources: {cpu: 9}}
     quotas: [{namespace: ns1, name: rq, hard: {requests.cpu: 8}}]
   expect: {allowed: false, reason: MinResourcesExceedsQuota}
-- title: no minimum before means that all of it is raised
+- title: an update from no minResources counts as more
   given:
     webhook: podgroups/min-resources
     operation: UPDATE
@@ -174,7 +174,7 @@ OURS = """
     object: {name: a, namespace: ns1, minResources: {cpu: 9}}
     quotas: [{namespace: ns1, name: rq, hard: {cpu: 8}}]
   expect: {allowed: false, reason: MinResourcesExceedsQuota}
-- title: a group in strict mode is not counted twice when it changes
+- title: in strict mode an updated group counts once
   given:
     webhook: podgroups/min-resources
     operation: UPDATE
@@ -184,7 +184,7 @@ OURS = """
     quotas: [{namespace: ns1, name: rq, hard: {cpu: 8}}]
     podGroups: [{name: a, namespace: ns1, minResources: {cpu: 5}}]
   expect: {allowed: true}
-- title: nor are completed groups, and those of other namespaces
+- title: in strict mode completed groups and other namespaces do not count
   given:
     webhook: podgroups/min-resources
     mode: strict
@@ -194,28 +194,28 @@ OURS = """
     - {name: b, namespace: ns1, phase: Completed, minResources: {cpu: 5}}
     - {name: c, namespace: ns2, minResources: {cpu: 5}}
   expect: {allowed: true}
-- title: off is off
+- title: mode off allows everything
   given:
     webhook: podgroups/min-resources
     mode: "off"
     object: {name: a, namespace: ns1, minResources: {cpu: 9}}
     quotas: [{namespace: ns1, name: rq, hard: {cpu: 8}}]
   expect: {allowed: true}
-- title: a member takes what is reserved for its group
+- title: a member uses the reservation of its group
   given:
     webhook: pods/min-resources
     object: {kind: Pod, name: a-0, namespace: ns1, cpu: 2, group: a}
     quotas: [{namespace: ns1, name: rq, hard: {cpu: 8}, used: {cpu: 4}}]
     podGroups: [{name: a, namespace: ns1, phase: Inqueue, minResources: {cpu: 4}}]
   expect: {allowed: true}
-- title: members that exist are not reserved for once more
+- title: existing members are subtracted from the reservation
   given:
     webhook: pods/min-resources
     object: {kind: Pod, name: web, namespace: ns1, cpu: 2}
     quotas: [{namespace: ns1, name: rq, hard: {cpu: 8}, used: {cpu: 3}}]
     podGroups: [{name: a, namespace: ns1, phase: Running, minResources: {cpu: 4}, podRequests: {cpu: 2}}]
   expect: {allowed: true}
-- title: a member beyond the minimum competes like a stranger
+- title: a member beyond the minimum has no reservation
   given:
     webhook: pods/min-resources
     object: {kind: Pod, name: a-9, namespace: ns1, cpu: 2, group: a}
@@ -224,14 +224,14 @@ OURS = """
     - {name: a, namespace: ns1, phase: Running, minResources: {cpu: 4}, podRequests: {cpu: 4}}
     - {name: b, namespace: ns1, phase: Inqueue, minResources: {cpu: 3}}
   expect: {allowed: false, reason: QuotaReserved}
-- title: nothing is reserved for a group that waits
+- title: a pending group has no reservation
   given:
     webhook: pods/min-resources
     object: {kind: Pod, name: web, namespace: ns1, cpu: 8}
     quotas: [{namespace: ns1, name: rq, hard: {cpu: 8}}]
     podGroups: [{name: a, namespace: ns1, phase: Pending, minResources: {cpu: 4}}]
   expect: {allowed: true}
-- title: pods of daemons go through
+- title: pods of daemon sets are allowed
   given:
     webhook: pods/min-resources
     object:
@@ -240,27 +240,27 @@ OURS = """
     quotas: [{namespace: ns1, name: rq, hard: {cpu: 8}, used: {cpu: 3}}]
     podGroups: [{name: a, namespace: ns1, phase: Inqueue, minResources: {cpu: 4}}]
   expect: {allowed: true}
-- title: and pods of the system
+- title: pods of namespace kube-system are allowed
   given:
     webhook: pods/min-resources
     object: {kind: Pod, name: d, namespace: kube-system, cpu: 2}
     quotas: [{namespace: kube-system, name: rq, hard: {cpu: 8}, used: {cpu: 3}}]
     podGroups: [{name: a, namespace: kube-system, phase: Inqueue, minResources: {cpu: 4}}]
   expect: {allowed: true}
-- title: operators that create pods early are let be
+- title: pods of pending groups are allowed by default
   given:
     webhook: pods/min-resources
     object: {kind: Pod, name: a-0, namespace: ns1, cpu: 2, group: a}
     podGroups: [{name: a, namespace: ns1, phase: Pending}]
   expect: {allowed: true}
-- title: unless that is asked for
+- title: pods of pending groups are refused with rejectPodsOfPendingGroups
   given:
     webhook: pods/min-resources
     rejectPodsOfPendingGroups: true
     object: {kind: Pod, name: a-0, namespace: ns1, cpu: 2, group: a}
     podGroups: [{name: a, namespace: ns1, phase: Pending}]
   expect: {allowed: false, reason: PodGroupPending}
-- title: of pods that we place
+- title: pods of another scheduler are allowed with rejectPodsOfPendingGroups
   given:
     webhook: pods/min-resources
     rejectPodsOfPendingGroups: true
