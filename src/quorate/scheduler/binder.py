@@ -2,7 +2,7 @@
 
 A bind whose response is lost is sent again: the pod refuses a second node, so only one of them takes
 effect.  A bind that is refused for good is undone in the model, and the next session finds another node for
-the task or gives up the whole gang (see ``gang.repair``).  The undo is delayed, because a bind that a
+the task or gives up the whole gang (see ``gang.actions.repair``).  The undo is delayed, because a bind that a
 policy, a missing role or a terminating namespace refuses would otherwise be sent again by every session.
 """
 
