@@ -1,4 +1,4 @@
-"""Arbitrary objects of any struct, for laws that hold for all of them."""
+"""Hypothesis strategies for objects of any struct."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ _SCALARS: dict[Any, st.SearchStrategy[Any]] = {
 
 @cache
 def instances(type_: Any) -> st.SearchStrategy[Any]:
-    """Objects of a struct, or values of the type of one of its fields."""
+    """Generate objects of a struct, or values of the type of one of its fields."""
     if type_ in _SCALARS:
         return _SCALARS[type_]
     if supertype := getattr(type_, "__supertype__", None):

@@ -8,7 +8,7 @@ from quorate.api.quantity import parse_quantity
 
 
 @pytest.mark.parametrize("text", ["1.10", "1e3", "-0.5", "7", "true", '"1.5"'])
-def test_json_without_a_type_goes_out_as_it_came_in(text: str) -> None:
+def test_untyped_json_is_encoded_unchanged(text: str) -> None:
     document = f'{{"a":[{text}]}}'.encode()
     assert codec.encode(codec.decode(dict[str, Any], document)) == document
 
@@ -19,6 +19,6 @@ def test_a_fraction_without_a_type_is_a_float() -> None:
     assert type(codec.to_builtins(decoded)["a"]) is float
 
 
-def test_a_quantity_written_as_a_number_is_read_digit_by_digit() -> None:
+def test_a_quantity_written_as_a_number_is_exact() -> None:
     decoded = codec.decode(ResourceRequirements, b'{"requests": {"cpu": 0.1, "memory": 1e3}}')
     assert decoded.requests == {"cpu": parse_quantity("0.1"), "memory": parse_quantity("1e3")}

@@ -1,4 +1,4 @@
-"""The CRDs: up to date, structural as an API server demands, and saying what the field list says."""
+"""The generated CRDs are up to date, structural, and match the field lists."""
 
 import re
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ DEFINITIONS = QUEUEING | GANG
 
 
 def schema_of(kind: str, version: str = "", path: str = "") -> Json:
-    """Of the newest version unless another is named."""
+    """Return the schema of a kind, by default of its newest version."""
     versions = {each["name"]: each for each in reversed(DEFINITIONS[kind]["spec"]["versions"])}
     schema = versions[version or max(versions)]["schema"]["openAPIV3Schema"]
     for name in filter(None, path.split(".")):
@@ -40,7 +40,7 @@ def schema_of(kind: str, version: str = "", path: str = "") -> Json:
 
 
 def every_schema() -> Iterator[tuple[str, Json]]:
-    """Each schema of each version of each kind, with its path."""
+    """Yield every schema of every version of every kind, with its path."""
 
     def walk(path: str, schema: Json) -> Iterator[tuple[str, Json]]:
         yield path, schema
@@ -69,7 +69,7 @@ def test_a_file_reads_back_as_the_definition() -> None:
         assert yaml.load(to_yaml(definition), Loader=yaml.CSafeLoader) == definition
 
 
-def test_every_kind_is_there_in_both_versions_with_the_newer_one_stored() -> None:
+def test_every_kind_has_both_versions_and_stores_the_newer_one() -> None:
     assert sorted(QUEUEING) == [
         "AdmissionCheck", "ClusterQueue", "Cohort", "LocalQueue", "MultiKueueCluster", "MultiKueueConfig",
         "ProvisioningRequestConfig", "ResourceFlavor", "Topology", "Workload", "WorkloadPriorityClass",
@@ -95,7 +95,7 @@ def test_the_kinds_of_gang_scheduling_are_those_of_volcano() -> None:
     }
 
 
-def test_reading_the_older_version_earns_a_warning() -> None:
+def test_the_older_version_is_deprecated() -> None:
     older = DEFINITIONS["Workload"]["spec"]["versions"][1]
     assert older["deprecated"] is True
     assert older["deprecationWarning"] == (
@@ -116,8 +116,8 @@ def test_every_schema_is_structural() -> None:
         assert set(schema.get("required", ())) <= schema.get("properties", {}).keys(), path
 
 
-def test_the_keys_of_map_lists_are_always_there() -> None:
-    """An API server refuses a list type map whose keys are neither required nor have a default."""
+def test_keys_of_map_lists_are_required_or_have_defaults() -> None:
+    """An API server rejects list type map if a key is neither required nor has a default."""
     for path, schema in every_schema():
         if schema.get("x-kubernetes-list-type") == "map":
             items = schema["items"]
@@ -126,7 +126,7 @@ def test_the_keys_of_map_lists_are_always_there() -> None:
                 assert items["properties"][key]["type"] == "string", path
 
 
-def test_defaults_obey_their_own_schema() -> None:
+def test_defaults_satisfy_their_schema() -> None:
     python = {"string": str, "integer": int, "boolean": bool, "object": dict}
     for path, schema in every_schema():
         if "default" in schema:
@@ -186,7 +186,7 @@ def test_the_local_api_server_accepts_every_definition(kind: str) -> None:
         ),
         pytest.param(
             "Workload", "v1beta1", "status.accumulatedPastExexcutionTimeSeconds",
-            {"type": "integer", "format": "int32"}, id="the older version's misspelt name",
+            {"type": "integer", "format": "int32"}, id="the misspelled field name of v1beta1",
         ),
         pytest.param("WorkloadPriorityClass", "v1beta1", "value", {"type": "integer", "format": "int32"},
                      id="a field at the root"),
@@ -225,7 +225,7 @@ def test_quantities_are_checked_by_pattern(text: str, right: bool) -> None:
     ("value", "right"), [("1", True), ("+1e-3", True), ("-1", False), (1, True), (-1, False)]
 )
 def test_some_quantities_must_not_be_negative(value: str | int, right: bool) -> None:
-    """Whether they are written as text or as numbers."""
+    """Both as text and as numbers."""
     amounts = schema_of("PodGroup", path="spec.minResources")["additionalProperties"]
     if isinstance(value, str):
         assert (re.search(amounts["pattern"], value) is not None) is right
@@ -233,7 +233,7 @@ def test_some_quantities_must_not_be_negative(value: str | int, right: bool) -> 
         assert (value >= amounts["minimum"]) is right
 
 
-def test_pod_templates_are_kept_whole() -> None:
+def test_pod_templates_are_not_pruned() -> None:
     spec = schema_of("Workload", path="spec.podSets[].template.spec")
     assert spec["x-kubernetes-preserve-unknown-fields"] is True
     assert spec["required"] == ["containers"]

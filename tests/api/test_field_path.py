@@ -1,4 +1,4 @@
-"""Places in JSON documents: how they are written, read with a type, and written to."""
+"""Paths in JSON documents: parsing, formatting, typed access."""
 
 from typing import Any
 
@@ -20,14 +20,14 @@ DOCUMENT: dict[str, Any] = {"spec": {"groups": [{"size": 2}, {"size": None}], "h
 
 
 @pytest.mark.parametrize("text", ["spec", "spec.suspend", "spec.groups[0].template", "a[1][2].b-c.D_e"])
-def test_a_path_is_written_as_it_was_read(text: str) -> None:
+def test_format_path_is_the_inverse_of_parse_path(text: str) -> None:
     assert format_path(parse_path(text)) == text
 
 
 @pytest.mark.parametrize(
     "text", ["", ".spec", "spec.", "spec..a", "spec[*]", "spec[-1]", "[0]", "a b", "spec\n"]
 )
-def test_what_is_no_path_is_refused(text: str) -> None:
+def test_an_invalid_path_is_rejected(text: str) -> None:
     with pytest.raises(InvalidPath):
         parse_path(text)
 
@@ -35,15 +35,15 @@ def test_what_is_no_path_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        pytest.param("spec.groups[0].size", 2, id="there"),
+        pytest.param("spec.groups[0].size", 2, id="a value"),
         pytest.param("spec.groups[1].size", None, id="null"),
-        pytest.param("spec.groups[2].size", None, id="behind the end"),
+        pytest.param("spec.groups[2].size", None, id="past the end"),
         pytest.param("spec.groups.size", None, id="a name in a list"),
         pytest.param("spec[0]", None, id="an index in a mapping"),
-        pytest.param("spec.hold.more", None, id="inside of a value"),
+        pytest.param("spec.hold.more", None, id="below a scalar"),
     ],
 )
-def test_what_stands_at_a_path(text: str, want: Any) -> None:
+def test_look_up(text: str, want: Any) -> None:
     assert look_up(DOCUMENT, parse_path(text)) == want
 
 
@@ -57,13 +57,13 @@ def test_what_stands_at_a_path(text: str, want: Any) -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_named(text: str, type_: type[Any], want: str) -> None:
+def test_an_unexpected_value_is_reported_with_its_path(text: str, type_: type[Any], want: str) -> None:
     with pytest.raises(InvalidTemplate) as refusal:
         read_field(DOCUMENT, parse_path(text), type_)
     assert str(refusal.value) == want
 
 
-def test_a_default_is_for_what_is_absent_and_not_for_what_is_wrong() -> None:
+def test_a_default_replaces_absent_values_only() -> None:
     assert read_field(DOCUMENT, ("spec", "absent"), str, "default") == "default"
     with pytest.raises(InvalidTemplate):
         read_field(DOCUMENT, ("spec", "n"), str, "default")
@@ -74,13 +74,13 @@ def test_a_count_is_not_negative() -> None:
         read_count(DOCUMENT, ("spec", "n"))
 
 
-def test_entries_are_mappings() -> None:
+def test_entries_of_a_list_must_be_objects() -> None:
     assert read_entries(DOCUMENT, ("spec", "none")) == []
     with pytest.raises(InvalidTemplate, match=r"a\[1\]: is 3, must be a mapping"):
         read_entries({"a": [{}, 3]}, ("a",))
 
 
-def test_what_is_put_stands_there_and_nothing_else_moves() -> None:
+def test_write_field_changes_only_its_path() -> None:
     document: dict[str, Any] = {"spec": {"groups": [{"size": 2}, {}], "run": None}}
     write_field(document, parse_path("spec.groups[1].size"), 3)
     write_field(document, parse_path("spec.run.policy.suspend"), True)

@@ -1,4 +1,4 @@
-"""Words by key, in little memory: to its readers a mapping like any other."""
+"""``CompactMapping`` behaves like other mappings and shares memory."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from quorate.api.interning import CompactMapping, intern_strings
 LABELS = {"app": "train", "index": "3"}
 
 
-def test_texts_answer_as_a_dict_does() -> None:
+def test_compact_mapping_behaves_like_a_dict() -> None:
     texts = intern_strings(LABELS)
     assert dict(texts) == LABELS
     assert (texts["index"], texts.get("app"), texts.get("zone", "-"), "zone" in texts, len(texts)) == (
@@ -23,17 +23,17 @@ def test_texts_answer_as_a_dict_does() -> None:
     ("other", "equal"),
     [
         pytest.param(LABELS, True, id="a dict of the same"),
-        pytest.param(intern_strings({"app": "train", "index": "3"}), True, id="the same once more"),
+        pytest.param(intern_strings({"app": "train", "index": "3"}), True, id="an equal mapping"),
         pytest.param(intern_strings({"index": "3", "app": "train"}), True, id="in another order"),
-        pytest.param(intern_strings({"app": "train", "index": "4"}), False, id="another word"),
-        pytest.param(intern_strings({"app": "train"}), False, id="a key less"),
+        pytest.param(intern_strings({"app": "train", "index": "4"}), False, id="another value"),
+        pytest.param(intern_strings({"app": "train"}), False, id="a missing key"),
     ],
 )
-def test_texts_are_equal_by_what_they_say(other: object, equal: bool) -> None:
+def test_compact_mappings_are_equal_by_content(other: object, equal: bool) -> None:
     assert (intern_strings(LABELS) == other) is equal
 
 
-def test_keys_and_words_are_in_memory_once() -> None:
+def test_keys_and_values_are_interned() -> None:
     one, other = (
         intern_strings({"app": "train", "index": "a-1"}),
         intern_strings({"app": "train", "index": "a-2"}),

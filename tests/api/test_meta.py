@@ -55,7 +55,7 @@ def test_conditions_are_found_by_type_and_only_true_is_true() -> None:
     assert find_condition(conditions, "D") is None
 
 
-def test_a_condition_is_written_with_its_message_even_when_that_is_empty() -> None:
+def test_an_empty_message_of_a_condition_is_encoded() -> None:
     written = encode(Condition(type="Active", status="True", reason="Ready"))
     assert written == b'{"type":"Active","status":"True","reason":"Ready","message":""}'
 
@@ -67,8 +67,8 @@ def expression(operator: str, *values: str) -> dict[str, object]:
 @pytest.mark.parametrize(
     ("selector", "labels", "matches"),
     [
-        pytest.param(None, {"a": "b"}, False, id="an absent selector picks none"),
-        pytest.param({}, {"a": "b"}, True, id="an empty selector picks all"),
+        pytest.param(None, {"a": "b"}, False, id="an absent selector matches nothing"),
+        pytest.param({}, {"a": "b"}, True, id="an empty selector matches everything"),
         pytest.param({"matchLabels": {"a": "b"}}, {"a": "b", "c": "d"}, True, id="a label"),
         pytest.param({"matchLabels": {"a": "b"}}, {"a": "c"}, False, id="another value"),
         pytest.param({"matchLabels": {"a": ""}}, {}, False, id="an empty value is not absence"),
@@ -76,10 +76,10 @@ def expression(operator: str, *values: str) -> dict[str, object]:
         pytest.param(expression("NotIn", "b"), {}, True, id="NotIn holds for an absent key"),
         pytest.param(expression("Exists"), {"a": ""}, True, id="Exists"),
         pytest.param(expression("DoesNotExist"), {"a": ""}, False, id="DoesNotExist"),
-        pytest.param(expression("Like", "b"), {"a": "b"}, False, id="an unknown operator picks none"),
+        pytest.param(expression("Like", "b"), {"a": "b"}, False, id="an unknown operator matches nothing"),
         pytest.param(
             {"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "Exists"}]}, {"a": "b"},
-            False, id="all parts must hold",
+            False, id="all requirements must match",
         ),
     ],
 )  # fmt: skip
@@ -96,7 +96,7 @@ def test_selectors(selector: dict[str, object] | None, labels: dict[str, str], m
         ("Lt", "3", "4", True),
         ("Lt", "x", "4", False),
         ("Gt", "1_000", "4", False),
-        pytest.param("Lt", "5", "9" * 5000, False, id="more digits than numbers have"),
+        pytest.param("Lt", "5", "9" * 5000, False, id="more digits than an integer has"),
         ("Gt", "-3", "-4", True),
     ],
 )
@@ -108,7 +108,7 @@ def test_node_terms_compare_whole_numbers(operator: str, have: str, bound: str, 
     assert not matches_selector(selector, {})
 
 
-def test_times_are_cut_to_the_second_the_api_stores() -> None:
+def test_times_are_truncated_to_seconds() -> None:
     moment = at_epoch(1700000000.987)
     assert moment == datetime(2023, 11, 14, 22, 13, 20, tzinfo=UTC)
     assert epoch(moment) == 1700000000.0

@@ -1,4 +1,4 @@
-"""The typed objects: nothing they hold is lost on the way out and in, and they agree with the CRDs."""
+"""Structs encode and decode without loss, and agree with the CRDs."""
 
 from importlib.resources import files
 from types import UnionType
@@ -48,8 +48,8 @@ def test_encoding_then_decoding_is_the_identity(kind: Any, data: st.DataObject) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_null_is_as_good_as_absent(kind: Any) -> None:
-    """Servers written in other languages send null for what is empty."""
+def test_null_equals_absent(kind: Any) -> None:
+    """Servers written in other languages send null for empty values."""
     nulls = dict.fromkeys(("labels", "annotations", "finalizers", "ownerReferences", "creationTimestamp"))
     body: dict[str, Any] = {"metadata": {"name": "x", **nulls}, "spec": None, "status": None}
     if kind is kueue.WorkloadPriorityClass:
@@ -59,7 +59,7 @@ def test_null_is_as_good_as_absent(kind: Any) -> None:
     assert codec.convert(kind, body) == codec.convert(kind, bare | {"metadata": {"name": "x"}})
 
 
-def test_nulls_are_ignored_at_every_depth_and_the_rest_is_kept() -> None:
+def test_nulls_are_ignored_at_every_depth() -> None:
     text = """{"metadata": {"name": "x"}, "status": {"conditions": null, "active": 3},
                "spec": {"template": {"spec": {"containers": [{"name": "a", "resources": {"requests": null},
                "ratio": 1.50}], "nodeSelector": null, "volumes": null}}}}"""
@@ -69,19 +69,19 @@ def test_nulls_are_ignored_at_every_depth_and_the_rest_is_kept() -> None:
     assert decode_template(job.spec.template).spec.node_selector == {}
 
 
-def test_a_wrong_shape_is_still_refused_by_path() -> None:
+def test_a_wrong_shape_is_rejected_with_its_path() -> None:
     with pytest.raises(msgspec.ValidationError, match=r"Expected `int`, got `str` - at `\$\.status\.active`"):
         codec.decode(Job, b'{"metadata": {"labels": null}, "status": {"active": "many"}}')
 
 
-def test_a_pod_template_is_kept_whole_and_on_its_own() -> None:
+def test_a_pod_template_is_copied_with_all_fields() -> None:
     page = b'{"metadata": {"name": "x"}, "spec": {"template": {"spec": {"hostUsers": false}}}}'
     job = codec.decode(Job, page)
     assert bytes(job.spec.template) == b'{"spec": {"hostUsers": false}}'
     assert codec.to_builtins(job)["spec"]["template"] == {"spec": {"hostUsers": False}}
 
 
-def test_the_controller_is_the_one_owner_that_says_so() -> None:
+def test_the_controller_is_the_controlling_owner() -> None:
     owners = [
         {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": name, "controller": name == "b"}
         for name in "abc"
@@ -93,7 +93,7 @@ def test_the_controller_is_the_one_owner_that_says_so() -> None:
 
 
 def disagreements(type_: Any, schema: dict[str, Any], path: str) -> list[str]:
-    """Where a struct says something else than the CRD it is written to."""
+    """Return differences between a struct and the CRD of its kind."""
     arguments = get_args(type_)
     match get_origin(type_):
         case origin if origin is Literal:
@@ -111,7 +111,7 @@ def disagreements(type_: Any, schema: dict[str, Any], path: str) -> list[str]:
             found.append(f"{below}: unknown to the CRD")
             continue
         inner = schema["properties"][name]
-        # A quantity may be a number in the schema; an empty object takes the defaults of its fields.
+        # In the schema a quantity may be a number, and an empty object gets the defaults of its fields.
         if inner.get("default") not in (None, {}) and str(field.default) != str(inner["default"]):
             found.append(f"{below}: other default")
         found += disagreements(field.type, inner, below)
@@ -121,14 +121,14 @@ def disagreements(type_: Any, schema: dict[str, Any], path: str) -> list[str]:
 @pytest.mark.parametrize("kind", [*QUEUEING_KINDS, *GANG_KINDS])
 def test_structs_agree_with_the_crds(kind: Any) -> None:
     found = disagreements(kind, SCHEMAS[kind.__name__], kind.__name__)
-    # One type serves both queues; only cluster queues borrow.  And Volcano's older definitions of a job have
-    # no default queue, so whoever reads one fills it in.
+    # One type serves both queues, but only cluster queues borrow. Volcano's older CRD of jobs has no default
+    # queue, so readers set it.
     known = (".borrowed: unknown to the CRD", "Job.spec.queue: other default")
     assert [line for line in found if not line.endswith(known)] == []
 
 
 def missing(value: Any, schema: dict[str, Any], path: str) -> list[str]:
-    """The required fields that ``value`` leaves out."""
+    """Return the required fields that ``value`` lacks."""
     if isinstance(value, list):
         return [line for item in value for line in missing(item, schema["items"], f"{path}[]")]
     if not isinstance(value, dict):
@@ -146,23 +146,23 @@ def missing(value: Any, schema: dict[str, Any], path: str) -> list[str]:
 @examples(30)
 @given(st.data())
 @pytest.mark.parametrize("kind", [kueue.Workload, kueue.LocalQueue, kueue.ClusterQueue])
-def test_what_the_crds_require_of_a_status_is_written(kind: Any, data: st.DataObject) -> None:
+def test_required_status_fields_are_encoded(kind: Any, data: st.DataObject) -> None:
     status = next(field for field in msgspec.structs.fields(kind) if field.name == "status")
     written = codec.to_builtins(data.draw(instances(status.type)))
     found = missing(written, SCHEMAS[kind.__name__]["properties"]["status"], "status")
-    # A moment and a reason are for the writer to give: no default would be true.
+    # The writer must set times and reasons, for which no default is correct.
     assert [line for line in found if not line.endswith((".lastTransitionTime", ".reason"))] == []
 
 
-def test_a_new_workload_is_written_as_short_as_can_be() -> None:
+def test_defaults_of_a_new_workload_are_not_encoded() -> None:
     workload = Workload(metadata=ObjectMeta(name="x"), spec=kueue.WorkloadSpec(pod_sets=(kueue.PodSet(),)))
     assert codec.encode(workload) == (
         b'{"metadata":{"name":"x"},"spec":{"podSets":[{"name":"main","count":1,"template":{}}]}}'
     )
 
 
-def test_equal_templates_are_one_in_memory() -> None:
-    """Read from two answers, of which neither must be kept for their sake."""
+def test_equal_templates_share_memory() -> None:
+    """Both are decoded from different responses, which must not stay in memory."""
 
     def template(job: str, image: str) -> object:
         text = (

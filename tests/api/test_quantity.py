@@ -1,4 +1,4 @@
-"""Quantities are exact, ordered like the rationals they denote, and print canonically."""
+"""Quantities are exact, ordered as rational numbers, and print canonically."""
 
 from fractions import Fraction
 
@@ -20,7 +20,7 @@ SCALES = {
 
 @st.composite
 def written(draw: st.DrawFn) -> tuple[str, Fraction]:
-    """A quantity as text, with the rational it denotes by an independent reading."""
+    """Generate the text of a quantity, with its value from an independent parser."""
     digits = draw(st.integers(0, 10**12))
     decimals = draw(st.integers(0, 6))
     sign = draw(st.sampled_from(["", "-", "+"]))
@@ -38,13 +38,13 @@ def rounded_away_from_zero(value: Fraction) -> int:
 
 
 @given(written())
-def test_what_is_written_is_what_is_meant(case: tuple[str, Fraction]) -> None:
+def test_parsing_is_exact(case: tuple[str, Fraction]) -> None:
     text, value = case
     assert parse_quantity(text).nanos == rounded_away_from_zero(value)
 
 
 @given(written())
-def test_printing_loses_nothing_and_is_canonical(case: tuple[str, Fraction]) -> None:
+def test_formatting_is_exact_and_canonical(case: tuple[str, Fraction]) -> None:
     quantity = parse_quantity(case[0])
     again = parse_quantity(str(quantity))
     assert again == quantity
@@ -52,7 +52,7 @@ def test_printing_loses_nothing_and_is_canonical(case: tuple[str, Fraction]) -> 
 
 
 @given(written(), written())
-def test_order_agrees_with_the_rationals(one: tuple[str, Fraction], two: tuple[str, Fraction]) -> None:
+def test_order_is_that_of_rational_numbers(one: tuple[str, Fraction], two: tuple[str, Fraction]) -> None:
     a, b = (rounded_away_from_zero(value) for _, value in (one, two))
     left, right = parse_quantity(one[0]), parse_quantity(two[0])
     assert (left < right, left == right, left > right) == (a < b, a == b, a > b)
@@ -72,7 +72,7 @@ def test_order_agrees_with_the_rationals(one: tuple[str, Fraction], two: tuple[s
         pytest.param("12E", "12E", 12 * 10**18, 12 * 10**21, id="E alone is exa"),
         pytest.param("-1Ei", "-1Ei", -(2**60), -(2**60) * 1000, id="negative where legal"),
         pytest.param("0.0000000001", "1n", 1, 1, id="finer than nano rounds up to nano"),
-        pytest.param("-0.0000000001", "-1n", 0, 0, id="and away from zero below it"),
+        pytest.param("-0.0000000001", "-1n", 0, 0, id="rounding away from zero below a nano"),
         pytest.param("0Gi", "0", 0, 0, id="zero has no suffix"),
         pytest.param("9223372036854775808", "9223372036854775808", 2**63, 2**63 * 1000, id="past 64 bits"),
     ],
@@ -86,13 +86,13 @@ def test_quantity(text: str, canonical: str, units: int, milli: int) -> None:
     "value",
     ["", "4 cores", "1.5.2", "--1", "1KI", "e3", ".", "1e", "0x10", "1mi", "1e999", "٣", True, 1.5, None],
 )
-def test_what_is_no_quantity_is_refused_by_name(value: object) -> None:
+def test_an_invalid_quantity_is_rejected(value: object) -> None:
     with pytest.raises(InvalidQuantity) as refusal:
         parse_quantity(value)  # type: ignore[arg-type]
     assert str(refusal.value) == f"{value!r} is not a quantity (write 4, 500m or 16Gi)"
 
 
-def test_a_text_of_endless_digits_is_refused_and_not_repeated_in_full() -> None:
+def test_a_very_long_text_is_rejected_and_truncated_in_the_message() -> None:
     with pytest.raises(InvalidQuantity) as refusal:
         parse_quantity("9" * 5000)
     assert len(str(refusal.value)) < 120
@@ -104,7 +104,7 @@ def test_the_largest_text_and_exponent_still_print() -> None:
 
 
 @given(written(), written())
-def test_equal_amounts_hash_alike_and_sums_are_exact(
+def test_equal_amounts_have_equal_hashes_and_sums_are_exact(
     one: tuple[str, Fraction], two: tuple[str, Fraction]
 ) -> None:
     left, right = parse_quantity(one[0]), parse_quantity(two[0])
@@ -116,7 +116,7 @@ def test_equal_amounts_hash_alike_and_sums_are_exact(
 
 @given(written())
 def test_base_units_round_up(case: tuple[str, Fraction]) -> None:
-    """A pod that asks for a part of a unit is counted with the whole of it."""
+    """A request for a fraction of a unit counts as a whole unit."""
     quantity = parse_quantity(case[0])
     for amount, per_unit in ((quantity.units, NANOS), (quantity.milli, NANOS // 1000)):
         assert (amount - 1) * per_unit < quantity.nanos <= amount * per_unit

@@ -1,4 +1,4 @@
-"""Durations are read exactly, in Go's syntax."""
+"""Durations have Go's syntax and are exact; counts are positive int32."""
 
 import pytest
 from hypothesis import given
@@ -29,7 +29,7 @@ from quorate.api.syntax import InvalidDuration, format_duration, parse_duration,
         ("9223372036854775807ns", 9223372036.854775807),
     ],
 )
-def test_what_is_written_is_what_is_meant(text: str, seconds: float) -> None:
+def test_parse_duration(text: str, seconds: float) -> None:
     assert parse_duration(text) == seconds
 
 
@@ -37,7 +37,7 @@ def test_what_is_written_is_what_is_meant(text: str, seconds: float) -> None:
     "text",
     ["", "10", "m", "-", ".", ".s", "10 m", "1d", "5min", "1m-2s", "٣s", "300000000h", "1h 2m", "1e3s"],
 )
-def test_what_is_no_duration_is_refused_by_name(text: str) -> None:
+def test_an_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(InvalidDuration, match="is not a duration") as refusal:
         parse_duration(text)
     assert refusal.value.value == text
@@ -51,12 +51,12 @@ def test_parts_add_up(hours: int, minutes: int, seconds: int, millis: int) -> No
 
 
 @given(st.integers(0, 10**9))
-def test_whole_seconds_are_read_as_they_are_written(seconds: int) -> None:
+def test_format_duration_is_the_inverse_of_parse_duration(seconds: int) -> None:
     assert parse_duration(format_duration(seconds)) == seconds
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0s"), (90.9, "1m30s"), (3605, "1h0m5s")])
-def test_durations_are_written_as_go_writes_them(seconds: float, text: str) -> None:
+def test_format_duration_uses_go_s_format(seconds: float, text: str) -> None:
     assert format_duration(seconds) == text
 
 

@@ -1,4 +1,4 @@
-"""An API server of our own for tests that need one: over HTTP, its store in memory."""
+"""Local API servers for tests: over HTTP, with an in-memory store."""
 
 import asyncio
 import random
@@ -19,7 +19,7 @@ from quorate.local.server.storage.store import Store
 from quorate.local.server.storage.version_conversion import Converter
 
 TOKEN = "let-me-in"
-KEYS = new_server_keys(WallClock().now())  # the same for every server, so that tokens outlive a restart
+KEYS = new_server_keys(WallClock().now())  # shared by all servers, so that tokens survive a restart
 ADMIN = User("admin", ("system:masters", "system:authenticated"))
 
 
@@ -40,7 +40,7 @@ async def api_server(
     keep: int = 10_000,
     converters: Mapping[str, Converter] = NO_CONVERTERS,
 ) -> AsyncIterator[RunningServer]:
-    """A server on a free port of this machine, stopped at the end; the same path twice is a restart."""
+    """Run a server on a free loopback port; using the same path twice is a restart."""
     ids = random.Random()
     server = ApiServer(
         Store(path, keep),
@@ -59,13 +59,13 @@ async def api_server(
 
 
 class ListedLate(Client):
-    """Of a server that does not list yet, when first asked, the kinds of groups whose names end in this."""
+    """A server that at first does not list the kinds of groups with this name suffix."""
 
     def __init__(self, *args: Any, groups: str) -> None:
         super().__init__(*args)
         self._groups = groups
-        self.late: set[str] = set()  # versions that were asked for too early
-        self.was_asked = asyncio.Event()  # for the first of them
+        self.late: set[str] = set()  # versions that were requested too early
+        self.was_asked = asyncio.Event()  # set at the first such request
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
         answer = await super().request(method, path, **options)

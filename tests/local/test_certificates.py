@@ -1,4 +1,4 @@
-"""A client that trusts the authority, and only then, accepts the server certificate, for loopback only."""
+"""Clients accept the server certificate only if they trust the authority, and only for loopback."""
 
 import ssl
 from pathlib import Path
@@ -14,13 +14,13 @@ DAY_S = 86_400.0
 
 
 def handshake(server: KeyPair, trusted: KeyPair, hostname: str, tmp_path: Path) -> None:
-    """A TLS handshake in memory; raises what the client would raise."""
+    """Perform a TLS handshake in memory; raise what the client raises."""
     (tmp_path / "tls.crt").write_bytes(server.certificate)
     (tmp_path / "tls.key").write_bytes(server.key)
     serving = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     serving.load_cert_chain(tmp_path / "tls.crt", tmp_path / "tls.key")
     trusting = ssl.create_default_context(cadata=trusted.certificate.decode())
-    trusting.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13 on
+    trusting.verify_flags |= ssl.VERIFY_X509_STRICT  # the default from Python 3.13
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = trusting.wrap_bio(to_client, to_server, server_hostname=hostname)
     host = serving.wrap_bio(to_server, to_client, server_side=True)
@@ -56,10 +56,10 @@ def test_another_authority_is_refused(authority: KeyPair, tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("after_days", "soon"),
     [
-        pytest.param(0, False, id="a new one has a year"),
+        pytest.param(0, False, id="valid for a year"),
         pytest.param(334, False, id="31 days left"),
         pytest.param(335, True, id="30 days left"),
-        pytest.param(400, True, id="ended"),
+        pytest.param(400, True, id="expired"),
     ],
 )
 def test_renewal_is_due_thirty_days_before_the_end(authority: KeyPair, after_days: int, soon: bool) -> None:

@@ -1,4 +1,4 @@
-"""A data directory has one holder, keeps its identity over restarts, and is nobody else's to read."""
+"""A data directory has one owner process, keeps its identity, and is private."""
 
 import ssl
 import stat
@@ -29,7 +29,7 @@ def directory(tmp_path: Path) -> ClusterDirectory:
     return ClusterDirectory(tmp_path / "data")
 
 
-def test_a_second_holder_is_refused_and_told_who_was_first(directory: ClusterDirectory) -> None:
+def test_a_second_process_is_rejected_with_the_owner_s_pid(directory: ClusterDirectory) -> None:
     with directory.lock(NOW) as locked:
         locked.publish_address("https://127.0.0.1:6443", locked.credentials(NOW))
         first = r"process \d+ already runs a cluster here at https://127.0.0.1:6443"
@@ -41,7 +41,7 @@ def test_a_second_holder_is_refused_and_told_who_was_first(directory: ClusterDir
     assert directory.running() is None
 
 
-def test_the_hold_ends_with_the_process_however_it_ends(directory: ClusterDirectory) -> None:
+def test_the_lock_ends_with_the_process(directory: ClusterDirectory) -> None:
     command = [sys.executable, "-c", HOLDER, str(directory.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
@@ -63,7 +63,7 @@ def test_identity_survives_a_restart(directory: ClusterDirectory) -> None:
     assert (first.token, first.authority) == (second.token, second.authority)
 
 
-def test_only_the_server_certificate_is_renewed_when_it_ends_soon(directory: ClusterDirectory) -> None:
+def test_an_expiring_server_certificate_is_renewed_alone(directory: ClusterDirectory) -> None:
     with directory.lock(NOW) as locked:
         first = locked.credentials(NOW)
         certificate = (directory.path / "server.crt").read_bytes()
@@ -73,7 +73,7 @@ def test_only_the_server_certificate_is_renewed_when_it_ends_soon(directory: Clu
     assert (first.token, first.authority) == (second.token, second.authority)
 
 
-def test_every_file_is_its_owners_only(directory: ClusterDirectory) -> None:
+def test_only_the_owner_can_read_the_files(directory: ClusterDirectory) -> None:
     with directory.lock(NOW) as locked:
         locked.publish_address("https://127.0.0.1:1", locked.credentials(NOW))
         assert locked.database.exists()
@@ -92,7 +92,7 @@ def test_every_file_is_its_owners_only(directory: ClusterDirectory) -> None:
     assert stat.S_IMODE(directory.path.stat().st_mode) == 0o700
 
 
-def test_the_kubeconfig_names_server_authority_and_token(directory: ClusterDirectory) -> None:
+def test_the_kubeconfig_has_server_authority_and_token(directory: ClusterDirectory) -> None:
     with directory.lock(NOW) as locked:
         credentials = locked.credentials(NOW)
         locked.publish_address("https://127.0.0.1:7443", credentials)
@@ -104,7 +104,7 @@ def test_the_kubeconfig_names_server_authority_and_token(directory: ClusterDirec
     assert config["current-context"] == config["contexts"][0]["name"] == "quorate-local"
 
 
-def test_removing_takes_what_is_ours_and_nothing_else(directory: ClusterDirectory) -> None:
+def test_remove_deletes_only_known_files(directory: ClusterDirectory) -> None:
     with directory.lock(NOW) as locked:
         locked.credentials(NOW)
     (directory.path / "notes.txt").write_text("keep")
@@ -116,12 +116,12 @@ def test_removing_takes_what_is_ours_and_nothing_else(directory: ClusterDirector
     assert not directory.path.exists()
 
 
-def test_a_held_directory_is_not_removed(directory: ClusterDirectory) -> None:
+def test_a_locked_directory_is_not_removed(directory: ClusterDirectory) -> None:
     with directory.lock(NOW), pytest.raises(DirectoryInUse):
         directory.remove(NOW)
 
 
-def test_a_file_is_no_directory(tmp_path: Path) -> None:
+def test_a_file_cannot_be_a_data_directory(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     advice = "data: .*choose another with --data-dir"
     with pytest.raises(DirectoryUnusable, match=advice), ClusterDirectory(tmp_path / "data").lock(NOW):

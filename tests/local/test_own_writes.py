@@ -1,4 +1,4 @@
-"""Reading one's own writes, told by hand what a watch shows."""
+"""The mutation cache, with watch events delivered by hand."""
 
 from collections.abc import Callable, Hashable, Iterable
 
@@ -8,8 +8,8 @@ from quorate.kube.informer import Change
 from quorate.local.own_writes import IndexedCache, MutationCache
 
 
-class Shown:
-    """A cache that shows what it is told to, when it is told to."""
+class ManualCache:
+    """A cache that changes when the test delivers an event."""
 
     def __init__(self) -> None:
         self.pods: dict[Key, Pod] = {}
@@ -50,14 +50,14 @@ def a_pod(name: str, version: int, group: str = "g", deleted: bool = False) -> P
     )
 
 
-def an_ahead() -> tuple[Shown, MutationCache[Pod]]:
-    shown = Shown()
+def a_mutation_cache() -> tuple[ManualCache, MutationCache[Pod]]:
+    shown = ManualCache()
     cache: IndexedCache[Pod] = shown
     return shown, MutationCache(cache, lambda pod: pod.metadata.labels["group"])
 
 
-def test_what_was_written_is_seen_before_the_watch_shows_it() -> None:
-    shown, ahead = an_ahead()
+def test_own_writes_are_visible_before_the_watch_delivers_them() -> None:
+    shown, ahead = a_mutation_cache()
     shown.show(a_pod("a", 1))
     ahead.record(a_pod("b", 2))
     ahead.record(a_pod("a", 3, group="h"))
@@ -66,30 +66,30 @@ def test_what_was_written_is_seen_before_the_watch_shows_it() -> None:
     assert ahead.get(Key("ns", "a")) == a_pod("a", 3, group="h")
 
 
-def test_the_watch_is_believed_once_it_has_come_as_far() -> None:
-    shown, ahead = an_ahead()
+def test_the_watch_takes_over_once_it_has_caught_up() -> None:
+    shown, ahead = a_mutation_cache()
     ahead.record(a_pod("a", 2))
     shown.show(a_pod("a", 5))
     assert ahead.get(Key("ns", "a")) == a_pod("a", 5)
 
 
-def test_an_older_version_shown_by_the_watch_is_not_believed() -> None:
-    shown, ahead = an_ahead()
+def test_an_older_version_from_the_watch_is_ignored() -> None:
+    shown, ahead = a_mutation_cache()
     ahead.record(a_pod("a", 5))
     shown.show(a_pod("a", 2))
     assert ahead.get(Key("ns", "a")) == a_pod("a", 5)
 
 
-def test_an_answer_that_comes_after_the_watch_is_old_news() -> None:
-    shown, ahead = an_ahead()
+def test_a_response_that_arrives_after_the_watch_event_is_ignored() -> None:
+    shown, ahead = a_mutation_cache()
     shown.show(a_pod("a", 2))
     shown.show_gone(a_pod("a", 2))
     ahead.record(a_pod("a", 2))
     assert ahead.get(Key("ns", "a")) is None
 
 
-def test_what_the_watch_shows_gone_is_gone() -> None:
-    shown, ahead = an_ahead()
+def test_a_deletion_from_the_watch_removes_the_object() -> None:
+    shown, ahead = a_mutation_cache()
     shown.show(a_pod("a", 1))
     ahead.record(a_pod("a", 2))
     shown.show_gone(a_pod("a", 1))
@@ -97,16 +97,16 @@ def test_what_the_watch_shows_gone_is_gone() -> None:
     assert ahead.by_group("g") == []
 
 
-def test_an_object_whose_last_finalizer_we_took_is_not_kept_alive() -> None:
-    shown, ahead = an_ahead()
+def test_an_object_without_finalizers_that_was_deleted_is_not_kept() -> None:
+    shown, ahead = a_mutation_cache()
     shown.show(a_pod("a", 1))
     shown.show_gone(a_pod("a", 1))
     ahead.record(a_pod("a", 2, deleted=True))
     assert ahead.by_group("g") == []
 
 
-def test_what_never_shows_is_forgotten_when_the_watch_has_passed_it() -> None:
-    shown, ahead = an_ahead()
+def test_versions_that_the_watch_skipped_are_dropped() -> None:
+    shown, ahead = a_mutation_cache()
     ahead.record(a_pod("a", 2))
     shown.show(a_pod("b", 3))
     assert ahead.get(Key("ns", "a")) is None

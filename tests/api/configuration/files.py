@@ -1,4 +1,4 @@
-"""Configuration files in a line, and what is said against them."""
+"""Builders of configuration files, and the findings about them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Configuration files: what each version means."""
+"""Decoding of valid configuration files of each version."""
 
 import math
 
@@ -45,7 +45,7 @@ def waiting(body: str, version: str) -> WaitForPodsReady | None:
             "v1beta2",
             "waitForPodsReady: {timeout: 10s, blockAdmission: true}",
             WaitForPodsReady(timeout_s=10.0, recovery_timeout_s=10.0, block_admission="AllQueues"),
-            id="recovery takes the timeout",
+            id="the recovery timeout defaults to the timeout",
         ),
         pytest.param(
             "v1beta2",
@@ -59,13 +59,13 @@ def waiting(body: str, version: str) -> WaitForPodsReady | None:
                 shortest_override_s=1.0,
                 longest_override_s=3600.0,
             ),
-            id="what Kueue does not have",
+            id="fields that Kueue lacks",
         ),
         pytest.param(
             "v1beta2",
             "waitForPodsReady: {timeout: 10s, recoveryTimeout: 0s}",
             WaitForPodsReady(timeout_s=10.0, recovery_timeout_s=None, block_admission=None),
-            id="a recovery timeout of nothing switches recovery off",
+            id="a recovery timeout of zero disables recovery",
         ),
     ],
 )
@@ -73,7 +73,7 @@ def test_wait_for_pods_ready(version: str, body: str, want: WaitForPodsReady | N
     assert waiting(body, version) == want
 
 
-def test_the_block_of_the_documentation_means_what_it_says() -> None:
+def test_the_documented_example_has_its_documented_meaning() -> None:
     body = """
 waitForPodsReady:
   enable: true
@@ -95,7 +95,7 @@ waitForPodsReady:
     )
 
 
-def test_a_lone_limit_keeps_the_other_defaults_of_the_strategy() -> None:
+def test_a_single_field_keeps_the_other_defaults_of_the_strategy() -> None:
     body = "waitForPodsReady: {enable: true, requeuingStrategy: {backoffLimitCount: 0}}"
     want = msgspec.structs.replace(ON_V1BETA1, requeuing_strategy=RequeuingStrategy(backoff_limit_count=0))
     assert waiting(body, "v1beta1") == want
@@ -113,7 +113,7 @@ def test_the_flat_requeuing_timestamp_is_accepted_with_a_warning() -> None:
 
 
 def test_the_backoff_of_the_first_release_can_be_expressed() -> None:
-    """KEP-1282 at 0.6: 1.41284738^(n-1) seconds, uncapped; thirty retries at 300 s take about a day."""
+    """KEP-1282 in Kueue 0.6: 1.41284738^(n-1) seconds, uncapped; thirty retries at 300 s take about a day."""
     legacy = RequeuingStrategy(backoff_base_s=1.0, backoff_factor=1.41284738, backoff_max_s=math.inf)
     waits = [
         min(legacy.backoff_base_s * legacy.backoff_factor**retry, legacy.backoff_max_s) for retry in range(30)
@@ -121,7 +121,7 @@ def test_the_backoff_of_the_first_release_can_be_expressed() -> None:
     assert 300 * 31 + sum(waits) == pytest.approx(24 * 3600, abs=10)
 
 
-def test_without_a_file_the_defaults_of_v1beta2_hold() -> None:
+def test_without_a_file_the_defaults_are_those_of_v1beta2() -> None:
     assert default_configuration() == Configuration(
         wait_for_pods_ready=ON_V1BETA2,
         managed_jobs_namespace_selector=LabelSelector(
@@ -136,7 +136,7 @@ def test_without_a_file_the_defaults_of_v1beta2_hold() -> None:
     )
 
 
-def test_what_controllers_read_arrives() -> None:
+def test_fields_for_controllers_are_decoded() -> None:
     body = """
 namespace: batch
 manageJobsWithoutQueueName: true
@@ -165,7 +165,7 @@ resources:
     )
 
 
-def test_a_usual_installation_s_file_is_accepted_and_says_what_it_does_not_do() -> None:
+def test_the_file_of_a_usual_installation_is_accepted_with_warnings() -> None:
     body = """
 health: {healthProbeBindAddress: ':8081'}
 metrics: {bindAddress: ':8443', enableClusterQueueResources: true}
@@ -198,7 +198,7 @@ objectRetentionPolicies: {workloads: {afterFinished: 24h, afterDeactivatedByKueu
     assert loaded.configuration.metrics == Metrics(address=Address("", 8443), cluster_queue_resources=True)
 
 
-def test_webhooks_and_their_tls_are_read() -> None:
+def test_webhooks_and_tls_are_decoded() -> None:
     body = """
 webhook: {port: 8443, host: 127.0.0.1, certDir: /certificates}
 internalCertManagement: {webhookServiceName: hooks, webhookSecretName: hooks-tls}
@@ -215,7 +215,7 @@ tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_
     )
 
 
-def test_webhooks_for_pod_groups_are_read() -> None:
+def test_pod_group_webhooks_are_decoded() -> None:
     assert load_configuration(a_file("")).configuration.pod_group_webhooks is None
     assert (
         load_configuration(a_file("podGroupWebhooks: {}")).configuration.pod_group_webhooks
@@ -237,7 +237,7 @@ podGroupWebhooks:
     )
 
 
-def test_rules_for_pod_groups_are_read() -> None:
+def test_gang_scheduling_is_decoded() -> None:
     body = """
 gangScheduling: {looksAfter: [batchJobs], schedulerNames: [ours, ours], keepPendingPodsOnRollback: true}
 """
@@ -250,7 +250,7 @@ gangScheduling: {looksAfter: [batchJobs], schedulerNames: [ours, ours], keepPend
     assert load_configuration(a_file("")).configuration.gang.scheduler_names == ("quorate", "volcano")
 
 
-def test_nothing_listens_and_nobody_is_elected_unless_the_file_says_so() -> None:
+def test_servers_and_leader_election_are_disabled_by_default() -> None:
     configuration = load_configuration(a_file("")).configuration
     assert configuration.health == Health(address=None, liveness="healthz", readiness="readyz")
     assert not configuration.leader_election.elect
@@ -267,7 +267,7 @@ def test_nothing_listens_and_nobody_is_elected_unless_the_file_says_so() -> None
         ("'0'", None),
     ],
 )
-def test_addresses_to_listen_on(written: str, want: Address | None) -> None:
+def test_listen_addresses(written: str, want: Address | None) -> None:
     loaded = load_configuration(a_file(f"health: {{healthProbeBindAddress: {written}}}"))
     assert loaded.configuration.health.address == want
     assert loaded.warnings == ()
@@ -286,7 +286,7 @@ def test_addresses_to_listen_on(written: str, want: Address | None) -> None:
         pytest.param("featureGates: {LocalQueueMetrics: false}", None, id="none by the gate"),
     ],
 )
-def test_which_local_queues_have_series_of_their_own(body: str, want: LabelSelector | None) -> None:
+def test_local_queue_metrics_selector(body: str, want: LabelSelector | None) -> None:
     loaded = load_configuration(a_file(body))
     assert loaded.configuration.metrics.local_queues == want
     assert loaded.warnings == ()
@@ -295,20 +295,20 @@ def test_which_local_queues_have_series_of_their_own(body: str, want: LabelSelec
 @pytest.mark.parametrize(
     ("body", "want"),
     [
-        pytest.param("", None, id="not asked for"),
-        pytest.param("visibilityServer: {}", Address("127.0.0.1", 8082), id="asked for"),
+        pytest.param("", None, id="absent"),
+        pytest.param("visibilityServer: {}", Address("127.0.0.1", 8082), id="present"),
         pytest.param(
-            "visibilityServer: {bindAddress: '::1', bindPort: 9}", Address("::1", 9), id="elsewhere"
+            "visibilityServer: {bindAddress: '::1', bindPort: 9}", Address("::1", 9), id="another address"
         ),
     ],
 )
-def test_where_the_visibility_api_listens(body: str, want: Address | None) -> None:
+def test_address_of_the_visibility_api(body: str, want: Address | None) -> None:
     loaded = load_configuration(a_file(body))
     assert loaded.configuration.visibility.address == want
     assert loaded.warnings == ()
 
 
-def test_the_terms_of_the_election_and_the_names_of_the_endpoints_are_kept() -> None:
+def test_leader_election_and_health_endpoints_are_decoded() -> None:
     body = """
 health: {livenessEndpointName: alive, readinessEndpointName: ready}
 leaderElection:
@@ -330,17 +330,19 @@ leaderElection:
 @pytest.mark.parametrize(
     ("body", "want"),
     [
-        pytest.param("", None, id="nobody asked for a limit"),
-        pytest.param("clientConnection: {qps: -1, burst: 5}", None, id="as Kueue writes no limit"),
-        pytest.param("clientConnection: {burst: 5}", None, id="a burst of nothing"),
-        pytest.param("clientConnection: {qps: 0.5}", ClientConnection(qps=0.5, burst=1), id="one at a time"),
+        pytest.param("", None, id="absent"),
+        pytest.param("clientConnection: {qps: -1, burst: 5}", None, id="Kueue's notation for no limit"),
+        pytest.param("clientConnection: {burst: 5}", None, id="a burst without a rate"),
+        pytest.param(
+            "clientConnection: {qps: 0.5}", ClientConnection(qps=0.5, burst=1), id="the minimum burst"
+        ),
     ],
 )
-def test_requests_are_held_back_only_where_the_file_says_so(body: str, want: ClientConnection | None) -> None:
+def test_requests_are_limited_only_if_configured(body: str, want: ClientConnection | None) -> None:
     assert load_configuration(a_file(body)).configuration.client_connection == want
 
 
-def test_the_first_lists_may_take_as_long_as_they_do_unless_the_file_says_otherwise() -> None:
+def test_the_initial_sync_has_no_timeout_by_default() -> None:
     assert load_configuration(a_file()).configuration.controllers == Controllers()
     limited = load_configuration(a_file("controller: {cacheSyncTimeout: 2m}")).configuration.controllers
     assert limited.cache_sync_timeout_s == 120
@@ -353,6 +355,6 @@ def test_the_first_lists_may_take_as_long_as_they_do_unless_the_file_says_otherw
         ("{groupKindConcurrency: {jobs: 5}}", "controller.groupKindConcurrency.jobs: 5 is not a kind"),
     ],
 )
-def test_workers_are_counted_by_kind(body: str, finding: str) -> None:
+def test_concurrency_is_configured_by_kind(body: str, finding: str) -> None:
     (found,) = refusals(a_file(f"controller: {body}"))
     assert finding in found

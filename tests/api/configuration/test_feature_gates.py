@@ -1,4 +1,4 @@
-"""Feature gates of a configuration file: each is honoured, or refused."""
+"""Each feature gate of a configuration file is supported or rejected."""
 
 from collections.abc import Callable
 from json import dumps
@@ -12,7 +12,7 @@ from quorate.api.decoding.strict import InvalidConfiguration
 from tests.api.configuration.files import a_file
 
 
-def test_gates_of_the_queueing_core_are_by_default_as_the_list_says() -> None:
+def test_defaults_of_queueing_gates_match_the_list() -> None:
     assert msgspec.to_builtins(Gates()) == {name: FEATURE_GATES[name] for name in QUEUEING_GATES}
     assert default_configuration().gates == Gates()
 
@@ -22,20 +22,24 @@ def test_gates_of_the_queueing_core_are_by_default_as_the_list_says() -> None:
     [
         pytest.param("LendingLimit: true", "sets a feature gate that Kueue has removed", id="removed"),
         pytest.param("ObjectRetentionPolicies: false", "is locked to true", id="generally available"),
-        pytest.param("ConcurrentAdmission: true", "enables a feature that is not supported", id="absent"),
-        pytest.param("MetricsForCohorts: false", "is always true here", id="not to be switched off"),
         pytest.param(
-            "UnadmittedWorkloadsExplicitStatus: true", "needs UnadmittedWorkloadsObservability", id="alone"
+            "ConcurrentAdmission: true", "enables a feature that is not supported", id="an absent feature"
+        ),
+        pytest.param("MetricsForCohorts: false", "is always true here", id="cannot be disabled"),
+        pytest.param(
+            "UnadmittedWorkloadsExplicitStatus: true",
+            "needs UnadmittedWorkloadsObservability",
+            id="without its prerequisite",
         ),
     ],
 )
-def test_a_gate_that_is_not_honoured_is_refused(gates: str, rule: str) -> None:
+def test_an_unsupported_gate_is_rejected(gates: str, rule: str) -> None:
     with pytest.raises(InvalidConfiguration, match=rule):
         load_configuration(a_file(f"featureGates: {{{gates}}}"))
 
 
 @pytest.mark.parametrize(("gate", "default"), FEATURE_GATES.items())
-def test_a_gate_may_always_be_left_at_its_default(gate: str, default: bool) -> None:
+def test_the_default_of_every_gate_is_accepted(gate: str, default: bool) -> None:
     loaded = load_configuration(a_file(f"featureGates: {{{gate}: {str(default).lower()}}}"))
     assert loaded == load_configuration(a_file())
 
@@ -47,7 +51,7 @@ def test_a_gate_may_always_be_left_at_its_default(gate: str, default: bool) -> N
             "admissionFairSharing: {}",
             "AdmissionFairSharing",
             lambda c: c.admission_fair_sharing is None,
-            id="turns",
+            id="admission fair sharing",
         ),
         pytest.param(
             "resources: {quotaCheckStrategy: IgnoreUndeclared}",
@@ -59,18 +63,18 @@ def test_a_gate_may_always_be_left_at_its_default(gate: str, default: bool) -> N
             "visibilityServer: {}",
             "VisibilityOnDemand",
             lambda c: c.visibility.address is None,
-            id="who waits",
+            id="visibility",
         ),
     ],
 )
-def test_a_gate_switches_a_field_off(body: str, gate: str, off: Callable[[Configuration], bool]) -> None:
+def test_a_gate_disables_a_field(body: str, gate: str, off: Callable[[Configuration], bool]) -> None:
     for on in (True, False):
         loaded = load_configuration(a_file(f"{body}\nfeatureGates: {{{gate}: {str(on).lower()}}}"))
         assert off(loaded.configuration) is not on
 
 
 @pytest.mark.parametrize("gate", QUEUEING_GATES)
-def test_a_gate_of_the_queueing_core_is_honoured(gate: str) -> None:
+def test_a_queueing_gate_is_decoded(gate: str) -> None:
     turned = not FEATURE_GATES[gate]
     given = {gate: turned} | {needed: True for needed in (PREREQUISITES.get(gate),) if needed}
     loaded = load_configuration(a_file(dumps({"featureGates": given})[1:-1]))

@@ -1,4 +1,4 @@
-"""Kinds of job declared by their paths: what is read, and what is refused."""
+"""Decoding and validation of declared job kinds."""
 
 import json
 from typing import Any
@@ -14,7 +14,7 @@ PLACE = "integrations.declaredFrameworks[0]"
 
 
 def training(**fields: Any) -> dict[str, Any]:
-    """A declaration that is right, with some of its fields replaced."""
+    """Return a valid declaration with some fields replaced."""
     declared = {
         "apiVersion": "example.com/v1",
         "kind": "Training",
@@ -40,7 +40,7 @@ def refusals(*declared: Any, frameworks: tuple[str, ...] = ("batch/job",)) -> li
     return [str(finding).removeprefix("line 1: ") for finding in refusal.value.findings]
 
 
-def test_a_kind_is_read() -> None:
+def test_a_declared_kind_is_decoded() -> None:
     groups = {"each": "spec.groups", "nameFrom": "name", "template": "pods", "count": "n", "minCount": "min"}
     assert load(training(podSets=[groups], active="status.active", failed={"condition": "Failed"})) == (
         DeclaredFramework(
@@ -75,12 +75,12 @@ def test_a_kind_is_read() -> None:
             {"suspend": "spec..paused"},
             ".suspend: 'spec..paused' is not a path "
             "(write names joined by dots, such as spec.groups[0].size)",
-            id="no path",
+            id="not a path",
         ),
         pytest.param(
             {"suspend": "status.paused"},
             ".suspend: 'status.paused' does not lead into spec (write spec, a dot and names)",
-            id="a status that is to be written",
+            id="a path in the status for a written field",
         ),
         pytest.param(
             {"apiVersion": "v1"},
@@ -90,54 +90,54 @@ def test_a_kind_is_read() -> None:
         pytest.param(
             {"podSets": [{"each": "spec.groups", "name": "a", "template": "t"}]},
             ".podSets[0].name: 'a' contradicts each, which makes several pod sets (write nameFrom)",
-            id="one name for many",
+            id="one name for many pod sets",
         ),
         pytest.param(
             {"podSets": [{"name": "a", "nameFrom": "b", "template": "spec.t"}]},
             ".podSets[0].nameFrom: 'b' belongs to each (write name)",
-            id="an entry of no list",
+            id="nameFrom without each",
         ),
         pytest.param(
             {"podSets": [{"name": "a", "template": "spec.t", "minCount": "spec.n"}]},
             ".podSets[0].minCount: 'spec.n' needs count, where the number of admitted pods is written",
-            id="nowhere to write the admitted number",
+            id="minCount without count",
         ),
         pytest.param(
             {"ready": {"condition": "Ready", "field": "status.a", "equals": 1}},
             '.ready: {"condition": "Ready", "field": "status.a", "equals": 1} '
             "must have either condition or field",
-            id="two signs",
+            id="condition and field",
         ),
         pytest.param(
             {"ready": {"field": "status.a"}},
             '.ready: {"field": "status.a"} must have equals, in or equalsField with field, and none without',
-            id="half a sign",
+            id="field without a value",
         ),
         pytest.param(
             {"ready": {"field": "status.a", "equals": [1]}},
             ".ready.equals: [1] is not text, a whole number or a boolean",
-            id="a sign that is a list",
+            id="a list as a status check",
         ),
         pytest.param(
             {"ready": {"condition": "Ready", "message": "status.a"}},
             ".ready.message: 'status.a' belongs to field (a condition has a message of its own)",
-            id="a condition with another message",
+            id="a condition with a message path",
         ),
         pytest.param(
             {"suspend": {"field": "spec.a", "stopped": "Off"}},
             ".suspend.running: null is missing (write Running)",
-            id="half a switch",
+            id="an incomplete suspend field",
         ),
         pytest.param(
             {"suspend": {"field": "spec.a", "stopped": "Off", "running": "Off"}},
             '.suspend: {"field": "spec.a", "stopped": "Off", "running": "Off"} '
             "has the same value for stopped and running",
-            id="a switch that switches nothing",
+            id="equal values for stopped and running",
         ),
         pytest.param(
             {"podSets": [{"each": "spec.l", "nameFrom": "n", "template": "t", "done": "status.d"}]},
             ".podSets[0].done: 'status.d' belongs to one pod set, not to each (leave it out)",
-            id="pods done of which pod set",
+            id="done with each",
         ),
         pytest.param(
             {"suspended": "spec.a"},
@@ -146,26 +146,26 @@ def test_a_kind_is_read() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_wrong_declaration_is_refused(fields: dict[str, Any], want: str) -> None:
+def test_an_invalid_declaration_is_rejected(fields: dict[str, Any], want: str) -> None:
     assert PLACE + want in refusals(training(**fields))
 
 
 @pytest.mark.parametrize("missing", ["apiVersion", "kind", "plural", "suspend", "podSets", "ready"])
-def test_what_cannot_be_guessed_must_be_written(missing: str) -> None:
+def test_required_fields_of_a_declaration(missing: str) -> None:
     (finding,) = refusals(training(**{missing: ABSENT}))
     assert finding.startswith(f"{PLACE}.{missing}: null is missing (write ")
 
 
-def test_a_kind_is_declared_once() -> None:
+def test_a_kind_declared_twice_is_rejected() -> None:
     assert refusals(training(), training(apiVersion="example.com/v2")) == [
         "integrations.declaredFrameworks[1].kind: 'Training' makes example.com/training, "
         "which is queued already (keep one)"
     ]
 
 
-def test_a_kind_that_is_built_in_is_not_declared() -> None:
+def test_a_built_in_kind_cannot_be_declared() -> None:
     job_set = training(apiVersion="jobset.x-k8s.io/v1alpha2", kind="JobSet", plural="jobsets")
-    assert load(job_set) != ()  # what is built in but not chosen may be
+    assert load(job_set) != ()  # a built-in kind that is not enabled may be declared
     assert refusals(job_set, frameworks=("jobset.x-k8s.io/jobset",)) == [
         f"{PLACE}.kind: 'JobSet' makes jobset.x-k8s.io/jobset, which is queued already (keep one)"
     ]

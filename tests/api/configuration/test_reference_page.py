@@ -1,4 +1,4 @@
-"""The reference page of the configuration names what the code knows, and shows the messages it gives."""
+"""The reference page of the configuration matches the code, including messages."""
 
 import re
 from json import dumps
@@ -24,7 +24,7 @@ def a_file(version: str, field: str, value: Any) -> str:
 
 
 def table_under(heading: str) -> list[tuple[str, str]]:
-    """The fields of the table under ``heading``, each with the version that has it."""
+    """Return the fields of the table under ``heading``, each with the version that has it."""
     section = PAGE.partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `([\w.]+)`(?: \(`(v1beta1)`\))? ", section, re.MULTILINE)
     return [(field, version or "v1beta2") for field, version in rows]
@@ -40,7 +40,7 @@ EXAMPLES: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(("field", "version"), table_under("What changes nothing"))
-def test_a_field_that_changes_nothing_is_warned_of(field: str, version: str) -> None:
+def test_a_field_without_effect_produces_a_warning(field: str, version: str) -> None:
     loaded = load_configuration(a_file(version, field, EXAMPLES[field]))
     assert any(warning.startswith(f"{field}: ") for warning in loaded.warnings)
     without = load_configuration(a_file(version, "namespace", "kueue-system"))
@@ -48,26 +48,26 @@ def test_a_field_that_changes_nothing_is_warned_of(field: str, version: str) -> 
 
 
 @pytest.mark.parametrize(("field", "version"), table_under("What is refused"))
-def test_a_field_of_what_is_not_there_is_refused(field: str, version: str) -> None:
+def test_a_field_of_an_unsupported_feature_is_rejected(field: str, version: str) -> None:
     with pytest.raises(InvalidConfiguration, match=rf"{field}: "):
         load_configuration(a_file(version, field, EXAMPLES[field]))
 
 
-def test_there_is_an_example_of_each_such_field() -> None:
+def test_every_listed_field_has_an_example() -> None:
     listed = [*table_under("What changes nothing"), *table_under("What is refused")]
     assert sorted(field for field, _ in listed) == sorted(EXAMPLES)
 
 
-def test_the_page_lists_the_gates_that_are_honoured() -> None:
+def test_the_page_lists_the_supported_gates() -> None:
     assert re.findall(r"^\| `featureGates\.(\w+)`", PAGE, re.MULTILINE) == list(SUPPORTED_GATES)
 
 
-def test_the_page_lists_the_kinds_of_job_that_are_handled() -> None:
+def test_the_page_lists_the_supported_job_kinds() -> None:
     listed = PAGE.partition("These are handled:")[2].partition("The others")[0]
     assert re.findall(r"^- `(\S+)`", listed, re.MULTILINE) == list(FRAMEWORKS)
 
 
-def test_the_messages_on_the_page_are_those_given() -> None:
+def test_messages_on_the_page_match_the_code() -> None:
     shown = re.findall(r"^    (line .*)$", PAGE, re.MULTILINE)
     text = (
         "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nwaitForPodsReady:\n"

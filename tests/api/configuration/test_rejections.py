@@ -1,4 +1,4 @@
-"""Nothing wrong in a configuration file gets past, and all of it is told."""
+"""Invalid configuration files are rejected with all findings."""
 
 from json import dumps
 from typing import Any
@@ -26,18 +26,18 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         pytest.param(
             "v1beta1", "waitForPodsReady: {requeuingStrategy: {timestamp: Eviction | Creation}}",
             "waitForPodsReady.requeuingStrategy.timestamp: 'Eviction | Creation' is not allowed here "
-            "(write Eviction or Creation)", id="the documentation's alternatives copied as they stand",
+            "(write Eviction or Creation)", id="documented alternatives copied verbatim",
         ),
         pytest.param(
             "v1beta1",
             "waitForPodsReady: {requeuingTimestamp: Creation, requeuingStrategy: {timestamp: Eviction}}",
             "waitForPodsReady.requeuingTimestamp: 'Creation' contradicts requeuingStrategy.timestamp, "
-            "which is Eviction (keep the latter)", id="two timestamps that contradict",
+            "which is Eviction (keep the latter)", id="contradicting timestamps",
         ),
         pytest.param(
             "v1beta2", "gangScheduling: {schedulerNames: [Not a name]}",
             "gangScheduling.schedulerNames[0]: 'Not a name' is not the name of a scheduler",
-            id="a scheduler nobody could name",
+            id="an invalid scheduler name",
         ),
         pytest.param(
             "v1beta2", "waitForPodsReady: {enable: true}",
@@ -47,16 +47,16 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         pytest.param(
             "v1beta2", "waitForPodsReady: {overrides: {shortest: 1h, longest: 5m}}",
             "waitForPodsReady.overrides.longest: '5m' is shorter than shortest "
-            "(give a longer one, or leave one out)", id="bounds that cross",
+            "(give a longer one, or leave one out)", id="crossing bounds",
         ),
         pytest.param(
             "v1beta2", "waitForPodsReady: {blockAdmission: true, blockAdmissionScope: Flavor}",
             "waitForPodsReady.blockAdmissionScope: 'Flavor' is not allowed here "
-            "(write AllQueues or SameFlavors)", id="a scope that is none",
+            "(write AllQueues or SameFlavors)", id="an unknown scope",
         ),
         pytest.param(
             "v1beta2", "waitForPodsReady: {timout: 10m}",
-            "waitForPodsReady.timout: '10m' is in an unknown field (did you mean timeout?)", id="a slip",
+            "waitForPodsReady.timout: '10m' is in an unknown field (did you mean timeout?)", id="a typo",
         ),
         pytest.param(
             "v1beta2", "waitForPodsReady: {timeout: 10}",
@@ -65,7 +65,7 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         pytest.param(
             "v1beta2", "waitForPodsReady: {timeout: 10 minutes}",
             "waitForPodsReady.timeout: '10 minutes' is not a duration (write 10m, 1h30m or 500ms)",
-            id="words",
+            id="a number in words",
         ),
         pytest.param(
             "v1beta2", "waitForPodsReady: {timeout: -1s}",
@@ -84,42 +84,43 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "v1beta2", "managedJobsNamespaceSelector: {}",
             "managedJobsNamespaceSelector: {} should not match namespace kube-system or kueue-system "
             "(add kubernetes.io/metadata.name NotIn [kube-system, kueue-system])",
-            id="the system's namespaces",
+            id="system namespaces",
         ),
         pytest.param(
             "v1beta2", "health: {healthProbeBindAddress: ':99999'}",
             "health.healthProbeBindAddress: ':99999' is not an address "
-            "(write :8081, 127.0.0.1:8081, or 0 in quotes for none)", id="a port that cannot be",
+            "(write :8081, 127.0.0.1:8081, or 0 in quotes for none)", id="a port out of range",
         ),
         pytest.param(
             "v1beta2", "visibilityServer: {bindAddress: localhost}",
             "visibilityServer.bindAddress: 'localhost' is not an IP address "
-            "(write 127.0.0.1, or 0.0.0.0 for every interface)", id="a name for an IP address",
+            "(write 127.0.0.1, or 0.0.0.0 for every interface)", id="a host name for an IP address",
         ),
         pytest.param(
             "v1beta2", "leaderElection: {leaseDuration: 1500ms}",
             "leaderElection.leaseDuration: '1500ms' is not a whole number of seconds, "
             "which a Lease requires",
-            id="a lease of broken seconds",
+            id="a lease with a fraction of a second",
         ),
         pytest.param(
             "v1beta2", "leaderElection: {leaseDuration: 15s, renewDeadline: 15s}",
             "leaderElection.renewDeadline: '15s' must be less than leaseDuration, which is 15s",
-            id="no time to stop",
+            id="no time to stop leading",
         ),
         pytest.param(
             "v1beta2", "leaderElection: {retryPeriod: 10s}",
             "leaderElection.retryPeriod: '10s' must be less than renewDeadline, which is 10s",
-            id="no time to try again",
+            id="no time to retry",
         ),
         pytest.param(
             "v1beta2", "leaderElection: {resourceLock: configmaps}",
             "leaderElection.resourceLock: 'configmaps' is not allowed here (write leases)",
-            id="a lock of former times",
+            id="an obsolete lock type",
         ),
         pytest.param(
             "v1beta2", "integrations: {frameworks: []}",
-            "integrations.frameworks: [] has 0 entries, must have at least 1", id="no framework",
+            "integrations.frameworks: [] has 0 entries, must have at least 1",
+            id="an empty list of frameworks",
         ),
         pytest.param(
             "v1beta2", "integrations: {frameworks: [sparkoperator.k8s.io/sparkapplication]}",
@@ -129,7 +130,7 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2", "integrations: {frameworks: [pod, pod]}",
-            "integrations.frameworks[1]: 'pod' is listed twice (keep one)", id="a framework twice",
+            "integrations.frameworks[1]: 'pod' is listed twice (keep one)", id="a duplicate framework",
         ),
         pytest.param(
             "v1beta2", "integrations: {podOptions: {}}",
@@ -146,7 +147,7 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         pytest.param(
             "v1beta2", "resources: {transformations: [{input: a, outputs: {b: much}}]}",
             "resources.transformations[0].outputs.b: 'much' is not a quantity (write 4, 500m or 16Gi)",
-            id="an amount that is none",
+            id="an invalid quantity",
         ),
         pytest.param(
             "v1beta2", "fairSharing: {enable: true}",
@@ -163,31 +164,31 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "v1beta2", "fairSharing: {preemptionStrategies: [LessThanInitialShare, LessThanInitialShare]}",
             'fairSharing.preemptionStrategies: ["LessThanInitialShare", "LessThanInitialShare"] is not '
             "allowed here (write [LessThanOrEqualToFinalShare], [LessThanInitialShare] or "
-            "[LessThanOrEqualToFinalShare, LessThanInitialShare])", id="strategies in no known order",
+            "[LessThanOrEqualToFinalShare, LessThanInitialShare])", id="strategies in an unknown order",
         ),
         pytest.param(
             "v1beta2", f"tls: {{minVersion: VersionTLS13, cipherSuites: [{SUITE}]}}",
             f'tls.cipherSuites: ["{SUITE}"] contradicts minVersion VersionTLS13, whose suites are fixed',
-            id="suites",
+            id="cipher suites with TLS 1.3",
         ),
         pytest.param(
             "v1beta2", "metrics: {customLabels: [{name: a}, {name: a}]}",
-            "metrics.customLabels[1].name: 'a' names two labels (choose another)", id="a label twice",
+            "metrics.customLabels[1].name: 'a' names two labels (choose another)", id="a duplicate label",
         ),
         pytest.param(
             "v1beta2", "metrics: {customLabels: [{name: a-b}]}",
             "metrics.customLabels[0].name: 'a-b' is not a name of letters, digits and _ that starts with a "
-            "letter", id="a label of no name that there may be",
+            "letter", id="an invalid label name",
         ),
         pytest.param(
             "v1beta2", "metrics: {customLabels: [{name: a, sourceKind: Workload, trackedValues: []}]}",
             "metrics.customLabels[0].trackedValues: [] must list 1 to 12 values for sourceKind Workload",
-            id="a label of workloads with any value",
+            id="a workload label without tracked values",
         ),
         pytest.param(
             "v1beta2", "metrics: {customLabels: [{name: a, trackedValues: [b, b]}]}",
             'metrics.customLabels[0].trackedValues: ["b", "b"] lists a value twice (leave one out)',
-            id="a value twice",
+            id="a duplicate value",
         ),
         pytest.param(
             "v1beta2", "metrics: {customLabels: [{name: a, sourceLabelKey: b, sourceAnnotationKey: c}]}",
@@ -198,11 +199,12 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         pytest.param(
             "v1beta2", "admissionFairSharing: {usageSamplingInterval: 0s}",
             "admissionFairSharing.usageSamplingInterval: '0s' is too short, must be more than 0s",
-            id="an interval of nothing",
+            id="an interval of zero",
         ),
         pytest.param(
             "v1beta1", "queueVisibility: {clusterQueues: {maxCount: 4001}}",
-            "queueVisibility.clusterQueues.maxCount: 4001 is out of range, must be 0 to 4000", id="a count",
+            "queueVisibility.clusterQueues.maxCount: 4001 is out of range, must be 0 to 4000",
+            id="a negative count",
         ),
         pytest.param(
             "v1beta2", "resources: {transformations: [{input: a}, {input: a}]}",
@@ -213,22 +215,22 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         pytest.param(
             "v1beta2", "integrations: {externalFrameworks: [Foo.v1.a.com, Job.v1.batch]}",
             "integrations.externalFrameworks[1]: 'Job.v1.batch' is queued already (keep one)",
-            id="a kind that is queued here, and elsewhere",
+            id="an external kind that is queued here",
         ),
         pytest.param(
             "v1beta2", "integrations: {externalFrameworks: [Foo.v1.a.com, Foo.v2.a.com]}",
             "integrations.externalFrameworks[1]: 'Foo.v2.a.com' is queued already (keep one)",
-            id="a kind that is queued elsewhere twice",
+            id="a duplicate external kind",
         ),
         pytest.param(
             "v1beta2", "integrations: {externalFrameworks: [Foo]}",
             "integrations.externalFrameworks[0]: 'Foo' does not name a kind (write Kind.version.group)",
-            id="no kind",
+            id="not a kind",
         ),
         pytest.param(
             "v1beta2", "tls: {minVersion: TLS1.2}",
             "tls.minVersion: 'TLS1.2' is not allowed here (write VersionTLS10 or VersionTLS11 or "
-            "VersionTLS12 or VersionTLS13)", id="a TLS version",
+            "VersionTLS12 or VersionTLS13)", id="an unknown TLS version",
         ),
         pytest.param(
             "v1beta2", "tls: {curvePreferences: [X25519, CurveP256]}",
@@ -237,27 +239,28 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2", "internalCertManagement: {webhookSecretName: A_b}",
-            "internalCertManagement.webhookSecretName: 'A_b' is not the name of a Secret", id="a name",
+            "internalCertManagement.webhookSecretName: 'A_b' is not the name of a Secret",
+            id="an invalid name",
         ),
         pytest.param(
             "v1beta2", "webhook: {port: 70000}",
-            "webhook.port: 70000 is out of range, must be 1 to 65535", id="a port that is none",
+            "webhook.port: 70000 is out of range, must be 1 to 65535", id="an invalid port",
         ),
         pytest.param(
             "v1beta2", "podGroupWebhooks: {minResources: loose}",
             "podGroupWebhooks.minResources: 'loose' is not allowed here (write default or strict or off)",
-            id="a mode",
+            id="an unknown mode",
         ),
         pytest.param(
             "v1beta2",
             "podGroupWebhooks: {gatePodsOfPendingGroups: true}\ngangScheduling: {looksAfter: [queues]}",
             "podGroupWebhooks.gatePodsOfPendingGroups: true requires that the gates are removed "
             "(list pods in gangScheduling.looksAfter)",
-            id="gates that would stay",
+            id="gates that are not removed",
         ),
     ],
 )  # fmt: skip
-def test_a_wrong_field_is_refused_by_path_value_and_rule(version: str, body: str, want: str) -> None:
+def test_an_invalid_field_is_reported_with_path_value_and_rule(version: str, body: str, want: str) -> None:
     assert refusals(a_file(body, version)) == [f"line 3: {want}"]
 
 
@@ -304,7 +307,7 @@ webhook: {port: 0}
         ),
     ],
 )
-def test_what_is_no_configuration_is_refused_once(text: str, want: str) -> None:
+def test_another_kind_of_document_has_one_finding(text: str, want: str) -> None:
     assert refusals(text) == [want]
 
 
@@ -335,8 +338,8 @@ values = st.recursive(
 
 
 @st.composite
-def spoiled(draw: st.DrawFn) -> tuple[str, Any]:
-    """A right configuration in which one value, anywhere, is replaced by any other, and its first field."""
+def corrupted(draw: st.DrawFn) -> tuple[str, Any]:
+    """Return a valid configuration with one value replaced, and the first field of its path."""
     body = yaml.safe_load(a_file(EVERYTHING))
     field = draw(st.sampled_from(sorted(body.keys() - {"apiVersion", "kind"})))
     holder: Any = body
@@ -348,8 +351,8 @@ def spoiled(draw: st.DrawFn) -> tuple[str, Any]:
     return field, body
 
 
-@given(spoiled())
-def test_whatever_a_field_holds_it_is_read_or_reported_and_no_other(case: tuple[str, Any]) -> None:
+@given(corrupted())
+def test_any_value_of_a_field_is_decoded_or_reported_at_its_path(case: tuple[str, Any]) -> None:
     field, body = case
     try:
         load_configuration(dumps(body))
@@ -360,5 +363,5 @@ def test_whatever_a_field_holds_it_is_read_or_reported_and_no_other(case: tuple[
     assert reported <= {field}
 
 
-def test_the_configuration_that_is_spoiled_is_right() -> None:
+def test_the_configuration_is_valid_before_it_is_corrupted() -> None:
     assert load_configuration(a_file(EVERYTHING)).configuration.namespace == "batch"

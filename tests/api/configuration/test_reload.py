@@ -1,4 +1,4 @@
-"""What a new configuration changes while the process runs, field by field of the file."""
+"""Which fields of a changed configuration apply at once, and which need a restart."""
 
 import re
 from pathlib import Path
@@ -29,7 +29,7 @@ def a_configuration(body: str = "") -> Configuration:
         "featureGates: {PartialAdmission: false}",
     ],
 )
-def test_what_the_controllers_decide_by_is_taken_over(body: str) -> None:
+def test_fields_that_controllers_decide_by_apply_at_once(body: str) -> None:
     new = a_configuration(body)
     assert new != a_configuration()
     assert apply_reload(a_configuration(), new) == (new, ())
@@ -51,7 +51,7 @@ def test_what_the_controllers_decide_by_is_taken_over(body: str) -> None:
         ("featureGates: {RejectUpdatesToCQWithInvalidOnFlavors: true}", "featureGates, for webhooks"),
     ],
 )
-def test_what_was_opened_or_agreed_on_waits_for_a_restart(body: str, waiting: str) -> None:
+def test_sockets_and_shared_settings_need_a_restart(body: str, waiting: str) -> None:
     running = a_configuration("waitForPodsReady: {timeout: 1h}")
     both = a_configuration(f"{body}\nwaitForPodsReady: {{timeout: 1s}}")
     new, fields = apply_reload(running, both)
@@ -60,6 +60,6 @@ def test_what_was_opened_or_agreed_on_waits_for_a_restart(body: str, waiting: st
     assert apply_reload(running, new) == (new, ())
 
 
-def test_the_page_names_the_fields_that_wait() -> None:
+def test_the_reference_page_lists_the_fields_that_need_a_restart() -> None:
     listed = PAGE.partition("need a restart:")[2].partition("\n\n")[0]
     assert re.findall(r"`(\w+)`", listed) == sorted(RESTART_FIELDS)

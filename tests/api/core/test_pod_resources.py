@@ -1,4 +1,4 @@
-"""A pod asks for the most it needs at any one moment of its life."""
+"""Effective requests of pods."""
 
 from typing import Any
 
@@ -37,12 +37,12 @@ def sidecar(**requests: str) -> dict[str, Any]:
                 "containers": [asks(cpu="2")],
             },
             {"cpu": "5"},
-            id="a sidecar runs beside what comes after it",
+            id="a sidecar runs alongside later init containers",
         ),
         pytest.param(
             {"initContainers": [asks(cpu="1"), sidecar(cpu="2")], "containers": [asks(cpu="2")]},
             {"cpu": "4"},
-            id="and beside the containers",
+            id="and alongside the containers",
         ),
         pytest.param(
             {"containers": [{"resources": {"limits": {"cpu": "2"}, "requests": {"memory": "1"}}}]},
@@ -52,12 +52,12 @@ def sidecar(**requests: str) -> dict[str, Any]:
         pytest.param(
             {"resources": {"requests": {"cpu": "1"}}, "containers": [asks(cpu="3", memory="1Mi")]},
             {"cpu": "1", "memory": "1Mi"},
-            id="the pod level replaces what it names",
+            id="pod-level resources replace the sum",
         ),
         pytest.param(
             {"overhead": {"cpu": "250m"}, "containers": [asks(cpu="1")]},
             {"cpu": "1250m"},
-            id="overhead comes on top",
+            id="overhead is added",
         ),
     ],
 )  # fmt: skip

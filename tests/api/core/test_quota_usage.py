@@ -1,4 +1,4 @@
-"""A pod uses of a quota what it asks for, under each name that a quota may have for it."""
+"""Usage of resource quotas by one pod."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ ONE_POD = {"pods": "1", "count/pods": "1"}
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({"containers": [container({})]}, {}, id="a pod that asks for nothing is one pod"),
+        pytest.param({"containers": [container({})]}, {}, id="a pod without requests counts as one pod"),
         pytest.param(
             {"containers": [container({"cpu": "1", "memory": "1Gi"}, {"cpu": "2"}), container({"cpu": "1"})]},
             {
@@ -50,7 +50,7 @@ ONE_POD = {"pods": "1", "count/pods": "1"}
                 "cpu": "1250m", "requests.cpu": "1250m", "limits.cpu": "2250m",
                 "memory": "64Mi", "requests.memory": "64Mi",
             },
-            id="overhead adds to a limit, but makes none",
+            id="overhead adds to a limit but creates none",
         ),
     ],
 )  # fmt: skip

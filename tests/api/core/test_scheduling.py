@@ -1,4 +1,4 @@
-"""Pods as a scheduler reads them: nothing that decides where they run is lost, and equal parts are one."""
+"""The scheduler's view of pods keeps all fields that affect placement, and shares equal parts."""
 
 from msgspec.structs import replace
 
@@ -39,7 +39,7 @@ def a_pod(name: str, node: str = "", second: str = "00", claim: str = "shared") 
     return codec.decode(Pod, POD % {"name": name, "node": node, "second": second, "claim": claim})
 
 
-def test_what_ties_a_pod_to_nodes_is_read() -> None:
+def test_fields_that_affect_placement_are_decoded() -> None:
     spec = a_pod("a").spec
     (port,) = spec.containers[0].ports
     assert (port.host_port, port.host_ip, port.protocol) == (90, "10.0.0.1", "TCP")
@@ -61,8 +61,8 @@ def test_what_ties_a_pod_to_nodes_is_read() -> None:
     assert (spread.node_affinity_policy, spread.node_taints_policy) == ("Honor", "Ignore")
 
 
-def test_what_equal_pods_have_in_common_is_one_value_in_memory() -> None:
-    """However they differ in name, node, tokens and times."""
+def test_equal_pods_share_spec_and_status() -> None:
+    """Names, nodes, token volumes and times may differ."""
     one, other = a_pod("a", node="n1", second="01"), a_pod("b", node="n2", second="59")
     assert one.spec is other.spec
     assert one.status is other.status
@@ -72,24 +72,24 @@ def test_what_equal_pods_have_in_common_is_one_value_in_memory() -> None:
     assert other.metadata.labels == {"app": "train", "volcano.sh/task-index": "b"}
 
 
-def test_pods_that_differ_have_their_equal_parts_in_common() -> None:
+def test_different_pods_share_their_equal_parts() -> None:
     one, other = a_pod("a", claim="data-a"), a_pod("b", claim="data-b")
     assert one.spec.volumes != other.spec.volumes
     for part in ("containers", "affinity", "topology_spread_constraints"):
         assert getattr(one.spec, part) is getattr(other.spec, part), part
 
 
-def test_a_pod_that_is_told_anew_keeps_its_node() -> None:
+def test_a_pod_that_is_decoded_again_keeps_its_node() -> None:
     placed = a_pod("a", node="n1")
     assert replace(placed, status=PodStatus(phase="Failed")).node_name == "n1"
     assert replace(placed, node_name="").node_name == ""
 
 
-def test_only_the_annotations_that_a_scheduler_reads_are_kept() -> None:
+def test_only_annotations_for_schedulers_are_kept() -> None:
     assert a_pod("a").metadata.annotations == {"scheduling.k8s.io/group-name": "gang"}
 
 
-def test_the_images_of_equal_nodes_are_one_value_in_memory() -> None:
+def test_equal_nodes_share_their_images() -> None:
     def node(name: str) -> Node:
         text = (
             '{"metadata": {"name": "%s"}, "status": {"images": [{"names": ["x:1", "x@s"], "sizeBytes": 9}]}}'

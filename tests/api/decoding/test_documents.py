@@ -1,4 +1,4 @@
-"""YAML is read as the JSON it stands for, with lines, and nothing is lost in silence."""
+"""Decoding of YAML to JSON, with lines and duplicate keys."""
 
 import pytest
 
@@ -29,14 +29,14 @@ def test_values(text: str, value: object) -> None:
     assert (document.value, document.findings) == (value, ())
 
 
-def test_every_value_knows_its_line() -> None:
+def test_the_line_of_every_value() -> None:
     (document,) = read_documents("spec:\n  queues:\n  - name: a\n  - name: b\n  labels:\n    x.io/y: z\n")
     assert document.lines["spec"] == 1
     assert document.lines["spec.queues[1].name"] == 4
     assert document.lines["spec.labels[x.io/y]"] == 6
 
 
-def test_a_key_given_twice_is_found_at_every_depth() -> None:
+def test_duplicate_keys_are_found_at_every_depth() -> None:
     (document,) = read_documents("a: 1\nb:\n  c: 1\n  d: 2\n  c: 3\na: 4\n")
     assert [str(finding) for finding in document.findings] == [
         "line 6: .: 'a' is given twice, first in line 1 (keep one of them)",
@@ -47,14 +47,14 @@ def test_a_key_given_twice_is_found_at_every_depth() -> None:
 @pytest.mark.parametrize(
     ("path", "line"),
     [
-        pytest.param("b.c[1].d", 4, id="what is there"),
+        pytest.param("b.c[1].d", 4, id="an existing path"),
         pytest.param("b.c[1].name", 4, id="a field of an entry"),
         pytest.param("b.c[1].e[x.y/z].f", 4, id="a field below it"),
         pytest.param("b.name", 2, id="a field of a mapping"),
         pytest.param("name", 1, id="a field of the document"),
     ],
 )
-def test_what_is_missing_stands_where_it_should(path: str, line: int) -> None:
+def test_the_line_of_an_absent_path_is_that_of_its_ancestor(path: str, line: int) -> None:
     (document,) = read_documents("a: 1\nb:\n  c: [{d: 1},\n  {d: 2}]\n")
     assert document.line_of(path) == line
 
@@ -67,18 +67,18 @@ def test_what_is_missing_stands_where_it_should(path: str, line: int) -> None:
         pytest.param("a:\n\t- b", 2, "holds a tab where YAML wants spaces", id="a tab before an entry"),
         pytest.param("a: 1\n2: b", 2, "a key must be text", id="a number as key"),
         pytest.param("a: !!python/object:os.system x", 1, "tag", id="a foreign tag"),
-        pytest.param("a: !!int x", 1, "'x' is not a valid int", id="a tag that lies"),
+        pytest.param("a: !!int x", 1, "'x' is not a valid int", id="a wrong tag"),
         pytest.param("a: \x07", 1, "not allowed", id="a control character"),
-        pytest.param("[" * 200, 1, "did not find expected node content", id="a deep text that never closes"),
-        pytest.param("[" * 200 + "]" * 200, 1, "nested deeper than 100", id="a deep text"),
-        pytest.param("a: &a [*a]", 1, "nested deeper than 100", id="a list that holds itself"),
+        pytest.param("[" * 200, 1, "did not find expected node content", id="deep nesting that never closes"),
+        pytest.param("[" * 200 + "]" * 200, 1, "nested deeper than 100", id="deep nesting"),
+        pytest.param("a: &a [*a]", 1, "nested deeper than 100", id="a list that contains itself"),
         pytest.param(
             "\n".join(["a0: &a0 [x]"] + [f"a{n}: &a{n} [{f'*a{n - 1},' * 9}]" for n in range(1, 9)]),
             1, "holds more than", id="aliases that multiply",
         ),
     ],
 )  # fmt: skip
-def test_bad_text_is_refused_with_its_line(text: str, line: int, problem: str) -> None:
+def test_invalid_text_is_rejected_with_its_line(text: str, line: int, problem: str) -> None:
     with pytest.raises(InvalidYaml, match=problem) as refusal:
         read_documents(text)
     assert refusal.value.line == line

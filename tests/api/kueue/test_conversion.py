@@ -1,4 +1,4 @@
-"""Between v1beta1 and v1beta2: what moves, what is renamed, what is lost, and that nothing else is."""
+"""Conversion between v1beta1 and v1beta2: renamed, moved and dropped fields."""
 
 from copy import deepcopy
 from typing import Any
@@ -57,7 +57,7 @@ OWN = "kueue.x-k8s.io"
             "Workload",
             ({}, {"accumulatedPastExexcutionTimeSeconds": 7}),
             ({}, {"accumulatedPastExecutionTimeSeconds": 7}),
-            id="the misspelt name",
+            id="the misspelled field name",
         ),
         pytest.param("Workload", ({}, assigned(DOMAINS)), ({}, assigned(SLICES)), id="domains and slices"),
         pytest.param("ClusterQueue", ({"cohort": "all"},), ({"cohortName": "all"},), id="cohort"),
@@ -71,11 +71,14 @@ OWN = "kueue.x-k8s.io"
             id="a cluster's source",
         ),
         pytest.param(
-            "ResourceFlavor", ({"nodeLabels": {"a": "b"}},), ({"nodeLabels": {"a": "b"}},), id="one shape"
+            "ResourceFlavor",
+            ({"nodeLabels": {"a": "b"}},),
+            ({"nodeLabels": {"a": "b"}},),
+            id="a kind with one schema",
         ),
     ],
 )
-def test_both_ways(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]) -> None:
+def test_conversion_in_both_directions(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]) -> None:
     old, new = an_object(kind, V1BETA1, *older), an_object(kind, V1BETA2, *newer)
     assert convert_version(old, V1BETA2) == new
     assert convert_version(new, V1BETA1) == old
@@ -84,7 +87,9 @@ def test_both_ways(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]) 
 @pytest.mark.parametrize(
     ("kind", "older", "newer"),
     [
-        pytest.param("Workload", ({"priorityClassName": "high"},), ({},), id="a class of no source"),
+        pytest.param(
+            "Workload", ({"priorityClassName": "high"},), ({},), id="a class with an unknown source"
+        ),
         pytest.param(
             "ClusterQueue",
             (
@@ -100,7 +105,7 @@ def test_both_ways(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]) 
             "ClusterQueue",
             ({"flavorFungibility": {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}},),
             ({"flavorFungibility": {"whenCanBorrow": "MayStopSearch", "whenCanPreempt": "MayStopSearch"}},),
-            id="older words of fungibility",
+            id="old values of fungibility",
         ),
         pytest.param(
             "ClusterQueue",
@@ -112,7 +117,7 @@ def test_both_ways(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]) 
                 },
             ),
             ({}, {"fairSharing": {"weightedShare": 1}}),
-            id="dropped parts of a cluster queue's status",
+            id="dropped fields of a cluster queue's status",
         ),
         pytest.param("LocalQueue", ({}, {"flavors": [1]}), ({}, {}), id="a local queue's flavors"),
         pytest.param(
@@ -123,7 +128,7 @@ def test_both_ways(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]) 
         ),
     ],
 )
-def test_upward_only(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]) -> None:
+def test_conversion_to_v1beta2_only(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]) -> None:
     assert convert_version(an_object(kind, V1BETA1, *older), V1BETA2) == an_object(kind, V1BETA2, *newer)
 
 
@@ -186,7 +191,7 @@ def test_upward_only(kind: str, older: tuple[Json, ...], newer: tuple[Json, ...]
         ),
     ],
 )
-def test_downward_only(kind: str, newer: tuple[Json, ...], older: tuple[Json, ...]) -> None:
+def test_conversion_to_v1beta1_only(kind: str, newer: tuple[Json, ...], older: tuple[Json, ...]) -> None:
     assert convert_version(an_object(kind, V1BETA2, *newer), V1BETA1) == an_object(kind, V1BETA1, *older)
 
 
@@ -201,7 +206,7 @@ def test_the_same_version_is_a_copy() -> None:
     ("have", "want", "unknown"),
     [("batch/v1", V1BETA2, "batch/v1"), (None, V1BETA2, None), (V1BETA2, f"{OWN}/v1", f"{OWN}/v1")],
 )
-def test_an_unknown_version_is_refused_by_name(have: str | None, want: str, unknown: object) -> None:
+def test_an_unknown_version_is_rejected(have: str | None, want: str, unknown: object) -> None:
     with pytest.raises(UnknownVersion) as refusal:
         convert_version({"apiVersion": have, "kind": "Workload"}, want)
     assert refusal.value.api_version == unknown
@@ -212,7 +217,7 @@ names = st.sampled_from(["a", "b", "node-1", "node-2", "rack"])
 
 @st.composite
 def slices(draw: st.DrawFn) -> Json:
-    """One slice as this module writes it: what all domains share is universal."""
+    """Return one slice in the form this module writes: values that all domains share are universal."""
     domains = draw(st.lists(st.tuples(names, names, st.integers(1, 9)), min_size=1, max_size=4))
     levels = [[domain[at] for domain in domains] for at in (0, 1)]
     counts = [domain[2] for domain in domains]
@@ -233,7 +238,7 @@ def slices(draw: st.DrawFn) -> Json:
 
 @st.composite
 def newer_objects(draw: st.DrawFn) -> Json:
-    """Objects of v1beta2 that hold nothing v1beta1 does not know."""
+    """Generate v1beta2 objects without fields that v1beta1 lacks."""
     classes = [(OWN, "WorkloadPriorityClass"), ("scheduling.k8s.io", "PriorityClass")]
     group, kind = draw(st.sampled_from(classes))
     parts: dict[str, list[tuple[str, Any]]] = {
@@ -272,7 +277,7 @@ def newer_objects(draw: st.DrawFn) -> Json:
 
 
 @given(newer_objects())
-def test_down_and_up_again_is_the_identity_and_changes_no_input(body: Json) -> None:
+def test_a_round_trip_is_the_identity_and_does_not_mutate_its_input(body: Json) -> None:
     before = deepcopy(body)
     older = convert_version(body, V1BETA1)
     assert convert_version(older, V1BETA2) == body == before

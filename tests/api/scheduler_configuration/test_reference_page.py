@@ -1,4 +1,4 @@
-"""The reference page of the scheduler's configuration names what the code knows, and shows what it says."""
+"""The reference page of the scheduler's configuration matches the code, including messages."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -43,13 +43,13 @@ def section(heading: str) -> str:
 
 
 def rows(heading: str) -> list[tuple[str, ...]]:
-    """The first cells of each row, as far as they are code."""
+    """Return the first cell of each row whose cell is code."""
     lines = [line for line in section(heading).splitlines() if line.startswith("| `")]
     return [tuple(re.findall(r"\| `([^`]+)`(?= )", line)) for line in lines]
 
 
-class _Listening(Arguments):
-    """Arguments of which none is given, that remember which were asked for."""
+class _RecordingArguments(Arguments):
+    """Arguments that are all absent, and that record which names were read."""
 
     def __init__(self) -> None:
         super().__init__(Field(decode_context("{}", ""), "", {}))
@@ -63,7 +63,7 @@ class _Listening(Arguments):
 def known_arguments(readers: Mapping[str, Callable[[Arguments], object]]) -> set[tuple[str, str]]:
     found = set()
     for name, read in readers.items():
-        listening = _Listening()
+        listening = _RecordingArguments()
         read(listening)
         found |= {(name, argument) for argument in listening.asked}
     return found
@@ -84,7 +84,7 @@ def test_the_page_lists_every_argument(
 
 
 @pytest.mark.parametrize("row", [row for row in rows("Arguments of plugins") if len(row) == 3])
-def test_a_default_of_a_plugin_is_the_one_that_holds(row: tuple[str, str, str]) -> None:
+def test_documented_plugin_defaults_match_the_code(row: tuple[str, str, str]) -> None:
     plugin, argument, default = row
     entry = f"name: {plugin}, arguments: {{{argument}: {default}}}"
     told = f"{{actions: allocate, tiers: [{{plugins: [{{{entry}}}]}}]}}"
@@ -95,7 +95,7 @@ def test_a_default_of_a_plugin_is_the_one_that_holds(row: tuple[str, str, str]) 
 
 
 @pytest.mark.parametrize("row", [row for row in rows("Arguments of actions") if len(row) == 3])
-def test_a_default_of_an_action_is_the_one_that_holds(row: tuple[str, str, str]) -> None:
+def test_documented_action_defaults_match_the_code(row: tuple[str, str, str]) -> None:
     action, argument, default = row
     without = "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\n"
     told = f"{without}configurations: [{{name: {action}, arguments: {{{argument}: {default}}}}}]\n"
@@ -104,31 +104,31 @@ def test_a_default_of_an_action_is_the_one_that_holds(row: tuple[str, str, str])
     assert loaded.configuration == load_scheduler_configuration(without).configuration
 
 
-def test_the_page_lists_every_switch() -> None:
+def test_the_page_lists_every_enable_field() -> None:
     listed = set(re.findall(r"`(enabled?[A-Z]\w+)`", section("Switches")))
     assert listed == {*ENABLE_FIELDS, "enableHierarchy"}
 
 
-def test_the_page_tells_what_is_not_served() -> None:
+def test_the_page_lists_what_is_not_supported() -> None:
     refused, warned = section("Plugins of Volcano that are not served").split("These only prefer")
     assert set(re.findall(r"`([\w-]+)`", refused)) == set(UNSUPPORTED_FILTERS)
     assert set(re.findall(r"`([\w-]+)`", warned)) == set(UNSUPPORTED_SCORERS)
 
 
 def blocks() -> list[str]:
-    """The indented blocks before the first heading."""
+    """Return the indented blocks before the first heading."""
     found = re.findall(r"(?m)(?:^    .*\n)+", PAGE.partition("\n## ")[0])
     return [re.sub(r"(?m)^    ", "", block) for block in found]
 
 
-def test_the_example_holds_without_a_file() -> None:
+def test_the_example_equals_the_default() -> None:
     example, _ = blocks()
     loaded = load_scheduler_configuration(example)
     assert loaded.warnings == ()
     assert loaded.configuration == default_scheduler_configuration()
 
 
-def test_the_messages_are_those_that_are_given() -> None:
+def test_messages_on_the_page_match_the_code() -> None:
     _, messages = blocks()
     slip, refused, warned = messages.splitlines()
     assert explain_group('actions: "enqeue, allocate"\n') == [slip]

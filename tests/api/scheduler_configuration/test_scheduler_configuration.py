@@ -1,4 +1,4 @@
-"""Volcano's scheduler configuration: its files work as they are, and nothing is skipped in silence."""
+"""Decoding of Volcano's scheduler configuration."""
 
 from fractions import Fraction
 from typing import Any
@@ -23,7 +23,7 @@ from quorate.api.scheduler_configuration.plugins import (
     SlaArguments,
 )
 
-# What Volcano's chart installs.
+# The file that Volcano's chart installs.
 CHART = """
 actions: "enqueue, allocate, backfill"
 tiers:
@@ -64,7 +64,7 @@ def names(configuration: SchedulerConfiguration) -> list[list[str]]:
     return [[entry.name for entry in tier] for tier in configuration.tiers]
 
 
-def test_without_a_file_volcanos_defaults_hold_in_our_profile() -> None:
+def test_without_a_file_volcanos_defaults_apply_with_profile_design() -> None:
     configuration = default_scheduler_configuration()
     assert configuration.profile == "design"
     assert configuration.actions == ("enqueue", "allocate", "backfill")
@@ -75,7 +75,7 @@ def test_without_a_file_volcanos_defaults_hold_in_our_profile() -> None:
     assert all(not entry.disabled for tier in configuration.tiers for entry in tier)
 
 
-def test_the_file_of_volcanos_chart_is_taken_as_it_is() -> None:
+def test_the_file_of_volcanos_chart_is_accepted() -> None:
     configuration = loaded(CHART)
     silenced = [
         entry.name for tier in configuration.tiers for entry in tier if "Preemptable" in entry.disabled
@@ -87,14 +87,16 @@ def test_the_file_of_volcanos_chart_is_taken_as_it_is() -> None:
 @pytest.mark.parametrize(
     ("entry", "want"),
     [
-        pytest.param("{name: gang}", PluginEntry("gang", NoArguments()), id="nothing said"),
+        pytest.param("{name: gang}", PluginEntry("gang", NoArguments()), id="no arguments"),
         pytest.param(
             "{name: priority, enableJobOrder: false, enabledOverused: false, enableTaskOrder: true}",
             PluginEntry("priority", NoArguments(), frozenset({"JobOrder", "Overused"})),
-            id="switches of both spellings",
+            id="enable fields of both spellings",
         ),
         pytest.param(
-            "{name: drf, enableHierarchy: true}", PluginEntry("drf", NoArguments(), hierarchy=True), id="hdrf"
+            "{name: drf, enableHierarchy: true}",
+            PluginEntry("drf", NoArguments(), hierarchy=True),
+            id="hierarchy of drf",
         ),
         pytest.param(
             "{name: overcommit, arguments: {overcommit-factor: 1.1}}",
@@ -143,14 +145,14 @@ def test_the_file_of_volcanos_chart_is_taken_as_it_is() -> None:
         ),
     ],
 )
-def test_a_plugin_and_what_it_is_told(entry: str, want: PluginEntry) -> None:
+def test_arguments_of_plugins(entry: str, want: PluginEntry) -> None:
     assert loaded(plugin(entry)).tiers == ((want,),)
 
 
 @pytest.mark.parametrize(
     ("arguments", "want"),
     [
-        pytest.param("{}", EnqueueArguments(), id="nothing said"),
+        pytest.param("{}", EnqueueArguments(), id="no arguments"),
         pytest.param(
             "{order: fair, idle-factor: 0.9, inqueue-timeout: 1m30s, requeue-backoff-base: 5, "
             "requeue-backoff-max: 1m, check-quota: false}",
@@ -158,16 +160,17 @@ def test_a_plugin_and_what_it_is_told(entry: str, want: PluginEntry) -> None:
                 order="fair", idle_factor=Fraction(9, 10), inqueue_timeout_s=90.0, backoff_base_s=5.0,
                 backoff_max_s=60.0, check_quota=False,
             ),
-            id="all of it",
+            id="all arguments",
         ),
-        pytest.param("{inqueue-timeout: 0}", EnqueueArguments(inqueue_timeout_s=None), id="0 is for ever"),
+        pytest.param("{inqueue-timeout: 0}", EnqueueArguments(inqueue_timeout_s=None),
+            id="0 means unlimited"),
     ],
 )  # fmt: skip
-def test_what_enqueue_is_told(arguments: str, want: EnqueueArguments) -> None:
+def test_arguments_of_enqueue(arguments: str, want: EnqueueArguments) -> None:
     assert loaded(action(f"{{name: enqueue, arguments: {arguments}}}")).enqueue == want
 
 
-def test_what_the_other_actions_are_told() -> None:
+def test_arguments_of_the_other_actions() -> None:
     configuration = loaded(
         action(
             "{name: preempt, arguments: {evict-overused: false}}, "
@@ -185,18 +188,18 @@ def test_what_the_other_actions_are_told() -> None:
 @pytest.mark.parametrize(
     ("said", "want"),
     [
-        pytest.param("", Fraction(6, 5), id="that of overcommit"),
-        pytest.param("arguments: {idle-factor: 1}", Fraction(1), id="its own before that"),
+        pytest.param("", Fraction(6, 5), id="the factor of overcommit"),
+        pytest.param("arguments: {idle-factor: 1}", Fraction(1), id="its own factor"),
     ],
 )
-def test_the_idle_factor_is_that_of_overcommit_unless_enqueue_has_its_own(said: str, want: Fraction) -> None:
+def test_the_idle_factor_defaults_to_the_factor_of_overcommit(said: str, want: Fraction) -> None:
     entry = (
         "{actions: enqueue, tiers: [{plugins: [{name: overcommit}]}], configurations: [{name: enqueue, %s}]}"
     )
     assert loaded(entry % said).enqueue.idle_factor == want
 
 
-def test_compat_does_only_what_volcano_does() -> None:
+def test_profile_compat_disables_features_that_volcano_lacks() -> None:
     result = load_scheduler_configuration(
         action(
             "{name: enqueue, arguments: {order: fair}}, {name: preempt}, "
@@ -215,9 +218,9 @@ def test_compat_does_only_what_volcano_does() -> None:
 @pytest.mark.parametrize(
     ("body", "want"),
     [
-        pytest.param("actions: [a", "line 1: .: 'actions: [a' did not find expected", id="no YAML"),
+        pytest.param("actions: [a", "line 1: .: 'actions: [a' did not find expected", id="not YAML"),
         pytest.param("", ".: '' holds 0 documents, must hold one with actions and tiers", id="no document"),
-        pytest.param("[]", "line 1: .: [] is not a mapping of fields", id="no mapping"),
+        pytest.param("[]", "line 1: .: [] is not a mapping of fields", id="not a mapping"),
         pytest.param(
             "{kind: ConfigMap, data: {volcano-scheduler.conf: x}}",
             "line 1: kind: 'ConfigMap' wraps a file (give the text under its data.volcano-scheduler.conf)",
@@ -242,13 +245,13 @@ def test_compat_does_only_what_volcano_does() -> None:
             "{actions: 'enqeue, allocate'}",
             "line 1: actions: 'enqeue, allocate' names 'enqeue', which is not an action "
             "(did you mean enqueue?)",
-            id="a slip",
+            id="a typo",
         ),
         pytest.param(
             "{actions: 'allocate,'}",
             "line 1: actions: 'allocate,' names '', which is not an action "
             "(known are enqueue, allocate, backfill, preempt, reclaim)",
-            id="a comma too many",
+            id="a trailing comma",
         ),
         pytest.param(
             "{actions: 'allocate, gangpreempt, preempt'}",
@@ -260,33 +263,33 @@ def test_compat_does_only_what_volcano_does() -> None:
             "{actions: 'gangreclaim'}",
             "line 1: actions: 'gangreclaim' names gangreclaim, which is not supported "
             "(write reclaim, which with evict-whole-group also evicts whole groups)",
-            id="an action that is not served",
+            id="an unsupported action",
         ),
         pytest.param(
             "{profile: strict, actions: allocate}",
             "line 1: profile: 'strict' is not allowed here (write compat or design)",
-            id="a profile that is none",
+            id="an unknown profile",
         ),
         pytest.param(
             plugin("{name: gnag}"),
             "line 1: tiers[0].plugins[0].name: 'gnag' is not a plugin (did you mean gang?)",
-            id="a plugin that is none",
+            id="an unknown plugin",
         ),
         pytest.param(
             plugin("{}"),
             "line 1: tiers[0].plugins[0].name: null is missing (write the name of a plugin)",
-            id="a plugin without name",
+            id="a plugin without a name",
         ),
         pytest.param(
             plugin("{name: tdm}"),
             "line 1: tiers[0].plugins[0].name: 'tdm' keeps pods off revocable nodes outside of their hours, "
             "which is not supported (remove it to run without it)",
-            id="a plugin that forbids and is not served",
+            id="an unsupported plugin that filters",
         ),
         pytest.param(
             plugin("{name: gang, enableJobOrder: 'off'}"),
             "line 1: tiers[0].plugins[0].enableJobOrder: 'off' is not a boolean (write true or false)",
-            id="a switch that is none",
+            id="an enable field that is not a boolean",
         ),
         pytest.param(
             plugin("{name: sla, arguments: [1m]}"),
@@ -297,25 +300,25 @@ def test_compat_does_only_what_volcano_does() -> None:
             plugin("{name: drf, enableHierarchy: true}, {name: proportion}"),
             'line 1: tiers[0].plugins: [{"name": "drf", "enableHierarchy": true}, {"name": "proportion"}] '
             "have drf with enableHierarchy and proportion in one tier (keep one)",
-            id="two shares of one queue",
+            id="drf with hierarchy and proportion in one tier",
         ),
     ],
 )
-def test_what_is_refused(body: str, want: str) -> None:
+def test_rejected_configurations(body: str, want: str) -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         load_scheduler_configuration(body)
     assert len(refusal.value.findings) == 1
     assert str(refusal.value).startswith(want)
 
 
-def test_hierarchy_and_proportion_may_stand_in_different_tiers() -> None:
+def test_hierarchy_and_proportion_may_be_in_different_tiers() -> None:
     loaded(
         "{actions: allocate, tiers: [{plugins: [{name: drf, enableHierarchy: true}]}, "
         "{plugins: [{name: proportion}]}]}"
     )
 
 
-def test_every_finding_is_told_at_once() -> None:
+def test_every_finding_is_listed() -> None:
     with pytest.raises(InvalidConfiguration) as refusal:
         load_scheduler_configuration("profile: x\nactions: y\ntiers:\n- plugins:\n  - name: z\n")
     assert [(finding.path, finding.line) for finding in refusal.value.findings] == [
@@ -334,29 +337,29 @@ def test_every_finding_is_told_at_once() -> None:
         pytest.param(
             "{actions: 'allocate, shuffle', tiers: [{plugins: [{name: gang}]}]}",
             "actions: shuffle does nothing: the plugins that use it, tdm and rescheduling, are not supported",
-            id="an action without those who would ask for it",
+            id="an action without its plugins",
         ),
         pytest.param(
             "{actions: allocate, tiers: [{plugins: [{name: gang}]}], metrics: {type: prometheus}}",
             "metrics: is unknown and has no effect",
-            id="a section that is not read",
+            id="an unknown section",
         ),
         pytest.param(
             plugin("{name: gang, enablePreemptible: false}"),
             "tiers[0].plugins[0].enablePreemptible: is unknown and has no effect "
             "(did you mean enablePreemptable?)",
-            id="a switch with a slip",
+            id="an enable field with a typo",
         ),
         pytest.param(
             plugin("{name: gang}, {name: task-topology}"),
             "tiers[0].plugins[1].name: task-topology places roles near each other, "
             "which is not supported: pods run without it",
-            id="a plugin that prefers and is not served",
+            id="an unsupported plugin that scores",
         ),
         pytest.param(
             plugin("{name: gang, enableHierarchy: true}"),
             "tiers[0].plugins[0].enableHierarchy: has no effect: gang does not support a hierarchy",
-            id="a hierarchy of gangs",
+            id="a hierarchy for gang",
         ),
         pytest.param(
             plugin("{name: overcommit, arguments: {overcommit-factor: 0.5}}"),
@@ -367,31 +370,31 @@ def test_every_finding_is_told_at_once() -> None:
         pytest.param(
             plugin("{name: overcommit, arguments: {overcommit-factor: .nan}}"),
             "tiers[0].plugins[0].arguments.overcommit-factor: NaN is not a number: the default is used",
-            id="no number at all",
+            id="not a number",
         ),
         pytest.param(
             plugin("{name: overcommit, arguments: {overcommit-factor: '1e999999999'}}"),
             "tiers[0].plugins[0].arguments.overcommit-factor: '1e999999999' is not a number: "
             "the default is used",
-            id="a number that would fill the memory",
+            id="a huge number",
         ),
         pytest.param(
             plugin("{name: sla, arguments: {sla-waiting-time: soon}}"),
             "tiers[0].plugins[0].arguments.sla-waiting-time: 'soon' is not a duration "
             "(write 10m, 1h30m or a number of seconds): the default is used",
-            id="no duration",
+            id="not a duration",
         ),
         pytest.param(
             plugin("{name: sla, arguments: {sla-waiting-time: 0s}}"),
             "tiers[0].plugins[0].arguments.sla-waiting-time: '0s' is too short, must be more than 0s: "
             "the default is used",
-            id="no time at all",
+            id="a duration of zero",
         ),
         pytest.param(
             action("{name: enqueue, arguments: {requeue-backoff-max: 99999999999}}"),
             "configurations[0].arguments.requeue-backoff-max: 99999999999 is too long, "
             "must be at most 292 years: the default is used",
-            id="a time that no clock shows",
+            id="a time beyond the maximum",
         ),
         pytest.param(
             plugin("{name: binpack, arguments: {binpack.weight: -1}}"),
@@ -402,54 +405,54 @@ def test_every_finding_is_told_at_once() -> None:
         pytest.param(
             plugin("{name: binpack, arguments: {binpack.cpu: 1.5}}"),
             "tiers[0].plugins[0].arguments[binpack.cpu]: 1.5 is not a whole number: the default is used",
-            id="a broken weight",
+            id="a fractional weight",
         ),
         pytest.param(
             plugin("{name: predicates, arguments: {predicate.NodeAfinityEnable: false}}"),
             "tiers[0].plugins[0].arguments[predicate.NodeAfinityEnable]: is unknown and has no effect "
             "(did you mean predicate.NodeAffinityEnable?)",
-            id="an argument with a slip",
+            id="an argument with a typo",
         ),
         pytest.param(
             plugin("{name: predicates, arguments: {predicate.ProportionalEnable: true}}"),
             "tiers[0].plugins[0].arguments[predicate.ProportionalEnable]: is not supported and has no effect",
-            id="a constraint that is not served",
+            id="an unsupported predicate",
         ),
         pytest.param(
             action("{name: enqueue, arguments: {order: lifo}}"),
             "configurations[0].arguments.order: 'lifo' is not allowed here (write fcfs or fair): "
             "the default is used",
-            id="an order that is none",
+            id="an unknown order",
         ),
         pytest.param(
             action("{name: enqueue, arguments: {idle-factor: 0}}"),
             "configurations[0].arguments.idle-factor: 0 is too small, must be more than 0: "
             "the default is used",
-            id="a cluster of nothing",
+            id="a factor of zero",
         ),
         pytest.param(
             action("{name: enqueue}, {name: enqueue, arguments: {order: fair}}"),
             "configurations[1].arguments: enqueue already has arguments, so these have no effect",
-            id="arguments given twice",
+            id="duplicate arguments",
         ),
         pytest.param(
             '{actions: "enqueue, allocate, enqueue", tiers: [{plugins: [{name: gang}]}]}',
             "actions: enqueue is listed 2 times, and executed as often",
-            id="an action twice",
+            id="a duplicate action",
         ),
         pytest.param(
             '{actions: "enqueue", tiers: [{plugins: [{name: gang}]}, {plugins: [{name: gang}]}]}',
             "tiers: gang is listed 2 times, and called as often (keep one)",
-            id="a plugin twice",
+            id="a duplicate plugin",
         ),
         pytest.param(
             action("{name: elect}"),
             "configurations[0].name: 'elect' is not an action, so its arguments have no effect",
-            id="arguments of no action",
+            id="arguments of an unknown action",
         ),
     ],
 )
-def test_what_is_left_aside_with_a_warning(body: str, want: str) -> None:
+def test_ignored_fields_produce_a_warning(body: str, want: str) -> None:
     result = load_scheduler_configuration(body)
     assert result.warnings == (want,)
 

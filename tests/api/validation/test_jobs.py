@@ -1,4 +1,4 @@
-"""The labels and annotations of jobs are checked at creation and at each change."""
+"""Validation of the labels and annotations of jobs at creation and update."""
 
 import pytest
 import yaml
@@ -16,7 +16,7 @@ ELASTIC = f"metadata.annotations[{OWN}/elastic-job]"
 
 
 def a_job(text: str, kind: str = "Job") -> JobInfo:
-    """``queue-name: q, suspend: true``: labels of ours without their prefix; ``a:`` before annotations."""
+    """Build a job from ``queue-name: q, suspend: true``; annotations have the prefix ``a:``."""
     given = {name: str(value) for name, value in (yaml.safe_load(f"{{{text}}}") or {}).items()}
     suspended = given.pop("suspend", "True") == "True"
     labels = {f"{OWN}/{name}": value for name, value in given.items() if not name.startswith("a:")}
@@ -30,31 +30,31 @@ def a_job(text: str, kind: str = "Job") -> JobInfo:
 @pytest.mark.parametrize(
     ("kind", "text", "want"),
     [
-        pytest.param("Job", "", [], id="nothing of ours"),
+        pytest.param("Job", "", [], id="no Kueue labels"),
         pytest.param(
-            "Job", "queue-name: q, max-exec-time-seconds: 10, a:elastic-job: 'true'", [], id="all of it"
+            "Job", "queue-name: q, max-exec-time-seconds: 10, a:elastic-job: 'true'", [], id="all labels"
         ),
         pytest.param(
             "Job", "queue-name: '@q', prebuilt-workload-name: A_b",
             [
                 f"{QUEUE}: '@q' is not the name of a LocalQueue (lower case letters, digits, '-' and '.')",
                 f"{PREBUILT}: 'A_b' is not the name of a Workload (lower case letters, digits, '-' and '.')",
-            ], id="names",
+            ], id="invalid names",
         ),
         pytest.param(
             "SparkApplication", "prebuilt-workload-name: w, a:elastic-job: 'true'",
             [
                 f"{PREBUILT}: 'w' is not supported for kind SparkApplication (leave it out)",
                 f"{ELASTIC}: 'true' is not supported for kind SparkApplication (leave it out)",
-            ], id="what a kind cannot do",
+            ], id="features that the kind lacks",
         ),
         pytest.param(
             "Job", "max-exec-time-seconds: 0",
-            [f"{LIMIT}: '0' is not a number of seconds (write 1 or more)"], id="no time at all",
+            [f"{LIMIT}: '0' is not a number of seconds (write 1 or more)"], id="a time limit of zero",
         ),
         pytest.param(
             "Job", "max-exec-time-seconds: ten",
-            [f"{LIMIT}: 'ten' is not a number of seconds (write 1 or more)"], id="a time in words",
+            [f"{LIMIT}: 'ten' is not a number of seconds (write 1 or more)"], id="a time limit in words",
         ),
         pytest.param(
             "Job", "a:admission-gated-by: plain",
@@ -82,12 +82,12 @@ def test_a_new_job(kind: str, text: str, want: list[str]) -> None:
         pytest.param(
             "queue-name: q", "queue-name: '@r'",
             [f"{QUEUE}: '@r' is not the name of a LocalQueue (lower case letters, digits, '-' and '.')"],
-            id="a name that is none",
+            id="an invalid name",
         ),
         pytest.param(
             "queue-name: q", "",
             [f"{QUEUE}: '' is missing: queue-name must not be empty in namespace with default queue"],
-            id="out of the queue where there is a default one",
+            id="leaving the queue with a default queue",
         ),
         pytest.param(
             "suspend: false", "suspend: false, prebuilt-workload-name: w",
@@ -112,24 +112,24 @@ def test_a_new_job(kind: str, text: str, want: list[str]) -> None:
         ),
         pytest.param(
             "priority-class: low", "",
-            [f"{CLASS}: '' cannot be taken away (it was low; name another class)"], id="no class any more",
+            [f"{CLASS}: '' cannot be taken away (it was low; name another class)"], id="removing the class",
         ),
         pytest.param(
             "a:elastic-job: 'true'", "", [f"{ELASTIC}: null cannot change (it was true)"],
-            id="elastic no more",
+            id="no longer elastic",
         ),
     ],
 )  # fmt: skip
-def test_a_job_that_changes(old: str, new: str, want: list[str]) -> None:
+def test_an_update_of_a_job(old: str, new: str, want: list[str]) -> None:
     findings = job_update_findings(a_job(old), a_job(new), has_default_queue=True)
     assert [str(finding) for finding in findings] == want
 
 
-def test_a_job_may_leave_its_queue_where_there_is_no_default_one() -> None:
+def test_a_job_may_leave_its_queue_without_a_default_queue() -> None:
     assert not list(job_update_findings(a_job("queue-name: q"), a_job(""), has_default_queue=False))
 
 
-def test_an_elastic_job_takes_another_prebuilt_workload_while_it_runs() -> None:
+def test_a_running_elastic_job_may_change_its_prebuilt_workload() -> None:
     elastic = "a:elastic-job: 'true', suspend: false"
     changed = a_job(f"prebuilt-workload-name: w, {elastic}")
     assert not list(job_update_findings(a_job(elastic), changed, has_default_queue=False))

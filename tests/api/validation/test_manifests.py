@@ -1,4 +1,4 @@
-"""Queueing objects are checked beyond their schemas, with every finding at once."""
+"""Validation of manifests of queueing objects beyond their schemas."""
 
 from typing import Any
 
@@ -10,14 +10,14 @@ from quorate.api.validation import manifest_findings
 Json = dict[str, Any]
 
 
-def said(kind: str, text: str, version: str = "v1beta2") -> list[str]:
+def findings(kind: str, text: str, version: str = "v1beta2") -> list[str]:
     body = yaml.safe_load(text) or {}
     head = {"apiVersion": f"kueue.x-k8s.io/{version}", "kind": kind, "metadata": {"name": "x"}}
     return [str(finding) for finding in manifest_findings(head | body)]
 
 
 def groups(*amounts: str, cohort: str = "") -> str:
-    """A cluster queue with one flavor for each mapping of quotas to cpu."""
+    """Return a cluster queue with one flavor for each mapping of quotas to cpu."""
     flavors = "".join(
         f"\n    - {{name: f{at}, resources: [{{name: cpu, {each}}}]}}" for at, each in enumerate(amounts)
     )
@@ -70,7 +70,7 @@ QUOTA = f"{GROUP_0}.flavors[0].resources[0]"
                 "spec.resourceGroups[1].flavors[0].name: 'f' is given already in "
                 f"{GROUP_0}.flavors[0].name (keep one of them)",
             ],
-            id="order and repetition",
+            id="order and duplicates",
         ),
         pytest.param(
             "spec: {namespaceSelector: {matchLabels: {a b: c}, matchExpressions: [{key: k, operator: In}]}}",
@@ -89,7 +89,7 @@ QUOTA = f"{GROUP_0}.flavors[0].resources[0]"
                 "spec.namespaceSelector.matchExpressions[1].operator: 'Is' is not an operator "
                 "(write In, NotIn, Exists or DoesNotExist)",
             ],
-            id="a selector's operators",
+            id="operators of a selector",
         ),
         pytest.param(
             "spec: {flavorFungibility: {preference: BorrowingOverPreemption}, "
@@ -119,11 +119,11 @@ QUOTA = f"{GROUP_0}.flavors[0].resources[0]"
             ],
             id="a weight too small",
         ),
-        pytest.param("spec: {fairSharing: {weight: 0}}", [], id="a weight of nothing is allowed"),
+        pytest.param("spec: {fairSharing: {weight: 0}}", [], id="a weight of zero is allowed"),
     ],
 )  # fmt: skip
 def test_cluster_queues(text: str, want: list[str]) -> None:
-    assert said("ClusterQueue", text) == want
+    assert findings("ClusterQueue", text) == want
 
 
 def test_the_totals_of_a_cluster_queue_are_bounded() -> None:
@@ -147,7 +147,7 @@ def test_the_totals_of_a_cluster_queue_are_bounded() -> None:
             ]
         }
     }  # fmt: skip
-    assert said("ClusterQueue", yaml.safe_dump(many)) == [
+    assert findings("ClusterQueue", yaml.safe_dump(many)) == [
         f"{GROUP_0}: 576 pairs of flavor and resource are too many, at most 512",
         "spec.resourceGroups: 320 resources in all groups are too many, at most 256",
     ]
@@ -165,28 +165,28 @@ def test_the_totals_of_a_cluster_queue_are_bounded() -> None:
             ]
         }
     }
-    assert said("ClusterQueue", yaml.safe_dump(flavors)) == [
+    assert findings("ClusterQueue", yaml.safe_dump(flavors)) == [
         "spec.resourceGroups: 300 flavors in all groups are too many, at most 256"
     ]
 
 
-def test_the_older_version_is_judged_by_the_same_rules() -> None:
-    assert said("ClusterQueue", "spec: {cohort: c}\n", "v1beta1") == []
+def test_v1beta1_objects_follow_the_same_rules() -> None:
+    assert findings("ClusterQueue", "spec: {cohort: c}\n", "v1beta1") == []
     text = groups("nominalQuota: 4, borrowingLimit: 1").replace("spec:\n", "spec:\n  cohort: c\n")
-    assert said("ClusterQueue", text, "v1beta1") == []
+    assert findings("ClusterQueue", text, "v1beta1") == []
 
 
-def test_a_cohort_may_lend_more_than_it_has_but_not_to_nobody() -> None:
+def test_a_cohort_may_lend_more_than_its_quota_if_it_has_a_parent() -> None:
     text = groups("nominalQuota: 4, lendingLimit: 9")
-    assert said("Cohort", text.replace("spec:\n", "spec:\n  parentName: p\n")) == []
-    assert said("Cohort", text) == [
+    assert findings("Cohort", text.replace("spec:\n", "spec:\n  parentName: p\n")) == []
+    assert findings("Cohort", text) == [
         f"{QUOTA}.lendingLimit: '9' needs spec.parentName (set that or leave this out)"
     ]
 
 
 def test_local_queues() -> None:
-    assert said("LocalQueue", "spec: {clusterQueue: c}") == []
-    assert said("LocalQueue", "spec: {fairSharing: {weight: -1}}") == [
+    assert findings("LocalQueue", "spec: {clusterQueue: c}") == []
+    assert findings("LocalQueue", "spec: {fairSharing: {weight: -1}}") == [
         "spec.clusterQueue: '' is missing (name a ClusterQueue)",
         "spec.fairSharing.weight: '-1' is negative, must be at least 0",
     ]
@@ -203,7 +203,7 @@ def test_resource_flavors() -> None:
       - {key: /x, value: a b, effect: NoSchedule}
       tolerations: [{operator: Exists}, {key: a/b/c, operator: Exists}]
     """
-    assert said("ResourceFlavor", text) == [
+    assert findings("ResourceFlavor", text) == [
         "spec.nodeLabels.bad: 'no spaces' is not the value of a label "
         "(at most 63 letters, digits, '-', '_' or '.')",
         "spec.nodeTaints[1].key: 'gpu' with effect NoSchedule is given already in spec.nodeTaints[0] "
@@ -238,7 +238,7 @@ def test_workloads() -> None:
         - {name: others}
       reclaimablePods: [{name: leader, count: 2}, {name: none, count: 1}]
     """
-    assert said("Workload", text) == [
+    assert findings("Workload", text) == [
         "spec.podSets[0].template.spec.containers[0].resources.requests.pods: '1' "
         "must not be requested by pods: "
         "a queue counts them itself",
@@ -272,7 +272,7 @@ def test_workloads() -> None:
         pytest.param(
             {"apiVersion": "kueue.x-k8s.io/v1beta1", "kind": "ClusterQueue", "metadata": {},
              "spec": {"admissionChecks": 5}},
-            id="a wrong shape of what conversion reads",
+            id="a wrong shape of a converted field",
         ),
         pytest.param(
             {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {},
@@ -281,5 +281,5 @@ def test_workloads() -> None:
         ),
     ],
 )  # fmt: skip
-def test_what_the_server_refuses_better_is_left_to_it(body: Json) -> None:
+def test_wrong_shapes_are_left_to_the_api_server(body: Json) -> None:
     assert manifest_findings(body) == []

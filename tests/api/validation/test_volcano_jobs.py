@@ -1,4 +1,4 @@
-"""Volcano's jobs are checked beyond their schema, with every finding at once."""
+"""Validation of Volcano jobs beyond their schema."""
 
 from typing import Any
 
@@ -89,13 +89,13 @@ W = "{name: w, replicas: 2, minAvailable: 1}"
         pytest.param(
             f"{{queue: root, tasks: [{W}]}}",
             ["spec.queue: 'root' is the root of all queues (name another one)"],
-            id="the root",
+            id="the root queue",
         ),
         pytest.param(
             f"{{queue: org, tasks: [{W}]}}",
-            ["spec.queue: 'org' is a parent of queues (name one of them: team)"], id="no leaf",
+            ["spec.queue: 'org' is a parent of queues (name one of them: team)"], id="not a leaf queue",
         ),
-        pytest.param(f"{{queue: team, tasks: [{W}]}}", [], id="a leaf"),
+        pytest.param(f"{{queue: team, tasks: [{W}]}}", [], id="a leaf queue"),
         pytest.param(
             f"{{queue: closed, tasks: [{W}]}}",
             ["spec.queue: 'closed' is a queue in state Closed, must be Open (open it, or name another one)"],
@@ -104,7 +104,7 @@ W = "{name: w, replicas: 2, minAvailable: 1}"
         pytest.param(
             f"{{queue: x, tasks: [{W}]}}",
             ["spec.queue: 'x' is a queue that does not exist "
-             "(create it, or name another one)"], id="no queue",
+             "(create it, or name another one)"], id="an absent queue",
         ),
         pytest.param(
             "{tasks: [{name: w, replicas: 4, partitionPolicy: {totalPartitions: 2, minPartitions: 3}}]}",
@@ -143,11 +143,11 @@ def test_a_new_job(spec: str, want: list[str]) -> None:
              ".resources.limits.memory: '-1Mi' is negative, must be at least 0"],
             id="negative",
         ),
-        pytest.param("{resources: {requests: {cpu: 10x}}}", [".resources.requests"], id="no quantity"),
-        pytest.param("{ports: here}", [".ports"], id="no pod at all"),
+        pytest.param("{resources: {requests: {cpu: 10x}}}", [".resources.requests"], id="not a quantity"),
+        pytest.param("{ports: here}", [".ports"], id="not a pod template"),
     ],
 )  # fmt: skip
-def test_templates_ask_for_amounts(container: str, want: list[str]) -> None:
+def test_amounts_in_templates(container: str, want: list[str]) -> None:
     template = f"{{spec: {{containers: [{container}]}}}}"
     said = refusals(f"{{tasks: [{{name: w, replicas: 1, template: {template}}}]}}")
     path = "spec.tasks[0].template.spec.containers[0]"
@@ -164,7 +164,7 @@ def test_templates_ask_for_amounts(container: str, want: list[str]) -> None:
         ),
         pytest.param(
             "[{events: [PodFailed, PodFailed], event: PodFailed, action: RestartJob}]", [],
-            id="said thrice",
+            id="the same event three times",
         ),
         pytest.param(
             "[{event: Oops, action: Explode}]",
@@ -174,13 +174,14 @@ def test_templates_ask_for_amounts(container: str, want: list[str]) -> None:
                 "[0].event: 'Oops' is not an event (known: *, JobUpdated, PodEvicted, PodFailed, PodPending, "
                 "TaskCompleted, TaskFailed, Unknown)",
             ],
-            id="unknown",
+            id="an unknown event",
         ),
-        pytest.param("[{event: PodRunning, action: SyncJob}]", ["[0].action", "[0].event"], id="internal"),
+        pytest.param("[{event: PodRunning, action: SyncJob}]", ["[0].action", "[0].event"],
+            id="an internal event"),
         pytest.param(
             "[{exitCode: 0, action: RestartJob}]",
             ["[0].exitCode: 0 is not a failure "
-             "(write another code, or event TaskCompleted)"], id="no failure",
+             "(write another code, or event TaskCompleted)"], id="exit code 0",
         ),
         pytest.param(
             "[{event: PodFailed, exitCode: 1, action: RestartJob}, {action: AbortJob}]",
@@ -193,21 +194,22 @@ def test_templates_ask_for_amounts(container: str, want: list[str]) -> None:
         pytest.param(
             "[{event: PodFailed, action: RestartJob}, {events: [PodEvicted, PodFailed], action: AbortJob}]",
             ["[1].event: 'PodFailed' is given already in spec.policies[0] (keep one of them)"],
-            id="an event twice",
+            id="a duplicate event",
         ),
         pytest.param(
             "[{exitCode: 3, action: RestartJob}, {exitCode: 3, action: AbortJob}]",
-            ["[1].exitCode: 3 is given already in spec.policies[0] (keep one of them)"], id="a code twice",
+            ["[1].exitCode: 3 is given already in spec.policies[0] (keep one of them)"],
+            id="a duplicate exit code",
         ),
         pytest.param(
             "[{event: PodFailed, action: RestartJob}, {event: '*', action: AbortJob}]",
             ["[1].event: '*' means every event, and there are policies for PodFailed "
              "(leave these out, or list events)"],
-            id="any event and one",
+            id="any event and another",
         ),
         pytest.param(
             "[{event: PodPending, timeout: soon, action: AbortJob}]",
-            ["[0].timeout: 'soon' is not a duration (write 10m, 1h30m or 500ms)"], id="no duration",
+            ["[0].timeout: 'soon' is not a duration (write 10m, 1h30m or 500ms)"], id="not a duration",
         ),
     ],
 )  # fmt: skip
@@ -230,16 +232,16 @@ def test_policies_of_a_job_and_of_a_task(policies: str, want: list[str]) -> None
         pytest.param(
             {"a": "c", "b": "a", "c": "b"},
             ["spec.tasks: 'a, b, c' wait for each other in a circle (leave one of the dependencies out)"],
-            id="a circle",
+            id="a cycle",
         ),
         pytest.param(
             {"a": "a"},
             ["spec.tasks: 'a' wait for each other in a circle (leave one of the dependencies out)"],
-            id="itself",
+            id="a self-dependency",
         ),
         pytest.param(
             {"a": "x"}, ["spec.tasks[0].dependsOn.name[0]: 'x' is not a task of this job (known: a, b, c)"],
-            id="a stranger",
+            id="an unknown task",
         ),
     ],
 )  # fmt: skip
@@ -250,14 +252,14 @@ def test_dependencies(needs: dict[str, str], want: list[str]) -> None:
     assert refusals(f"{{tasks: [{tasks}]}}") == want
 
 
-def test_names_that_make_no_pods() -> None:
+def test_names_that_are_too_long_for_pods() -> None:
     assert refusals(f"{{tasks: [{W}]}}", "x" * 64)[0].startswith("metadata.name: ")
     (said,) = refusals("{tasks: [{name: worker, replicas: 101}]}", "x" * 53)
     assert said.endswith("which exceed 63 characters")
     assert refusals("{tasks: [{name: worker, replicas: 101}]}", "x" * 52) == []
 
 
-def test_a_policy_that_never_acts_is_warned_of() -> None:
+def test_a_policy_that_never_acts_produces_a_warning() -> None:
     waits = "{event: PodPending, action: RestartPod}"
     assert list(volcano_job_warnings(a_job(f"{{policies: [{waits}], tasks: [{W}]}}"))) == [
         "spec.policies[0]: event PodPending without a timeout never acts (set one, such as 10m)"
@@ -269,13 +271,17 @@ def test_a_policy_that_never_acts_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("least", "master", "worker", "says"),
     [
-        pytest.param(3, "1", "10", "", id="workers alone are enough, and roles do not count"),
-        pytest.param(11, "1", "10", "write at most 10", id="the master is needed, and waits for the workers"),
-        pytest.param(10, "0/1", "10", "", id="the master is not needed to begin"),
-        pytest.param(5, "1", "1/10", "give them minAvailable 0", id="its own minimum is needed"),
+        pytest.param(3, "1", "10", "", id="the workers suffice"),
+        pytest.param(
+            11, "1", "10", "write at most 10", id="the master is required and waits for the workers"
+        ),
+        pytest.param(10, "0/1", "10", "", id="the master is not required to start"),
+        pytest.param(5, "1", "1/10", "give them minAvailable 0", id="its own minimum is required"),
     ],
 )
-def test_a_gang_that_waits_for_itself_is_warned_of(least: int, master: str, worker: str, says: str) -> None:
+def test_a_gang_that_waits_for_itself_produces_a_warning(
+    least: int, master: str, worker: str, says: str
+) -> None:
     def a_task(name: str, counts: str, more: str) -> str:
         minimum, _, replicas = counts.rpartition("/")
         return f"{{name: {name}, replicas: {replicas}, minAvailable: {minimum or replicas}{more}}}"
@@ -321,18 +327,18 @@ def changed(*changes: tuple[str, str]) -> list[str]:
         pytest.param(("minAvailable: 2\npriority", "minAvailable: 1\npriority"), id="minimum"),
         pytest.param(("minAvailable: 2\n  template", "minAvailable: 1\n  template"), id="minimum of a task"),
         pytest.param(("low", "high"), id="priority class"),
-        pytest.param(("1000m", '"1"'), id="the same amount, as a client writes it"),
+        pytest.param(("1000m", '"1"'), id="an equal amount in another notation"),
         pytest.param(
             ("template:\n", "template:\n    metadata: {creationTimestamp: null}\n"),
-            id="nothing, said",
+            id="explicit empty values",
         ),
         pytest.param(
             ("{mountPath: /a,", "{mountPath: /a, volumeClaimName: made,"),
-            id="the claim made for it",
+            id="the claim created for the job",
         ),
     ],
 )  # fmt: skip
-def test_what_may_change(change: tuple[str, str]) -> None:
+def test_mutable_fields(change: tuple[str, str]) -> None:
     assert changed(change) == []
 
 
@@ -369,20 +375,21 @@ def test_what_may_change(change: tuple[str, str]) -> None:
         ),
         pytest.param(
             ("replicas: 2", "replicas: 1"),
-            "spec.tasks[0].minAvailable: 2 is more than the replicas of the task, at most 1", id="too few",
+            "spec.tasks[0].minAvailable: 2 is more than the replicas of the task, at most 1",
+            id="too few tasks",
         ),
     ],
 )  # fmt: skip
-def test_what_may_not(change: tuple[str, str], want: str) -> None:
+def test_immutable_fields(change: tuple[str, str], want: str) -> None:
     assert changed(change)[0] == want
 
 
-def test_tasks_neither_come_nor_go() -> None:
+def test_tasks_cannot_be_added_or_removed() -> None:
     (said,) = changed(("volumes:", "- {name: x, replicas: 1}\nvolumes:"))
     assert said.startswith("spec.tasks: [{")
 
 
-def test_a_job_that_was_wrong_before_may_be_labelled() -> None:
+def test_an_invalid_stored_job_can_be_labelled() -> None:
     wrong = {"spec": {"minAvailable": 9, "tasks": []}}
     assert (
         list(volcano_job_update_findings(wrong, {**wrong, "metadata": {}}, a_job("{minAvailable: 9}"))) == []

@@ -1,4 +1,4 @@
-"""Volcano's pod groups and queues are checked beyond their schemas, with every finding at once."""
+"""Validation of Volcano pod groups and queues beyond their schemas."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def texts(findings: Any) -> list[str]:
     ("spec", "want"),
     [
         pytest.param("{minMember: 4, minResources: {cpu: 4}}", [], id="a plain group"),
-        pytest.param("{}", [], id="a group that says nothing"),
+        pytest.param("{}", [], id="an empty spec"),
         pytest.param(
             "{minMember: -1, minTaskMember: {worker: -2}, minResources: {cpu: 1, nvidia.com/gpu: -4}}",
             [
@@ -61,12 +61,12 @@ def texts(findings: Any) -> list[str]:
                 "spec.subGroupPolicy[1].networkTopology.highestTierName: 'rack' is given together with "
                 "highestTierAllowed (keep one of them)",
             ],
-            id="the highest tier in two ways",
+            id="two highest tiers",
         ),
-        pytest.param("{networkTopology: {highestTierName: rack}}", [], id="the highest tier in one"),
+        pytest.param("{networkTopology: {highestTierName: rack}}", [], id="one highest tier"),
     ],
 )  # fmt: skip
-def test_a_group_by_itself(spec: str, want: list[str]) -> None:
+def test_a_pod_group(spec: str, want: list[str]) -> None:
     assert texts(pod_group_findings(a_group(spec))) == want
 
 
@@ -74,7 +74,7 @@ def test_a_group_by_itself(spec: str, want: list[str]) -> None:
     ("queue", "want"),
     [
         pytest.param(a_queue("team", state="Open"), "", id="open"),
-        pytest.param(a_queue("team"), "", id="so new that it has no state"),
+        pytest.param(a_queue("team"), "", id="a new queue without a state"),
         pytest.param(
             a_queue("team", state="Closing"), "is a queue in state Closing, must be Open", id="closing"
         ),
@@ -90,7 +90,7 @@ def test_a_group_needs_an_open_queue(queue: Queue | None, want: str) -> None:
     assert all(str(finding).startswith(f"spec.queue: 'team' {want} (") for finding in findings)
 
 
-def test_a_hard_limit_counts_the_groups_of_every_queue_above() -> None:
+def test_a_hard_limit_applies_to_every_ancestor() -> None:
     loads = [QueueLoad("leaf", 3, 2), QueueLoad("above", 3, 3)]
     assert texts(pod_group_limit_findings(a_group("{queue: leaf}"), loads)) == [
         "spec.queue: 'leaf' cannot be used: queue above holds 3 pod groups that are not completed, at most 3 "
@@ -115,7 +115,7 @@ def test_a_hard_limit_counts_the_groups_of_every_queue_above() -> None:
         pytest.param(
             "{dequeueStrategy: lifo}",
             ["spec.dequeueStrategy: 'lifo' is not allowed here (write traverse or fifo)"],
-            id="a strategy that nobody knows",
+            id="an unknown strategy",
         ),
         pytest.param(
             "{guarantee: {resource: {cpu: 4}}, deserved: {cpu: 2}, capability: {cpu: 8}}",
@@ -130,18 +130,18 @@ def test_a_hard_limit_counts_the_groups_of_every_queue_above() -> None:
         pytest.param(
             "{guarantee: {resource: {cpu: 9}}, capability: {cpu: 8}}",
             ["spec.guarantee.resource.cpu: '9' is more than spec.capability, at most 8"],
-            id="guarantee above capability where nothing is deserved",
+            id="guarantee above capability without deserved",
         ),
         pytest.param(
             "{guarantee: {resource: {cpu: 1, memory: 1Gi}}, deserved: {cpu: 1}}",
             ["spec.guarantee.resource.memory: '1Gi' is guaranteed but missing in spec.deserved "
              "(add it there, at least 1Gi)"],
-            id="guaranteed and not deserved",
+            id="guaranteed but not deserved",
         ),
         pytest.param(
             "{guarantee: {resource: {cpu: 2}}, deserved: {cpu: 2000m}, capability: {cpu: 2, memory: 1Gi}}",
             [],
-            id="all the same",
+            id="equal amounts",
         ),
         pytest.param(
             "{capability: {cpu: -1}}", ["spec.capability.cpu: '-1' is negative, must be at least 0"],
@@ -149,13 +149,13 @@ def test_a_hard_limit_counts_the_groups_of_every_queue_above() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_queue_by_itself(spec: str, want: list[str]) -> None:
+def test_a_queue(spec: str, want: list[str]) -> None:
     queue = a_queue("q", spec)
     assert texts(queue_findings(queue, {})) == want
     assert texts(queue_update_findings(a_queue("q", "{reclaimable: false}"), queue, {})) == want
 
 
-def test_programs_know_it_by_one_word() -> None:
+def test_findings_have_volcanos_reason() -> None:
     wrong = [*queue_findings(a_queue("q", "{weight: 0, parent: x, deserved: {cpu: 9}}"), {})]
     assert {finding.reason for finding in wrong} == {"InvalidQueueResources"}
 
@@ -174,8 +174,10 @@ CHILD = a_queue("child", "{parent: parent, deserved: {cpu: 4}, guarantee: {resou
     ("queue", "others", "want"),
     [
         pytest.param(a_queue("q", "{parent: parent}"), tree(PARENT), "", id="a child"),
-        pytest.param(a_queue("q", "{parent: root, deserved: {cpu: 99}}"), tree(), "", id="root grants all"),
-        pytest.param(a_queue("q", "{parent: q}"), tree(), "spec.parent: 'q' is the queue", id="itself"),
+        pytest.param(a_queue("q", "{parent: root, deserved: {cpu: 99}}"), tree(), "",
+            id="a child of the root"),
+        pytest.param(a_queue("q", "{parent: q}"), tree(), "spec.parent: 'q' is the queue",
+            id="its own parent"),
         pytest.param(a_queue("q", "{parent: x}"), tree(), "spec.parent: 'x' is a queue", id="an orphan"),
         pytest.param(
             a_queue("q", "{parent: parent}"), tree(a_queue("parent", allocated={"pods": "3"})),
@@ -184,50 +186,50 @@ CHILD = a_queue("child", "{parent: parent, deserved: {cpu: 4}, guarantee: {resou
         pytest.param(
             a_queue("q", "{parent: parent}"),
             tree(a_queue("parent", allocated={"pods": "3"}), a_queue("child", "{parent: parent}")),
-            "", id="a parent through its children",
+            "", id="a parent that has children",
         ),
         pytest.param(
             a_queue("q", "{parent: child, capability: {cpu: 9}}"), tree(PARENT, CHILD),
             "spec.capability.cpu: '9' is more than that of queue parent above, at most 8",
-            id="capability of the nearest that limits it",
+            id="capability above that of the nearest ancestor",
         ),
         pytest.param(
             a_queue("q", "{parent: parent, deserved: {cpu: 3}}"), tree(PARENT, CHILD),
             "spec.deserved.cpu: '3' makes 7 for the children of queue parent, at most 6",
-            id="siblings deserve",
+            id="deserved of siblings",
         ),
         pytest.param(
             a_queue("q", "{parent: parent, deserved: {cpu: 2}, guarantee: {resource: {cpu: 2}}}"),
             tree(PARENT, CHILD),
             "spec.guarantee.resource.cpu: '2' makes 3 for the children of queue parent, at most 2",
-            id="siblings are guaranteed",
+            id="guarantees of siblings",
         ),
         pytest.param(
             a_queue("q", "{parent: parent, deserved: {memory: 1Gi}}"), tree(PARENT),
             "spec.deserved.memory: '1Gi' makes 1Gi for the children of queue parent, at most 0",
-            id="what the parent does not have",
+            id="a resource that the parent lacks",
         ),
         pytest.param(
             a_queue("parent", "{capability: {cpu: 3}, deserved: {cpu: 3}, guarantee: {resource: {cpu: 1}}}"),
             tree(PARENT, CHILD),
             "spec.deserved.cpu: '3' is less than what its children have together, at least 4",
-            id="a parent that shrinks below its children",
+            id="a parent below its children's sum",
         ),
         pytest.param(
             a_queue("parent", "{capability: {cpu: 3}}"),
             tree(a_queue("low", "{parent: parent, capability: {cpu: 4}}")),
             "spec.capability.cpu: '3' is less than that of queue low below, at least 4",
-            id="and below theirs",
+            id="below its children's capability",
         ),
     ],
 )  # fmt: skip
-def test_a_queue_in_its_tree(queue: Queue, others: Queues, want: str) -> None:
+def test_a_queue_in_its_hierarchy(queue: Queue, others: Queues, want: str) -> None:
     (said,) = texts(queue_findings(queue, others)) or [""]
     assert said.startswith(want)
     assert bool(said) is bool(want)
 
 
-def test_queues_go_neither_in_circles_nor_too_deep() -> None:
+def test_cycles_and_deep_hierarchies_are_rejected() -> None:
     chain = tree(
         a_queue("a"), a_queue("b", "{parent: a}"), a_queue("c", "{parent: b}"), a_queue("d", "{parent: c}")
     )
@@ -240,7 +242,7 @@ def test_queues_go_neither_in_circles_nor_too_deep() -> None:
     ]
 
 
-def test_a_queue_that_was_wrong_before_may_be_changed_elsewhere() -> None:
+def test_an_invalid_stored_queue_stays_editable() -> None:
     others = tree(PARENT, CHILD)
     greedy = "parent: parent, deserved: {cpu: 9}"
     assert texts(queue_findings(a_queue("q", f"{{{greedy}}}"), others)) != []
@@ -254,12 +256,12 @@ def test_a_queue_that_was_wrong_before_may_be_changed_elsewhere() -> None:
 @pytest.mark.parametrize(
     ("state", "refused"), [("Open", False), ("Closed", False), ("Closing", True), ("x", True)]
 )
-def test_only_open_and_closed_can_be_asked_for(state: str, refused: bool) -> None:
+def test_only_states_open_and_closed_can_be_requested(state: str, refused: bool) -> None:
     said = [f"status.state: {state!r} cannot be requested (write Open or Closed)"] if refused else []
     old, new = a_queue("q", state="Open"), a_queue("q", state=state)
     assert texts(queue_findings(new, {})) == said
     assert texts(queue_update_findings(old, new, {})) == said
-    assert texts(queue_update_findings(new, new, {})) == []  # it came to be so by itself
+    assert texts(queue_update_findings(new, new, {})) == []  # the state was set by the controller
 
 
 def weighted(path: str, weights: str) -> Queue:
@@ -286,12 +288,12 @@ def weighted(path: str, weights: str) -> Queue:
             weighted("root/eng", "1/2"),
             ["metadata.annotations[volcano.sh/hierarchy]: 'root/eng' is above 'root/eng/dev' of queue dev, "
              "and only leaves can be queues (write a longer path)"],
-            id="above another queue",
+            id="an inner path",
         ),
-        pytest.param(weighted("root/en", "1/2"), [], id="a name that only begins like another"),
+        pytest.param(weighted("root/en", "1/2"), [], id="a path with a common prefix only"),
     ],
 )  # fmt: skip
-def test_annotations_of_the_tree_of_weights(queue: Queue, want: list[str]) -> None:
+def test_hierarchy_annotations(queue: Queue, want: list[str]) -> None:
     dev = a_queue(
         "dev", annotations={"volcano.sh/hierarchy": "root/eng/dev", "volcano.sh/hierarchy-weights": "1/2/3"}
     )
@@ -299,7 +301,7 @@ def test_annotations_of_the_tree_of_weights(queue: Queue, want: list[str]) -> No
     assert texts(queue_update_findings(a_queue("q"), queue, tree(dev))) == want
 
 
-def test_queues_that_are_needed_cannot_be_deleted() -> None:
+def test_deletion_of_queues() -> None:
     def deleted(queue: Queue, *others: Queue, refuse_in_use: bool = False) -> list[Finding]:
         return list(queue_delete_findings(queue, tree(*others), refuse_in_use=refuse_in_use))
 
@@ -338,11 +340,11 @@ def test_queues_that_are_needed_cannot_be_deleted() -> None:
             id="job",
         ),
         pytest.param(
-            "{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {}}", "", id="a job of others"
+            "{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {}}", "", id="another API's Job"
         ),
         pytest.param("{kind: Queue}", "", id="no version"),
     ],
 )
-def test_a_manifest_is_judged_before_it_is_applied(manifest: str, want: str) -> None:
+def test_manifests(manifest: str, want: str) -> None:
     body = {"metadata": {"name": "x"}, **yaml.safe_load(manifest)}
     assert texts(manifest_findings(body)) == ([want] if want else [])

@@ -1,4 +1,4 @@
-"""Workloads are checked at creation and at each change, with every finding at once."""
+"""Validation of workloads at creation and update."""
 
 from typing import Any
 
@@ -21,11 +21,11 @@ def a_workload(text: str) -> ValidatedWorkload:
     return codec.convert(ValidatedWorkload, {"metadata": {"name": "w"}} | body)
 
 
-def said(text: str, gates: WebhookGates = NO_GATES) -> list[str]:
+def findings(text: str, gates: WebhookGates = NO_GATES) -> list[str]:
     return [str(finding) for finding in workload_findings(a_workload(text), gates)]
 
 
-def change_said(old: str, new: str, gates: WebhookGates = NO_GATES) -> list[str]:
+def update_findings(old: str, new: str, gates: WebhookGates = NO_GATES) -> list[str]:
     return [str(each) for each in workload_update_findings(a_workload(old), a_workload(new), gates)]
 
 
@@ -48,7 +48,7 @@ def gated(value: str) -> str:
     ("text", "want"),
     [
         pytest.param("spec: {podSets: [{count: 3}]}", [], id="a plain workload"),
-        pytest.param("spec: {podSets: [{count: 0}]}", [], id="no pods for now"),
+        pytest.param("spec: {podSets: [{count: 0}]}", [], id="zero pods"),
         pytest.param(
             "spec: {podSets: [{name: a, count: 3, minCount: 1}]}\n"
             "metadata: {name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}",
@@ -68,7 +68,7 @@ def gated(value: str) -> str:
                 "spec.podSets[1].topologyRequest.podSetSliceRequiredTopology: 'rack' needs podSetSliceSize "
                 "(give both)",
             ],
-            id="half of a slice",
+            id="an incomplete slice request",
         ),
         pytest.param(
             "spec: {podSets: [{count: 1}]}\n"
@@ -87,14 +87,14 @@ def gated(value: str) -> str:
                 "status.admissionChecks[0].podSetUpdates[1].name: 'third' is not a pod set of this workload "
                 "(known: main)",
             ],
-            id="what a check would add to pods",
+            id="pod set updates of a check",
         ),
         pytest.param(
             "spec: {podSets: [{name: a, count: 3, minCount: 1}, {name: b, count: 3, minCount: 1}]}\n"
             "metadata: {name: w, ownerReferences: "
             "[{apiVersion: batch/v1, kind: Job, name: j, uid: u, controller: true}]}",
             [],
-            id="a job of which several pod sets may vary",
+            id="several variable pod sets of a job",
         ),
         pytest.param(
             f"status: {{conditions: [{RESERVED}]}}",
@@ -102,7 +102,7 @@ def gated(value: str) -> str:
                 "status.admission: null is missing while the condition QuotaReserved is True "
                 "(write both, or set the condition False)"
             ],
-            id="a reservation of nothing",
+            id="a reservation without admission",
         ),
         pytest.param(gated(""), [], id="no gate"),
         pytest.param(gated("example.com/budget,example.com/data"), [], id="two gates"),
@@ -113,7 +113,7 @@ def gated(value: str) -> str:
                 f"{GATED}: 'plain' is not a gate (write example.com/name, at most 63 characters)",
                 f"{GATED}: 'example.com/a' is named twice (name it once)",
             ],
-            id="gates that are none",
+            id="invalid gates",
         ),
         pytest.param(
             gated("example.com/" + "g" * 52),
@@ -121,12 +121,12 @@ def gated(value: str) -> str:
                 f"{GATED}: 'example.com/{'g' * 52}' is not a gate "
                 "(write example.com/name, at most 63 characters)"
             ],
-            id="a gate too long",
+            id="a gate that is too long",
         ),
     ],
 )
-def test_a_workload_is_checked_as_it_stands(text: str, want: list[str]) -> None:
-    assert said(text) == want
+def test_a_workload(text: str, want: list[str]) -> None:
+    assert findings(text) == want
 
 
 @pytest.mark.parametrize(
@@ -154,15 +154,15 @@ def test_a_workload_is_checked_as_it_stands(text: str, want: list[str]) -> None:
         ),
     ],
 )
-def test_a_gate_switches_its_rule(gate: str, text: str, want: str) -> None:
-    assert said(text, webhook_gates({gate: True})) == [want]
-    assert said(text, webhook_gates({gate: False})) == []
+def test_a_gate_enables_its_rule(gate: str, text: str, want: str) -> None:
+    assert findings(text, webhook_gates({gate: True})) == [want]
+    assert findings(text, webhook_gates({gate: False})) == []
 
 
-def test_a_boost_may_have_a_sign_but_must_not_be_empty() -> None:
+def test_a_priority_boost_is_a_signed_integer() -> None:
     gates = webhook_gates({"PriorityBoost": True})
     boosted = "metadata: {{name: w, annotations: {{kueue.x-k8s.io/priority-boost: '{}'}}}}"
-    assert [bool(said(boosted.format(text), gates)) for text in ("10", "-10", "+1", "", "1.5")] == [
+    assert [bool(findings(boosted.format(text), gates)) for text in ("10", "-10", "+1", "", "1.5")] == [
         False, False, False, True, True,
     ]  # fmt: skip
 
@@ -175,7 +175,8 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
 @pytest.mark.parametrize(
     ("old", "new", "want"),
     [
-        pytest.param("spec: {podSets: [{count: 1}]}", "spec: {podSets: [{count: 2}]}", [], id="not reserved"),
+        pytest.param("spec: {podSets: [{count: 1}]}", "spec: {podSets: [{count: 2}]}", [],
+            id="no reservation"),
         pytest.param(
             reserved(), reserved("{name: main, count: 4}"),
             ["spec.podSets[0].count: 4 cannot change while quota is reserved (it was 3)"], id="growing",
@@ -189,7 +190,7 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
         pytest.param(
             reserved("{name: main, count: 3, template: {spec: {nodeName: x, hostNetwork: true}}}"),
             reserved("{name: main, count: 3, template: {spec: {hostNetwork: true, nodeName: x}}}"),
-            [], id="the same template written in another order",
+            [], id="the same template in another order",
         ),
         pytest.param(
             reserved(), reserved("{name: main, count: 3, topologyRequest: {required: rack}}"),
@@ -207,25 +208,25 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
         ),
         pytest.param(
             reserved(), reserved().replace("count: 3}]", "count: 3, topologyAssignment: {levels: [rack]}}]"),
-            [], id="a topology assigned later",
+            [], id="a topology that is assigned later",
         ),
-        pytest.param(reserved(), f"spec: {{podSets: [{PODS}]}}", [], id="admission taken back"),
-        pytest.param(reserved(), reserved(status=RECLAIMED), [], id="pods given back"),
+        pytest.param(reserved(), f"spec: {{podSets: [{PODS}]}}", [], id="removed admission"),
+        pytest.param(reserved(), reserved(status=RECLAIMED), [], id="reclaimed pods"),
         pytest.param(
             reserved(status=RECLAIMED), reserved(status="reclaimablePods: [{name: main, count: 1}]"),
             [
                 "status.reclaimablePods.main.count: 1 cannot become less while quota is reserved, "
                 "at least 2"
-            ], id="pods taken again",
+            ], id="fewer reclaimed pods",
         ),
         pytest.param(
             reserved(status=RECLAIMED), reserved(),
             ["status.reclaimablePods.main: null cannot disappear while quota is reserved (it was 2)"],
-            id="pods forgotten",
+            id="removed reclaimable pods",
         ),
         pytest.param(
             reserved(status=RECLAIMED), f"spec: {{podSets: [{PODS}]}}", [],
-            id="pods forgotten with the reservation",
+            id="removed together with the reservation",
         ),
         pytest.param(
             reserved(status=RECLAIMED),
@@ -237,70 +238,70 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
             reserved(status=RECLAIMED),
             reserved("{name: main, count: 1}", RECLAIMED,
                      "{name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}"),
-            [], id="an elastic job that shrinks below the pods it is done with",
+            [], id="an elastic job that shrinks below its finished pods",
         ),
         pytest.param(
             reserved(status=RECLAIMED),
             reserved("{name: main, count: 1}", "reclaimablePods: [{name: main, count: 3}]",
                      "{name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}"),
             ["status.reclaimablePods[0].count: 3 is more than the pod set holds, at most 1"],
-            id="an elastic job that is done with more pods than it has",
+            id="an elastic job with more finished pods than its size",
         ),
         pytest.param(
             reserved(status=RECLAIMED),
             reserved("{name: main, count: 2}", "",
                      "{name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}"),
-            [], id="an elastic job that has shrunk since it was admitted",
+            [], id="an elastic job that has shrunk since its admission",
         ),
         pytest.param(
             reserved(status=RECLAIMED),
             reserved(PODS, "", "{name: w, annotations: {kueue.x-k8s.io/elastic-job: 'true'}}"),
             ["status.reclaimablePods.main: null cannot disappear while quota is reserved (it was 2)"],
-            id="an elastic job of the size it was admitted with",
+            id="an elastic job of its admitted size",
         ),
         pytest.param(
             "status: {nominatedClusterNames: [a, b]}", "status: {clusterName: b}", [],
-            id="one of the nominated",
+            id="a nominated cluster",
         ),
         pytest.param(
             "status: {nominatedClusterNames: [b, a]}", "status: {clusterName: c}",
             ["status.clusterName: 'c' is none of the nominatedClusterNames (known: a, b)"],
-            id="a cluster nobody nominated",
+            id="a cluster that was not nominated",
         ),
-        pytest.param("status: {clusterName: b}", "status: {clusterName: b}", [], id="the cluster it is in"),
+        pytest.param("status: {clusterName: b}", "status: {clusterName: b}", [], id="the current cluster"),
         pytest.param(
             "{}",
             "metadata: {annotations: {kueue.x-k8s.io/workload-slice-replacement-for: ns/old}}\n"
-            "status: {clusterName: b}", [], id="a slice that goes where the one before was",
+            "status: {clusterName: b}", [], id="a slice in the cluster of its predecessor",
         ),
         pytest.param(
             reserved(status=READY.format("Ready", "b")), reserved(status=READY.format("Ready", "c")),
             ['status.admissionChecks[0].podSetUpdates: ["main"] cannot change while the check stays Ready'],
-            id="a check that changes its mind",
+            id="changed updates of a ready check",
         ),
         pytest.param(
             reserved(status=READY.format("Ready", "b")), reserved(status=READY.format("Pending", "c")), [],
-            id="a check that begins anew",
+            id="a check that restarts",
         ),
         pytest.param(
             f"status: {{conditions: [{RESERVED}]}}",
             f"metadata: {{name: w, labels: {{a: b}}}}\nstatus: {{conditions: [{RESERVED}]}}", [],
-            id="what was broken before can be mended in steps",
+            id="an invalid object can be repaired in steps",
         ),
-        pytest.param(gated("a.b/c,a.b/d"), gated("a.b/d"), [], id="a gate opened"),
+        pytest.param(gated("a.b/c,a.b/d"), gated("a.b/d"), [], id="a removed gate"),
         pytest.param(
             "metadata: {name: w}", gated("a.b/c"),
             [f"{GATED}: 'a.b/c' cannot be added later (gates are given when the object is created)"],
-            id="a gate put up later",
+            id="an added gate",
         ),
     ],
 )  # fmt: skip
-def test_a_change_is_checked_against_what_was(old: str, new: str, want: list[str]) -> None:
-    assert change_said(old, new) == want
+def test_an_update(old: str, new: str, want: list[str]) -> None:
+    assert update_findings(old, new) == want
 
 
-def test_without_elastic_jobs_nothing_shrinks() -> None:
+def test_without_elastic_jobs_pod_sets_cannot_shrink() -> None:
     gates = webhook_gates({"ElasticJobsViaWorkloadSlices": False})
-    assert change_said(reserved(), reserved("{name: main, count: 2}"), gates) == [
+    assert update_findings(reserved(), reserved("{name: main, count: 2}"), gates) == [
         "spec.podSets[0].count: 2 cannot change while quota is reserved (it was 3)"
     ]

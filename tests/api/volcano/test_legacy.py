@@ -1,4 +1,4 @@
-"""Objects of the versions before v1beta1 mean the same in v1beta1."""
+"""Conversion of pod groups and queues of older versions to v1beta1."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ def test_a_pod_group_is_copied_field_for_field() -> None:
     assert pod_group_of(codec.convert(LegacyPodGroup, POD_GROUP)) == codec.convert(PodGroup, POD_GROUP)
 
 
-def test_needing_nothing_and_not_saying_stay_apart() -> None:
+def test_empty_and_absent_min_resources_stay_different() -> None:
     bare: dict[str, Any] = {"metadata": {"name": "a"}}
     assert pod_group_of(codec.convert(LegacyPodGroup, bare)).spec.min_resources is None
     nothing = bare | {"spec": {"minResources": {}}}
     assert pod_group_of(codec.convert(LegacyPodGroup, nothing)).spec.min_resources == {}
 
 
-def test_what_the_version_does_not_know_is_dropped_even_if_v1beta1_has_it() -> None:
+def test_fields_unknown_to_the_version_are_dropped() -> None:
     later = POD_GROUP | {"spec": POD_GROUP["spec"] | {"minTaskMember": {"ps": 1}, "networkTopology": {}}}
     assert pod_group_of(codec.convert(LegacyPodGroup, later)) == codec.convert(PodGroup, POD_GROUP)
 
@@ -47,7 +47,7 @@ def test_what_the_version_does_not_know_is_dropped_even_if_v1beta1_has_it() -> N
         ),
     ],
 )
-def test_a_queue_is_copied_as_far_as_its_version_goes(
+def test_a_queue_is_copied_with_the_fields_of_its_version(
     type_: type[IncubatorQueue | SigsQueue], spec: dict[str, Any], status: dict[str, Any]
 ) -> None:
     later_spec = {"capability": {"cpu": "8"}, "deserved": {"cpu": "1"}, "reclaimable": False}

@@ -1,4 +1,4 @@
-"""Pod groups and queues: what their fields mean when they are absent, and what is written of them."""
+"""Defaults of pod groups and queues, and fields that are always encoded."""
 
 import pytest
 
@@ -15,27 +15,27 @@ def pod_group(spec: str) -> PodGroup:
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param("{}", None, id="absent: nobody said what is needed"),
-        pytest.param('{"minResources": null}', None, id="null is absent"),
-        pytest.param('{"minResources": {}}', {}, id="empty: nothing is needed"),
+        pytest.param("{}", None, id="absent: needs unknown"),
+        pytest.param('{"minResources": null}', None, id="null equals absent"),
+        pytest.param('{"minResources": {}}', {}, id="empty: needs nothing"),
         pytest.param(
             '{"minResources": {"cpu": 3}}', {"cpu": parse_quantity("3")}, id="numbers are quantities"
         ),
     ],
 )
-def test_needing_nothing_is_not_the_same_as_not_saying(spec: str, want: object) -> None:
+def test_empty_and_absent_min_resources_differ(spec: str, want: object) -> None:
     group = pod_group(spec)
     assert group.spec.min_resources == want
     assert codec.decode(PodGroup, codec.encode(group)).spec.min_resources == want
 
 
 def test_a_pod_group_without_status_and_queue() -> None:
-    """KubeRay and others create it so, and nothing fills it in where no webhook is installed."""
+    """KubeRay and other operators create such objects, and without a webhook no defaults are set."""
     group = pod_group("{}")
     assert (group.status.phase, group.spec.queue, group.spec.min_member) == ("", volcano.DEFAULT_QUEUE, 0)
 
 
-def test_a_condition_as_volcano_writes_it() -> None:
+def test_a_condition_in_volcanos_form() -> None:
     text = (
         b'{"type":"Unschedulable","status":"True","transitionID":"b1c2",'
         b'"lastTransitionTime":"2024-01-02T03:04:05Z","reason":"NotEnoughResources","message":"2/2 tasks"}'
@@ -48,13 +48,13 @@ def test_a_condition_as_volcano_writes_it() -> None:
     assert volcano.find_condition(status.conditions, volcano.SCHEDULED) is None
 
 
-def test_a_queue_that_says_nothing_can_be_reclaimed_has_weight_one_and_no_limits() -> None:
+def test_defaults_of_a_queue() -> None:
     queue = codec.decode(Queue, '{"metadata": {"name": "q"}, "spec": {}, "status": {}}')
     assert (queue.spec.weight, queue.spec.reclaimable, queue.spec.capability) == (1, True, {})
     assert (queue.spec.max_pod_groups, queue.spec.dequeue_strategy) == (None, "traverse")
 
 
-def test_written_objects_carry_what_volcanos_definitions_require() -> None:
+def test_fields_that_volcanos_crds_require_are_encoded() -> None:
     assert codec.encode(QueueStatus(state=volcano.OPEN)) == b'{"state":"Open","allocated":{}}'
     group = PodGroup(metadata=ObjectMeta(name="gang"), spec=PodGroupSpec())
     assert codec.encode(group) == b'{"metadata":{"name":"gang"},"spec":{"minMember":0}}'

@@ -1,4 +1,4 @@
-"""A local cluster for a story: server, controllers and, if wanted, nodes, all over HTTP."""
+"""A local cluster for scenarios: server, controllers and optionally nodes, all over HTTP."""
 
 import asyncio
 import random
@@ -35,7 +35,7 @@ class LocalCluster:
         self._nodes = self._tasks.create_task(run_nodes(self.client, WallClock(), fleet, speed))
 
     async def stop_nodes(self) -> None:
-        """As a crash of their process would."""
+        """Stop the nodes as a crash of their process would."""
         assert self._nodes is not None, "no nodes run"
         self._nodes.cancel()
         await asyncio.wait([self._nodes])
@@ -79,7 +79,7 @@ class LocalCluster:
         return False
 
     async def until(self, what: str, find: Callable[[], Awaitable[T | bool | None]]) -> T:
-        """The first true answer of ``find``."""
+        """Return the first true result of ``find``."""
         try:
             async with asyncio.timeout(WITHIN_S):
                 while True:
@@ -105,7 +105,7 @@ class LocalCluster:
 
 @asynccontextmanager
 async def local_cluster(fleet: Fleet | None = None, speed: float = 10.0) -> AsyncIterator[LocalCluster]:
-    """Whatever ends by itself ends the story, with its exception."""
+    """Run a cluster; any part that ends on its own ends the scenario with its exception."""
     async with api_server() as server:
         cluster = RestConfig(server.url, credentials=Token(server.token))
         async with Client(cluster, random.Random(1)) as client, asyncio.TaskGroup() as tasks:

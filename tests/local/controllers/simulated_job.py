@@ -1,4 +1,4 @@
-"""A job and its pods as values: a world in which plans are carried out at once and completely."""
+"""A job and its pods as values, on which sync results take effect at once."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -58,13 +58,13 @@ def exited(code: int, at: float = START) -> dict[str, Any]:
 
 
 @dataclass
-class JobWorld:
+class SimulatedJob:
     job: Job
     now: float = START
     pods: dict[str, Pod] = field(default_factory=dict)
     backoff: Backoff = field(default_factory=Backoff)
-    made: int = 0  # pods ever created
-    told: list[str] = field(default_factory=list)  # reasons of events, in order
+    made: int = 0  # number of pods created so far
+    events: list[str] = field(default_factory=list)  # reasons of events, in order
 
     def reconcile(self) -> SyncResult:
         decided = sync_job(self.job, tuple(self.pods.values()), self.now, self.backoff)
@@ -83,11 +83,14 @@ class JobWorld:
             if pod.metadata.name in self.pods:
                 self.untrack(self.pods[pod.metadata.name])
         self.backoff = decided.backoff
-        self.told += [event.reason for event in decided.events]
+        self.events += [event.reason for event in decided.events]
         return decided
 
     def settle(self) -> SyncResult:
-        """Reconcile until a plan changes nothing, and answer it; no case needs nearly as many rounds."""
+        """Reconcile until a sync changes nothing; return its result.
+
+        The number of rounds is far above what any case needs.
+        """
         for _ in range(20):
             before = (self.job, dict(self.pods))
             decided = self.reconcile()
@@ -105,7 +108,7 @@ class JobWorld:
         self.pods[name] = replace(self.pods[name], spec=PodSpec(node_name="n"), status=status)
 
     def delete(self, name: str) -> None:
-        """As the API does: gone, unless a finalizer holds it or a node has to stop it first."""
+        """Delete a pod as the API does: at once, unless it has a finalizer or runs on a node."""
         pod = self.pods[name]
         marked = replace(pod.metadata, deletion_timestamp=at_epoch(self.now))
         self.pods[name] = replace(pod, metadata=marked)
@@ -113,7 +116,7 @@ class JobWorld:
             self._sweep(name)
 
     def stop(self, name: str) -> None:
-        """The node is done with a pod that is being deleted."""
+        """Let the node stop a pod that is being deleted."""
         self.finish(name, code=143)
         self._sweep(name)
 

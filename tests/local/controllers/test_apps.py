@@ -24,7 +24,7 @@ STATEFUL_SETS = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
 
 
 def a_pod(name: str, state: str = "ready", node: str = "node-1", revision: str = "") -> Pod:
-    """``state``: ready, waiting, failed, or one of them and ``-gone``."""
+    """``state``: ready, waiting, failed, or one of them with ``-gone`` for a terminating pod."""
     phase, _, gone = state.partition("-")
     metadata: Json = {"name": name, "labels": {REVISION_LABEL: revision}}
     if gone:
@@ -34,7 +34,7 @@ def a_pod(name: str, state: str = "ready", node: str = "node-1", revision: str =
     return codec.convert(Pod, {"metadata": metadata, "spec": {"nodeName": node}, "status": status})
 
 
-def test_a_replica_set_that_shrinks_keeps_what_serves() -> None:
+def test_a_replica_set_that_shrinks_keeps_ready_pods() -> None:
     pods = [a_pod("a"), a_pod("b", "waiting"), a_pod("c", "waiting", node=""), a_pod("d")]
     assert [pod.metadata.name for pod in pods_to_delete(pods, 2)] == ["b", "c"]
     assert pods_to_delete(pods, 4) == []
@@ -54,43 +54,51 @@ def a_replica_set(size: int, available: int, present: int | None = None) -> Repl
 @pytest.mark.parametrize(
     ("strategy", "new", "old", "want"),
     [
-        pytest.param({}, None, [], ReplicaCounts(4, ()), id="the first pods come at once"),
+        pytest.param({}, None, [], ReplicaCounts(4, ()), id="the first pods are created at once"),
         pytest.param(
             {}, None, [a_replica_set(4, 4)], ReplicaCounts(1, (3,)), id="a new template: one more, one fewer"
         ),
         pytest.param(
-            {}, a_replica_set(1, 0), [a_replica_set(3, 3)], ReplicaCounts(2, (3,)), id="none to spare yet"
+            {},
+            a_replica_set(1, 0),
+            [a_replica_set(3, 3)],
+            ReplicaCounts(2, (3,)),
+            id="no available pod can be removed yet",
         ),
         pytest.param(
-            {}, a_replica_set(2, 2), [a_replica_set(3, 3)], ReplicaCounts(2, (1,)), id="two have come"
+            {},
+            a_replica_set(2, 2),
+            [a_replica_set(3, 3)],
+            ReplicaCounts(2, (1,)),
+            id="two new pods are available",
         ),
         pytest.param(
-            {}, a_replica_set(1, 0), [a_replica_set(4, 0)], ReplicaCounts(1, (0,)), id="the old never served"
+            {}, a_replica_set(1, 0), [a_replica_set(4, 0)], ReplicaCounts(1, (0,)), id="unavailable old pods"
         ),
         pytest.param(
             {"rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
             None,
             [a_replica_set(4, 4)],
             ReplicaCounts(0, (3,)),
-            id="no more than wanted",
+            id="never more than desired",
         ),
         pytest.param(
             {"type": "Recreate"},
             None,
             [a_replica_set(4, 4)],
             ReplicaCounts(0, (0,)),
-            id="recreate: all go first",
+            id="recreate: old pods are deleted first",
         ),
         pytest.param(
             {"type": "Recreate"},
             None,
             [a_replica_set(0, 0)],
             ReplicaCounts(4, (0,)),
-            id="recreate: then all come",
+            id="recreate: then all new pods are created",
         ),
     ],
 )
-def test_a_deployment_moves_its_pods_a_step_at_a_time(
+def test_the_steps_of_a_rollout(
     strategy: Json, new: ReplicaSet | None, old: list[ReplicaSet], want: ReplicaCounts
 ) -> None:
     assert rollout_step(a_deployment(4, **strategy), new, old) == want
@@ -110,21 +118,25 @@ NOW_REVISION = revision_name(a_stateful_set(0))
         pytest.param(2, "OrderedReady", "", "+0", id="the first"),
         pytest.param(2, "OrderedReady", "waiting", "", id="the second waits for the first"),
         pytest.param(2, "OrderedReady", "ready", "+1", id="the second"),
-        pytest.param(2, "Parallel", "", "+0 +1", id="all at once"),
-        pytest.param(1, "OrderedReady", "ready ready ready", "-db-2", id="the last goes first"),
-        pytest.param(1, "OrderedReady", "ready ready ready-gone", "", id="one goes at a time"),
-        pytest.param(0, "Parallel", "ready ready", "-db-1 -db-0", id="all go at once"),
-        pytest.param(2, "OrderedReady", "failed ready", "-db-0", id="a failed pod makes room for itself"),
+        pytest.param(2, "Parallel", "", "+0 +1", id="parallel creation"),
+        pytest.param(
+            1, "OrderedReady", "ready ready ready", "-db-2", id="the highest ordinal is deleted first"
+        ),
+        pytest.param(1, "OrderedReady", "ready ready ready-gone", "", id="one pod is deleted at a time"),
+        pytest.param(0, "Parallel", "ready ready", "-db-1 -db-0", id="parallel deletion"),
+        pytest.param(2, "OrderedReady", "failed ready", "-db-0", id="a failed pod is replaced"),
     ],
 )
-def test_a_stateful_set_keeps_its_order(replicas: int, management: str, states: str, want: str) -> None:
+def test_a_stateful_set_creates_and_deletes_pods_in_order(
+    replicas: int, management: str, states: str, want: str
+) -> None:
     pods = [a_pod(f"db-{n}", state, revision=NOW_REVISION) for n, state in enumerate(states.split())]
     todo = next_changes(a_stateful_set(replicas, management), pods)
     words = [f"+{each}" for each in todo.create] + [f"-{each.metadata.name}" for each in todo.delete]
     assert " ".join(words) == want
 
 
-def test_a_stateful_set_replaces_pods_of_another_template_from_the_last() -> None:
+def test_a_stateful_set_updates_pods_from_the_highest_ordinal() -> None:
     pods = [a_pod("db-0", revision="old"), a_pod("db-1", revision="old")]
     assert [pod.metadata.name for pod in next_changes(a_stateful_set(2), pods).delete] == ["db-1"]
     pods = [a_pod("db-0", revision="old"), a_pod("db-1", revision=NOW_REVISION)]
@@ -163,7 +175,7 @@ async def until_ready(cluster: LocalCluster, resource: Any, name: str, pods: int
 
 
 @pytest.mark.slow
-def test_a_deployment_serves_rolls_over_and_goes_with_all_it_made() -> None:
+def test_a_deployment_rolls_out_and_is_deleted_with_its_dependents() -> None:
     async def story(cluster: LocalCluster) -> None:
         async def newest_says(note: str) -> None:
             async def find() -> bool:
@@ -206,7 +218,7 @@ def test_a_deployment_serves_rolls_over_and_goes_with_all_it_made() -> None:
 
 
 @pytest.mark.slow
-def test_a_stateful_set_makes_its_pods_anew_under_their_names() -> None:
+def test_a_stateful_set_recreates_pods_with_their_names() -> None:
     async def story(cluster: LocalCluster) -> None:
         await cluster.client.create(STATEFUL_SETS, body("db", 2, serviceName="db"), "default")
         await until_ready(cluster, STATEFUL_SETS, "db", 2)
@@ -236,7 +248,7 @@ def test_a_stateful_set_makes_its_pods_anew_under_their_names() -> None:
     ],
     ids=["selector", "no selector", "negative"],
 )
-def test_what_a_deployment_may_not_say(change: Json, message: str) -> None:
+def test_invalid_deployments_are_rejected(change: Json, message: str) -> None:
     async def story(cluster: LocalCluster) -> None:
         wrong = body("web", 1)
         wrong["spec"] |= change

@@ -1,4 +1,4 @@
-"""What the garbage collector does about one object, by what has become of its owners."""
+"""Actions of the garbage collector for one object, by the states of its owners."""
 
 import pytest
 
@@ -19,7 +19,7 @@ from quorate.local.controllers.metadata_cache import CachedObject, PartialObject
 THINGS = Resource("", "v1", "configmaps", "ConfigMap", True, PartialObjectMetadata)
 
 
-def thing(
+def an_object(
     uid: str, *finalizers: str, owners: str = "", blocks: bool = False, deleted: bool = False
 ) -> CachedObject:
     """``owners`` are uids of one letter each."""
@@ -42,67 +42,77 @@ def thing(
     )
 
 
-CHILD = thing("child", owners="x")
-BLOCKING = thing("child", owners="x", blocks=True)
+CHILD = an_object("child", owners="x")
+BLOCKING = an_object("child", owners="x", blocks=True)
 
 
 @pytest.mark.parametrize(
     ("entry", "owners", "dependents", "want"),
     [
-        pytest.param(thing("a"), "", [], (), id="nobody's"),
-        pytest.param(thing("a", owners="p"), "there", [], (), id="its owner lives"),
-        pytest.param(thing("a", owners="p"), "absent", [], (Delete("Background"),), id="its owner has gone"),
+        pytest.param(an_object("a"), "", [], (), id="no owner"),
+        pytest.param(an_object("a", owners="p"), "there", [], (), id="an existing owner"),
+        pytest.param(an_object("a", owners="p"), "absent", [], (Delete("Background"),), id="a deleted owner"),
         pytest.param(
-            thing("a", owners="pq"),
+            an_object("a", owners="pq"),
             "absent there",
             [],
-            (RemoveOwners(thing("a", owners="pq"), frozenset({Uid("p")})),),
-            id="one of two owners has gone",
+            (RemoveOwners(an_object("a", owners="pq"), frozenset({Uid("p")})),),
+            id="one of two owners is deleted",
         ),
         pytest.param(
-            thing("a", owners="pq"),
+            an_object("a", owners="pq"),
             "absent absent",
             [],
             (Delete("Background"),),
-            id="both have gone",
+            id="both owners are deleted",
         ),
         pytest.param(
-            thing("a", owners="p"), "waits", [], (Delete("Background"),), id="its owner waits for it to go"
+            an_object("a", owners="p"),
+            "waits",
+            [],
+            (Delete("Background"),),
+            id="an owner that waits for dependents",
         ),
         pytest.param(
-            thing("a", owners="p"), "waits", [CHILD], (Delete("Foreground"),), id="and it has dependents"
+            an_object("a", owners="p"),
+            "waits",
+            [CHILD],
+            (Delete("Foreground"),),
+            id="the same for an object with dependents",
         ),
         pytest.param(
-            thing("a", ORPHAN, owners="p"),
+            an_object("a", ORPHAN, owners="p"),
             "absent",
             [CHILD],
             (Delete("Orphan"),),
-            id="to leave orphans",
+            id="a deleted owner and the orphan finalizer",
         ),
         pytest.param(
-            thing("x", ORPHAN, deleted=True),
+            an_object("x", ORPHAN, deleted=True),
             "",
             [CHILD],
             (RemoveOwners(CHILD, frozenset({Uid("x")})),),
-            id="orphans first",
+            id="dependents are orphaned first",
         ),
         pytest.param(
-            thing("x", ORPHAN, deleted=True), "", [], (RemoveFinalizer(ORPHAN),), id="then it goes itself"
+            an_object("x", ORPHAN, deleted=True),
+            "",
+            [],
+            (RemoveFinalizer(ORPHAN),),
+            id="then the finalizer is removed",
         ),
+        pytest.param(an_object("x", FOREGROUND, deleted=True), "", [BLOCKING], (), id="a blocking dependent"),
         pytest.param(
-            thing("x", FOREGROUND, deleted=True), "", [BLOCKING], (), id="a dependent holds it back"
-        ),
-        pytest.param(
-            thing("x", FOREGROUND, deleted=True),
+            an_object("x", FOREGROUND, deleted=True),
             "",
             [CHILD],
             (RemoveFinalizer(FOREGROUND),),
-            id="one that does not block does not",
+            id="a dependent that does not block",
         ),
-        pytest.param(thing("x", deleted=True, owners="p"), "absent", [], (), id="already on its way"),
+        pytest.param(an_object("x", deleted=True, owners="p"), "absent", [], (), id="already terminating"),
     ],
 )
-def test_judge(
+def test_collection_actions(
     entry: CachedObject, owners: str, dependents: list[CachedObject], want: tuple[Action, ...]
 ) -> None:
     fates = dict(

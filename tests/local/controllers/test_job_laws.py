@@ -1,4 +1,4 @@
-"""What holds for every job, whatever happens to its pods."""
+"""Properties of every job, for any sequence of pod events."""
 
 from typing import Any
 
@@ -6,19 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.local.controllers.job.finish import is_finished
-from tests.local.controllers.simulated_job import JobWorld, a_job
+from tests.local.controllers.simulated_job import SimulatedJob, a_job
 from tests.search import examples
 
 HAPPENINGS = ("run", "succeed", "fail", "delete", "stop", "wait", "suspend", "resume", "more", "fewer")
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> JobWorld:
+def simulated_jobs(draw: st.DrawFn) -> SimulatedJob:
     indexed = draw(st.booleans())
     completions = draw(st.integers(0, 4)) if indexed else draw(st.none() | st.integers(0, 4))
     per_index = indexed and draw(st.booleans())
     limits: dict[str, Any] = {"backoffLimitPerIndex": draw(st.integers(0, 1))} if per_index else {}
-    return JobWorld(
+    return SimulatedJob(
         a_job(
             completions=completions,
             parallelism=draw(st.integers(0, 4)),
@@ -31,8 +31,8 @@ def worlds(draw: st.DrawFn) -> JobWorld:
     )
 
 
-def happen(world: JobWorld, what: str, choice: int) -> None:
-    """One thing that befalls the world, if there is anything it can befall."""
+def happen(world: SimulatedJob, what: str, choice: int) -> None:
+    """Apply one random event to the simulated job, if one is possible."""
     live = world.live
     ending = [pod for pod in world.pods.values() if pod.metadata.deletion_timestamp and pod.spec.node_name]
     match what:
@@ -52,9 +52,11 @@ def happen(world: JobWorld, what: str, choice: int) -> None:
             world.change(parallelism=max(0, world.job.spec.parallelism + (1 if what == "more" else -1)))
 
 
-def check(world: JobWorld) -> None:
+def check(world: SimulatedJob) -> None:
     live, spec, status = world.live, world.job.spec, world.status
-    if spec.completions is not None or not status.succeeded:  # else who is at work finishes (see staffing)
+    if (
+        spec.completions is not None or not status.succeeded
+    ):  # otherwise running pods finish (see pod_management)
         assert len(live) <= spec.parallelism, "more pods than the parallelism allows"
     if spec.indexed:
         assert len({pod.index for pod in live}) == len(live), "two pods of one index"
@@ -68,9 +70,12 @@ def check(world: JobWorld) -> None:
         )
 
 
-@given(world=worlds(), story=st.lists(st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 3)), max_size=25))
+@given(
+    world=simulated_jobs(),
+    story=st.lists(st.tuples(st.sampled_from(HAPPENINGS), st.integers(0, 3)), max_size=25),
+)
 @examples(300)
-def test_a_settled_job_is_as_its_specification_says(world: JobWorld, story: list[tuple[str, int]]) -> None:
+def test_a_settled_job_matches_its_spec(world: SimulatedJob, story: list[tuple[str, int]]) -> None:
     world.settle()
     check(world)
     for what, choice in story:
@@ -82,9 +87,9 @@ def test_a_settled_job_is_as_its_specification_says(world: JobWorld, story: list
         check(world)
 
 
-@given(world=worlds(), ends=st.lists(st.booleans(), max_size=12))
+@given(world=simulated_jobs(), ends=st.lists(st.booleans(), max_size=12))
 @examples(200)
-def test_every_pod_that_ends_is_counted_once(world: JobWorld, ends: list[bool]) -> None:
+def test_every_finished_pod_is_counted_once(world: SimulatedJob, ends: list[bool]) -> None:
     world.change(suspend=False)
     world.settle()
     succeeded = failed = 0

@@ -1,4 +1,4 @@
-"""The Job controller's decisions, as stories of one job."""
+"""The sync of the Job controller, as scenarios with one job."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from quorate.local.controllers.job.pod_summary import format_indexes, parse_inde
 from quorate.local.controllers.job.pod_template import name_prefix, pod_from_template
 from quorate.local.controllers.job.sync import SyncResult, sync_job
 from quorate.local.controllers.job.types import Job, PodFailurePolicy
-from tests.local.controllers.simulated_job import START, JobWorld, a_job, a_pod, exited, indexes
+from tests.local.controllers.simulated_job import START, SimulatedJob, a_job, a_pod, exited, indexes
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ from tests.local.controllers.simulated_job import START, JobWorld, a_job, a_pod,
     [
         pytest.param((), "", id="none"),
         pytest.param((1,), "1", id="one"),
-        pytest.param((3, 4), "3,4", id="two in a row are written out"),
-        pytest.param((1, 3, 4, 5, 7), "1,3-5,7", id="three in a row are a run"),
+        pytest.param((3, 4), "3,4", id="two consecutive indexes"),
+        pytest.param((1, 3, 4, 5, 7), "1,3-5,7", id="three consecutive indexes"),
     ],
 )
 def test_indexes_as_text(have: tuple[int, ...], text: str) -> None:
@@ -35,12 +35,12 @@ def test_indexes_as_text(have: tuple[int, ...], text: str) -> None:
     assert parse_indexes(text, completions=8) == frozenset(have)
 
 
-def test_indexes_beyond_the_completions_are_forgotten() -> None:
+def test_indexes_beyond_the_completions_are_dropped() -> None:
     assert parse_indexes("1,3-6,9", completions=5) == {1, 3, 4}
 
 
 def test_a_job_runs_to_completion() -> None:
-    world = JobWorld(a_job(completions=2, parallelism=2))
+    world = SimulatedJob(a_job(completions=2, parallelism=2))
     world.settle()
     assert (world.status.active, world.status.ready, world.status.terminating) == (2, 0, 0)
     for name in list(world.pods):
@@ -49,11 +49,11 @@ def test_a_job_runs_to_completion() -> None:
     assert (world.status.succeeded, world.status.active) == (2, 0)
     assert world.true_conditions == ["SuccessCriteriaMet", "Complete"]
     assert not any(pod.has_tracking_finalizer for pod in world.pods.values())
-    assert world.told == ["Completed"]
+    assert world.events == ["Completed"]
 
 
-def test_a_pod_that_ended_is_listed_before_it_is_released_and_counted_after() -> None:
-    world = JobWorld(a_job(completions=2, parallelism=1))
+def test_a_finished_pod_is_listed_as_uncounted_until_it_is_released() -> None:
+    world = SimulatedJob(a_job(completions=2, parallelism=1))
     world.settle()
     (name,) = world.pods
     world.finish(name)
@@ -67,7 +67,7 @@ def test_a_pod_that_ended_is_listed_before_it_is_released_and_counted_after() ->
 
 
 def test_a_crash_between_listing_and_releasing_counts_the_pod_once() -> None:
-    world = JobWorld(a_job(completions=2))
+    world = SimulatedJob(a_job(completions=2))
     world.settle()
     (name,) = world.pods
     world.finish(name)
@@ -78,8 +78,8 @@ def test_a_crash_between_listing_and_releasing_counts_the_pod_once() -> None:
     assert world.status.succeeded == 1
 
 
-def test_a_work_queue_adds_nobody_after_the_first_success() -> None:
-    world = JobWorld(a_job(completions=None, parallelism=3))
+def test_a_work_queue_adds_no_pods_after_the_first_success() -> None:
+    world = SimulatedJob(a_job(completions=None, parallelism=3))
     world.settle()
     first, *others = world.pods
     world.finish(first)
@@ -91,8 +91,8 @@ def test_a_work_queue_adds_nobody_after_the_first_success() -> None:
     assert "Complete" in world.true_conditions
 
 
-def test_suspending_discards_the_pods_and_resuming_starts_the_clock_anew() -> None:
-    world = JobWorld(a_job(completions=3, parallelism=3))
+def test_suspending_deletes_the_pods_and_resuming_restarts_the_deadline() -> None:
+    world = SimulatedJob(a_job(completions=3, parallelism=3))
     world.settle()
     world.finish(next(iter(world.pods)))
     world.settle()
@@ -107,16 +107,16 @@ def test_suspending_discards_the_pods_and_resuming_starts_the_clock_anew() -> No
     assert world.status.start_time is not None
     assert world.status.start_time.timestamp() == START + 100
     assert len(world.live) == 2
-    assert world.told == ["Suspended", "Resumed"]
+    assert world.events == ["Suspended", "Resumed"]
 
 
-def test_the_most_a_plan_creates_is_bounded() -> None:
-    world = JobWorld(a_job(completions=1200, parallelism=1200))
+def test_a_sync_creates_a_limited_number_of_pods() -> None:
+    world = SimulatedJob(a_job(completions=1200, parallelism=1200))
     assert [len(world.reconcile().create) for _ in range(4)] == [500, 500, 200, 0]
 
 
-def test_lowering_the_parallelism_gives_up_pods_that_have_not_come_far() -> None:
-    world = JobWorld(a_job(completions=3, parallelism=3))
+def test_lowering_the_parallelism_deletes_the_least_advanced_pods() -> None:
+    world = SimulatedJob(a_job(completions=3, parallelism=3))
     world.settle()
     running = sorted(world.pods)[1]
     world.run(running)
@@ -126,8 +126,8 @@ def test_lowering_the_parallelism_gives_up_pods_that_have_not_come_far() -> None
     assert world.status.failed == 0
 
 
-def test_an_index_that_succeeded_is_not_run_again_and_the_others_are() -> None:
-    world = JobWorld(a_job(completions=3, parallelism=2, completionMode="Indexed"))
+def test_only_indexes_that_have_not_succeeded_run_again() -> None:
+    world = SimulatedJob(a_job(completions=3, parallelism=2, completionMode="Indexed"))
     world.settle()
     assert indexes(world.live) == [0, 1]
     world.finish(next(pod.metadata.name for pod in world.live if pod.index == 1))
@@ -136,8 +136,8 @@ def test_an_index_that_succeeded_is_not_run_again_and_the_others_are() -> None:
     assert indexes(world.live) == [0, 2]
 
 
-def test_shrinking_an_elastic_job_forgets_the_indexes_it_gives_up() -> None:
-    world = JobWorld(a_job(completions=4, parallelism=4, completionMode="Indexed"))
+def test_shrinking_an_elastic_job_drops_indexes() -> None:
+    world = SimulatedJob(a_job(completions=4, parallelism=4, completionMode="Indexed"))
     world.settle()
     world.finish(next(pod.metadata.name for pod in world.live if pod.index == 1))
     world.settle()
@@ -147,7 +147,7 @@ def test_shrinking_an_elastic_job_forgets_the_indexes_it_gives_up() -> None:
     assert (world.status.succeeded, world.status.failed, world.status.completed_indexes) == (0, 0, "")
 
 
-def test_two_pods_of_one_index_become_one() -> None:
+def test_a_duplicate_pod_of_an_index_is_deleted() -> None:
     job = a_job(completions=2, parallelism=2, completionMode="Indexed")
     pods = [a_pod("a", index=0), a_pod("b", "Running", index=0), a_pod("c", index=1)]
     decided = sync_job(job, pods, START, Backoff())
@@ -155,8 +155,8 @@ def test_two_pods_of_one_index_become_one() -> None:
     assert not decided.create
 
 
-def test_a_failed_pod_is_replaced_after_a_delay_that_doubles() -> None:
-    world = JobWorld(a_job())
+def test_a_failed_pod_is_replaced_after_an_exponential_backoff() -> None:
+    world = SimulatedJob(a_job())
     world.settle()
     for delay in (10, 20, 40):
         world.finish(next(pod.metadata.name for pod in world.live), code=1)
@@ -167,19 +167,19 @@ def test_a_failed_pod_is_replaced_after_a_delay_that_doubles() -> None:
         assert len(world.live) == 1
 
 
-def test_the_delay_between_tries_has_a_ceiling() -> None:
+def test_the_backoff_has_a_maximum() -> None:
     assert [backoff_delay_s(failures) for failures in (0, 1, 2, 6, 7, 5000)] == [0, 10, 20, 320, 600, 600]
 
 
-def test_a_success_ends_the_row_of_failures() -> None:
+def test_a_success_resets_the_backoff() -> None:
     backoff = Backoff(failures=3, last_failure=50.0)
     assert backoff.after(succeeded=[60.0], failed=[55.0]) == Backoff()
     assert backoff.after(succeeded=[60.0], failed=[55.0, 70.0]) == Backoff(1, 70.0)
     assert backoff.after(succeeded=[], failed=[70.0]) == Backoff(4, 70.0)
 
 
-def test_one_failure_too_many_fails_the_job_and_takes_its_pods_down() -> None:
-    world = JobWorld(a_job(completions=2, parallelism=2, backoffLimit=0))
+def test_exceeding_the_backoff_limit_fails_the_job_and_deletes_its_pods() -> None:
+    world = SimulatedJob(a_job(completions=2, parallelism=2, backoffLimit=0))
     world.settle()
     first, second = world.pods
     world.run(second)
@@ -191,18 +191,18 @@ def test_one_failure_too_many_fails_the_job_and_takes_its_pods_down() -> None:
     world.settle()
     assert world.true_conditions == ["FailureTarget", "Failed"]
     assert world.status.failed == 2
-    assert world.told == ["BackoffLimitExceeded"]
+    assert world.events == ["BackoffLimitExceeded"]
 
 
-def test_restarts_in_place_count_against_the_limit() -> None:
+def test_container_restarts_count_against_the_limit() -> None:
     job = a_job(restart="OnFailure", backoffLimit=2)
     restarted: dict[str, Any] = {"containerStatuses": [{"name": "main", "restartCount": 2}]}
     decided = sync_job(job, [a_pod("a", "Running", **restarted)], START, Backoff())
     assert [condition.reason for condition in decided.status.conditions] == ["BackoffLimitExceeded"]
 
 
-def test_a_job_that_was_active_too_long_fails() -> None:
-    world = JobWorld(a_job(completions=None, parallelism=2, activeDeadlineSeconds=5))
+def test_a_job_that_exceeds_its_deadline_fails() -> None:
+    world = SimulatedJob(a_job(completions=None, parallelism=2, activeDeadlineSeconds=5))
     assert world.settle().wake_at == START + 5
     world.now += 5
     world.settle()
@@ -211,15 +211,15 @@ def test_a_job_that_was_active_too_long_fails() -> None:
 
 
 def test_a_suspended_job_has_no_deadline() -> None:
-    world = JobWorld(a_job(suspend=True, activeDeadlineSeconds=5))
+    world = SimulatedJob(a_job(suspend=True, activeDeadlineSeconds=5))
     assert world.settle().wake_at is None
     world.now += 100
     world.settle()
     assert world.true_conditions == ["Suspended"]
 
 
-def test_an_index_may_fail_so_often_and_the_others_go_on() -> None:
-    world = JobWorld(
+def test_a_failed_index_does_not_stop_other_indexes() -> None:
+    world = SimulatedJob(
         a_job(completions=2, parallelism=2, completionMode="Indexed", backoffLimit=99, backoffLimitPerIndex=1)
     )
     world.settle()
@@ -240,7 +240,7 @@ def test_an_index_may_fail_so_often_and_the_others_go_on() -> None:
 
 def test_more_failed_indexes_than_allowed_fail_the_job_at_once() -> None:
     limits: dict[str, Any] = {"backoffLimit": 99, "backoffLimitPerIndex": 0, "maxFailedIndexes": 0}
-    world = JobWorld(a_job(completions=3, parallelism=3, completionMode="Indexed", **limits))
+    world = SimulatedJob(a_job(completions=3, parallelism=3, completionMode="Indexed", **limits))
     world.settle()
     world.finish(next(pod.metadata.name for pod in world.live if pod.index == 2), code=1)
     world.settle()
@@ -250,7 +250,7 @@ def test_more_failed_indexes_than_allowed_fail_the_job_at_once() -> None:
 
 def test_a_success_policy_ends_the_job_before_all_indexes_are_done() -> None:
     policy = {"rules": [{"succeededIndexes": "1-2", "succeededCount": 1}]}
-    world = JobWorld(a_job(completions=3, parallelism=3, completionMode="Indexed", successPolicy=policy))
+    world = SimulatedJob(a_job(completions=3, parallelism=3, completionMode="Indexed", successPolicy=policy))
     world.settle()
     for index in (0, 2):
         assert world.true_conditions == []
@@ -271,19 +271,19 @@ def test_a_success_policy_ends_the_job_before_all_indexes_are_done() -> None:
                 "FailJob",
                 "Container main for pod ns/p failed with exit code 5 matching FailJob rule at index 0",
             ),
-            id="one of the codes",
+            id="an exit code in the list",
         ),
         pytest.param(
             {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [5]}},
             6,
             None,
-            id="another code",
+            id="an exit code outside the list",
         ),
         pytest.param(
             {"action": "Count", "onExitCodes": {"operator": "NotIn", "values": [5]}},
             0,
             None,
-            id="a container that succeeded meets no rule",
+            id="a container that succeeded matches no rule",
         ),
         pytest.param(
             {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [5], "containerName": "side"}},
@@ -307,7 +307,7 @@ def test_pod_failure_policy(rule: dict[str, Any], code: int, want: PolicyMatch |
 
 def test_an_ignored_failure_does_not_count() -> None:
     policy = {"rules": [{"action": "Ignore", "onExitCodes": {"operator": "In", "values": [137]}}]}
-    world = JobWorld(a_job(backoffLimit=0, podFailurePolicy=policy, podReplacementPolicy="Failed"))
+    world = SimulatedJob(a_job(backoffLimit=0, podFailurePolicy=policy, podReplacementPolicy="Failed"))
     world.settle()
     world.finish(next(iter(world.pods)), code=137)
     world.now += 10
@@ -318,12 +318,12 @@ def test_an_ignored_failure_does_not_count() -> None:
 @pytest.mark.parametrize(
     ("policy", "live", "failed"),
     [
-        pytest.param("TerminatingOrFailed", 1, 1, id="replaced while it is still ending"),
-        pytest.param("Failed", 0, 0, id="replaced only when it has ended"),
+        pytest.param("TerminatingOrFailed", 1, 1, id="replaced while terminating"),
+        pytest.param("Failed", 0, 0, id="replaced once finished"),
     ],
 )
-def test_a_pod_being_deleted(policy: str, live: int, failed: int) -> None:
-    world = JobWorld(a_job(podReplacementPolicy=policy))
+def test_a_terminating_pod(policy: str, live: int, failed: int) -> None:
+    world = SimulatedJob(a_job(podReplacementPolicy=policy))
     world.settle()
     (name,) = world.pods
     world.run(name)
@@ -334,24 +334,24 @@ def test_a_pod_being_deleted(policy: str, live: int, failed: int) -> None:
 
 
 def _finished() -> Job:
-    world = JobWorld(a_job(completions=0))
+    world = SimulatedJob(a_job(completions=0))
     world.settle()
     assert world.true_conditions == ["SuccessCriteriaMet", "Complete"]
     return world.job
 
 
-def _being_deleted() -> Job:
+def _terminating() -> Job:
     job = a_job()
     return replace(job, metadata=replace(job.metadata, deletion_timestamp=at_epoch(START)))
 
 
-@pytest.mark.parametrize("job", [_finished(), _being_deleted()], ids=["finished", "being deleted"])
-def test_a_job_that_is_over_only_lets_go_of_its_pods(job: Job) -> None:
+@pytest.mark.parametrize("job", [_finished(), _terminating()], ids=["finished", "being deleted"])
+def test_a_finished_job_only_releases_its_pods(job: Job) -> None:
     pod = a_pod("a")
     assert sync_job(job, [pod], START, Backoff()) == SyncResult(job.status, Backoff(), release=(pod,))
 
 
-def test_a_pod_carries_the_template_its_index_and_its_owner() -> None:
+def test_a_pod_has_the_template_an_index_and_an_owner() -> None:
     template = {
         "metadata": {"labels": {"x": "y"}},
         "spec": {
@@ -396,6 +396,6 @@ def test_a_pod_carries_the_template_its_index_and_its_owner() -> None:
     }
 
 
-def test_a_long_job_name_leaves_room_for_the_index_and_the_generated_letters() -> None:
+def test_a_long_job_name_is_truncated_in_pod_names() -> None:
     assert name_prefix("a" * 63, 12) == "a" * 54 + "-12-"
     assert name_prefix("a" * 63, None) == "a" * 58

@@ -1,4 +1,4 @@
-"""The built-in controllers and the simulated nodes against our own API server, over HTTP."""
+"""The built-in controllers and simulated nodes with the local API server, over HTTP."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -19,7 +19,7 @@ DEFINITIONS = untyped(
 TWO_SMALL = Fleet(count=2, cpu="4", memory="1000Mi")
 
 
-def tell(
+def run_scenario(
     story: Callable[[LocalCluster], Awaitable[None]], fleet: Fleet | None = None, speed: float = 10.0
 ) -> None:
     async def run() -> None:
@@ -40,17 +40,17 @@ def test_a_job_runs_to_completion_on_simulated_nodes() -> None:
         assert len({pod["status"]["podIP"] for pod in pods}) == 6
         assert not any(pod["metadata"].get("finalizers") for pod in pods)
 
-    tell(story, TWO_SMALL)
+    run_scenario(story, TWO_SMALL)
 
 
-def test_a_job_whose_pods_fail_is_tried_again_until_its_limit() -> None:
+def test_a_failing_job_is_retried_until_its_limit() -> None:
     async def story(local: LocalCluster) -> None:
         await local.run_job("j", pods=1, script={"exit-code": "3"}, backoffLimit=0)
         status = await local.until_finished("j", "Failed")
         assert status["failed"] == 1
         assert [each["reason"] for each in status["conditions"]] == ["BackoffLimitExceeded"] * 2
 
-    tell(story, TWO_SMALL)
+    run_scenario(story, TWO_SMALL)
 
 
 def test_the_pods_of_two_jobs_started_together_interleave() -> None:
@@ -61,7 +61,7 @@ def test_the_pods_of_two_jobs_started_together_interleave() -> None:
         jobs = [pod["metadata"]["labels"]["job-name"] for pod in pods]
         assert set(jobs[:20]) == {"one", "two"}, f"one after the other: {jobs}"
 
-    tell(story)
+    run_scenario(story)
 
 
 async def _all_there(local: LocalCluster, count: int) -> list[dict[str, Any]] | None:
@@ -69,8 +69,8 @@ async def _all_there(local: LocalCluster, count: int) -> list[dict[str, Any]] | 
     return pods if len(pods) == count else None
 
 
-def test_two_gangs_that_fit_one_at_a_time_lock_each_other_out() -> None:
-    """Nothing is staged: pods are bound one by one, in order of creation, where they fit."""
+def test_two_gangs_that_fit_one_at_a_time_deadlock() -> None:
+    """The deadlock arises by itself: pods are bound one by one, in order of creation, where they fit."""
     script = {"together": "4", "duration": "1s"}
 
     async def story(local: LocalCluster) -> None:
@@ -105,7 +105,7 @@ def test_two_gangs_that_fit_one_at_a_time_lock_each_other_out() -> None:
         await local.patch_job(loser, {"suspend": False})
         await local.until_finished(loser)
 
-    tell(story, TWO_SMALL)
+    run_scenario(story, TWO_SMALL)
 
 
 def _said_of_nodes(pod: dict[str, Any]) -> str:
@@ -113,7 +113,7 @@ def _said_of_nodes(pod: dict[str, Any]) -> str:
     return "".join(each["message"] for each in conditions if each["type"] == "PodScheduled")
 
 
-def test_suspending_takes_the_pods_away_and_resuming_brings_them_back() -> None:
+def test_suspending_deletes_the_pods_and_resuming_creates_them() -> None:
     async def story(local: LocalCluster) -> None:
         await local.run_job("j", pods=3, script={"duration": "forever"})
         await local.until("running", lambda: _phases_are(local, ["Running"] * 3))
@@ -123,14 +123,14 @@ def test_suspending_takes_the_pods_away_and_resuming_brings_them_back() -> None:
         await local.until("running again", lambda: _phases_are(local, ["Running"] * 3))
         assert "failed" not in (await local.job("j"))["status"]
 
-    tell(story, TWO_SMALL)
+    run_scenario(story, TWO_SMALL)
 
 
 async def _phases_are(local: LocalCluster, want: list[str]) -> bool:
     return await local.phases() == want
 
 
-def test_nodes_that_start_anew_pick_their_pods_up() -> None:
+def test_restarted_nodes_continue_with_their_pods() -> None:
     async def story(local: LocalCluster) -> None:
         await local.run_job("j", pods=2, script={"duration": "20s"})
         await local.until("running", lambda: _phases_are(local, ["Running"] * 2))
@@ -141,10 +141,10 @@ def test_nodes_that_start_anew_pick_their_pods_up() -> None:
         (container,) = pod["status"]["containerStatuses"]
         assert container["restartCount"] == 0
 
-    tell(story, TWO_SMALL)
+    run_scenario(story, TWO_SMALL)
 
 
-def test_a_pod_on_a_node_that_is_not_ours_is_left_alone() -> None:
+def test_a_pod_on_a_foreign_node_is_ignored() -> None:
     async def story(local: LocalCluster) -> None:
         spec = {"nodeName": "elsewhere", "containers": [{"name": "main", "image": "busybox"}]}
         await local.client.create(PODS, {"metadata": {"name": "foreign"}, "spec": spec}, "default")
@@ -154,10 +154,10 @@ def test_a_pod_on_a_node_that_is_not_ours_is_left_alone() -> None:
         assert foreign["status"]["phase"] == "Pending"
         assert "startTime" not in foreign["status"]
 
-    tell(story, TWO_SMALL)
+    run_scenario(story, TWO_SMALL)
 
 
-def test_a_quiet_cluster_writes_nothing() -> None:
+def test_an_idle_cluster_writes_nothing() -> None:
     async def story(local: LocalCluster) -> None:
         await local.run_job("done", pods=2)
         await local.until_finished("done")
@@ -171,7 +171,7 @@ def test_a_quiet_cluster_writes_nothing() -> None:
 
         await local.until("nothing is written for half a second", settled)
 
-    tell(story, TWO_SMALL)
+    run_scenario(story, TWO_SMALL)
 
 
 async def _version(local: LocalCluster) -> str:
@@ -189,10 +189,10 @@ def test_deleting_a_job(propagation: str, left: int) -> None:
         for pod in await local.pods():
             assert "ownerReferences" not in pod["metadata"]
 
-    tell(story, TWO_SMALL)
+    run_scenario(story, TWO_SMALL)
 
 
-def test_what_a_custom_resource_owns_goes_with_it() -> None:
+def test_dependents_of_a_custom_resource_are_deleted_with_it() -> None:
     names = {"plural": "widgets", "singular": "widget", "kind": "Widget", "listKind": "WidgetList"}
     schema = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
     definition = {
@@ -225,10 +225,10 @@ def test_what_a_custom_resource_owns_goes_with_it() -> None:
         await local.client.delete(widgets, Key("default", "w"), propagation="Background")
         await local.until("what it owned is gone", lambda: local.gone(CONFIG_MAPS, "owned"))
 
-    tell(story)
+    run_scenario(story)
 
 
-def test_a_namespace_takes_what_is_in_it_along() -> None:
+def test_a_namespace_is_deleted_with_its_contents() -> None:
     async def story(local: LocalCluster) -> None:
         await local.client.create(NAMESPACES, {"metadata": {"name": "short"}})
         await local.client.create(CONFIG_MAPS, {"metadata": {"name": "c"}}, "short")
@@ -236,14 +236,14 @@ def test_a_namespace_takes_what_is_in_it_along() -> None:
         await local.until("the namespace is gone", lambda: local.gone(NAMESPACES, "short", ""))
         assert not (await local.client.list(CONFIG_MAPS, "short")).items
 
-    tell(story)
+    run_scenario(story)
 
 
-def test_a_finished_job_is_kept_as_long_as_it_says() -> None:
+def test_a_finished_job_is_deleted_after_its_ttl() -> None:
     async def story(local: LocalCluster) -> None:
         await local.run_job("j", pods=1, ttlSecondsAfterFinished=1)
         await local.until_finished("j")
         await local.until("the job is gone", lambda: local.gone(JOBS, "j"))
         await local.until("and its pods", lambda: _phases_are(local, []))
 
-    tell(story, TWO_SMALL)
+    run_scenario(story, TWO_SMALL)

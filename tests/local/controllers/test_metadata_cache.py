@@ -1,4 +1,4 @@
-"""Which kinds garbage collection, namespaces and quotas know of."""
+"""Discovery of the kinds that garbage collection, namespaces and quotas handle."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 
 def definition(plural: str, kind: str, *versions: str) -> dict[str, object]:
-    """A kind of example.com that is stored in the last of its versions."""
+    """Return a kind of example.com that is stored in the last of its versions."""
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -40,7 +40,7 @@ def definition(plural: str, kind: str, *versions: str) -> dict[str, object]:
     }
 
 
-def test_a_kind_that_the_preferred_version_of_its_group_lacks_is_known_all_the_same() -> None:
+def test_a_kind_outside_the_preferred_version_is_discovered() -> None:
     async def story() -> None:
         async with api_server() as server:
             cluster = RestConfig(server.url, credentials=Token(server.token))
@@ -57,7 +57,7 @@ def test_a_kind_that_the_preferred_version_of_its_group_lacks_is_known_all_the_s
     asyncio.run(story())
 
 
-def test_a_kind_that_is_listed_after_its_definition_is_there_is_found() -> None:
+def test_a_kind_that_is_listed_after_its_crd_is_discovered() -> None:
     async def story() -> None:
         async with api_server() as server:
             cluster = RestConfig(server.url, credentials=Token(server.token))

@@ -1,4 +1,4 @@
-"""How much of each limited name a namespace uses."""
+"""Usage of a namespace by limited name."""
 
 import pytest
 
@@ -23,15 +23,15 @@ PODS = [a_pod(), a_pod("Pending"), a_pod("Succeeded")]
 @pytest.mark.parametrize(
     ("name", "want"),
     [
-        pytest.param("pods", "2", id="pods that have not ended"),
-        pytest.param("cpu", "1", id="plain names are requests"),
+        pytest.param("pods", "2", id="unfinished pods"),
+        pytest.param("cpu", "1", id="plain names mean requests"),
         pytest.param("requests.memory", "2Gi", id="requests"),
         pytest.param("requests.gpu", "2", id="requests of an extended resource"),
         pytest.param("limits.cpu", "4", id="limits"),
-        pytest.param("limits.memory", "0", id="no limit at all"),
-        pytest.param("configmaps", "7", id="objects by their old name"),
+        pytest.param("limits.memory", "0", id="no limit"),
+        pytest.param("configmaps", "7", id="legacy object counts"),
         pytest.param("count/jobs.batch", "3", id="objects of any kind"),
-        pytest.param("count/secrets", "0", id="none of them"),
+        pytest.param("count/secrets", "0", id="no objects"),
     ],
 )
 def test_usage(name: str, want: str) -> None:
@@ -39,7 +39,7 @@ def test_usage(name: str, want: str) -> None:
     assert {limited: str(amount) for limited, amount in used.items()} == {name: want}
 
 
-def test_what_nobody_counts_is_left_out() -> None:
+def test_unknown_names_are_omitted() -> None:
     assert quota_usage(["services.nodeports"], PODS, {}) == {}
 
 
@@ -60,24 +60,37 @@ def scoped_pod(cpu: str = "", **spec: object) -> Pod:
 @pytest.mark.parametrize(
     ("spec", "pod", "want"),
     [
-        pytest.param(a_quota(), scoped_pod(), True, id="without scopes every pod"),
+        pytest.param(a_quota(), scoped_pod(), True, id="no scopes"),
         pytest.param(a_quota(scopes=["BestEffort"]), scoped_pod(), True, id="best effort"),
-        pytest.param(a_quota(scopes=["BestEffort"]), scoped_pod(cpu="1"), False, id="who asks is none"),
-        pytest.param(a_quota(scopes=["NotBestEffort"]), scoped_pod(cpu="1"), True, id="but the opposite"),
         pytest.param(
-            a_quota(scopes=["Terminating"]), scoped_pod(activeDeadlineSeconds=0), True, id="with a deadline"
-        ),
-        pytest.param(a_quota(scopes=["NotTerminating"]), scoped_pod(), True, id="without one"),
-        pytest.param(
-            a_quota(scopes=["NotTerminating", "BestEffort"]), scoped_pod(cpu="1"), False, id="all scopes hold"
+            a_quota(scopes=["BestEffort"]),
+            scoped_pod(cpu="1"),
+            False,
+            id="a pod with requests is not best effort",
         ),
         pytest.param(
-            selecting("PriorityClass", "In", "high"), scoped_pod(priorityClassName="high"), True, id="a class"
+            a_quota(scopes=["NotBestEffort"]), scoped_pod(cpu="1"), True, id="and is not best effort by scope"
         ),
-        pytest.param(selecting("PriorityClass", "In", "high"), scoped_pod(), False, id="no class"),
+        pytest.param(
+            a_quota(scopes=["Terminating"]), scoped_pod(activeDeadlineSeconds=0), True, id="a deadline"
+        ),
+        pytest.param(a_quota(scopes=["NotTerminating"]), scoped_pod(), True, id="no deadline"),
+        pytest.param(
+            a_quota(scopes=["NotTerminating", "BestEffort"]),
+            scoped_pod(cpu="1"),
+            False,
+            id="all scopes must match",
+        ),
+        pytest.param(
+            selecting("PriorityClass", "In", "high"),
+            scoped_pod(priorityClassName="high"),
+            True,
+            id="a priority class",
+        ),
+        pytest.param(selecting("PriorityClass", "In", "high"), scoped_pod(), False, id="another class"),
         pytest.param(selecting("PriorityClass", "Exists"), scoped_pod(), False, id="any class"),
-        pytest.param(selecting("PriorityClass", "DoesNotExist"), scoped_pod(), True, id="without class"),
+        pytest.param(selecting("PriorityClass", "DoesNotExist"), scoped_pod(), True, id="no class"),
     ],
 )
-def test_which_pods_a_quota_with_scopes_counts(spec: ResourceQuotaSpec, pod: Pod, want: bool) -> None:
+def test_scopes_select_pods(spec: ResourceQuotaSpec, pod: Pod, want: bool) -> None:
     assert matches_scopes(spec, pod) is want

@@ -27,8 +27,8 @@ def a_pod(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": containers}}
 
 
-async def placed(made: list[dict[str, Any]], room: int) -> set[str]:
-    """The pods that get a place on a node with room for ``room`` of them, made one after the other."""
+async def scheduled_pods(made: list[dict[str, Any]], room: int) -> set[str]:
+    """Return the scheduled pods on a node with capacity for ``room`` of them, created one after the other."""
     async with (
         api_server() as server,
         Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
@@ -42,8 +42,8 @@ async def placed(made: list[dict[str, Any]], room: int) -> set[str]:
             for pod in made:
                 await client.create(PODS, pod)
             await _until(pods, lambda: len(pods) == len(made))
-            running.append(tasks.create_task(scheduler.run()))  # finds all of them waiting
-            await _until(pods, lambda: all(map(_judged, pods)))
+            running.append(tasks.create_task(scheduler.run()))  # finds all pods pending
+            await _until(pods, lambda: all(map(_is_evaluated, pods)))
             for task in running:
                 task.cancel()
         return {pod.metadata.name for pod in pods if pod.spec.node_name}
@@ -57,10 +57,10 @@ async def _until(pods: Informer[Pod], condition: Callable[[], bool]) -> None:
         await changed.wait()
 
 
-def _judged(pod: Pod) -> bool:
+def _is_evaluated(pod: Pod) -> bool:
     return any(condition.type == "PodScheduled" for condition in pod.status.conditions)
 
 
-def test_pods_get_their_places_in_the_order_they_were_made() -> None:
+def test_pods_are_scheduled_in_order_of_creation() -> None:
     made = [a_pod("late-name"), a_pod("early-name"), a_pod("another")]
-    assert asyncio.run(placed(made, room=2)) == {"late-name", "early-name"}
+    assert asyncio.run(scheduled_pods(made, room=2)) == {"late-name", "early-name"}

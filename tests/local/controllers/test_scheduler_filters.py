@@ -1,4 +1,4 @@
-"""Which node takes a pod, in a notation of one line."""
+"""Filters and scores of the plain scheduler, in a one-line notation."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ GPU_TAINT = {"key": "gpu", "value": "t4", "effect": "NoSchedule"}
 @pytest.mark.parametrize(
     ("pod", "nodes", "want"),
     [
-        pytest.param(a_pod(), [], "no nodes available to schedule pods", id="there is none"),
+        pytest.param(a_pod(), [], "no nodes available to schedule pods", id="no nodes"),
         pytest.param(a_pod("4", "8Gi"), [a_node("a")], "a", id="an exact fit is a fit"),
         pytest.param(
             a_pod(memory="9Gi"),
@@ -66,7 +66,7 @@ GPU_TAINT = {"key": "gpu", "value": "t4", "effect": "NoSchedule"}
             a_pod("5", "9Gi"),
             [a_node("a"), a_node("b", cpu="8")],
             "0/2 nodes are available: 1 Insufficient cpu, 2 Insufficient memory",
-            id="every lack is named",
+            id="every insufficient resource is listed",
         ),
         pytest.param(
             a_pod(requests={"nvidia.com/gpu": "2"}),
@@ -75,9 +75,9 @@ GPU_TAINT = {"key": "gpu", "value": "t4", "effect": "NoSchedule"}
             id="extended resources",
         ),
         pytest.param(
-            a_pod(requests={"nvidia.com/gpu": "0"}), [a_node("a")], "a", id="none of what is not there"
+            a_pod(requests={"nvidia.com/gpu": "0"}), [a_node("a")], "a", id="a resource that the node lacks"
         ),
-        pytest.param(a_pod(), [a_node("a"), a_node("b", cpu="8")], "b", id="where most is left free"),
+        pytest.param(a_pod(), [a_node("a"), a_node("b", cpu="8")], "b", id="the largest free share"),
         pytest.param(a_pod(), [a_node("b"), a_node("a")], "a", id="equal nodes: by name"),
         pytest.param(
             a_pod(nodeSelector={"zone": "x"}),
@@ -100,7 +100,7 @@ GPU_TAINT = {"key": "gpu", "value": "t4", "effect": "NoSchedule"}
             ),
             [a_node("a"), a_node("b")],
             "b",
-            id="one term is enough",
+            id="one matching term suffices",
         ),
         pytest.param(
             a_pod(affinity=affinity({})),
@@ -118,20 +118,23 @@ GPU_TAINT = {"key": "gpu", "value": "t4", "effect": "NoSchedule"}
             a_pod(tolerations=[{"key": "gpu", "operator": "Exists"}]),
             [a_node("a", taints=[GPU_TAINT])],
             "a",
-            id="a taint that is tolerated",
+            id="a tolerated taint",
         ),
         pytest.param(
-            a_pod(), [a_node("a", taints=[GPU_TAINT | {"effect": "PreferNoSchedule"}])], "a", id="a wish"
+            a_pod(),
+            [a_node("a", taints=[GPU_TAINT | {"effect": "PreferNoSchedule"}])],
+            "a",
+            id="a preference is no filter",
         ),
         pytest.param(
             a_pod(),
             [a_node("a", unschedulable=True), a_node("b", ready="False")],
             "0/2 nodes are available: 1 node(s) were not ready, 1 node(s) were unschedulable",
-            id="nodes that take nobody",
+            id="unschedulable and not ready nodes",
         ),
     ],
 )
-def test_choose_node(pod: Pod, nodes: list[NodeInfo], want: str) -> None:
+def test_select_node(pod: Pod, nodes: list[NodeInfo], want: str) -> None:
     choice = select_node(pod, nodes)
     match choice:
         case SelectedNode(node):
@@ -140,7 +143,7 @@ def test_choose_node(pod: Pod, nodes: list[NodeInfo], want: str) -> None:
             assert str(choice) == want
 
 
-def test_what_is_taken_is_not_free_and_comes_back() -> None:
+def test_resources_are_used_and_released() -> None:
     room, pod = a_node("a"), a_pod("3")
     room.add_pod(pod_amounts(pod.spec))
     assert str(select_node(pod, [room])) == "0/1 nodes are available: 1 Insufficient cpu"
@@ -148,7 +151,7 @@ def test_what_is_taken_is_not_free_and_comes_back() -> None:
     assert select_node(pod, [room]) == SelectedNode("a")
 
 
-def test_a_node_holds_so_many_pods_and_no_more() -> None:
+def test_a_node_holds_a_limited_number_of_pods() -> None:
     room, pod = a_node("a"), a_pod("0", "0")
     for _ in range(3):
         assert select_node(pod, [room]) == SelectedNode("a")
@@ -172,7 +175,7 @@ def test_equal_pods_spread_over_equal_nodes() -> None:
     [
         pytest.param(Toleration(key="gpu", value="t4"), True, id="Equal is the default"),
         pytest.param(Toleration(key="gpu", value="a100"), False, id="another value"),
-        pytest.param(Toleration(operator="Exists"), True, id="no key: every taint"),
+        pytest.param(Toleration(operator="Exists"), True, id="no key tolerates every taint"),
         pytest.param(
             Toleration(key="gpu", operator="Exists", effect="NoExecute"), False, id="another effect"
         ),

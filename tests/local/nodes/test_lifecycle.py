@@ -1,4 +1,4 @@
-"""The life of a simulated pod, step by step, without a node, a server or a clock."""
+"""The lifecycle of a simulated pod, step by step, without node, server or clock."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -38,8 +38,8 @@ def a_pod(script: Mapping[str, str] | None = None, policy: str = "Never", delete
     return codec.decode(Pod, codec.encode(wire))
 
 
-class Life:
-    """A pod whose steps are carried out, by a process that may forget what it has seen."""
+class SimulatedPod:
+    """A pod on which steps take effect, in a process that may restart."""
 
     def __init__(self, pod: Pod, speed: float = 1.0) -> None:
         self.pod, self.speed, self.now, self.peers = pod, speed, START, 0
@@ -56,7 +56,7 @@ class Life:
         return step
 
     def until(self, stage: Stage) -> float:
-        """Wake when told to until the stage is reached; answers the seconds that took."""
+        """Advance to each requested wake-up until the stage is reached; return the elapsed seconds."""
         began = self.now
         for _ in range(20):
             wake_at = self.step().wake_at
@@ -73,7 +73,7 @@ class Life:
 
 
 def test_a_pod_starts_runs_and_succeeds() -> None:
-    life = Life(a_pod({"start-delay": "500ms", "duration": "2s"}))
+    life = SimulatedPod(a_pod({"start-delay": "500ms", "duration": "2s"}))
     life.step()
     assert (life.pod.status.phase, stage_of(life.pod)) == ("Pending", Stage.CREATING)
     (container,) = life.pod.status.container_statuses
@@ -90,15 +90,15 @@ def test_a_pod_starts_runs_and_succeeds() -> None:
 
 
 @pytest.mark.parametrize("speed", [0.5, 1.0, 20.0])
-def test_speed_multiplies_the_rate_of_life(speed: float) -> None:
-    life = Life(a_pod({"duration": "3s"}), speed)
+def test_speed_scales_all_delays(speed: float) -> None:
+    life = SimulatedPod(a_pod({"duration": "3s"}), speed)
     life.step()
     assert life.until(Stage.RUNNING) == pytest.approx(1 / speed)
     assert life.until(Stage.ENDED) == pytest.approx(3 / speed)
 
 
 def test_a_non_zero_exit_code_fails_the_pod() -> None:
-    life = Life(a_pod({"exit-code": "7"}))
+    life = SimulatedPod(a_pod({"exit-code": "7"}))
     life.until(Stage.ENDED)
     (container,) = life.pod.status.container_statuses
     assert container.state.terminated is not None
@@ -107,8 +107,8 @@ def test_a_non_zero_exit_code_fails_the_pod() -> None:
 
 
 @pytest.mark.parametrize(("exit_code", "policy"), [("7", "OnFailure"), ("7", "Always"), ("0", "Always")])
-def test_where_the_policy_says_so_the_container_is_restarted_ever_later(exit_code: str, policy: str) -> None:
-    life = Life(a_pod({"duration": "1s", "exit-code": exit_code}, policy))
+def test_a_restarted_container_backs_off_exponentially(exit_code: str, policy: str) -> None:
+    life = SimulatedPod(a_pod({"duration": "1s", "exit-code": exit_code}, policy))
     life.until(Stage.CRASHED)
     assert life.until(Stage.RUNNING) == 10.0
     assert [status.restart_count for status in life.pod.status.container_statuses] == [1]
@@ -120,18 +120,18 @@ def test_where_the_policy_says_so_the_container_is_restarted_ever_later(exit_cod
 @pytest.mark.parametrize(
     ("policy", "script"),
     [
-        pytest.param("Never", {"duration": "forever"}, id="as told"),
-        pytest.param("Always", {}, id="a service, unless told otherwise"),
+        pytest.param("Never", {"duration": "forever"}, id="as annotated"),
+        pytest.param("Always", {}, id="restart policy Always runs forever"),
     ],
 )
-def test_a_pod_without_an_end_wakes_nobody(policy: str, script: dict[str, str]) -> None:
-    life = Life(a_pod(script, policy))
+def test_a_pod_that_runs_forever_schedules_no_wake_up(policy: str, script: dict[str, str]) -> None:
+    life = SimulatedPod(a_pod(script, policy))
     life.until(Stage.RUNNING)
     assert life.step() == Step(Progress(since=START + 1.0))
 
 
-def test_time_counts_only_while_enough_pods_run_together() -> None:
-    life = Life(a_pod({"duration": "10s", "together": "3"}))
+def test_time_counts_only_while_enough_peers_run() -> None:
+    life = SimulatedPod(a_pod({"duration": "10s", "together": "3"}))
     life.until(Stage.RUNNING)
     waiting = ("False", "WaitingForPeers", "1 of 3 pods run")
     assert life.reason("simulate.quorate.dev/Progressing") == waiting
@@ -148,8 +148,8 @@ def test_time_counts_only_while_enough_pods_run_together() -> None:
     assert life.step().wake_at == life.now + 6, "the four seconds before are kept"
 
 
-def test_a_change_of_company_that_makes_no_difference_is_not_written() -> None:
-    life = Life(a_pod({"duration": "10s", "together": "4"}))
+def test_an_irrelevant_change_of_peers_is_not_written() -> None:
+    life = SimulatedPod(a_pod({"duration": "10s", "together": "4"}))
     life.until(Stage.RUNNING)
     writes = life.writes
     for life.peers in (1, 2, 1):
@@ -161,19 +161,19 @@ def test_a_change_of_company_that_makes_no_difference_is_not_written() -> None:
     ("phase", "deleted", "want"),
     [
         pytest.param("Running", False, True, id="running"),
-        pytest.param("Pending", False, False, id="not yet running"),
-        pytest.param("Running", True, False, id="being deleted"),
-        pytest.param("Succeeded", False, True, id="has done its part"),
+        pytest.param("Pending", False, False, id="pending"),
+        pytest.param("Running", True, False, id="terminating"),
+        pytest.param("Succeeded", False, True, id="succeeded"),
         pytest.param("Failed", False, False, id="failed"),
     ],
 )
-def test_company(phase: str, deleted: bool, want: bool) -> None:
+def test_counts_as_running(phase: str, deleted: bool, want: bool) -> None:
     pod = a_pod(deleted=deleted)
     assert counts_as_running(replace(pod, status=replace(pod.status, phase=phase))) is want
 
 
-def test_a_pod_being_deleted_is_stopped_and_then_let_go() -> None:
-    life = Life(a_pod({"duration": "forever"}))
+def test_a_deleted_pod_is_stopped_and_then_removed() -> None:
+    life = SimulatedPod(a_pod({"duration": "forever"}))
     life.until(Stage.RUNNING)
     marked = replace(life.pod.metadata, deletion_timestamp=at_epoch(life.now))
     life.pod = replace(life.pod, metadata=marked)
@@ -193,10 +193,8 @@ def test_a_pod_being_deleted_is_stopped_and_then_let_go() -> None:
         ("exit-code", "-1", "is not a whole number from 0 to 255"),
     ],
 )
-def test_an_annotation_that_makes_no_sense_keeps_the_pod_from_starting(
-    name: str, value: str, rule: str
-) -> None:
-    life = Life(a_pod({name: value}))
+def test_an_invalid_annotation_prevents_the_start(name: str, value: str, rule: str) -> None:
+    life = SimulatedPod(a_pod({name: value}))
     message = f"annotation simulate.quorate.dev/{name}: {value!r} {rule}"
     with pytest.raises(InvalidBehavior, match="annotation"):
         parse_behavior(life.pod.metadata.annotations, "Never")
@@ -210,7 +208,7 @@ def test_an_annotation_that_makes_no_sense_keeps_the_pod_from_starting(
     assert life.step() == Step(None), "said once"
 
 
-def test_a_script_may_mix_units() -> None:
+def test_durations_may_mix_units() -> None:
     annotations = {"simulate.quorate.dev/duration": "1h1m1.5s250ms"}
     assert parse_behavior(annotations, "Never") == PodBehavior(duration_s=3661.75)
 
@@ -221,11 +219,11 @@ def test_a_script_may_mix_units() -> None:
     duration_s=st.integers(0, 50),
     speed=st.sampled_from([1.0, 3.0, 100.0]),
 )
-def test_a_process_that_starts_anew_picks_the_life_up_where_the_status_says(
+def test_a_restarted_process_resumes_from_the_status(
     forget: set[int], delay_s: int, duration_s: int, speed: float
 ) -> None:
-    """Its timestamps are cut to whole seconds: life in a stage may be up to a second too short."""
-    life = Life(a_pod({"duration": f"{duration_s}s", "start-delay": f"{delay_s}s"}), speed)
+    """Timestamps have whole seconds, so time in a stage may be up to a second short."""
+    life = SimulatedPod(a_pod({"duration": f"{duration_s}s", "start-delay": f"{delay_s}s"}), speed)
     for turn in range(6):
         if turn in forget:
             life.progress = None
@@ -237,9 +235,9 @@ def test_a_process_that_starts_anew_picks_the_life_up_where_the_status_says(
     assert whole - 2.0 <= life.now - START <= whole + 1e-5
 
 
-def test_no_write_takes_the_phase_away() -> None:
-    """A status read from the API and one composed here differ in what they leave out, if one is careless."""
-    life = Life(a_pod())
+def test_no_write_removes_the_phase() -> None:
+    """A decoded status and one composed here must not differ in their encoded defaults."""
+    life = SimulatedPod(a_pod())
     life.pod = codec.decode(Pod, b'{"metadata": {"name": "p"}, "status": {"phase": "Pending"}}')
     before = life.pod
     life.step()

@@ -1,4 +1,4 @@
-"""Server-side apply and the owners of fields, told as the conversations a real API server had."""
+"""Server-side apply and field ownership, by the recorded behavior of a real API server."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ CONFIG_MAP, POD = kind_of("v1", "ConfigMap"), kind_of("v1", "Pod")
 IDENTITY = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
 
 
-class Story:
+class Scenario:
     """One config map and the clients that write it; time is a counter."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Story:
         self.live = {**new, "metadata": {**new["metadata"], "managedFields": entries}}
 
     def owners(self) -> str:
-        """`b=k,m@t04` for each manager: the keys of data it owns, and when it last changed something."""
+        """Return `b=k,m@t04` for each manager: the data keys it owns, and its last change."""
         shown = []
         for manager, ownership in managed_fields.decode_managers(
             self.live["metadata"]["managedFields"]
@@ -59,20 +59,20 @@ class Story:
         return " ".join(shown)
 
 
-def test_applying_again_with_less_removes_what_nobody_else_owns() -> None:
-    story = Story()
+def test_omitted_fields_without_other_owners_are_removed() -> None:
+    story = Scenario()
     story.apply("a", {"k": "v", "l": "w"}, labels={"x": "y"})
     assert story.owners() == "a=k,l,x@t01"
     story.apply("a", {"k": "v", "l": "w"}, labels={"x": "y"})
-    assert story.owners() == "a=k,l,x@t01"  # nothing changed: not even the time
+    assert story.owners() == "a=k,l,x@t01"  # nothing changed, including the time
     story.apply("a", {"k": "v2"})
     assert story.live["data"] == {"k": "v2"}
     assert story.live["metadata"].keys() == {"name", "managedFields"}
     assert story.owners() == "a=k@t03"
 
 
-def test_a_value_that_two_managers_applied_stays_until_both_let_go() -> None:
-    story = Story()
+def test_a_shared_value_stays_until_both_managers_omit_it() -> None:
+    story = Scenario()
     story.apply("a", {"k": "v"})
     story.apply("b", {"k": "v", "m": "1"})
     assert story.owners() == "a=k@t01 b=k,m@t02"
@@ -83,7 +83,7 @@ def test_a_value_that_two_managers_applied_stays_until_both_let_go() -> None:
 
 
 def test_another_managers_value_is_a_conflict_unless_forced() -> None:
-    story = Story()
+    story = Scenario()
     story.apply("a", {"k": "v"})
     with pytest.raises(StatusError) as refusal:
         story.apply("b", {"k": "theirs"})
@@ -96,8 +96,8 @@ def test_another_managers_value_is_a_conflict_unless_forced() -> None:
     assert story.owners() == "b=k@t03"
 
 
-def test_conflicts_with_several_managers_are_all_named() -> None:
-    story = Story()
+def test_all_conflicting_managers_are_listed() -> None:
+    story = Scenario()
     story.update("u", {"k": "v"})
     story.apply("a", {"l": "w"})
     with pytest.raises(StatusError) as refusal:
@@ -108,15 +108,15 @@ def test_conflicts_with_several_managers_are_all_named() -> None:
     )
 
 
-def test_agreeing_without_changing_anything_leaves_no_time() -> None:
-    story = Story()
+def test_sharing_a_value_sets_no_time() -> None:
+    story = Scenario()
     story.apply("b", {"k": "v"})
     story.apply("a", {"k": "v"})
     assert story.owners() == "a=k@never b=k@t01"
 
 
-def test_an_update_takes_over_what_it_changes_and_forgets_what_it_removes() -> None:
-    story = Story()
+def test_an_update_owns_changed_fields_and_drops_removed_ones() -> None:
+    story = Scenario()
     story.live = {**IDENTITY, "data": {}}
     story.update("one", {"k": "v"})
     story.update("two", {"k": "v", "m": "x"})
@@ -127,15 +127,15 @@ def test_an_update_takes_over_what_it_changes_and_forgets_what_it_removes() -> N
     assert story.owners() == "two=k@t03"
 
 
-def test_clearing_the_entries_forgets_all_owners() -> None:
-    story = Story()
+def test_clearing_managed_fields_removes_all_owners() -> None:
+    story = Scenario()
     story.apply("a", {"k": "v"})
     new = {**story.live, "metadata": {"name": "a", "managedFields": [{}]}}
     assert track_update(story.live, new, CONFIG_MAP, updater("b", "v1"), "t9") == []
 
 
-def test_the_oldest_updaters_are_folded_when_there_are_more_than_ten() -> None:
-    story = Story()
+def test_more_than_ten_update_managers_are_merged() -> None:
+    story = Scenario()
     data: Json = {}
     for number in range(11):
         data = {**data, f"k{number:02}": "v"}
@@ -171,7 +171,7 @@ def test_conditions_are_owned_one_by_one() -> None:
     assert [entry["manager"] for entry in live["metadata"]["managedFields"]] == ["b"]
 
 
-def test_what_a_subresource_does_not_write_is_neither_merged_nor_owned() -> None:
+def test_fields_outside_a_subresource_are_neither_merged_nor_owned() -> None:
     application = Application(applier("a"), "v1", a_pod({"type": "A"}), ignored=(("f:status",),))
     live = apply(a_pod(), application, POD, "t1")
     assert live["status"] == {"conditions": []}
@@ -190,14 +190,14 @@ def test_what_a_subresource_does_not_write_is_neither_merged_nor_owned() -> None
         ),
     ],
 )
-def test_a_configuration_must_fit_the_type(config: Json, want: str) -> None:
+def test_a_configuration_must_match_the_schema(config: Json, want: str) -> None:
     with pytest.raises(StatusError) as refusal:
         apply(IDENTITY, Application(applier("a"), "v1", {**IDENTITY, **config}), CONFIG_MAP, "t1")
     prefix = "failed to create typed patch object (/a; /v1, Kind=ConfigMap): "
     assert (refusal.value.code, refusal.value.message) == (500, prefix + want)
 
 
-def test_a_creation_owns_only_what_the_servers_empty_object_lacks() -> None:
+def test_a_creator_owns_only_fields_beyond_the_empty_object() -> None:
     new = {**a_pod(), "spec": {"containers": [{"name": "c", "image": "i"}]}}
     entries = track_update(schema_types.empty_object(POD), new, POD, updater("u", "v1"), "t1")
     item: Json = {".": {}, "f:image": {}, "f:name": {}}
@@ -216,5 +216,5 @@ def test_a_creation_owns_only_what_the_servers_empty_object_lacks() -> None:
         {},
     ],
 )
-def test_reading_and_writing_field_sets_is_identity(spelled: Any) -> None:
+def test_a_round_trip_of_fields_v1_is_the_identity(spelled: Any) -> None:
     assert field_set.encode_fields_v1(field_set.decode_fields_v1(spelled)) == spelled

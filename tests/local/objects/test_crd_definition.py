@@ -1,4 +1,4 @@
-"""What a CustomResourceDefinition must say, and what becomes of it."""
+"""Defaulting, validation, status and compilation of CustomResourceDefinitions."""
 
 import copy
 from importlib.resources import files
@@ -34,7 +34,7 @@ def a_version(name: str, storage: bool = False, schema: Json | None = None, **mo
     return {"name": name, "served": True, "storage": storage, "schema": whole, **more}
 
 
-def test_names_and_conversion_are_filled_in() -> None:
+def test_names_and_conversion_are_defaulted() -> None:
     spec = a_definition()["spec"]
     assert spec["names"] == {
         "plural": "widgets",
@@ -48,17 +48,19 @@ def test_names_and_conversion_are_filled_in() -> None:
 @pytest.mark.parametrize(
     ("change", "want"),
     [
-        pytest.param({}, "", id="nothing wrong"),
+        pytest.param({}, "", id="valid"),
         pytest.param({"scope": "Everywhere"}, "spec.scope", id="an unknown scope"),
         pytest.param({"group": "short"}, "spec.group", id="a group without a dot"),
         pytest.param({"versions": []}, "spec.versions", id="no storage version"),
         pytest.param(
-            {"versions": [a_version("v1", True), a_version("v2", True)]}, "spec.versions", id="two of them"
+            {"versions": [a_version("v1", True), a_version("v2", True)]},
+            "spec.versions",
+            id="two storage versions",
         ),
         pytest.param(
             {"versions": [a_version("v1", True), a_version("v1")]},
             "spec.versions[1].name",
-            id="one version twice",
+            id="a duplicate version",
         ),
         pytest.param(
             {"versions": [{"name": "v1", "served": True, "storage": True}]},
@@ -80,7 +82,9 @@ def test_findings(change: Json, want: str) -> None:
             {"type": "object", "properties": {"x": {}}}, "properties[x].type", id="a field without a type"
         ),
         pytest.param(
-            {"type": "object", "properties": {"x": {"x-kubernetes-int-or-string": True}}}, "", id="or either"
+            {"type": "object", "properties": {"x": {"x-kubernetes-int-or-string": True}}},
+            "",
+            id="int-or-string",
         ),
         pytest.param(
             {"type": "object", "properties": {"x": {"type": "string", "pattern": "("}}},
@@ -105,22 +109,22 @@ def test_findings(change: Json, want: str) -> None:
                 },
             },
             "properties[l].items.properties[k].default",
-            id="a key that may be missing",
+            id="an optional key",
         ),
         pytest.param(
             {"type": "object", "additionalProperties": {"type": "string"}},
             "additionalProperties",
-            id="any field at the root",
+            id="a restricted metadata field",
         ),
         pytest.param(
             {"type": "object", "properties": {"metadata": {"type": "object", "required": ["labels"]}}},
             "properties[metadata]",
-            id="what metadata is to have",
+            id="the properties of metadata",
         ),
         pytest.param(
             {"type": "object", "properties": {"x": {"type": "string", "anyOf": [{"type": "string"}]}}},
             "properties[x].anyOf[0].type",
-            id="a type beside the type",
+            id="a type in a value validation",
         ),
         pytest.param(
             {
@@ -133,17 +137,17 @@ def test_findings(change: Json, want: str) -> None:
                 },
             },
             "",
-            id="but for a number or a text",
+            id="the two forms of int-or-string",
         ),
         pytest.param(
             {"type": "object", "properties": {"x": {"type": "object", "x-kubernetes-list-type": "bag"}}},
             "properties[x].type properties[x].x-kubernetes-list-type",
-            id="no kind of list",
+            id="an unknown list type",
         ),
         pytest.param(
             {"type": "object", "properties": {"x": {"type": "integer", "minimum": 1, "default": 0}}},
             "properties[x].default",
-            id="a default that is refused",
+            id="an invalid default",
         ),
         pytest.param(
             {
@@ -158,17 +162,17 @@ def test_findings(change: Json, want: str) -> None:
                 },
             },
             "properties[x].default.y",
-            id="one that only defaults within make whole",
+            id="a default that nested defaults complete",
         ),
         pytest.param(
             {"type": "object", "properties": {"x": {"type": "object", "default": {"y": 1}}}},
             "properties[x].default",
-            id="one with fields that are not known",
+            id="a default with unknown fields",
         ),
         pytest.param(
             {"type": "object", "properties": {"x": {"$ref": "#/y", "type": "object"}}},
             "properties[x].$ref",
-            id="a reference",
+            id="$ref",
         ),
     ],
 )
@@ -192,7 +196,7 @@ def test_identity_cannot_be_updated(change: Json, want: list[str]) -> None:
     assert [cause.field for cause in crd.update_findings(new, old)] == want
 
 
-def test_a_new_definition_is_named_for_what_it_defines() -> None:
+def test_the_name_of_a_new_definition_is_plural_and_group() -> None:
     definition = a_definition()
     assert crd.creation_findings(definition) == []
     definition["metadata"]["name"] = "gadgets.example.com"
@@ -202,14 +206,14 @@ def test_a_new_definition_is_named_for_what_it_defines() -> None:
 @pytest.mark.parametrize(
     ("group", "said", "want"),
     [
-        pytest.param("jobs.k8s.io", "", "FieldValueRequired", id="nothing said"),
-        pytest.param("kubernetes.io", "by me", "FieldValueInvalid", id="neither where nor that it is not"),
+        pytest.param("jobs.k8s.io", "", "FieldValueRequired", id="no annotation"),
+        pytest.param("kubernetes.io", "by me", "FieldValueInvalid", id="neither a URL nor a reason"),
         pytest.param("jobs.k8s.io", "https://example.com/1", "", id="approved"),
-        pytest.param("jobs.k8s.io", "unapproved, a test", "", id="not approved, and said so"),
-        pytest.param("jobs.x-k8s.io", "", "", id="a group for everybody"),
+        pytest.param("jobs.k8s.io", "unapproved, a test", "", id="explicitly unapproved"),
+        pytest.param("jobs.x-k8s.io", "", "", id="an unprotected group"),
     ],
 )
-def test_a_group_of_the_community_takes_approval(group: str, said: str, want: str) -> None:
+def test_a_protected_group_requires_approval(group: str, said: str, want: str) -> None:
     definition = a_definition(group=group)
     definition["metadata"] = {"name": f"widgets.{group}", "annotations": {crd.APPROVED: said}}
     assert " ".join(cause.reason for cause in crd.creation_findings(definition)) == want
@@ -222,7 +226,7 @@ def test_a_stored_version_cannot_be_dropped() -> None:
     assert [cause.field for cause in crd.update_findings(new, old)] == ["status.storedVersions"]
 
 
-def test_versions_sort_as_clients_prefer_them() -> None:
+def test_versions_sort_by_stability_and_number() -> None:
     names = ["v1alpha1", "v2beta1", "foo", "v1", "v1beta2", "v10", "v2"]
     assert sorted(names, key=crd.version_priority) == [
         "v10",
@@ -245,7 +249,7 @@ def test_free_names_are_accepted_at_once() -> None:
     assert status["storedVersions"] == ["v1"]
 
 
-def test_names_that_somebody_has_are_not() -> None:
+def test_names_in_use_are_rejected() -> None:
     taken = crd.compile_definition(a_definition())
     status = crd.naming_status(a_definition("gadgets", "Widget"), [taken], "now")
     assert [(c["status"], c["reason"]) for c in status["conditions"]] == [
@@ -263,7 +267,7 @@ def test_conditions_keep_the_time_of_their_last_change() -> None:
     assert status["storedVersions"] == ["v1", "v2"]
 
 
-def test_a_compiled_definition_knows_what_to_serve() -> None:
+def test_compiled_definitions() -> None:
     columns = [{"name": "Size", "type": "integer", "jsonPath": ".spec.size", "priority": 1}]
     scale = {"specReplicasPath": ".spec.replicas", "statusReplicasPath": ".status.replicas"}
     compiled = crd.compile_definition(
@@ -283,7 +287,7 @@ def test_a_compiled_definition_knows_what_to_serve() -> None:
     assert stable.scale == crd.ScalePaths(".spec.replicas", ".status.replicas")
 
 
-def test_the_queueing_definitions_are_accepted_and_compile() -> None:
+def test_kueues_definitions_are_valid_and_compile() -> None:
     field_list = files("quorate.api.crds").joinpath("kueue.yaml").read_text("utf-8")
     for definition in custom_resource_definitions(field_list):
         crd.set_defaults(definition)

@@ -1,4 +1,4 @@
-"""Custom resources against their schemas: what is pruned, filled in and refused."""
+"""Pruning, defaulting and validation of custom resources."""
 
 from typing import Any
 
@@ -13,13 +13,13 @@ from quorate.local.server.errors import Cause
 
 
 def schema_of(**properties: Json) -> Schema:
-    """The schema of a kind whose spec has these fields."""
+    """Return the schema of a kind whose spec has these fields."""
     spec = {"type": "object", "properties": properties}
     return compile_schema({"type": "object", "properties": {"spec": spec}})
 
 
 def show(causes: list[Cause]) -> list[str]:
-    """Each finding as `field Reason`."""
+    """Return each finding as `field Reason`."""
     return [f"{cause.field} {cause.reason.removeprefix('FieldValue')}" for cause in causes]
 
 
@@ -48,54 +48,56 @@ PERCENT = {"x-kubernetes-int-or-string": True, "pattern": "^[0-9]+%?$", "anyOf":
             {"type": "number", "minimum": 0, "exclusiveMinimum": True},
             0,
             ["spec.x Invalid"],
-            id="an open bound",
+            id="an exclusive minimum",
         ),
         pytest.param({"type": "integer", "multipleOf": 5}, 7, ["spec.x Invalid"], id="not a multiple"),
-        pytest.param(INTEGER, "1", ["spec.x TypeInvalid"], id="a string is no integer"),
-        pytest.param(INTEGER, True, ["spec.x TypeInvalid"], id="a boolean is no integer"),
-        pytest.param(INTEGER, 1.5, ["spec.x TypeInvalid", "<nil> Invalid"], id="a fraction is no integer"),
+        pytest.param(INTEGER, "1", ["spec.x TypeInvalid"], id="a string is not an integer"),
+        pytest.param(INTEGER, True, ["spec.x TypeInvalid"], id="a boolean is not an integer"),
+        pytest.param(
+            INTEGER, 1.5, ["spec.x TypeInvalid", "<nil> Invalid"], id="a fraction is not an integer"
+        ),
         pytest.param(INTEGER, 1.0, [], id="a whole float is an integer"),
         pytest.param({"type": "number"}, 1, [], id="an integer is a number"),
         pytest.param(INTEGER | {"format": "int32"}, 3_000_000_000, ["<nil> Invalid"], id="more than 32 bits"),
         pytest.param(INTEGER | {"format": "int64"}, (1 << 63) - 1, [], id="64 bits"),
         pytest.param(STRING | {"minLength": 2}, "a", ["spec.x Invalid"], id="too short"),
         pytest.param(STRING | {"maxLength": 2}, "abc", ["spec.x TooLong"], id="too long"),
-        pytest.param(STRING | {"pattern": "^[a-z]+$"}, "AB", ["spec.x Invalid"], id="against the pattern"),
-        pytest.param(STRING | {"pattern": "b"}, "abc", [], id="a pattern without anchors matches anywhere"),
+        pytest.param(STRING | {"pattern": "^[a-z]+$"}, "AB", ["spec.x Invalid"], id="a pattern mismatch"),
+        pytest.param(STRING | {"pattern": "b"}, "abc", [], id="an unanchored pattern"),
         pytest.param(STRING | {"enum": ["x", "y"]}, "z", ["spec.x NotSupported"], id="not in the enum"),
-        pytest.param(STRING | {"format": "date-time"}, "yesterday", ["spec.x TypeInvalid"], id="no time"),
+        pytest.param(STRING | {"format": "date-time"}, "yesterday", ["spec.x TypeInvalid"], id="not a time"),
         pytest.param(STRING | {"format": "date-time"}, "2024-01-01T00:00:00Z", [], id="a time"),
-        pytest.param(STRING | {"format": "duration"}, "later", ["spec.x TypeInvalid"], id="no duration"),
+        pytest.param(STRING | {"format": "duration"}, "later", ["spec.x TypeInvalid"], id="not a duration"),
         pytest.param(STRING | {"format": "duration"}, "1h30m", [], id="a duration"),
         pytest.param(STRING | {"format": "whatever"}, "x", [], id="an unknown format is not checked"),
         pytest.param({"type": "array", "items": STRING}, [1], ["spec.x[0] TypeInvalid"], id="a wrong item"),
         pytest.param({"type": "array", "items": STRING, "minItems": 1}, [], ["spec.x Invalid"], id="too few"),
         pytest.param(
-            {"type": "array", "items": STRING, "maxItems": 1}, ["a", "b"], ["spec.x TooMany"], id="many"
+            {"type": "array", "items": STRING, "maxItems": 1}, ["a", "b"], ["spec.x TooMany"], id="too many"
         ),
         pytest.param(
             {"type": "array", "items": STRING, "x-kubernetes-list-type": "set"},
             ["a", "b", "a"],
             ["spec.x[2] Duplicate"],
-            id="twice in a set",
+            id="a duplicate in a set",
         ),
-        pytest.param(KEYED, [{"k": "1"}, {"k": "1", "v": 2}], ["spec.x[1] Duplicate"], id="one key twice"),
-        pytest.param(KEYED, [{"v": 1}], ["spec.x[0].k Required"], id="no key"),
+        pytest.param(KEYED, [{"k": "1"}, {"k": "1", "v": 2}], ["spec.x[1] Duplicate"], id="a duplicate key"),
+        pytest.param(KEYED, [{"v": 1}], ["spec.x[0].k Required"], id="a missing key"),
         pytest.param(
             {"type": "object", "maxProperties": 1, "additionalProperties": INTEGER},
             {"a": 1, "b": "x"},
             ["spec.x TooMany", "spec.x.b TypeInvalid"],
-            id="free keys",
+            id="arbitrary keys",
         ),
         pytest.param(PERCENT, 7, [], id="an int-or-string that is an integer"),
         pytest.param(PERCENT, "50%", [], id="an int-or-string that is a string"),
-        pytest.param(PERCENT, "abc", ["spec.x Invalid"], id="an int-or-string against its pattern"),
+        pytest.param(PERCENT, "abc", ["spec.x Invalid"], id="an int-or-string with a pattern mismatch"),
         pytest.param(PERCENT, 1.5, ["spec.x TypeInvalid"], id="an int-or-string that is neither"),
-        pytest.param(EITHER, {"a": 1}, [], id="one of two"),
-        pytest.param(EITHER, {}, ["<nil> Invalid", "spec.x.a Required"], id="none of two"),
-        pytest.param(EITHER, {"a": 1, "b": 2}, ["<nil> Invalid"], id="both of two"),
-        pytest.param(STRING | {"not": {"enum": ["no"]}}, "no", ["<nil> Invalid"], id="what must not be"),
-        pytest.param(STRING | {"nullable": True}, None, [], id="null where it may be"),
+        pytest.param(EITHER, {"a": 1}, [], id="matches one of two"),
+        pytest.param(EITHER, {}, ["<nil> Invalid", "spec.x.a Required"], id="matches none of two"),
+        pytest.param(EITHER, {"a": 1, "b": 2}, ["<nil> Invalid"], id="matches both"),
+        pytest.param(STRING | {"not": {"enum": ["no"]}}, "no", ["<nil> Invalid"], id="not"),
+        pytest.param(STRING | {"nullable": True}, None, [], id="a nullable field"),
         pytest.param(
             {
                 "type": "object",
@@ -104,7 +106,7 @@ PERCENT = {"x-kubernetes-int-or-string": True, "pattern": "^[0-9]+%?$", "anyOf":
             },
             {"spec": {}},
             ["spec.x.apiVersion Required", "spec.x.kind Required"],
-            id="an embedded object says what it is",
+            id="an embedded resource has a kind",
         ),
     ],
 )
@@ -112,12 +114,12 @@ def test_validate(schema: Json, value: Any, want: list[str]) -> None:
     assert show(validate({"spec": {"x": value}}, schema_of(x=schema))) == want
 
 
-def test_everything_that_is_wrong_is_found() -> None:
+def test_all_findings_are_reported() -> None:
     schema = schema_of(n={"type": "integer", "minimum": 1}, e=STRING | {"enum": ["x"]})
     assert show(validate({"spec": {"n": 0, "e": "q"}}, schema)) == ["spec.n Invalid", "spec.e NotSupported"]
 
 
-def test_an_unchanged_value_is_not_held_against_an_update() -> None:
+def test_unchanged_values_are_ratcheted() -> None:
     schema = schema_of(n={"type": "integer", "maximum": 1}, m=INTEGER)
     old = {"spec": {"n": 5}}
     assert show(validate({"spec": {"n": 5, "m": 1}}, schema, old)) == []
@@ -155,7 +157,7 @@ RULES = schema_of(
         pytest.param({"name": "n"}, {"name": "n"}, "", id="no change"),
         pytest.param({}, {"name": "first"}, "", id="a transition rule needs an old value"),
         pytest.param(
-            {}, {"once": "xyz"}, "spec.once: Forbidden: must start with a, is xyz", id="computed message"
+            {}, {"once": "xyz"}, "spec.once: Forbidden: must start with a, is xyz", id="a message expression"
         ),
         pytest.param(
             {},
@@ -166,19 +168,19 @@ RULES = schema_of(
         pytest.param(
             {}, {"map": {"k": 0}}, "spec.map[k]: Invalid value: 0: failed rule: self > 0", id="a map's value"
         ),
-        pytest.param({}, {"grow": 3}, "", id="an optional old value may be absent"),
+        pytest.param({}, {"grow": 3}, "", id="an absent optional old value"),
         pytest.param(
             {"grow": 5},
             {"grow": 4},
             "spec.grow: Invalid value: 4: failed rule: !oldSelf.hasValue() || self >= oldSelf.value()",
-            id="an optional old value that is there",
+            id="a present optional old value",
         ),
-        pytest.param({}, {"sorted": [1, 2]}, "", id="functions on lists"),
+        pytest.param({}, {"sorted": [1, 2]}, "", id="list functions"),
         pytest.param(
             {},
             {"sorted": [2, 1]},
             "spec.sorted: Invalid value: failed rule: self.isSorted() && self.sum() < 10",
-            id="functions on lists refuse",
+            id="list functions that return false",
         ),
         pytest.param(
             {"keyed": [{"k": "a", "v": 2}, {"k": "b", "v": 1}]},
@@ -190,7 +192,7 @@ RULES = schema_of(
             {},
             {"list": [{}]},
             'spec.list[0]: Invalid value: rule evaluation error: self.a > 0: Key not found in map : "a"',
-            id="a rule that fails to evaluate does not hold",
+            id="a rule with an evaluation error",
         ),
     ],
 )
@@ -202,19 +204,21 @@ def test_rules(old: Json, new: Json, want: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "variable", "want"),
     [
-        pytest.param("self == oldSelf", "self", None, id="all of it"),
-        pytest.param("self['a'] == 1", "self", None, id="an index may be anything"),
-        pytest.param("self.?a.orValue(0) > 0", "self", None, id="so may an optional field"),
+        pytest.param("self == oldSelf", "self", None, id="the whole value"),
+        pytest.param("self['a'] == 1", "self", None, id="an index"),
+        pytest.param("self.?a.orValue(0) > 0", "self", None, id="an optional field"),
         pytest.param("has(self.a.b) && self.c", "self", {"a": {"b": None}, "c": None}, id="two fields"),
-        pytest.param("self.a.b > self.a.c", "self", {"a": {"b": None, "c": None}}, id="two below one"),
-        pytest.param("self.a == 1 || self.a.b == 2", "self", {"a": None}, id="a whole field and one below"),
-        pytest.param("self.all(x, x > 0)", "self", None, id="a method of the whole"),
-        pytest.param("self.a.exists(c, c.self.d)", "self", {"a": None}, id="a method, and a field named so"),
-        pytest.param("self.a == oldSelf.b", "oldSelf", {"b": None}, id="the other variable"),
-        pytest.param("oldSelf.a == 1", "self", {}, id="not mentioned"),
+        pytest.param("self.a.b > self.a.c", "self", {"a": {"b": None, "c": None}}, id="two nested fields"),
+        pytest.param("self.a == 1 || self.a.b == 2", "self", {"a": None}, id="a field and a nested one"),
+        pytest.param("self.all(x, x > 0)", "self", None, id="a method of the whole value"),
+        pytest.param(
+            "self.a.exists(c, c.self.d)", "self", {"a": None}, id="a method, and a field with its name"
+        ),
+        pytest.param("self.a == oldSelf.b", "oldSelf", {"b": None}, id="another variable"),
+        pytest.param("oldSelf.a == 1", "self", {}, id="not referenced"),
     ],
 )
-def test_what_a_rule_reads(rule: str, variable: str, want: FieldTree) -> None:
+def test_referenced_fields(rule: str, variable: str, want: FieldTree) -> None:
     assert referenced_fields(rule, variable) == want
 
 
@@ -223,12 +227,12 @@ def test_rules_are_not_evaluated_on_a_value_of_the_wrong_type() -> None:
 
 
 @pytest.mark.parametrize("rule", ["1 +", "nothing(self)", "'text'", "self.url().getHost() == 'x'"])
-def test_a_rule_that_can_never_be_evaluated_is_refused(rule: str) -> None:
+def test_a_rule_that_does_not_compile_is_rejected(rule: str) -> None:
     with pytest.raises(InvalidRule):
         compile_schema(ruled(STRING, rule))
 
 
-def test_a_field_whose_name_cel_cannot_spell_is_escaped() -> None:
+def test_field_names_are_escaped_for_cel() -> None:
     schema = compile_schema(
         ruled(
             {"type": "object", "properties": {"a-b": INTEGER, "in": INTEGER}}, "self.a__dash__b > self.__in__"
@@ -238,7 +242,7 @@ def test_a_field_whose_name_cel_cannot_spell_is_escaped() -> None:
     assert len(validate({"a-b": 1, "in": 2}, schema)) == 1
 
 
-def test_pruning_keeps_identity_and_what_is_preserved() -> None:
+def test_pruning_keeps_metadata_and_preserved_fields() -> None:
     inner = {"type": "object", "properties": {"a": INTEGER}}
     schema = schema_of(
         size=INTEGER,
@@ -283,16 +287,16 @@ def test_pruning_keeps_identity_and_what_is_preserved() -> None:
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({}, {"size": 3, "nested": {"x": 1}, "maybe": "d"}, id="defaults, and defaults in them"),
+        pytest.param({}, {"size": 3, "nested": {"x": 1}, "maybe": "d"}, id="nested defaults"),
         pytest.param(
             {"size": 0, "nested": {"y": 2}, "maybe": "e"},
             {"size": 0, "nested": {"y": 2, "x": 1}, "maybe": "e"},
-            id="what is there stays",
+            id="existing values stay",
         ),
         pytest.param(
             {"size": None, "maybe": None},
             {"size": 3, "nested": {"x": 1}, "maybe": None},
-            id="a null that may not be one is left out",
+            id="a null in a non-nullable field gets the default",
         ),
         pytest.param(
             {"list": [{}, {"p": "own"}]},
@@ -300,11 +304,13 @@ def test_pruning_keeps_identity_and_what_is_preserved() -> None:
             id="in items",
         ),
         pytest.param(
-            {"plain": None}, {"size": 3, "nested": {"x": 1}, "maybe": "d"}, id="a null without a default goes"
+            {"plain": None},
+            {"size": 3, "nested": {"x": 1}, "maybe": "d"},
+            id="a null without a default is removed",
         ),
     ],
 )
-def test_fill_defaults(spec: Json, want: Json) -> None:
+def test_apply_defaults(spec: Json, want: Json) -> None:
     schema = schema_of(
         size=INTEGER | {"default": 3},
         nested={"type": "object", "default": {}, "properties": {"x": INTEGER | {"default": 1}, "y": INTEGER}},
@@ -323,7 +329,7 @@ def test_an_object_without_a_spec_gets_none() -> None:
     assert value == {}
 
 
-def test_how_a_schema_merges() -> None:
+def test_merge_types() -> None:
     atomic = {"type": "object", "x-kubernetes-map-type": "atomic"}
     kind = object_merge_type(schema_of(keyed=KEYED, whole=atomic, plain={"type": "array", "items": STRING}))
     spec = kind.fields["spec"]

@@ -1,4 +1,4 @@
-"""Bodies of built-in kinds: what is dropped, what is written back differently, what is refused."""
+"""Decoding of built-in kinds: unknown fields, normal forms, rejected values."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def as_kind(name: str, obj: Json) -> tuple[Json, list[str]]:
     return decode_object(obj, kind)
 
 
-def test_unknown_fields_are_dropped_and_named() -> None:
+def test_unknown_fields_are_dropped_and_reported() -> None:
     container = {"name": "c", "imge": "i", "resources": {"limts": {"cpu": "1"}}}
     pod = {"metadata": {"name": "a", "x": 1}, "spec": {"containers": [container]}, "bogus": None}
     assert as_kind("Pod", pod) == (
@@ -44,7 +44,7 @@ def test_unknown_fields_are_dropped_and_named() -> None:
         ),
     ],
 )
-def test_values_are_written_back_in_one_form(kind: str, obj: Json, want: Json) -> None:
+def test_values_are_normalized(kind: str, obj: Json, want: Json) -> None:
     assert as_kind(kind, obj) == (want, [])
 
 
@@ -74,6 +74,6 @@ def test_values_are_written_back_in_one_form(kind: str, obj: Json, want: Json) -
         ("Event", {"lastTimestamp": "yesterday"}, "cannot parse"),
     ],
 )
-def test_values_of_the_wrong_type_are_refused(kind: str, obj: Json, want: str) -> None:
+def test_values_of_the_wrong_type_are_rejected(kind: str, obj: Json, want: str) -> None:
     with pytest.raises(UndecodableObject, match=want):
         as_kind(kind, obj)

@@ -1,4 +1,4 @@
-"""Patterns in Go's syntax match what they would match there."""
+"""Translated Go patterns match as in Go."""
 
 import re
 
@@ -11,17 +11,17 @@ from quorate.local.objects.crd.go_regexp import compile_pattern
     ("pattern", "text", "want"),
     [
         pytest.param("^[a-z]+$", "abc", True, id="plain"),
-        pytest.param("^[a-z]+$", "abc\n", False, id="an end is no newline before the end"),
+        pytest.param("^[a-z]+$", "abc\n", False, id="$ does not match before a final newline"),
         pytest.param("^(?i)abc$", "ABC", True, id="flags anywhere"),
         pytest.param("^(a(?i)b)c$", "aBc", True, id="flags end with their group"),
-        pytest.param("^(a(?i)b)c$", "aBC", False, id="flags do not outlive their group"),
-        pytest.param("^(?i)(a|b)$", "B", True, id="flags hold in groups that follow"),
+        pytest.param("^(a(?i)b)c$", "aBC", False, id="flags end at the end of their group"),
+        pytest.param("^(?i)(a|b)$", "B", True, id="flags apply to nested groups"),
         pytest.param(r"^\d$", "٣", False, id="digits are ASCII"),
         pytest.param("^[[:alpha:]_]+$", "a_Z", True, id="POSIX classes"),
-        pytest.param(r"^[\]$()]+$", "]$()", True, id="brackets are taken as they are"),
-        pytest.param("^[]a]$", "]", True, id="a bracket first in brackets"),
-        pytest.param(r"^\$\(\)$", "$()", True, id="escapes are taken as they are"),
-        pytest.param(r"a\z", "a\n", False, id="the very end"),
+        pytest.param(r"^[\]$()]+$", "]$()", True, id="bracket expressions are kept"),
+        pytest.param("^[]a]$", "]", True, id="a leading bracket in brackets"),
+        pytest.param(r"^\$\(\)$", "$()", True, id="escapes are kept"),
+        pytest.param(r"a\z", "a\n", False, id="\\z"),
     ],
 )
 def test_patterns(pattern: str, text: str, want: bool) -> None:
@@ -29,6 +29,6 @@ def test_patterns(pattern: str, text: str, want: bool) -> None:
 
 
 @pytest.mark.parametrize("pattern", ["(", "a)", "[", "*", r"\pL"])
-def test_what_is_no_pattern_is_refused(pattern: str) -> None:
+def test_an_invalid_pattern_is_rejected(pattern: str) -> None:
     with pytest.raises(re.error):
         compile_pattern(pattern)

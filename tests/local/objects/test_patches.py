@@ -1,4 +1,4 @@
-"""JSON, merge and strategic merge patches: what each does to an object, as a real API server answered."""
+"""JSON, merge and strategic merge patches, by the recorded behavior of a real API server."""
 
 from typing import Any
 
@@ -22,14 +22,14 @@ POD = kind_of("v1", "Pod")
 @pytest.mark.parametrize(
     ("patch", "want"),
     [
-        pytest.param({"k": None, "m": "x"}, {"l": "w", "m": "x"}, id="null removes, the rest merges"),
+        pytest.param({"k": None, "m": "x"}, {"l": "w", "m": "x"}, id="null removes, other values merge"),
         pytest.param(
             {"l": {"a": None, "b": 1}},
             {"k": "v", "l": {"b": 1}},
             id="an object replaces a scalar, without nulls",
         ),
         pytest.param({"l": [1, None]}, {"k": "v", "l": [1, None]}, id="a list replaces"),
-        pytest.param({"absent": None}, {"k": "v", "l": "w"}, id="removing what is not there is fine"),
+        pytest.param({"absent": None}, {"k": "v", "l": "w"}, id="removing an absent field"),
     ],
 )
 def test_merge_patch(patch: Any, want: Any) -> None:
@@ -55,7 +55,7 @@ def test_merge_patch(patch: Any, want: Any) -> None:
         pytest.param(
             [{"op": "replace", "path": "/data/absent", "value": "x"}],
             {"data": {"k": "v", "absent": "x"}},
-            id="replace adds a field that is not there",
+            id="replace adds an absent field",
         ),
         pytest.param(
             [{"op": "add", "path": "/data/example.com~1y", "value": "s"}],
@@ -72,10 +72,8 @@ def test_json_patch(operations: Any, want: Any) -> None:
     ("patch", "code"),
     [
         pytest.param([{"op": "test", "path": "/data/k", "value": "wrong"}], 422, id="a test that fails"),
-        pytest.param([{"op": "remove", "path": "/data/absent"}], 422, id="removing what is not there"),
-        pytest.param(
-            [{"op": "add", "path": "/spec/deep/er", "value": 1}], 422, id="a parent that is not there"
-        ),
+        pytest.param([{"op": "remove", "path": "/data/absent"}], 422, id="removing an absent value"),
+        pytest.param([{"op": "add", "path": "/spec/deep/er", "value": 1}], 422, id="an absent parent"),
         pytest.param([{"op": "explode", "path": "/data/k"}], 422, id="an unknown operation"),
         pytest.param([{"op": "replace", "value": 1}], 422, id="an operation without a path"),
         pytest.param({"op": "add", "path": "/data/k", "value": "x"}, 400, id="not a list"),
@@ -83,14 +81,14 @@ def test_json_patch(operations: Any, want: Any) -> None:
         pytest.param([{"op": "add", "path": "/a", "value": 1}] * 10_001, 413, id="too many operations"),
     ],
 )
-def test_json_patch_refuses(patch: Any, code: int) -> None:
+def test_json_patch_rejects(patch: Any, code: int) -> None:
     with pytest.raises(StatusError) as refusal:
         json_patch({"data": {"k": "v"}}, patch)
     assert refusal.value.code == code
 
 
 def names(pod: Any) -> str:
-    """The containers of a pod in order: `x=i:1 y=j:1`."""
+    """Return the containers of a pod in order: `x=i:1 y=j:1`."""
     return " ".join(f"{c['name']}={c.get('image', '')}" for c in pod["spec"].get("containers", []))
 
 
@@ -114,7 +112,7 @@ def names(pod: Any) -> str:
         pytest.param(
             {"$setElementOrder/containers": [{"name": "y"}, {"name": "x"}]},
             "y=j:1 x=i:1",
-            id="order can be set alone",
+            id="order alone",
         ),
         pytest.param(
             {
@@ -122,7 +120,7 @@ def names(pod: Any) -> str:
                 "containers": [{"name": "z", "image": "k"}],
             },
             "x=i:1 z=k y=j:1",
-            id="a new item takes its place in the order",
+            id="a new item is placed by the order",
         ),
         pytest.param({"containers": None}, "", id="null removes the list"),
     ],
@@ -141,7 +139,7 @@ def test_strategic_merge_of_containers(spec: Any, want: str) -> None:
         pytest.param(
             {"$deleteFromPrimitiveList/finalizers": ["a"]},
             {"labels": {"a": "1"}, "finalizers": []},
-            id="values are deleted by directive",
+            id="values are deleted by a directive",
         ),
         pytest.param(
             {"labels": {"$patch": "replace", "c": "d"}},
@@ -150,7 +148,9 @@ def test_strategic_merge_of_containers(spec: Any, want: str) -> None:
         ),
         pytest.param({"labels": {"$patch": "delete"}}, {"finalizers": ["a"]}, id="map deleted"),
         pytest.param(
-            {"$retainKeys": ["labels"], "labels": {"b": "2"}}, {"labels": {"a": "1", "b": "2"}}, id="retained"
+            {"$retainKeys": ["labels"], "labels": {"b": "2"}},
+            {"labels": {"a": "1", "b": "2"}},
+            id="retainKeys",
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""Bodies in Kubernetes' protobuf format, spelled out byte by byte."""
+"""Decoding of Kubernetes' protobuf format, from literal bytes."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from quorate.local.objects.schema_types import Json
 
 
 def message(*fields: tuple[int, Any]) -> bytes:
-    """A message of these fields: text, bytes, or a number."""
+    """Return a message of these fields: text, bytes, or a number."""
     data = b""
     for number, value in fields:
         if isinstance(value, int):
@@ -43,7 +43,7 @@ CREATED = message((1, "a"), (8, message((1, 1_704_067_200))))
             body("v1", "ConfigMap", message((1, META), (2, message((1, "k"), (2, "v"))), (4, 1))),
             {"metadata": {"name": "a", "labels": {"app": "x"}, "creationTimestamp": None}}
             | {"data": {"k": "v"}, "immutable": True},
-            id="maps, booleans, a time that is none",
+            id="maps, booleans, an absent time",
         ),
         pytest.param(
             body("v1", "Secret", message((1, CREATED), (2, message((1, "p"), (2, b"\xff"))))),
@@ -76,9 +76,7 @@ CREATED = message((1, "a"), (8, message((1, 1_704_067_200))))
             {"value": -5},
             id="negative numbers",
         ),
-        pytest.param(
-            body("v1", "ConfigMap", message((99, "new"))), {}, id="fields without a number are not read"
-        ),
+        pytest.param(body("v1", "ConfigMap", message((99, "new"))), {}, id="unknown fields are ignored"),
     ],
 )
 def test_read(data: bytes, want: Json) -> None:
@@ -89,15 +87,15 @@ def test_read(data: bytes, want: Json) -> None:
 @pytest.mark.parametrize(
     "data",
     [
-        pytest.param(b"{}", id="not the format"),
-        pytest.param(body("v1", "Nonsense", b""), id="not a kind"),
-        pytest.param(body("v1", "ConfigMap", b"\x0a\x05ab"), id="cut off in a field"),
-        pytest.param(body("v1", "ConfigMap", b"\x80"), id="cut off in a number"),
-        pytest.param(body("v1", "ConfigMap", b"\x0d\x00\x00\x00\x00"), id="a wire type that no message has"),
+        pytest.param(b"{}", id="wrong magic bytes"),
+        pytest.param(body("v1", "Nonsense", b""), id="an unknown kind"),
+        pytest.param(body("v1", "ConfigMap", b"\x0a\x05ab"), id="truncated in a field"),
+        pytest.param(body("v1", "ConfigMap", b"\x80"), id="truncated in a number"),
+        pytest.param(body("v1", "ConfigMap", b"\x0d\x00\x00\x00\x00"), id="an unused wire type"),
         pytest.param(body("v1", "ConfigMap", message((1, 5))), id="a number for a message"),
         pytest.param(body("v1", "ConfigMap", message((2, message((1, b"\xff"))))), id="not UTF-8"),
     ],
 )
-def test_what_is_no_message_is_refused(data: bytes) -> None:
+def test_an_invalid_message_is_rejected(data: bytes) -> None:
     with pytest.raises(Malformed):
         read(data)

@@ -1,4 +1,4 @@
-"""What stands in tables, cell by cell, as a real API server answered."""
+"""Cells of tables, by the recorded behavior of a real API server."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from quorate.local.objects.tables.layout import custom_layout, partial_object_li
 
 CREATED = "2024-01-01T00:00:00Z"
 NOW = 1_704_067_200.0 + 90
-"""a minute and a half after CREATED"""
+"""90 seconds after CREATED"""
 
 
 def named(**parts: Any) -> Json:
@@ -51,7 +51,7 @@ def test_human_durations(seconds: int, want: str) -> None:
 
 
 def a_status(name: str, state: str, restarts: int = 0) -> Json:
-    """A container's status in short: `run`, `wait:Reason`, `end:Reason`, `exit:3`, `signal:9`."""
+    """Build a container status from `run`, `wait:Reason`, `end:Reason`, `exit:3` or `signal:9`."""
     sort, _, detail = state.partition(":")
     states: dict[str, Json] = {
         "run": {"running": {}},
@@ -64,7 +64,7 @@ def a_status(name: str, state: str, restarts: int = 0) -> Json:
 
 
 def a_pod(states: str = "", initial: str = "", **status: Any) -> Json:
-    """A pod with containers x and y, and init container i, in these states."""
+    """Build a pod with containers x and y, and init container i, in these states."""
     statuses = [a_status(name, state) for name, state in zip("xy", states.split(), strict=False)]
     starting = [a_status("i", state) for state in initial.split()]
     spec = {"containers": [{"name": "x"}, {"name": "y"}], "initContainers": [{"name": "i"}]}
@@ -76,26 +76,36 @@ def a_pod(states: str = "", initial: str = "", **status: Any) -> Json:
 @pytest.mark.parametrize(
     ("pod", "want"),
     [
-        pytest.param(a_pod(phase="Pending"), "0/2 Pending", id="nothing runs yet"),
-        pytest.param(a_pod("run run", phase="Running"), "2/2 Running", id="all run"),
+        pytest.param(a_pod(phase="Pending"), "0/2 Pending", id="no status"),
+        pytest.param(a_pod("run run", phase="Running"), "2/2 Running", id="running"),
         pytest.param(
-            a_pod("run wait:CrashLoopBackOff", phase="Running"), "1/2 CrashLoopBackOff", id="one waits"
+            a_pod("run wait:CrashLoopBackOff", phase="Running"),
+            "1/2 CrashLoopBackOff",
+            id="one container waits",
         ),
         pytest.param(
             a_pod("end:Completed end:Completed", phase="Succeeded"), "0/2 Completed", id="completed"
         ),
         pytest.param(
-            a_pod("end:Error signal:9", phase="Failed"), "0/2 Error", id="the first container counts"
+            a_pod("end:Error signal:9", phase="Failed"),
+            "0/2 Error",
+            id="the first container determines the reason",
         ),
         pytest.param(a_pod("signal:9", phase="Failed"), "0/2 Signal:9", id="killed"),
-        pytest.param(a_pod("exit:3", phase="Failed"), "0/2 ExitCode:3", id="no reason but a code"),
-        pytest.param(a_pod("end:Completed run", phase="Running"), "1/2 NotReady", id="half completed"),
-        pytest.param(a_pod(phase="Failed", reason="Evicted"), "0/2 Evicted", id="the pod's own reason"),
+        pytest.param(a_pod("exit:3", phase="Failed"), "0/2 ExitCode:3", id="an exit code without a reason"),
+        pytest.param(
+            a_pod("end:Completed run", phase="Running"), "1/2 NotReady", id="one completed, one running"
+        ),
+        pytest.param(a_pod(phase="Failed", reason="Evicted"), "0/2 Evicted", id="the reason of the pod"),
         pytest.param(a_pod(initial="run", phase="Pending"), "0/2 Init:0/1", id="initializing"),
         pytest.param(
-            a_pod(initial="wait:ErrImagePull", phase="Pending"), "0/2 Init:ErrImagePull", id="init waits"
+            a_pod(initial="wait:ErrImagePull", phase="Pending"),
+            "0/2 Init:ErrImagePull",
+            id="an init container waits",
         ),
-        pytest.param(a_pod(initial="exit:2", phase="Failed"), "0/2 Init:ExitCode:2", id="init failed"),
+        pytest.param(
+            a_pod(initial="exit:2", phase="Failed"), "0/2 Init:ExitCode:2", id="an init container failed"
+        ),
         pytest.param(
             a_pod("run run", initial="end:Completed", phase="Running"), "2/2 Running", id="initialized"
         ),
@@ -109,7 +119,7 @@ def a_pod(states: str = "", initial: str = "", **status: Any) -> Json:
         ),
     ],
 )
-def test_the_word_for_a_pod(pod: Json, want: str) -> None:
+def test_the_status_of_a_pod(pod: Json, want: str) -> None:
     _, ready, word, *_ = cells("", "Pod", pod)
     assert f"{ready} {word}" == want
 
@@ -120,7 +130,7 @@ def test_a_pod_that_is_being_deleted_is_terminating() -> None:
     assert cells("", "Pod", pod)[2] == "Terminating"
 
 
-def test_restarts_say_when_the_last_one_was() -> None:
+def test_restarts_show_the_age_of_the_last_one() -> None:
     pod = a_pod("run run", phase="Running")
     pod["status"]["containerStatuses"][0] |= {
         "restartCount": 3,
@@ -129,7 +139,7 @@ def test_restarts_say_when_the_last_one_was() -> None:
     assert cells("", "Pod", pod)[3] == "3 (90s ago)"
 
 
-def test_a_finished_pod_says_so_beside_its_cells() -> None:
+def test_a_finished_pod_has_a_row_condition() -> None:
     layout = builtin_layout("", "Pod")
     rows = table(layout, [a_pod(phase="Failed")], NOW, metadata={})["rows"]
     assert rows[0]["conditions"][0]["message"] == "The pod failed."
@@ -315,12 +325,12 @@ def test_json_paths(path: str, want: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("path", ["spec", ".a[", ".a[?(@]"])
-def test_what_is_no_json_path_is_refused(path: str) -> None:
+def test_an_invalid_json_path_is_rejected(path: str) -> None:
     with pytest.raises(ValueError, match="not a JSONPath"):
         compile_path(path)
 
 
-def test_a_custom_resource_shows_the_columns_of_its_definition() -> None:
+def test_printer_columns_of_a_custom_resource() -> None:
     layout = custom_layout(
         [
             Column("Size", "integer", ".spec.size"),
@@ -363,7 +373,7 @@ def test_a_custom_resource_without_columns_shows_its_age() -> None:
         ),
     ],
 )
-def test_a_row_carries_what_was_asked_for(include: str, want: Json | None) -> None:
+def test_a_row_includes_the_requested_object(include: str, want: Json | None) -> None:
     layout = builtin_layout("", "ConfigMap")
     obj = named(data={"k": "v"})
     got = table(layout, [obj], NOW, metadata={"resourceVersion": "5"}, include=include, version="v1beta1")
