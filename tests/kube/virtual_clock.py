@@ -1,4 +1,4 @@
-"""A clock whose time passes only when a test advances it."""
+"""A clock that a test advances."""
 
 import asyncio
 import heapq

@@ -11,7 +11,7 @@ async def run_cancellable(work: Coroutine[None, None, T]) -> T:
     """Return or raise the result of ``work``; raise ``CancelledError`` if the caller was cancelled meanwhile.
 
     A task group that ends with an error absorbs a cancellation of the same moment and (in Python 3.11) leaves
-    its task marked as cancelled.  ``work`` therefore runs in a task of its own, whose groups cannot mark the
+    its task marked as cancelled.  ``work`` therefore runs in a task of its own: its groups cannot mark the
     caller's task, so that a caller that handles the error and starts again can still be cancelled.
     """
     caller = asyncio.current_task()

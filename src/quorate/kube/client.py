@@ -403,7 +403,7 @@ class Client:
 
 
 def _retrieve_exception(write: asyncio.Task[bytes]) -> None:
-    """Retrieve the exception of a write whose caller was cancelled: otherwise asyncio logs it."""
+    """Retrieve the exception of a write after its caller was cancelled: otherwise asyncio logs it."""
     if not write.cancelled():
         write.exception()
 

@@ -60,7 +60,7 @@ def cluster_feed(
     remove: Callable[[str], object],
     is_relevant: Callable[[T, T], bool] = _always,
 ) -> Feed[T]:
-    """Return the feed of a cluster-scoped kind, whose objects the model removes by name."""
+    """Return the feed of a cluster-scoped kind; the model removes its objects by name."""
     return Feed(resource, put, lambda key: remove(key.name), is_relevant)
 
 

@@ -32,7 +32,7 @@ class Reconciler:
         self._workers = workers
         self._steady = clock.steady
         self._queue = WorkQueue()  # its moments are steady time
-        self._failures: dict[Key, int] = {}  # consecutive failed runs, of keys whose last run failed
+        self._failures: dict[Key, int] = {}  # consecutive failed runs; no key after a successful run
         self._busy = 0  # runs in progress, at most _workers
         self._stopping = False
         self._queue_changed = asyncio.Event()  # set when a run may start or a delay may have changed

@@ -89,7 +89,7 @@ def reference(resource: Resource[Any], key: Key, uid: Uid) -> ObjectReference:
 
 
 def untyped(group: str, version: str, plural: str, kind: str, namespaced: bool) -> Resource[Json]:
-    """Return a kind whose objects stay JSON, such as manifests from files."""
+    """Return a kind with objects that stay JSON, such as manifests from files."""
     return Resource(group, version, plural, kind, namespaced, cast(type[Json], dict[str, Any]))
 
 

@@ -1,4 +1,4 @@
-"""Custom labels of series, whose values are labels and annotations of queues, cohorts and workloads."""
+"""Custom labels of series; their values are labels and annotations of queues, cohorts and workloads."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final

@@ -14,7 +14,7 @@ from quorate.observe.families import Family
 
 
 class UntypedCounter(Gauge):
-    """A counter whose name does not end in ``_total``, such as some of Volcano's.
+    """A counter with a name that does not end in ``_total``, such as some of Volcano's.
 
     The library appends that suffix to every counter.  Such a counter is exposed without a type, which
     Prometheus accepts: ``rate`` needs none.

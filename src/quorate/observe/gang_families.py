@@ -141,7 +141,7 @@ OURS: Final = (
     ),
     _family(
         "counter", "inqueue_rollback_total", ("queue", "reason"),
-        "Pod groups whose admission was rolled back",
+        "Pod groups with an admission that was rolled back",
     ),
     _family(
         "histogram", "inqueue_wait_seconds", (),

@@ -52,7 +52,7 @@ class GangGauges(Collector):
 
 
 def _family(name: str, values: Values) -> Metric:
-    """Return the series ``volcano_<name>``; a counter whose name does not end in "_total" is untyped."""
+    """Return the series ``volcano_<name>``; a counter without the suffix "_total" is untyped."""
     family = BY_NAME[f"volcano_{name}"]
     kind = GaugeMetricFamily if family.kind == "gauge" else UnknownMetricFamily
     metric = kind(family.name, family.help, labels=family.labels)

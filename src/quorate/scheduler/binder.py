@@ -1,6 +1,6 @@
 """Binding of pods to nodes, many concurrently.
 
-A bind whose response is lost is sent again: the pod refuses a second node, so only one of them takes
+A bind is sent again when its response is lost: the pod refuses a second node, so only one of them takes
 effect.  A bind that is refused for good is undone in the model, and the next session finds another node for
 the task or gives up the whole gang (see ``gang.actions.repair``).  The undo is delayed, because a bind that a
 policy, a missing role or a terminating namespace refuses would otherwise be sent again by every session.
@@ -127,7 +127,7 @@ class Binder:
                 ready = steady.now()
                 await self._client.request("POST", path, body=body)
             except Conflict as refusal:
-                # Already bound, by an attempt whose response was lost or by another scheduler, or replaced
+                # Already bound, by an attempt with a lost response or by another scheduler, or replaced
                 # by another pod: the watch will deliver which.
                 self._log.info("bind refused", pod=bind.task, node=bind.node, problem=str(refusal))
                 return _Refused(CONFLICT_S)

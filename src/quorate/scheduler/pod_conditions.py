@@ -2,7 +2,7 @@
 
 The reason is Unschedulable only if more nodes would help, because autoscalers act on that word.  A shortage
 that nodes do not cure (the share of a queue, the quota of a namespace) has a reason of its own, and
-a gang whose nodes are still being vacated by evicted pods has the reason Schedulable.
+a gang that waits for evicted pods to leave its nodes has the reason Schedulable.
 
 All pods of a gang, possibly thousands, wait for one reason, and its numbers may change with every session.
 A pod's condition is therefore written when the pod is new, when the reason changes, and for changed
@@ -51,7 +51,7 @@ class PodConditionWriter:
         self._pods = pods
         self._model = model
         self._conditions: dict[Key, _GangCondition] = {}  # by gang that waits
-        # By pod: its gang, whose condition is read when the pod is written.
+        # By pod: its gang.  The condition of the gang is read when the pod is written.
         self._writer = LatestValueWriter("pod conditions", self._write, clock, workers=WORKERS)
 
     async def run(self) -> None:

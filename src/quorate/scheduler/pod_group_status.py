@@ -6,7 +6,7 @@ the latest decision is then patched onto the new version.  A status that is stor
 
 An admission and its withdrawal are written at once, because operators act on them.  Everything else
 (running, conditions, counts) is delayed: binds have priority, and one write often covers several changes.
-The admission of a group whose members already have nodes and wait to be bound is not urgent either: it
+The admission of a group with members that have nodes and wait to be bound is not urgent either: it
 waits until no binds are queued, and is most often replaced by the write that reports the group as running.
 """
 
@@ -29,7 +29,7 @@ from quorate.scheduler.bind_gate import BindGate
 
 WORKERS: Final = 16
 WRITE_DELAY_S: Final = 1.0
-ADMISSION_WRITE_DELAY_S: Final = 5.0  # of a group whose binds are queued
+ADMISSION_WRITE_DELAY_S: Final = 5.0  # of a group with queued binds
 URGENT_PHASES: Final = (INQUEUE, PENDING)
 
 
@@ -59,7 +59,7 @@ class PodGroupStatusWriter:
         await self._writer.run()
 
     def write(self, statuses: Iterable[GangStatus], being_bound: Collection[Key]) -> None:
-        """Write each status within its delay; ``being_bound``: groups whose members were just placed."""
+        """Write each status within its delay; ``being_bound``: groups with members that were just placed."""
         for status in statuses:
             group = self._groups.get(status.gang)
             if group is not None and (

@@ -35,7 +35,7 @@ NOMINATION_WORKERS: Final = 16
 
 
 class Evictor:
-    """Evicts pods; ``on_refusal`` is called for each whose deletion is refused.
+    """Evicts pods; ``on_refusal`` is called for each refused deletion.
 
     The call is delayed, because sessions would choose the same eviction again immediately.
     """

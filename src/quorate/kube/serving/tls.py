@@ -1,4 +1,4 @@
-"""TLS contexts of our servers, whose certificate can be replaced while they serve."""
+"""TLS contexts of our servers; the certificate can be replaced while a server runs."""
 
 import os
 import ssl
