@@ -12,7 +12,7 @@ from quorate.kube.resources import JOBS, WORKLOADS
 from quorate.kube.writes import Create, Delete, Patch
 from tests.controllers.objects import CREATED_AT, a_job, a_workload
 
-Told = tuple[str, Mapping[str, str], float | None, Mapping[str, str]]
+Observation = tuple[str, Mapping[str, str], float | None, Mapping[str, str]]
 NOTHING: Mapping[str, str] = {}
 WORKLOAD = a_workload()
 MADE = Create(WORKLOADS, WORKLOAD, "default")
@@ -20,8 +20,8 @@ LET_GO = Delete(WORKLOADS, WORKLOAD.metadata.key, WORKLOAD.metadata.uid)
 STOPPED = Patch(JOBS, a_job().metadata.key, "7", {})
 
 
-def told(job: ObjectMeta, writes: list[Any], answers: list[Any]) -> list[Told]:
-    heard: list[Told] = []
+def recorded(job: ObjectMeta, writes: list[Any], answers: list[Any]) -> list[Observation]:
+    observations: list[Observation] = []
 
     def record(
         name: str,
@@ -29,10 +29,10 @@ def told(job: ObjectMeta, writes: list[Any], answers: list[Any]) -> list[Told]:
         seconds: float | None = None,
         about: Mapping[str, str] | None = None,
     ) -> None:
-        heard.append((name, labels, seconds, about or {}))
+        observations.append((name, labels, seconds, about or {}))
 
     record_workload_creations(record, "Job", job, writes, answers)
-    return heard
+    return observations
 
 
 def a_job_created(before_s: float, generation: int = 1) -> ObjectMeta:
@@ -41,7 +41,7 @@ def a_job_created(before_s: float, generation: int = 1) -> ObjectMeta:
 
 
 def test_the_creation_latency_is_recorded_with_the_queue() -> None:
-    assert told(a_job_created(3), [STOPPED, MADE], [a_job(), WORKLOAD]) == [
+    assert recorded(a_job_created(3), [STOPPED, MADE], [a_job(), WORKLOAD]) == [
         (
             "kueue_workload_creation_latency_seconds",
             {"job_kind": "Job"},
@@ -60,9 +60,9 @@ def test_the_creation_latency_is_recorded_with_the_queue() -> None:
     ],
 )
 def test_other_writes_record_no_latency(generation: int, writes: list[Any], answers: list[Any]) -> None:
-    assert told(a_job_created(3, generation), writes, answers) == []
+    assert recorded(a_job_created(3, generation), writes, answers) == []
 
 
 def test_a_workload_patched_in_the_same_plan_is_recorded_once() -> None:
     patched = Patch(WORKLOADS, WORKLOAD.metadata.key, "9", {})
-    assert len(told(a_job_created(0), [MADE, patched], [WORKLOAD, WORKLOAD])) == 1
+    assert len(recorded(a_job_created(0), [MADE, patched], [WORKLOAD, WORKLOAD])) == 1

@@ -1,5 +1,6 @@
-"""The queueing controllers: they watch, ask the core, and write what it decided.
+"""The queueing controllers: they watch objects, ask the cores for decisions and write them.
 
-Entry points: ``process`` (start and stop all), ``admission`` (the cycle), ``jobframework``, ``executor``.
+Entry points: ``process`` (starts and stops all controllers), ``admission.driver`` (the admission cycle),
+``jobframework.reconciler`` (jobs of all kinds), ``executor`` (writes and events of a plan).
 Imports ``kube`` and everything below it, and ``observe``.
 """

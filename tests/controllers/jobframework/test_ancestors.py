@@ -48,10 +48,10 @@ NOWHERE = Client(
 )  # jobs are found in a cache, without a request
 
 
-def manager(of: ObjectMeta, *others: ObjectMeta, manage_all: bool = False) -> str | BrokenOwnerChain | None:
+def manager(of: ObjectMeta, *owners: ObjectMeta, manage_all: bool = False) -> str | BrokenOwnerChain | None:
     """Return the uid of the managing ancestor of ``of``; ``?name``: that owner was not found."""
     ancestors = AncestorFinder(NOWHERE, [JOBS], [], [], manage_all)
-    jobs: Mapping[Key, Job] = {each.key: Job(metadata=each) for each in others}
+    jobs: Mapping[Key, Job] = {each.key: Job(metadata=each) for each in owners}
     ancestors.add(JOBS, jobs.get)
     found = asyncio.run(ancestors.managing_ancestor(of))
     return f"?{found.owner.name}" if isinstance(found, OwnerNotFound) else found
@@ -101,7 +101,7 @@ def test_a_chain_of_more_than_ten_owners_is_broken() -> None:
 # Owners of kinds without an informer.
 
 THING = unstructured_resource("example.com", "v1", "things", "Thing")
-BETWEEN = unstructured_resource("example.com", "v1", "others", "Other")
+INTERMEDIATE = unstructured_resource("example.com", "v1", "owners", "Other")
 
 
 async def make(
@@ -127,16 +127,19 @@ def test_the_chain_leads_through_intermediate_kinds() -> None:
             api_server() as server,
             Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
         ):
-            await install_definitions(client, [definition(THING), definition(BETWEEN)])
+            await install_definitions(client, [definition(THING), definition(INTERMEDIATE)])
             top = await make(client, THING, "top", None)
-            middle = await make(client, BETWEEN, "middle", top)
+            middle = await make(client, INTERMEDIATE, "middle", top)
             external = ExternalFramework(group="example.com", version="v1", kind="Thing")
             part = msgspec.structs.replace(job("a", "middle"), owner_references=(as_owner(middle),))
-            ancestors = AncestorFinder(client, [JOBS], [BETWEEN], [external], False)
+            ancestors = AncestorFinder(client, [JOBS], [INTERMEDIATE], [external], False)
             assert await ancestors.managing_ancestor(part) == top.uid
-            assert await AncestorFinder(client, [JOBS], [BETWEEN], [], False).managing_ancestor(part) is None
+            assert (
+                await AncestorFinder(client, [JOBS], [INTERMEDIATE], [], False).managing_ancestor(part)
+                is None
+            )
             assert await AncestorFinder(client, [JOBS], [], [external], False).managing_ancestor(part) is None
-            kept_nowhere = AncestorFinder(client, [THING, BETWEEN], [], [], False)
+            kept_nowhere = AncestorFinder(client, [THING, INTERMEDIATE], [], [], False)
             assert await kept_nowhere.managing_ancestor(part) == top.uid
             await client.delete(THING, top.key)
             assert isinstance(await ancestors.managing_ancestor(part), OwnerNotFound)
@@ -146,8 +149,8 @@ def test_the_chain_leads_through_intermediate_kinds() -> None:
 
 def as_owner(metadata: ObjectMeta) -> OwnerReference:
     return OwnerReference(
-        api_version=BETWEEN.api_version,
-        kind=BETWEEN.kind,
+        api_version=INTERMEDIATE.api_version,
+        kind=INTERMEDIATE.kind,
         name=metadata.name,
         uid=metadata.uid,
         controller=True,

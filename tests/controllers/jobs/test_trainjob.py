@@ -183,10 +183,10 @@ def test_the_runtime_patch_is_first_at_a_start_and_last_at_a_stop() -> None:
 
 
 def test_our_runtime_patch_exists_from_the_creation() -> None:
-    others = {"manager": "me"}
-    job = a_job(NODE, runtimePatches=[others])
+    foreign_patch = {"manager": "me"}
+    job = a_job(NODE, runtimePatches=[foreign_patch])
     (first,) = KIND.stop(job, None).patches
-    assert first.body == {"spec": {"runtimePatches": [others, {"manager": "kueue.x-k8s.io/manager"}]}}
+    assert first.body == {"spec": {"runtimePatches": [foreign_patch, {"manager": "kueue.x-k8s.io/manager"}]}}
     shown = msgspec.structs.replace(job, spec=merged(job.spec, first.body["spec"]))
     assert KIND.stop(shown, None).patches == ()
 

@@ -66,10 +66,10 @@ def test_the_pods_of_a_replicated_job(fields: dict[str, Any], want: int) -> None
 
 
 def test_all_pods_of_succeeded_jobs_are_reclaimable() -> None:
-    told = {
+    status = {
         "replicatedJobsStatus": [{"name": "workers", "succeeded": 2}, {"name": "unknown", "succeeded": 9}]
     }
-    job = a_job_set(replicated("leader"), replicated(replicas=3, parallelism=2), status=told)
+    job = a_job_set(replicated("leader"), replicated(replicas=3, parallelism=2), status=status)
     assert JobSet().reclaimable(job) == (ReclaimablePod(name="workers", count=4),)
 
 

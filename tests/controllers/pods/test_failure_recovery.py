@@ -30,17 +30,17 @@ def test_a_stuck_pod_is_terminated_a_minute_after_its_grace_period() -> None:
     assert recovery_plan(pod, LOST, LATE - 1).wake_at == LATE
     plan = recovery_plan(pod, LOST, LATE)
     assert show(plan) == "end a KueueForcefullyDeleted; delete a; !KueueForcefullyDeleted"
-    ((said, deleted),) = plan.concurrent
-    assert isinstance(said, Apply)
-    assert said.body["status"]["phase"] == "Failed"
+    ((patch, deleted),) = plan.concurrent
+    assert isinstance(patch, Apply)
+    assert patch.body["status"]["phase"] == "Failed"
     assert isinstance(deleted, Delete)
     assert deleted.grace_period_s == 0
 
 
 def test_a_terminated_pod_keeps_its_phase() -> None:
-    ((said, _),) = recovery_plan(a_pod("a", "succeeded-gone", annotations=MAY), LOST, LATE).concurrent
-    assert isinstance(said, Apply)
-    assert "phase" not in said.body["status"]
+    ((patch, _),) = recovery_plan(a_pod("a", "succeeded-gone", annotations=MAY), LOST, LATE).concurrent
+    assert isinstance(patch, Apply)
+    assert "phase" not in patch.body["status"]
 
 
 @pytest.mark.parametrize(

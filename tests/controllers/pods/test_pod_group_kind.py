@@ -212,7 +212,7 @@ def test_a_workload_that_is_not_of_a_group_is_a_name_conflict() -> None:
     assert show(decide([], foreign)) == ""
     refused = decide(pods("a=gated b=gated"), foreign)
     assert show(refused) == "!WorkloadNameConflict"
-    assert [said.event.message for said in refused.events] == [
+    assert [each.event.message for each in refused.events] == [
         f'A Workload named "{foreign.metadata.name}" already exists but is not a pod group workload; '
         "this pod group cannot be admitted"
     ]

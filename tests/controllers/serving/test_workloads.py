@@ -102,8 +102,8 @@ def test_the_workload_of_a_stateful_set_is_created_before_its_pods() -> None:
 
 
 def test_without_its_priority_class_there_is_no_workload() -> None:
-    said = decide(a_set(priority_class="high"))
-    assert said.startswith("!ErrWorkloadCompose; missing WorkloadPriorityClass high doesn't exist")
+    shown = decide(a_set(priority_class="high"))
+    assert shown.startswith("!ErrWorkloadCompose; missing WorkloadPriorityClass high doesn't exist")
 
 
 def test_pods_get_the_labels_of_their_group() -> None:
@@ -133,8 +133,8 @@ def test_a_leader_worker_set_has_one_workload_for_each_replica() -> None:
 
 def test_the_workload_of_a_surplus_replica_is_deleted() -> None:
     surplus = a_group_workload("leader=1 worker=2", "QuotaReserved", name="of-a-group-that-was")
-    said = decide(groups_of(3, 1), surplus, kind=LEADER_WORKER_SET)
-    assert "delete workload" in said
+    shown = decide(groups_of(3, 1), surplus, kind=LEADER_WORKER_SET)
+    assert "delete workload" in shown
     going = a_group_workload(name="of-a-group-that-was", deletion_timestamp=at_epoch(NOW))
     assert "release workload" in decide(groups_of(3, 1), going, kind=LEADER_WORKER_SET)
 

@@ -1,0 +1,1 @@
+"""The admission driver: cycles over the queueing model, and the writes of their decisions."""

@@ -1,0 +1,1 @@
+"""The controllers of Kueue's own objects: workloads, queues, cohorts, flavors and admission checks."""

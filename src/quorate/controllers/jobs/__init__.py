@@ -1,0 +1,1 @@
+"""The kinds of job, one module for each project that defines them."""

@@ -1,0 +1,1 @@
+"""Deployments, StatefulSets and LeaderWorkerSets: sets of pods that serve."""
