@@ -38,9 +38,7 @@ class AdmissionRequest(Struct):
     operation: Operation
     name: str = ""
     namespace: str = ""
-    sub_resource: str = ""
     user_info: UserInfo = UserInfo()
-    dry_run: bool = False
     object: msgspec.Raw = msgspec.Raw(b"null")
     old_object: msgspec.Raw = msgspec.Raw(b"null")
 

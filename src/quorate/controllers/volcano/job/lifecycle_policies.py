@@ -74,7 +74,7 @@ def apply_policies(
         policy = matching_policy(job, event)
         if policy is None or policy.action in ("", SYNC):
             continue
-        due = event.since + timeout_s(policy)
+        due = event.since + _timeout_s(policy)
         if due <= now:
             return RequestedAction(policy.action, event), None
         wake_at = due if wake_at is None else min(wake_at, due)
@@ -99,7 +99,7 @@ def _matches(policy: LifecyclePolicy, event: JobEvent) -> bool:
     return policy.exit_code is not None and policy.exit_code == event.exit_code
 
 
-def timeout_s(policy: LifecyclePolicy) -> float:
+def _timeout_s(policy: LifecyclePolicy) -> float:
     """Return the seconds between an event and the action; 0 for a timeout that is not a duration."""
     try:
         return parse_duration(policy.timeout) if policy.timeout else 0.0
