@@ -172,8 +172,8 @@ class ApiServer:
                 )
         if not info.resource or not self._is_served(info):
             if info.path == metrics.PATH:
-                return _response(self._requests.to_response())
-            return _response(
+                return _http_response(self._requests.to_response())
+            return _http_response(
                 nonresource.respond(
                     self._server.registry, self._server.store, self._api_services.groups(), request
                 )
@@ -193,7 +193,7 @@ class ApiServer:
         if info.verb == "watch":
             return await self._watch(request, context)
         try:
-            return _response(await _find_handler(context)(context), kind.warning)
+            return _http_response(await _find_handler(context)(context), kind.warning)
         except StatusError as error:
             return _error_response(error, context.warnings)
 
@@ -201,9 +201,9 @@ class ApiServer:
         """Return the user of a request.  Raises StatusError: 401, 403."""
         authorizer = self._server.authorizer
         user = impersonate(self._authenticate(request), request.headers.items(), authorizer)
-        of_many = info.verb in ("list", "watch", "deletecollection")
-        selector = request.query.get("fieldSelector", "") if of_many else ""
-        if not authorizer.allows(user, AuthorizationAttributes.from_request(info, selector)):
+        is_collection = info.verb in ("list", "watch", "deletecollection")
+        field_selector = request.query.get("fieldSelector", "") if is_collection else ""
+        if not authorizer.allows(user, AuthorizationAttributes.from_request(info, field_selector)):
             raise forbidden_request(user, info)
         return user
 
@@ -215,8 +215,8 @@ class ApiServer:
         token = bearer_token(request.headers.get("Authorization", ""))
         if not token:
             return ANONYMOUS
-        for known, user in self._tokens.items():
-            if compare_digest(known.encode(), token.encode()):
+        for static_token, user in self._tokens.items():
+            if compare_digest(static_token.encode(), token.encode()):
                 return user
         try:
             return self._server.tokens.authenticate(token)[0]
@@ -272,11 +272,11 @@ def _find_handler(context: RequestContext) -> Callable[[RequestContext], Awaitab
     return handler or HANDLERS[info.verb]
 
 
-def _response(answer: ApiResponse, warning: str = "") -> web.Response:
+def _http_response(api_response: ApiResponse, warning: str = "") -> web.Response:
     response = web.Response(
-        status=answer.code, body=answer.body, headers={"Content-Type": answer.content_type}
+        status=api_response.code, body=api_response.body, headers={"Content-Type": api_response.content_type}
     )
-    _add_warnings(response, [*answer.warnings, *([warning] if warning else [])])
+    _add_warnings(response, [*api_response.warnings, *([warning] if warning else [])])
     return response
 
 

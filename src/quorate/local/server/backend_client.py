@@ -92,44 +92,44 @@ class BackendClient:
         url = f"https://{host}:{port}/{path.removeprefix('/')}"
         return Backend(url, addresses, host, ca_bundle, verify_tls, client_certificate)
 
-    async def post(self, resolve: Backend, document: bytes, timeout_s: float) -> bytes:
+    async def post(self, backend: Backend, document: bytes, timeout_s: float) -> bytes:
         """POST a JSON document and return the response body.
 
         Raises BackendUnreachable, also for any status but 200.
         """
-        url = f"{resolve.url}?timeout={timeout_s:g}s"
+        url = f"{backend.url}?timeout={timeout_s:g}s"
         try:
-            return await self._request_body("POST", resolve, url, timeout_s, document)
+            return await self._request_body("POST", backend, url, timeout_s, document)
         except ConnectionClosed:
             # The backend had closed an idle connection.  Reviews have no side effects, so send once more.
-            return await self._request_body("POST", resolve, url, timeout_s, document)
+            return await self._request_body("POST", backend, url, timeout_s, document)
 
-    async def get(self, resolve: Backend, url: str, timeout_s: float) -> bytes:
+    async def get(self, backend: Backend, url: str, timeout_s: float) -> bytes:
         """GET a URL of a backend and return the body.
 
         Raises BackendUnreachable, also for any status but 200.
         """
-        return await self._request_body("GET", resolve, url, timeout_s)
+        return await self._request_body("GET", backend, url, timeout_s)
 
     async def _request_body(
-        self, method: str, resolve: Backend, url: str, timeout_s: float, body: bytes = b""
+        self, method: str, backend: Backend, url: str, timeout_s: float, body: bytes = b""
     ) -> bytes:
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                self.request(method, resolve, url, body, {"Content-Type": "application/json"}) as response,
+                self.request(method, backend, url, body, {"Content-Type": "application/json"}) as response,
             ):
                 content = await response.read()
-        except TimeoutError as late:
-            raise BackendUnreachable(f'{method.title()} "{url}": context deadline exceeded') from late
-        except aiohttp.ServerDisconnectedError as failure:
-            raise ConnectionClosed(f'{method.title()} "{url}": EOF') from failure
-        except (aiohttp.ClientError, OSError) as failure:
-            raise BackendUnreachable(f'{method.title()} "{url}": {failure}') from failure
+        except TimeoutError as error:
+            raise BackendUnreachable(f'{method.title()} "{url}": context deadline exceeded') from error
+        except aiohttp.ServerDisconnectedError as error:
+            raise ConnectionClosed(f'{method.title()} "{url}": EOF') from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise BackendUnreachable(f'{method.title()} "{url}": {error}') from error
         if response.status != 200:
-            said = content[:2048].decode("utf-8", "replace").strip()
+            text = content[:2048].decode("utf-8", "replace").strip()
             raise BackendUnreachable(
-                f'an error on the server ("{said}") has prevented the request from succeeding'
+                f'an error on the server ("{text}") has prevented the request from succeeding'
             )
         return content
 
@@ -137,29 +137,29 @@ class BackendClient:
     async def request(
         self,
         method: str,
-        resolve: Backend,
+        backend: Backend,
         url: str,
         body: bytes = b"",
         headers: Mapping[str, str] = NO_HEADERS,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Send a request; ``url`` starts with the URL of the backend.  Raises aiohttp.ClientError."""
-        async with await self._connect_first(method, resolve, url, body, headers) as response:
+        async with await self._connect_first(method, backend, url, body, headers) as response:
             yield response
 
     async def _connect_first(
-        self, method: str, resolve: Backend, url: str, body: bytes, headers: Mapping[str, str]
+        self, method: str, backend: Backend, url: str, body: bytes, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
         """Send to the first address that accepts a connection.
 
         Endpoints may list a process that has exited.
         """
-        for address in resolve.addresses[:-1]:
+        for address in backend.addresses[:-1]:
             with suppress(aiohttp.ClientConnectorError):
-                return await self._send(method, resolve, address, url, body, headers)
-        return await self._send(method, resolve, resolve.addresses[-1], url, body, headers)
+                return await self._send(method, backend, address, url, body, headers)
+        return await self._send(method, backend, backend.addresses[-1], url, body, headers)
 
     async def _send(
-        self, method: str, resolve: Backend, address: str, url: str, body: bytes, headers: Mapping[str, str]
+        self, method: str, backend: Backend, address: str, url: str, body: bytes, headers: Mapping[str, str]
     ) -> aiohttp.ClientResponse:
         if self._session is None:
             # No limits and no timeout here: each caller sets its own timeout.
@@ -170,14 +170,14 @@ class BackendClient:
                 skip_auto_headers=("Accept-Encoding", "Content-Type", "User-Agent"),
             )
         scheme, _, rest = url.partition("://")
-        named, _, path = rest.partition("/")
+        host, _, path = rest.partition("/")
         return await self._session.request(
             method,
             URL(f"{scheme}://{address}/{path}", encoded=True),
             data=body or None,
-            headers=CIMultiDict([("Host", named), *headers.items()]),
-            ssl=_ssl_context(resolve.ca_bundle, resolve.verify_tls, resolve.client_certificate),
-            server_hostname=resolve.name or None,
+            headers=CIMultiDict([("Host", host), *headers.items()]),
+            ssl=_ssl_context(backend.ca_bundle, backend.verify_tls, backend.client_certificate),
+            server_hostname=backend.name or None,
             allow_redirects=False,
         )
 
@@ -204,11 +204,13 @@ def _service_addresses(store: Store, namespace: str, name: str, port: int) -> tu
     spec = entry.decode().get("spec", {})
     if spec.get("type") == "ExternalName":
         return (f"{spec['externalName']}:{port}",)
-    offered = next((offer for offer in spec.get("ports", ()) if offer["port"] == port), None)
-    if offered is None:
+    service_port = next((candidate for candidate in spec.get("ports", ()) if candidate["port"] == port), None)
+    if service_port is None:
         raise BackendUnreachable(f'no service port {port} found for service "{name}"')
-    found = _endpoint_addresses(store, namespace, name, offered.get("name", ""))
-    addresses = tuple(f"[{host}]:{number}" if ":" in host else f"{host}:{number}" for host, number in found)
+    endpoints = _endpoint_addresses(store, namespace, name, service_port.get("name", ""))
+    addresses = tuple(
+        f"[{host}]:{number}" if ":" in host else f"{host}:{number}" for host, number in endpoints
+    )
     if not addresses:
         raise BackendUnreachable(f'no endpoints available for service "{name}"')
     return addresses
@@ -223,8 +225,8 @@ def _endpoint_addresses(store: Store, namespace: str, name: str, port_name: str)
         for endpoint in slice_.get("endpoints") or ():
             if endpoint.get("conditions", {}).get("ready", True):
                 yield from _address_ports(endpoint.get("addresses", []), slice_.get("ports") or [], port_name)
-    listed = store.get(Key("endpoints", namespace, name))
-    for subset in listed.decode().get("subsets", ()) if listed is not None else ():
+    endpoints = store.get(Key("endpoints", namespace, name))
+    for subset in endpoints.decode().get("subsets", ()) if endpoints is not None else ():
         addresses = [address["ip"] for address in subset.get("addresses", ())]
         yield from _address_ports(addresses, subset.get("ports", []), port_name)
 

@@ -28,9 +28,9 @@ def apply_limit_ranges(context: RequestContext, pod: Json) -> None:
     if applied:
         message = f"LimitRanger plugin set: {'; '.join(applied)}"
         pod["metadata"].setdefault("annotations", {})[ANNOTATION] = message
-    breaches = [breach for item in items for breach in _violations(pod["spec"], item)]
-    if breaches:
-        message = breaches[0] if len(breaches) == 1 else f"[{', '.join(breaches)}]"
+    violations = [violation for item in items for violation in _violations(pod["spec"], item)]
+    if violations:
+        message = violations[0] if len(violations) == 1 else f"[{', '.join(violations)}]"
         raise forbidden("", "pods", pod["metadata"].get("name", ""), message)
 
 

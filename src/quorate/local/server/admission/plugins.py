@@ -28,10 +28,12 @@ def require_namespace(context: RequestContext, obj: Json) -> None:
         raise not_found("", "namespaces", context.namespace)
     if entry.decode().get("status", {}).get("phase") == "Terminating":
         name = obj.get("metadata", {}).get("name", "")
-        why = f"unable to create new content in namespace {context.namespace} because it is being terminated"
+        reason = (
+            f"unable to create new content in namespace {context.namespace} because it is being terminated"
+        )
         message = f"namespace {context.namespace} is being terminated"
         cause = Cause("metadata.namespace", "NamespaceTerminating", message)
-        raise forbidden(context.kind.group, context.kind.plural, name, why, [cause])
+        raise forbidden(context.kind.group, context.kind.plural, name, reason, [cause])
 
 
 def run_mutating_plugins(context: RequestContext, obj: Json) -> None:
@@ -100,22 +102,24 @@ def _priority(context: RequestContext, pod: Json) -> None:
 def _default_class(context: RequestContext) -> Json:
     """Return the default priority class, of several the one with the lowest value; empty if none."""
     classes = (entry.decode() for entry in context.server.store.entries(PRIORITY_CLASSES))
-    candidates_marked = [class_ for class_ in classes if class_.get("globalDefault")]
+    default_classes = [candidate for candidate in classes if candidate.get("globalDefault")]
     return min(
-        candidates_marked, key=lambda class_: (class_["value"], class_["metadata"]["name"]), default={}
+        default_classes, key=lambda candidate: (candidate["value"], candidate["metadata"]["name"]), default={}
     )
 
 
 def _storage_class(context: RequestContext, spec: Json) -> None:
     """Set the default storage class, the newest if there are several; an empty class name stays."""
-    candidates_marked = [
-        class_["metadata"]
+    default_classes = [
+        candidate["metadata"]
         for entry in context.server.store.entries(STORAGE_CLASSES)
-        if (class_ := entry.decode())["metadata"].get("annotations", {}).get(DEFAULT_CLASS_ANNOTATION)
+        if (candidate := entry.decode())["metadata"].get("annotations", {}).get(DEFAULT_CLASS_ANNOTATION)
         == "true"
     ]
-    if candidates_marked and "storageClassName" not in spec:
-        newest = max(candidates_marked, key=lambda class_: (class_["creationTimestamp"], class_["name"]))
+    if default_classes and "storageClassName" not in spec:
+        newest = max(
+            default_classes, key=lambda candidate: (candidate["creationTimestamp"], candidate["name"])
+        )
         spec["storageClassName"] = newest["name"]
 
 

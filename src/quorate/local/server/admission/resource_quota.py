@@ -64,10 +64,8 @@ def _charged(context: RequestContext, obj: Json, entry: Entry) -> Json | None:
     new_used = {name: amount + used[name] if name in used else amount for name, amount in requested.items()}
     exceeded = sorted(name for name in new_used if limits[name] < new_used[name])
     if exceeded:
-        amounts_text = [_format_amounts(exceeded, source) for source in (requested, used, limits)]
-        message = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(
-            entry.key.name, *amounts_text
-        )
+        texts = [_format_amounts(exceeded, source) for source in (requested, used, limits)]
+        message = "exceeded quota: {}, requested: {}, used: {}, limited: {}".format(entry.key.name, *texts)
         raise _forbid(context, obj, message)
     status["used"] = {name: str(amount) for name, amount in (used | new_used).items()}
     return quota
@@ -82,8 +80,8 @@ def _matches(spec: ResourceQuotaSpec, context: RequestContext, obj: Json) -> boo
     return matches_scopes(spec, codec.decode(Pod, msgspec.json.encode(obj)))
 
 
-def parse_amounts(written: dict[str, str]) -> Resources:
-    return {name: parse_quantity(amount) for name, amount in written.items()}
+def parse_amounts(amounts: dict[str, str]) -> Resources:
+    return {name: parse_quantity(amount) for name, amount in amounts.items()}
 
 
 def _requested(context: RequestContext, obj: Json, limited: Iterable[str]) -> Resources:

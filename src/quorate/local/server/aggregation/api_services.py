@@ -56,27 +56,23 @@ class ApiServiceController:
         self, store: Store, backends: BackendClient, timestamp: Callable[[], str], client_certificate: KeyPair
     ) -> None:
         """``client_certificate``: the front proxy certificate presented to aggregated API servers."""
-        self._store, self._backends, self._timestamp, self._client_certificate = (
-            store,
-            backends,
-            timestamp,
-            client_certificate,
-        )
-        self._remotes: dict[tuple[str, str], AggregatedVersion] = {}
+        self._store, self._backends = store, backends
+        self._timestamp, self._client_certificate = timestamp, client_certificate
+        self._versions: dict[tuple[str, str], AggregatedVersion] = {}
 
     def find_version(self, path: str) -> AggregatedVersion | None:
         """Return the aggregated version that serves a path, or None."""
-        if not self._remotes:
+        if not self._versions:
             return None
         match path.split("/", 4):
             case ["", "apis", group, version, *_]:
-                return self._remotes.get((group, version))
+                return self._versions.get((group, version))
         return None
 
     def groups(self) -> Mapping[str, Sequence[AggregatedVersion]]:
         """Return the versions of each group, the preferred one first."""
         found: dict[str, list[AggregatedVersion]] = {}
-        for remote in sorted(self._remotes.values(), key=_priority):
+        for remote in sorted(self._versions.values(), key=_priority):
             found.setdefault(remote.group, []).append(remote)
         return found
 
@@ -95,8 +91,8 @@ class ApiServiceController:
             watched = (RESOURCE, *BACKEND_RESOURCES) if self._store.entries(RESOURCE) else (RESOURCE,)
             changed = [self._store.changed(resource) for resource in watched]
             await self.sync()
-            missing = any(not remote.available for remote in self._remotes.values())
-            limit = (RETRY_INTERVAL_S if missing else CHECK_INTERVAL_S) if self._remotes else None
+            missing = any(not remote.available for remote in self._versions.values())
+            limit = (RETRY_INTERVAL_S if missing else CHECK_INTERVAL_S) if self._versions else None
             waits = [asyncio.ensure_future(event.wait()) for event in changed]
             try:
                 await asyncio.wait(waits, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
@@ -108,57 +104,57 @@ class ApiServiceController:
         """Check every stored APIService once."""
         entries = self._store.entries(RESOURCE)
         specs = [(entry, entry.decode()) for entry in entries]
-        known = self._remotes
-        self._remotes = {
+        known = self._versions
+        self._versions = {
             (remote.group, remote.version): known.get((remote.group, remote.version), remote)
             for remote in (_aggregated_version(obj["spec"]) for _, obj in specs if obj["spec"].get("service"))
         }
         for entry, obj in specs:
-            found = await self._check_availability(obj["spec"])
-            await self._update_condition(entry, obj, found)
+            availability = await self._check_availability(obj["spec"])
+            await self._update_condition(entry, obj, availability)
 
     async def _check_availability(self, spec: Json) -> Availability:
         if not spec.get("service"):
             return LOCAL_AVAILABILITY
         remote = _aggregated_version(spec)
-        found = await self._probe(remote)
-        self._remotes[remote.group, remote.version] = replace(
-            remote, available=found.status == "True", resources=found.resources
+        availability = await self._probe(remote)
+        self._versions[remote.group, remote.version] = replace(
+            remote, available=availability.status == "True", resources=availability.resources
         )
-        return found
+        return availability
 
     async def _probe(self, remote: AggregatedVersion) -> Availability:
         service = remote.spec["service"]
         try:
-            resolve = self.resolve(remote)
+            backend = self.resolve(remote)
         except ServiceNotFound:
             missing = f'service/{service["name"]} in "{service["namespace"]}" is not present'
             return Availability("False", "ServiceNotFound", missing)
         except BackendUnreachable as error:
             return Availability("False", "MissingEndpoints", str(error))
-        url = f"{resolve.url}apis/{remote.group}/{remote.version}"
+        url = f"{backend.url}apis/{remote.group}/{remote.version}"
         try:
-            content = await self._backends.get(resolve, url, TIMEOUT_S)
-            listed = msgspec.json.decode(content, type=dict[str, Any])
+            content = await self._backends.get(backend, url, TIMEOUT_S)
+            resource_list = msgspec.json.decode(content, type=dict[str, Any])
         except (BackendUnreachable, msgspec.DecodeError) as error:
             message = f"failing or missing response from {url}: {error}"
             return Availability("False", "FailedDiscoveryCheck", message)
-        return Availability("True", "Passed", "all checks passed", listed.get("resources") or ())
+        return Availability("True", "Passed", "all checks passed", resource_list.get("resources") or ())
 
-    async def _update_condition(self, entry: Entry, obj: Json, found: Availability) -> None:
+    async def _update_condition(self, entry: Entry, obj: Json, availability: Availability) -> None:
         status = obj.get("status") or {}
         old: Json = next((c for c in status.get("conditions") or () if c["type"] == "Available"), {})
         if (old.get("status"), old.get("reason"), old.get("message")) == (
-            found.status, found.reason, found.message,
+            availability.status, availability.reason, availability.message,
         ):  # fmt: skip
             return
-        same = old.get("status") == found.status
+        same = old.get("status") == availability.status
         condition = {
             "type": "Available",
-            "status": found.status,
+            "status": availability.status,
             "lastTransitionTime": old["lastTransitionTime"] if same else self._timestamp(),
-            "reason": found.reason,
-            "message": found.message,
+            "reason": availability.reason,
+            "message": availability.message,
         }
         try:
             await self._store.update(

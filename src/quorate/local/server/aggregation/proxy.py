@@ -57,30 +57,30 @@ async def publish_front_proxy_ca(server: ServerContext, ca_certificate: bytes) -
 async def forward(
     request: web.BaseRequest,
     user: User,
-    aggregated: ApiServiceController,
-    remote: AggregatedVersion,
+    api_services: ApiServiceController,
+    version: AggregatedVersion,
     backends: BackendClient,
 ) -> web.StreamResponse:
     """Forward a request and stream the response.  Raises StatusError(503) if the server is unreachable."""
     try:
-        backend = aggregated.resolve(remote)
-    except BackendUnreachable as message:
-        raise _unavailable(str(message)) from message
+        backend = api_services.resolve(version)
+    except BackendUnreachable as error:
+        raise _unavailable(str(error)) from error
     url = backend.url.rstrip("/") + request.raw_path
     try:
         async with backends.request(
             request.method, backend, url, await request.read(), _proxied_headers(request, user)
         ) as upstream:
             return await _relay(request, upstream)
-    except aiohttp.ClientConnectionError as failure:
-        raise _unavailable(str(failure)) from failure
+    except aiohttp.ClientConnectionError as error:
+        raise _unavailable(str(error)) from error
 
 
 async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
-    kept = [
+    headers = [
         (name, value) for name, value in upstream.headers.items() if name.lower() not in HOP_BY_HOP_HEADERS
     ]
-    response = web.StreamResponse(status=upstream.status, headers=CIMultiDict(kept))
+    response = web.StreamResponse(status=upstream.status, headers=CIMultiDict(headers))
     response.content_length = upstream.content_length
     await response.prepare(request)
     try:

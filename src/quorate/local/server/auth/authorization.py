@@ -45,12 +45,12 @@ class AuthorizationAttributes:
             return cls(info.verb, path=info.path)
         resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
         # As in kube-apiserver, the namespace of a Namespace is its own name.
-        in_itself = info.resource == "namespaces" and not info.group
+        is_namespace = info.resource == "namespaces" and not info.group
         return cls(
             info.verb,
             info.group,
             resource,
-            info.name if in_itself else info.namespace,
+            info.name if is_namespace else info.namespace,
             info.name or _selected_name(field_selector),
         )
 
@@ -71,8 +71,7 @@ class PolicyRule:
     verbs: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()
     resources: frozenset[str] = frozenset()
-    names: frozenset[str] = frozenset()
-    """empty: all objects"""
+    names: frozenset[str] = frozenset()  # empty: all objects
     paths: frozenset[str] = frozenset()
 
     def allows(self, attributes: AuthorizationAttributes) -> bool:
@@ -81,10 +80,10 @@ class PolicyRule:
         if not attributes.resource:
             return any(_path_matches(path, attributes.path) for path in self.paths)
         _, _, subresource = attributes.resource.partition("/")
-        spellings = (attributes.resource, "*", *((f"*/{subresource}",) if subresource else ()))
+        patterns = (attributes.resource, "*", *((f"*/{subresource}",) if subresource else ()))
         return (
             not self.groups.isdisjoint((attributes.group, "*"))
-            and not self.resources.isdisjoint(spellings)
+            and not self.resources.isdisjoint(patterns)
             and (not self.names or attributes.name in self.names)
         )
 
@@ -128,7 +127,7 @@ class Authorizer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._revisions: tuple[int, ...] = ()
-        self._grants: dict[str, list[BoundRules]] = {}  # by subject: "User x" or "Group x"
+        self._rules_by_subject: dict[str, list[BoundRules]] = {}  # by subject: "User x" or "Group x"
         # by user and attributes without the object name: the rules that allow it for some name
         self._cache: dict[tuple[UserKey, AuthorizationAttributes], tuple[PolicyRule, ...]] = {}
 
@@ -141,11 +140,10 @@ class Authorizer:
         if rules is None:
             if len(self._cache) >= CACHE_SIZE:
                 self._cache.clear()
-            attributes_without_name = key[1]
             rules = tuple(
                 rule
                 for rule in self.rules_for(user, attributes.namespace)
-                if replace(rule, names=frozenset()).allows(attributes_without_name)
+                if replace(rule, names=frozenset()).allows(key[1])
             )
             self._cache[key] = rules
         return any(not rule.names or attributes.name in rule.names for rule in rules)
@@ -157,9 +155,9 @@ class Authorizer:
             return
         self._refresh()
         for subject in (f"User {user.name}", *(f"Group {group}" for group in user.groups)):
-            for grant in self._grants.get(subject, ()):
-                if grant.namespace in ("", namespace):
-                    yield from grant.rules
+            for bound in self._rules_by_subject.get(subject, ()):
+                if bound.namespace in ("", namespace):
+                    yield from bound.rules
 
     def role_rules(self, reference: Json, namespace: str) -> Sequence[PolicyRule]:
         """Return the rules of a binding's roleRef; none if the role does not exist."""
@@ -170,19 +168,19 @@ class Authorizer:
         return [parse_rule(rule) for rule in entry.decode().get("rules") or ()] if entry else ()
 
     def _refresh(self) -> None:
-        newest = tuple(self._store.last_revision(resource) for resource in RESOURCES)
-        if newest == self._revisions:
+        revisions = tuple(self._store.last_revision(resource) for resource in RESOURCES)
+        if revisions == self._revisions:
             return
-        self._revisions, self._grants = newest, {}
+        self._revisions, self._rules_by_subject = revisions, {}
         self._cache.clear()
         for resource in (ROLE_BINDINGS, CLUSTER_ROLE_BINDINGS):
             for entry in self._store.entries(resource):
                 self._add_binding(entry.decode(), entry.key.namespace)
 
     def _add_binding(self, binding: Json, namespace: str) -> None:
-        grant = BoundRules(namespace, self.role_rules(binding["roleRef"], namespace))
+        bound = BoundRules(namespace, self.role_rules(binding["roleRef"], namespace))
         for subject in _subjects(binding.get("subjects") or (), namespace):
-            self._grants.setdefault(subject, []).append(grant)
+            self._rules_by_subject.setdefault(subject, []).append(bound)
 
 
 def _subjects(subjects: Iterable[Json], namespace: str) -> Iterator[str]:

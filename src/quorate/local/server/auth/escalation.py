@@ -1,4 +1,4 @@
-"""RBAC escalation check: a user may grant only permissions that it has.
+"""RBAC escalation check: a user cannot grant permissions beyond its own.
 
 The verbs ``escalate`` on a role and ``bind`` on a role exempt from the check.
 """
@@ -52,22 +52,22 @@ def _check_rules(
     if authorizer.allows(user, AuthorizationAttributes(verb, GROUP, plural, context.namespace, name)):
         return
     held = list(authorizer.rules_for(user, context.namespace))
-    missing = [rule for rule in granted if not _covered(rule, held)]
+    missing = [rule for rule in granted if not _is_covered(rule, held)]
     if missing:
         raise _escalation_error(context, obj, missing)
 
 
-def _covered(granted: PolicyRule, held: Sequence[PolicyRule]) -> bool:
+def _is_covered(granted: PolicyRule, held: Sequence[PolicyRule]) -> bool:
     """Return True if the held rules cover each single permission of a rule."""
     resources = product(granted.verbs, granted.groups, granted.resources, granted.names or ("",))
-    actions = [
+    permissions = [
         *(
             AuthorizationAttributes(verb, group, resource, name=name)
             for verb, group, resource, name in resources
         ),
         *(AuthorizationAttributes(verb, path=path) for verb, path in product(granted.verbs, granted.paths)),
     ]
-    return all(any(rule.allows(action) for rule in held) for action in actions)
+    return all(any(rule.allows(permission) for rule in held) for permission in permissions)
 
 
 def _escalation_error(context: RequestContext, obj: Json, missing: Sequence[PolicyRule]) -> StatusError:

@@ -39,8 +39,8 @@ async def _subject_access(context: RequestContext, review: Json) -> Json:
 
 
 async def _local_access(context: RequestContext, review: Json) -> Json:
-    resource_attributes = ((review.get("spec") or {}).get("resourceAttributes") or {}).get("namespace", "")
-    if resource_attributes != context.namespace:
+    attributes = (review.get("spec") or {}).get("resourceAttributes") or {}
+    if attributes.get("namespace", "") != context.namespace:
         raise bad_request(
             f"spec.resourceAttributes.namespace: must match the request's namespace: {context.namespace}"
         )
@@ -53,33 +53,24 @@ def _subject(spec: Json) -> User:
 
 
 def _access_status(context: RequestContext, user: User, spec: Json) -> Json:
-    resource_attributes, non_resource_attributes = (
-        spec.get("resourceAttributes"),
-        spec.get("nonResourceAttributes"),
-    )
-    if (resource_attributes is None) == (non_resource_attributes is None):
-        why = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        raise _invalid([invalid_value("spec.resourceAttributes", resource_attributes, why)])
-    return {
-        "allowed": context.server.authorizer.allows(
-            user, _attributes(resource_attributes, non_resource_attributes or {})
-        )
-    }
+    resource, non_resource = spec.get("resourceAttributes"), spec.get("nonResourceAttributes")
+    if (resource is None) == (non_resource is None):
+        message = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
+        raise _invalid([invalid_value("spec.resourceAttributes", resource, message)])
+    if resource is not None:
+        attributes = _resource_attributes(resource)
+    else:
+        path: Json = non_resource or {}
+        attributes = AuthorizationAttributes(path.get("verb", ""), path=path.get("path", ""))
+    return {"allowed": context.server.authorizer.allows(user, attributes)}
 
 
-def _attributes(resource_attributes: Json | None, non_resource_attributes: Json) -> AuthorizationAttributes:
-    if resource_attributes is None:
-        return AuthorizationAttributes(
-            non_resource_attributes.get("verb", ""),
-            path=non_resource_attributes.get("path", ""),
-        )
-    resource = resource_attributes.get("resource", "")
-    if resource_attributes.get("subresource"):
-        resource += f"/{resource_attributes['subresource']}"
-    names = (resource_attributes.get(field, "") for field in ("namespace", "name"))
-    return AuthorizationAttributes(
-        resource_attributes.get("verb", ""), resource_attributes.get("group", ""), resource, *names
-    )
+def _resource_attributes(given: Json) -> AuthorizationAttributes:
+    resource = given.get("resource", "")
+    if given.get("subresource"):
+        resource += f"/{given['subresource']}"
+    names = (given.get(field, "") for field in ("namespace", "name"))
+    return AuthorizationAttributes(given.get("verb", ""), given.get("group", ""), resource, *names)
 
 
 def _invalid(causes: list[Cause]) -> Exception:

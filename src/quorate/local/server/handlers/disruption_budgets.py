@@ -33,7 +33,7 @@ def check_eviction(context: RequestContext, pod: Json) -> None:
         raise internal(MULTIPLE_BUDGETS)
     for budget in budgets:
         pods = [entry.decode() for entry in context.server.store.entries("pods", context.namespace)]
-        _check_budget(budget, pod, [covered_pod for covered_pod in pods if _selects(budget, covered_pod)])
+        _check_budget(budget, pod, [other_pod for other_pod in pods if _selects(budget, other_pod)])
 
 
 def _selects(budget: Json, pod: Json) -> bool:
@@ -44,7 +44,7 @@ def _selects(budget: Json, pod: Json) -> bool:
 
 def _check_budget(budget: Json, pod: Json, covered: list[Json]) -> None:
     spec = budget["spec"]
-    active = [covered_pod for covered_pod in covered if _phase(covered_pod) not in ("Succeeded", "Failed")]
+    active = [other_pod for other_pod in covered if _phase(other_pod) not in ("Succeeded", "Failed")]
     healthy = sum(map(_is_healthy, active))
     if "maxUnavailable" in spec:
         needed = max(0, len(active) - _scaled_value(spec["maxUnavailable"], len(active)))

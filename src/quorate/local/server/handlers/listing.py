@@ -87,25 +87,27 @@ async def list_page(context: RequestContext) -> Page:
     selector = selectors.parse(context.kind, labels, fields)
     limit, token = _limit(context), context.query.get("continue", "")
     if token:
-        at, start = _decode_token(token)
-        found = [entry for entry in _entries_at(context, at, _token_expired(start)) if entry.key >= start]
+        revision, start = _decode_token(token)
+        found = [
+            entry for entry in _entries_at(context, revision, _token_expired(start)) if entry.key >= start
+        ]
     else:
-        at = _revision_to_list_at(context)
+        revision = _exact_revision(context)
         found = _entries_at(
-            context, at, resource_expired("The resourceVersion for the provided list is too old.")
+            context, revision, resource_expired("The resourceVersion for the provided list is too old.")
         )
-    revision = at or context.server.store.revision
+    revision = revision or context.server.store.revision
     # Field selectors need the requested version; without them only the selected page is converted.
     entries = await context.kind.from_storage(found) if selector.fields else found
-    chosen = [entry for entry in entries if selector.matches(entry)]
-    list_page = chosen[:limit] if limit else chosen
-    shown = list_page if selector.fields else await context.kind.from_storage(list_page)
-    if len(shown) == len(chosen):
-        return Page(shown, revision)
-    following = _encode_token(revision, chosen[limit].key)
+    matching = [entry for entry in entries if selector.matches(entry)]
+    selected = matching[:limit] if limit else matching
+    page = selected if selector.fields else await context.kind.from_storage(selected)
+    if len(page) == len(matching):
+        return Page(page, revision)
+    following = _encode_token(revision, matching[limit].key)
     # As in kube-apiserver, no count of remaining items with a selector.
-    remaining = None if labels or fields else len(chosen) - limit
-    return Page(shown, revision, following, remaining)
+    remaining = None if labels or fields else len(matching) - limit
+    return Page(page, revision, following, remaining)
 
 
 def _entries_at(context: RequestContext, at: int, too_old: StatusError) -> list[Entry]:
@@ -126,7 +128,7 @@ def _limit(context: RequestContext) -> int:
     return max(int(text), 0)
 
 
-def _revision_to_list_at(context: RequestContext) -> int:
+def _exact_revision(context: RequestContext) -> int:
     """Return the exact revision to list, or 0 for the latest.  Raises StatusError(504) for a future one."""
     revision = parse_resource_version(context.query.get("resourceVersion", ""))
     current = context.server.store.revision

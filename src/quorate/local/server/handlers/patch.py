@@ -84,15 +84,7 @@ def _check_patched(context: RequestContext, new: Json, old: Json, strictness: st
     kind = context.kind
     meta = new.get("metadata")
     name = meta.get("name") if isinstance(meta, dict) else None
-    if not name:
-        why = (
-            f"the name of the object ({context.name} based on URL) was undeterminable: name must be provided"
-        )
-        raise bad_request(why)
-    if name != context.name:
-        raise bad_request(
-            f"the name of the object ({name}) does not match the name on the URL ({context.name})"
-        )
+    update.check_name(context, name)
     if (new.get("kind"), new.get("apiVersion")) != (kind.kind, kind.api_version):
         raise _invalid_patch(new, "apiVersion and kind of an object cannot be patched")
     try:
@@ -107,9 +99,9 @@ def _check_patched(context: RequestContext, new: Json, old: Json, strictness: st
     return decoded.object
 
 
-def _invalid_patch(patched: Json, why: str) -> StatusError:
+def _invalid_patch(patched: Json, detail: str) -> StatusError:
     """Return the error for a patch whose result is not an object of the kind."""
-    cause = invalid_value("patch", format_value(patched), why)
+    cause = invalid_value("patch", format_value(patched), detail)
     message = f' "" is invalid: {cause.field}: {cause.message}'
     return StatusError(422, "Invalid", message, {"causes": [cause.to_json()]})
 
@@ -180,8 +172,8 @@ def _applied_configuration(context: RequestContext) -> Json:
         raise bad_request(f"invalid object type: {group}/{version}, Kind={name}")
     meta = config.get("metadata") or {}
     if meta.get("name", context.name) != context.name:
-        why = f"does not match the name on the URL ({context.name})"
-        raise bad_request(f"the name of the object ({meta['name']}) {why}")
+        mismatch = f"does not match the name on the URL ({context.name})"
+        raise bad_request(f"the name of the object ({meta['name']}) {mismatch}")
     if meta.get("managedFields"):
         raise bad_request("metadata.managedFields must be nil")
     return config

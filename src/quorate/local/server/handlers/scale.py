@@ -26,8 +26,8 @@ async def get(context: RequestContext) -> ApiResponse:
 
 
 async def replace(context: RequestContext) -> ApiResponse:
-    wanted = body.read_object(context, SCALE, "UpdateOptions")
-    return await _change(context, lambda _: wanted, context.dry_run("UpdateOptions"))
+    scale = body.read_object(context, SCALE, "UpdateOptions")
+    return await _change(context, lambda _: scale, context.dry_run("UpdateOptions"))
 
 
 async def patch(context: RequestContext) -> ApiResponse:
@@ -35,12 +35,14 @@ async def patch(context: RequestContext) -> ApiResponse:
     return await _change(context, patch_function(context, SCALE), context.dry_run("PatchOptions"))
 
 
-async def _change(context: RequestContext, wanted: update.UpdateFunction, dry_run: bool) -> ApiResponse:
+async def _change(
+    context: RequestContext, update_function: update.UpdateFunction, dry_run: bool
+) -> ApiResponse:
     """Update the replicas of the object from a change of its Scale."""
     paths = context.kind.scale
     assert paths is not None, "only a kind with paths lists the subresource"
     old = _to_scale(context.kind, context.decode(await context.current()))
-    scale = await webhooks.mutate(context, "UPDATE", wanted(old), old, kind=SCALE)
+    scale = await webhooks.mutate(context, "UPDATE", update_function(old), old, kind=SCALE)
     replicas = scale.get("spec", {}).get("replicas", 0)
     if replicas < 0:
         cause = invalid_value("spec.replicas", replicas, NOT_NEGATIVE)
@@ -49,10 +51,6 @@ async def _change(context: RequestContext, wanted: update.UpdateFunction, dry_ru
     changed: list[Json] = []
 
     def scaled(obj: Json) -> Json:
-        replicas = scale.get("spec", {}).get("replicas", 0)
-        if replicas < 0:
-            message = [invalid_value("spec.replicas", replicas, NOT_NEGATIVE)]
-            raise invalid("autoscaling", "Scale", context.name, message)
         version = scale.get("metadata", {}).get("resourceVersion")
         if version and version != obj["metadata"]["resourceVersion"]:
             raise conflict(context.kind.group, context.kind.plural, context.name)

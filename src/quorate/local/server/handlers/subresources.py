@@ -94,10 +94,10 @@ async def evict(context: RequestContext) -> ApiResponse:
 
 async def finalize(context: RequestContext) -> ApiResponse:
     """PUT namespaces/x/finalize: set spec.finalizers, which no other path changes."""
-    wanted = read_object(context, context.kind, "UpdateOptions")
+    update_object = read_object(context, context.kind, "UpdateOptions")
 
     def finalized(namespace: Json) -> Json:
-        finalizers = (wanted.get("spec") or {}).get("finalizers") or []
+        finalizers = (update_object.get("spec") or {}).get("finalizers") or []
         namespace["spec"] = {"finalizers": finalizers} if finalizers else {}
         return namespace
 

@@ -36,7 +36,7 @@ async def create_token(context: RequestContext) -> ApiResponse:
         "namespace": context.namespace,
         "creationTimestamp": context.server.timestamp(),
     }
-    request["status"] = {"token": issued.token, "expirationTimestamp": timestamp(issued.expires)}
+    request["status"] = {"token": issued.token, "expirationTimestamp": timestamp(issued.expires_at)}
     return responses.document(context, request, 201)
 
 
@@ -59,7 +59,7 @@ def _bound_object(context: RequestContext, reference: Json) -> tuple[str, Object
     entry = context.server.store.get(Key(resource, "" if kind == "Node" else context.namespace, name))
     if entry is None:
         raise not_found("", resource, name)
-    uid_now = entry.decode()["metadata"]["uid"]
-    if uid and uid != uid_now:
+    current_uid = entry.decode()["metadata"]["uid"]
+    if uid and uid != current_uid:
         raise conflict("", resource, name, f"the UID in the bound object reference ({uid}) does not match")
-    return kind, ObjectReference(name, uid_now)
+    return kind, ObjectReference(name, current_uid)

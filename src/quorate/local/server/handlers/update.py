@@ -34,30 +34,32 @@ IMMUTABLE_METADATA = (
 
 async def replace(context: RequestContext) -> ApiResponse:
     dry_run = context.dry_run("UpdateOptions")
-    update_function = read_object(context, context.kind, "UpdateOptions")
-    _check_name_and_namespace(context, update_function)
+    obj = read_object(context, context.kind, "UpdateOptions")
+    check_name(context, obj.setdefault("metadata", {}).get("name"))
+    _check_namespace(context, obj["metadata"])
     if context.server.store.get(context.key) is None and context.kind.allow_create_on_update:
         context.require("create")
-        update_function["metadata"].pop("resourceVersion", None)
-        return await create.create_object(context, update_function, dry_run)
-    if context.kind.require_resource_version and not update_function["metadata"].get("resourceVersion"):
+        obj["metadata"].pop("resourceVersion", None)
+        return await create.create_object(context, obj, dry_run)
+    if context.kind.require_resource_version and not obj["metadata"].get("resourceVersion"):
         cause = invalid_value("metadata.resourceVersion", 0, "must be specified for an update")
         raise invalid(context.kind.group, context.kind.plural, context.name, [cause])
-    return await guaranteed_update(context, lambda _: copy.deepcopy(update_function), dry_run)
+    return await guaranteed_update(context, lambda _: copy.deepcopy(obj), dry_run)
 
 
-def _check_name_and_namespace(context: RequestContext, update_function: Json) -> None:
-    meta = update_function.setdefault("metadata", {})
-    name = meta.get("name") or ""
+def check_name(context: RequestContext, name: object) -> None:
+    """Check the name of an object against the request.  Raises StatusError(400)."""
     if not name:
-        message = (
+        raise bad_request(
             f"the name of the object ({context.name} based on URL) was undeterminable: name must be provided"
         )
-        raise bad_request(message)
     if name != context.name:
         raise bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({context.name})"
         )
+
+
+def _check_namespace(context: RequestContext, meta: Json) -> None:
     if context.kind.namespaced and meta.setdefault("namespace", context.namespace) != context.namespace:
         message = "the namespace of the provided object does not match the namespace sent on the request"
         raise bad_request(message)

@@ -48,10 +48,10 @@ def watch_frames(context: RequestContext) -> AsyncIterator[bytes]:
     return _with_error_frame(_stream(context, int(text or 0), selectors.parse(context.kind, labels, fields)))
 
 
-async def _with_error_frame(watch_frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _with_error_frame(frames: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Yield the frames; an error on the way, such as a failed conversion, is the last frame."""
     try:
-        async for data in watch_frames:
+        async for data in frames:
             yield data
     except StatusError as error:
         yield encode_frame("ERROR", msgspec.json.encode(error.to_json()))
@@ -142,13 +142,15 @@ async def _convert_changes(context: RequestContext, changes: Sequence[Change]) -
     """Return the changes with their objects in the requested version, converted in one batch."""
     if context.kind.convert is None:
         return changes
-    entries = list({entry.revision: entry for c in changes for entry in (c.old, c.new) if entry}.values())
-    served = {entry.revision: entry for entry in await context.kind.from_storage(entries)}
+    entries = list(
+        {entry.revision: entry for change in changes for entry in (change.old, change.new) if entry}.values()
+    )
+    converted = {entry.revision: entry for entry in await context.kind.from_storage(entries)}
     return [
         replace(
             change,
-            old=change.old and served[change.old.revision],
-            new=change.new and served[change.new.revision],
+            old=change.old and converted[change.old.revision],
+            new=change.new and converted[change.new.revision],
         )
         for change in changes
     ]

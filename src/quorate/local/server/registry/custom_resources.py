@@ -172,12 +172,12 @@ def _strategy(kind: Kind, version: Version) -> Strategy:
 def _decode(kind: Kind, version: Version, obj: Json) -> Decoded:
     """Decode a custom resource.  Raises StatusError(400) for metadata of the wrong type."""
     try:
-        read, unknown = decoding.decode_object(obj, _ENVELOPE)
+        decoded, unknown = decoding.decode_object(obj, _ENVELOPE)
     except decoding.UndecodableObject as error:
         where = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{where}: {error}") from error
-    unknown += prune(read, version.schema)
-    return Decoded(read, tuple(f'unknown field "{path}"' for path in sorted(unknown)))
+    unknown += prune(decoded, version.schema)
+    return Decoded(decoded, tuple(f'unknown field "{path}"' for path in sorted(unknown)))
 
 
 def _clear_status(obj: Json) -> None:
@@ -200,9 +200,9 @@ def _storage_conversion(
     names = {True: f"{kind.group}/{storage.name}", False: kind.api_version}
 
     async def converted(objects: Sequence[Json], to_storage: bool) -> list[Json]:
-        was = {"apiVersion": names[not to_storage], "kind": kind.kind}
+        type_meta = {"apiVersion": names[not to_storage], "kind": kind.kind}
         schema = (storage if to_storage else version).schema
-        results = await convert([obj | was for obj in objects], names[to_storage])
+        results = await convert([obj | type_meta for obj in objects], names[to_storage])
         for result in results:
             prune(result, schema)
             apply_defaults(result, schema)

@@ -52,8 +52,8 @@ class ServerContext:
         return base[:MAX_BASE_LENGTH] + suffix
 
 
-def timestamp(moment: float) -> str:
-    return _format_time(int(moment))
+def timestamp(time_s: float) -> str:
+    return _format_time(int(time_s))
 
 
 @lru_cache(maxsize=16)  # one write formats the time several times, and there are thousands of writes a second
@@ -63,6 +63,8 @@ def _format_time(second: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RequestContext:
+    """One request for a resource, and what its handler needs."""
+
     server: ServerContext
     user: User
     info: RequestInfo
@@ -109,8 +111,8 @@ class RequestContext:
         """Return a stored object in the requested version."""
         if self.kind.convert is None:
             return entry
-        (served,) = await self.kind.from_storage([entry])
-        return served
+        (converted,) = await self.kind.from_storage([entry])
+        return converted
 
     async def create(self, key: Key, obj: Json) -> Entry:
         """Store a new object and return it.  Raises StaleRevision if it exists already."""

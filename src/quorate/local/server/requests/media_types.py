@@ -34,7 +34,7 @@ class Representation(Enum):
 class AcceptedMediaType:
     """The negotiated representation, its API version (v1 or v1beta1), and the media type."""
 
-    form: Representation = Representation.OBJECT
+    representation: Representation = Representation.OBJECT
     version: str = "v1"
     media_type: str = JSON
 
@@ -55,15 +55,15 @@ def negotiate(header: str) -> AcceptedMediaType:
         if plain not in (JSON, YAML):
             continue
         refusal.details = None
-        form = Representation.__members__.get(_REPRESENTATIONS.get(parameters.get("as", ""), ""))
+        representation = Representation.__members__.get(_REPRESENTATIONS.get(parameters.get("as", ""), ""))
         version = parameters.get("v", "v1")
         known = parameters.get("g", "meta.k8s.io") == "meta.k8s.io" and version in ("v1", "v1beta1")
-        if form is not None and known:
-            return AcceptedMediaType(form, version, plain)
+        if representation is not None and known:
+            return AcceptedMediaType(representation, version, plain)
     raise refusal
 
 
-_REPRESENTATIONS = {form.value: form.name for form in Representation}
+_REPRESENTATIONS = {representation.value: representation.name for representation in Representation}
 
 
 def not_acceptable() -> StatusError:

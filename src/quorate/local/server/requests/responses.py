@@ -32,7 +32,7 @@ def with_type_meta(kind: Kind, data: bytes) -> bytes:
 
 def stored_object(context: RequestContext, entry: Entry, code: int = 200) -> ApiResponse:
     """Return the response for a stored object of the requested version."""
-    if context.accepted.form is Representation.OBJECT and context.accepted.media_type == JSON:
+    if context.accepted.representation is Representation.OBJECT and context.accepted.media_type == JSON:
         return ApiResponse(code, with_type_meta(context.kind, entry.data), warnings=context.warnings)
     return single_object(context, context.decode(entry), code)
 
@@ -43,7 +43,7 @@ def single_object(context: RequestContext, obj: Json, code: int = 200) -> ApiRes
     Raises StatusError: 400, 406.
     """
     version = context.accepted.version
-    match context.accepted.form:
+    match context.accepted.representation:
         case Representation.TABLE:
             metadata = {"resourceVersion": obj["metadata"].get("resourceVersion", "")}
             return document(context, to_table(context, [obj], metadata), code)
@@ -60,8 +60,10 @@ def to_table(
     """Return objects as a Table.  Raises StatusError(400) for an invalid includeObject."""
     include = context.query.get("includeObject") or "Metadata"
     if include not in ("Metadata", "Object", "None"):
-        why = f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
-        raise bad_request(f"Unable to convert to Table as requested: {why}")
+        detail = (
+            f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
+        )
+        raise bad_request(f"Unable to convert to Table as requested: {detail}")
     return table(
         context.kind.table_layout or builtin_layout(context.kind.group, context.kind.kind),
         objects,
@@ -77,22 +79,22 @@ class ResponseView:
     """The representation of the objects of one watch; only its first Table has column definitions."""
 
     def __init__(self, context: RequestContext) -> None:
-        self._call = context
-        self._named_columns = False
+        self._context = context
+        self._columns_sent = False
 
     def encode(self, data: bytes) -> bytes:
         """Return an object as the JSON of a watch event.  Raises StatusError: 400, 406."""
-        context = self._call
+        context = self._context
         complete = with_type_meta(context.kind, data)
-        if context.accepted.form is Representation.OBJECT:
+        if context.accepted.representation is Representation.OBJECT:
             return complete
         obj: Json = msgspec.json.decode(complete)
-        if context.accepted.form is not Representation.TABLE:
+        if context.accepted.representation is not Representation.TABLE:
             return single_object(context, obj).body
         metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
-        shown = to_table(context, [obj], metadata, with_columns=not self._named_columns)
-        self._named_columns = True
-        return msgspec.json.encode(shown)
+        rows = to_table(context, [obj], metadata, with_columns=not self._columns_sent)
+        self._columns_sent = True
+        return msgspec.json.encode(rows)
 
 
 def document(context: RequestContext, content: Json, code: int = 200) -> ApiResponse:
@@ -127,9 +129,9 @@ class Page:
 def object_list(context: RequestContext, page: Page) -> ApiResponse:
     """Return the response for a list; stored objects are copied without decoding them."""
     kind, metadata = context.kind, page.metadata()
-    if kind.custom and context.accepted.form is Representation.OBJECT:
+    if kind.custom and context.accepted.representation is Representation.OBJECT:
         metadata.setdefault("continue", "")  # kube-apiserver leaves it out for built-in kinds
-    if context.accepted.form is Representation.OBJECT and context.accepted.media_type == JSON:
+    if context.accepted.representation is Representation.OBJECT and context.accepted.media_type == JSON:
         head = {"kind": kind.list_kind, "apiVersion": kind.api_version, "metadata": metadata}
         # Items of custom kinds carry apiVersion and kind; items of built-in kinds do not.
         items = b",".join(
@@ -137,7 +139,7 @@ def object_list(context: RequestContext, page: Page) -> ApiResponse:
         )
         body = b'%s,"items":[%s]}' % (msgspec.json.encode(head)[:-1], items)
         return ApiResponse(200, body, warnings=context.warnings)
-    match context.accepted.form:
+    match context.accepted.representation:
         case Representation.TABLE:
             return document(context, to_table(context, map(context.decode, page.entries), metadata))
         case Representation.METADATA_LIST:

@@ -33,7 +33,7 @@ CREATE TABLE IF NOT EXISTS revisions (
     object     BLOB                  -- JSON without apiVersion and kind; NULL: deleted
 );
 CREATE TABLE IF NOT EXISTS compaction (
-    revision   INTEGER NOT NULL      -- what happened up to here can no longer be asked for
+    revision   INTEGER NOT NULL      -- changes up to this revision are no longer kept
 );
 """
 
@@ -249,9 +249,7 @@ class Store:
             self._publish(change)
             if not write.result.done():
                 write.result.set_result(change)
-        for (
-            write
-        ) in conflicts:  # after the others, so that the client reads the state that caused the conflict
+        for write in conflicts:  # last, so that the client reads the state that caused the conflict
             _fail(write, StaleRevision(write.key, self.get(write.key)))
         for resource in {change.key.resource for change, _ in accepted}:
             changed, self._resources[resource].changed = self._resources[resource].changed, asyncio.Event()
@@ -288,9 +286,8 @@ class Store:
         for resource in {change.key.resource for change in dropped}:
             self._resources[resource].changes = self._resources[resource].after(self._compacted_revision)
         # Revisions that a dropped change replaced, and deletion markers, are obsolete.
-        obsolete = [(c.old.revision,) for c in dropped if c.old] + [
-            (c.revision,) for c in dropped if not c.new
-        ]
+        replaced = [(change.old.revision,) for change in dropped if change.old]
+        obsolete = replaced + [(change.revision,) for change in dropped if not change.new]
         await self._run_in_thread(
             lambda: _delete_compacted(self._database, self._compacted_revision, obsolete)
         )

@@ -40,23 +40,26 @@ def admission_attributes(
     kind: Kind | None,
     options: Json | None,
 ) -> AdmissionAttributes:
-    """``kind``: of the objects, if not that of the request.  ``options``: if they are not in the query."""
+    """Return the attributes of a request.
+
+    ``kind``: of the objects, if not that of the request.  ``options``: if they are not in the query.
+    """
     meta = (new or old or {}).get("metadata", {})
     name = meta.get("name") or context.name
     # As for authorization, the namespace of a Namespace is its own name.
-    in_itself = context.kind.resource == "namespaces"
-    given = _options(context) if options is None else options
+    is_namespace = context.kind.resource == "namespaces"
+    given_options = _options(context) if options is None else options
     return AdmissionAttributes(
         operation,
         context.kind,
         kind or context.kind,
         context.info.subresource,
-        name if in_itself else meta.get("namespace") or context.namespace,
+        name if is_namespace else meta.get("namespace") or context.namespace,
         name,
         new,
         old,
-        {"kind": OPTIONS[operation], "apiVersion": "meta.k8s.io/v1"} | given,
-        bool(given.get("dryRun")),
+        {"kind": OPTIONS[operation], "apiVersion": "meta.k8s.io/v1"} | given_options,
+        bool(given_options.get("dryRun")),
     )
 
 
@@ -68,17 +71,18 @@ def _options(context: RequestContext) -> Json:
     return named | ({"dryRun": ["All"]} if context.query.get("dryRun") else {})
 
 
-async def convert_attributes(given: AdmissionAttributes, request_kind: Kind) -> AdmissionAttributes:
+async def convert_attributes(attributes: AdmissionAttributes, request_kind: Kind) -> AdmissionAttributes:
     """Return the attributes in another version of the kind.  Raises StatusError(500)."""
     new, old = [
-        obj and await convert_object(obj, given.request_kind, request_kind) for obj in (given.new, given.old)
+        obj and await convert_object(obj, attributes.request_kind, request_kind)
+        for obj in (attributes.new, attributes.old)
     ]
-    return replace(given, request_kind=request_kind, kind=request_kind, new=new, old=old)
+    return replace(attributes, request_kind=request_kind, kind=request_kind, new=new, old=old)
 
 
-def with_object(given: AdmissionAttributes, new: Json) -> AdmissionAttributes:
+def with_object(attributes: AdmissionAttributes, new: Json) -> AdmissionAttributes:
     """Return the attributes with another object."""
-    return replace(given, new=new, name=new["metadata"].get("name") or given.name)
+    return replace(attributes, new=new, name=new["metadata"].get("name") or attributes.name)
 
 
 async def convert_object(obj: Json, source: Kind, target: Kind) -> Json:

@@ -47,7 +47,6 @@ def _resource_patterns(plural: str, subresource: str) -> tuple[str, ...]:
 class Webhook:
     name: str
     client_config: Json
-    """a clientConfig"""
     rules: tuple[OperationRule, ...]
     exact_versions: bool
     """match only the versions in the rules, not other versions of the same kind"""
@@ -70,7 +69,7 @@ class WebhookConfigurations:
         self._compiled: dict[Key, tuple[int, tuple[Webhook, ...]]] = {}
 
     def for_resource(self, resource: str) -> Sequence[Webhook]:
-        """``resource``: ``MUTATING`` or ``VALIDATING``."""
+        """Return the webhooks of a resource, ``MUTATING`` or ``VALIDATING``."""
         entries = self._store.entries(resource)
         return [webhook for entry in entries for webhook in self._webhooks(entry)] if entries else ()
 

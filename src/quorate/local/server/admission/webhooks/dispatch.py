@@ -40,7 +40,7 @@ async def mutate(
     if not webhooks:
         return new
     changed = await _mutate(context, webhooks, admission_attributes(context, operation, new, old, kind, None))
-    assert changed is not None, "an object stays one"
+    assert changed is not None, "mutation does not delete an object"
     return changed
 
 
@@ -59,10 +59,8 @@ async def validate(
 
 async def admit_deletion(context: RequestContext, old: Json, options: Json) -> None:
     """Call mutating and validating webhooks for a deletion.  Raises StatusError as ``mutate`` does."""
-    mutating, validating = (
-        context.server.webhook_configurations.for_resource(MUTATING),
-        context.server.webhook_configurations.for_resource(VALIDATING),
-    )
+    configurations = context.server.webhook_configurations
+    mutating, validating = configurations.for_resource(MUTATING), configurations.for_resource(VALIDATING)
     if mutating or validating:
         attributes = admission_attributes(context, "DELETE", None, old, None, options)
         await _mutate(context, mutating, attributes)
@@ -154,10 +152,10 @@ async def _call(
 
     Raises StatusError if it rejects the request, or if the call fails and failurePolicy is Fail.
     """
-    wanted = matching.matching_version(context.server, webhook, attributes)
-    if wanted is None:
+    version = matching.matching_version(context.server, webhook, attributes)
+    if version is None:
         return None
-    sent = attributes if wanted is attributes.request_kind else await convert_attributes(attributes, wanted)
+    sent = attributes if version is attributes.request_kind else await convert_attributes(attributes, version)
     request = review.admission_request(context.server.new_uid(), context.user, sent, attributes)
     try:
         if not all_conditions_met(webhook.match_conditions, request):

@@ -47,9 +47,9 @@ def compile_condition(name: str, text: str) -> MatchCondition:
     """Compile an expression.  Raises InvalidExpression."""
     try:
         program = _ENVIRONMENT.compile(text)
-    except RuntimeError as refusal:  # the only exception of the runtime
-        message = str(refusal).partition(": ")[2].removesuffix(" [INVALID_ARGUMENT]")
-        raise InvalidExpression(text, f"compilation failed: {message}") from refusal
+    except RuntimeError as error:  # the only exception of the runtime
+        message = str(error).partition(": ")[2].removesuffix(" [INVALID_ARGUMENT]")
+        raise InvalidExpression(text, f"compilation failed: {message}") from error
     if program.return_type() not in (cel.Type.BOOL, cel.Type.DYN):
         raise InvalidExpression(text, "must evaluate to bool")
     return MatchCondition(name, program)

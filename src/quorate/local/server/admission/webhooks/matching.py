@@ -19,11 +19,11 @@ def matching_version(server: ServerContext, webhook: Webhook, attributes: Admiss
     """Return the version of the kind to call the webhook with; None if it does not match."""
     if attributes.request_kind.group == EXEMPT_GROUP:
         return None
-    wanted = _version_in_rules(server, webhook, attributes)
+    version = _version_in_rules(server, webhook, attributes)
     selected = (
-        wanted and _matches_namespace(server, webhook, attributes) and _matches_object(webhook, attributes)
+        version and _matches_namespace(server, webhook, attributes) and _matches_object(webhook, attributes)
     )
-    return wanted if selected else None
+    return version if selected else None
 
 
 def _version_in_rules(

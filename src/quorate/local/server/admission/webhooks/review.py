@@ -57,7 +57,10 @@ class AdmissionResponse:
 def admission_request(
     uid: str, user: User, attributes: AdmissionAttributes, requested: AdmissionAttributes
 ) -> Json:
-    """``attributes``: in the version of the call; ``requested``: in the requested version."""
+    """Return the request of a review.
+
+    ``attributes``: in the version of the call; ``requested``: in the requested version.
+    """
     request: Json = {
         "uid": uid,
         "kind": _kind(attributes.kind),
@@ -94,15 +97,15 @@ async def call_webhook(
     api_version = f"{GROUP}/{webhook.review_version}"
     review = {"kind": "AdmissionReview", "apiVersion": api_version, "request": request}
     try:
-        place = backends.resolve(webhook.client_config)
-        content = await backends.post(place, msgspec.json.encode(review), webhook.timeout_s)
-        answer = msgspec.json.decode(content, type=_Review)
-    except (BackendUnreachable, msgspec.DecodeError) as failure:
-        raise WebhookCallError(webhook.name, f"failed to call webhook: {failure}") from failure
-    message = _response_error(answer, api_version, request["uid"], mutating)
+        backend = backends.resolve(webhook.client_config)
+        content = await backends.post(backend, msgspec.json.encode(review), webhook.timeout_s)
+        review_response = msgspec.json.decode(content, type=_Review)
+    except (BackendUnreachable, msgspec.DecodeError) as error:
+        raise WebhookCallError(webhook.name, f"failed to call webhook: {error}") from error
+    message = _response_error(review_response, api_version, request["uid"], mutating)
     if message:
         raise WebhookCallError(webhook.name, f"received invalid webhook response: {message}")
-    response = answer.response
+    response = review_response.response
     assert response is not None, "its absence is a fault"
     return AdmissionResponse(
         response.allowed,
@@ -112,12 +115,12 @@ async def call_webhook(
     )
 
 
-def _response_error(answer: _Review, api_version: str, uid: str, mutating: bool) -> str:
+def _response_error(review_response: _Review, api_version: str, uid: str, mutating: bool) -> str:
     """Return what is wrong with a response; empty if it is valid."""
-    response = answer.response
-    if (answer.api_version, answer.kind) != (api_version, "AdmissionReview"):
+    response = review_response.response
+    if (review_response.api_version, review_response.kind) != (api_version, "AdmissionReview"):
         expected = f"expected webhook response of {api_version}, Kind=AdmissionReview"
-        return f"{expected}, got {answer.api_version}, Kind={answer.kind}"
+        return f"{expected}, got {review_response.api_version}, Kind={review_response.kind}"
     if response is None:
         return "webhook response was absent"
     if response.uid != uid:
@@ -139,6 +142,6 @@ def _decode_patch(webhook: Webhook, encoded: str) -> list[Any]:
         return []
     try:
         return msgspec.json.decode(base64.b64decode(encoded), type=list[Any])
-    except (binascii.Error, msgspec.DecodeError) as fault:
-        message = f"received undecodable patch in webhook response: {fault}"
-        raise WebhookCallError(webhook.name, message) from fault
+    except (binascii.Error, msgspec.DecodeError) as error:
+        message = f"received undecodable patch in webhook response: {error}"
+        raise WebhookCallError(webhook.name, message) from error
