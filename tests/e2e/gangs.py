@@ -22,7 +22,7 @@ from quorate.cli.crds import gang_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, QUEUES
 from quorate.local.controllers import run_controllers
 from quorate.local.nodes import Fleet, run_nodes

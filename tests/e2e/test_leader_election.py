@@ -19,9 +19,9 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, is_true
 from quorate.controllers.process import run_replica
 from quorate.kube.clock import WallClock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import LEASES, WORKLOADS
 from quorate.observe.replica import Replica
 from tests.e2e.test_controllers_command import controllers, kubeconfig

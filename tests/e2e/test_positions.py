@@ -15,8 +15,8 @@ from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
 from quorate.cli.deployment.visibility import api_services, auth_reader
 from quorate.controllers.process import run_queueing
 from quorate.kube.clock import WallClock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import ApiError
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import untyped
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier

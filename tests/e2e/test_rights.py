@@ -18,8 +18,8 @@ from quorate.cli.deployment.roles import ACCOUNT, controller_roles
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import Forbidden
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,

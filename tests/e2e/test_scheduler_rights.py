@@ -12,9 +12,9 @@ from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.cli.deployment import scheduler
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.clock import WallClock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import Forbidden
-from quorate.kube.leader_election import LeaseTimings
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
+from quorate.kube.manager.leader_election import LeaseTimings
 from quorate.kube.resources import (
     LEASES,
     NODES,

@@ -19,8 +19,8 @@ from quorate.cli.run.apply import install_definitions
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import Unreachable
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     JOBS,

@@ -10,7 +10,7 @@ from typing import Final
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import NODES, POD_GROUPS, PODS
 from quorate.kube.rest.config import RestConfig
 from quorate.scheduler.observer import SchedulerStatus

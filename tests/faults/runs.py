@@ -24,8 +24,8 @@ from quorate.api.meta import Key, is_true
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import Conflict, NotFound
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JOBS, WORKLOADS
 from quorate.kube.rest.config import RestConfig
 from quorate.local.nodes import Fleet

@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from quorate.api.meta import Key
+from quorate.kube.controller.latest import LatestValueWriter
 from quorate.kube.errors import Unreachable
-from quorate.kube.latest import LatestValueWriter
 from tests.kube.virtual_clock import VirtualClock, settle
 
 A, B = Key("", "a"), Key("", "b")

@@ -8,7 +8,7 @@ import pytest
 from quorate.api.events import LeaseSpec
 from quorate.api.meta import Key, MicroTime
 from quorate.kube.clock import WallClock
-from quorate.kube.leader_election import LeaderElectionLost, LeaderElector, LeaseTimings, claim
+from quorate.kube.manager.leader_election import LeaderElectionLost, LeaderElector, LeaseTimings, claim
 from tests.kube.fake_server import Answer, FakeServer, Hangup, Request, refusal
 from tests.kube.test_informer import wait_for
 

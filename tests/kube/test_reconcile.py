@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable
 import pytest
 
 from quorate.api.meta import Key
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Conflict
-from quorate.kube.reconcile import Reconciler
 from tests.kube.virtual_clock import VirtualClock, settle
 
 A, B = Key("", "a"), Key("", "b")

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from quorate.api.meta import Key
-from quorate.kube.work_queue import WorkQueue
+from quorate.kube.controller.work_queue import WorkQueue
 
 A, B, C = (Key("", name) for name in "abc")
 

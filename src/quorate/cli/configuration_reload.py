@@ -11,8 +11,8 @@ from typing import Final
 from quorate.api.configuration import Configuration, apply_reload
 from quorate.cli.files import InvalidFiles, configuration_in, read_text
 from quorate.kube.clock import Clock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.log import logger
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 
 EVERY_S: Final = 1.0
 

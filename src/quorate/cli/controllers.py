@@ -24,10 +24,10 @@ from quorate.cli.process import Context, Kubeconfig, LogFormat, Verbose, new_ide
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import NotFound
 from quorate.kube.flowcontrol import TokenBucketRateLimiter
 from quorate.kube.log import configure, logger
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,

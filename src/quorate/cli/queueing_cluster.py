@@ -21,7 +21,7 @@ from quorate.cli.visibility import serve_visibility
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import LockedDirectory

@@ -36,9 +36,9 @@ from quorate.cli.process import (
 )
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
-from quorate.kube.leader_election import LeaseTimings
 from quorate.kube.log import configure, logger
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
+from quorate.kube.manager.leader_election import LeaseTimings
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier

@@ -15,9 +15,9 @@ from typing import Any, Final, Self
 from quorate.api.events import ObjectReference
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
-from quorate.kube.debounce import Debounce
+from quorate.kube.controller.debounce import Debounce
+from quorate.kube.controller.expectations import Expectations, Version
 from quorate.kube.errors import ApiError, Invalid, Unreachable, Unreadable
-from quorate.kube.expectations import Expectations, Version
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import Resource

@@ -41,15 +41,15 @@ from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.reconciler import run_sets
 from quorate.controllers.volcano.manager import run_volcano
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
-from quorate.kube import leader_election
-from quorate.kube.cancellation import run_cancellable
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
-from quorate.kube.leader_election import LeaseTimings
 from quorate.kube.log import logger
+from quorate.kube.manager import leader_election
+from quorate.kube.manager.cancellation import run_cancellable
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
+from quorate.kube.manager.leader_election import LeaseTimings
 from quorate.kube.resources import JOBS, NODES, Resource, T, metadata_of
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica

@@ -18,6 +18,7 @@ from quorate.api.events import Event, EventSeries, ObjectReference
 from quorate.api.meta import Key, ObjectMeta, micro_time
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import (
     AlreadyExists,
     ApiError,
@@ -29,7 +30,6 @@ from quorate.kube.errors import (
 from quorate.kube.flowcontrol import RateLimiter
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import EVENTS, Resource
 
 # The API server refuses events that exceed these three.

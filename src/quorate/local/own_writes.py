@@ -1,9 +1,9 @@
 """An informer cache that includes the results of our own writes.
 
-A watch lags behind. A controller that just created ten pods and reconciles again would not see them, and
-would create ten more. Like client-go's MutationCache, this cache keeps the server's answers to writes until
-the watch has delivered them. ``kube.expectations`` differs: it delays a decision until the watch has caught
-up, and needs no results of writes.
+A watch lags behind.  A controller that just created ten pods and reconciles again would not see them, and
+would create ten more.  Like client-go's MutationCache, this cache keeps the server's answers to writes
+until the watch has delivered them.  ``kube.controller.expectations`` differs: it delays a decision until
+the watch has caught up, and needs no results of writes.
 """
 
 from collections.abc import Callable, Hashable, Iterable

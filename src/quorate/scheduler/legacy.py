@@ -16,12 +16,12 @@ from quorate.api.volcano import PodGroup, Queue
 from quorate.api.volcano.legacy import IncubatorQueue, LegacyPodGroup, SigsQueue, pod_group_of, queue_of
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists
 from quorate.kube.flowcontrol import until_answered
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import LEGACY_POD_GROUPS, LEGACY_QUEUES, Resource
 from quorate.kube.rest.discovery import plural_of
 

@@ -16,9 +16,9 @@ from quorate.gang.cache.from_objects import pod_group_key
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import TaskStatus
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, reference_to
 
 REPORT_DELAY_S: Final = 2.0

@@ -20,10 +20,10 @@ from quorate.gang.cache.task import TaskStatus
 from quorate.gang.pending_reasons import AwaitsEvictions, GangUnschedulable, NotEnoughResources, PendingReason
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
+from quorate.kube.controller.latest import LatestValueWriter
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
-from quorate.kube.latest import LatestValueWriter
 from quorate.kube.resources import PLACEABLE_PODS, reference_to
 
 REPEATED_AFTER_S: Final = 60.0

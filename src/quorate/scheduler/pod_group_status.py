@@ -20,9 +20,9 @@ from quorate.gang.cache.status_annotations import status_annotations
 from quorate.gang.outcome import GangStatus
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.latest import LatestValueWriter
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Informer
-from quorate.kube.latest import LatestValueWriter
 from quorate.kube.patches import merge_patch
 from quorate.kube.resources import POD_GROUPS
 from quorate.scheduler.bind_gate import BindGate

@@ -14,6 +14,7 @@ from quorate.api.meta import Key, at_epoch
 from quorate.gang.outcome import Eviction, Nomination
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
+from quorate.kube.controller.latest import LatestValueWriter
 from quorate.kube.errors import (
     ApiError,
     Conflict,
@@ -25,7 +26,6 @@ from quorate.kube.errors import (
 )
 from quorate.kube.events import EventRecorder
 from quorate.kube.flowcontrol import Backoff
-from quorate.kube.latest import LatestValueWriter
 from quorate.kube.log import logger
 from quorate.kube.resources import PLACEABLE_PODS, reference
 

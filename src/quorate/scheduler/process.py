@@ -13,12 +13,12 @@ from typing import Final
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import GROUP, VERSION
-from quorate.kube import leader_election
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.flowcontrol import until_answered
-from quorate.kube.leader_election import LeaseTimings
+from quorate.kube.manager import leader_election
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
+from quorate.kube.manager.leader_election import LeaseTimings
 from quorate.kube.rest.discovery import served_resources
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.scheduler import Options, Scheduler

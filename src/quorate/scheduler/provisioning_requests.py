@@ -16,10 +16,10 @@ from quorate.api.quantity import NANOS, Quantity
 from quorate.api.volcano import GROUP, VERSION, PodGroup
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, NotFound
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, Json, Resource
 from quorate.placement.resources import is_node_resource
 

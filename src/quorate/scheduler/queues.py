@@ -20,11 +20,11 @@ from quorate.gang.cache.model import Model
 from quorate.gang.reports import allocated_by_queue
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.latest import LatestValueWriter
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.latest import LatestValueWriter
 from quorate.kube.log import logger
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import QUEUES
 from quorate.quota.amount import as_quantity
 from quorate.scheduler.bind_gate import BindGate

@@ -17,8 +17,8 @@ from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.api.volcano import Queue
 from quorate.controllers.process import run_queueing
 from quorate.kube.clock import WallClock
-from quorate.kube.dynamic_configuration import DynamicConfiguration
 from quorate.kube.errors import ApiError, Forbidden, ServerError
+from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import NAMESPACES, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, untyped
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.observe.replica import Replica

@@ -14,7 +14,7 @@ from collections import deque
 from typing import Final
 
 from quorate.api.meta import Key
-from quorate.kube.work_queue import WorkQueue
+from quorate.kube.controller.work_queue import WorkQueue
 
 DELAY_S: Final = 1.0  # a reason that is outdated sooner is never written
 REPEAT_DELAY_S: Final = 5.0  # between two reasons of one workload

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.controllers.context import ControllerContext
+from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unreadable, may_have_succeeded
-from quorate.kube.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS, reference_to

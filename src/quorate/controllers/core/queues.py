@@ -15,8 +15,8 @@ from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import add_finalizer, remove_finalizer
 from quorate.controllers.informers import POINTS_TO
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from quorate.kube.writes import Patch, send, status_patch
 from quorate.queueing.state import State

@@ -7,8 +7,8 @@ from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import add_finalizer, remove_finalizer
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import T, metadata_of
 from quorate.kube.writes import send
 

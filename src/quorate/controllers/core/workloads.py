@@ -11,9 +11,9 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.core.queues import is_equivalent
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.informers import POINTS_TO, UnscheduledPod, unscheduled_since, workloads_of
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change
 from quorate.kube.log import logger
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Patch, Write, send, status_patch
 from quorate.queueing.conditions import is_finished

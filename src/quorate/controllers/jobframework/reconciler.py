@@ -29,11 +29,11 @@ from quorate.controllers.jobframework.pod_group_membership import Memberships
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.metrics import Record, record_workload_creations
 from quorate.controllers.pods.constants import ADMISSION_GATE
+from quorate.kube.controller.expectations import Version, versions
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Invalid, NotFound
-from quorate.kube.expectations import Version, versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create
 

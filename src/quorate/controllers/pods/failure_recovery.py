@@ -13,8 +13,8 @@ from quorate.controllers.executor import Plan, PlanExecutor, warning_event
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_writes import FIELD_MANAGER
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted, is_managed, is_terminated
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Json, reference_to
 from quorate.kube.writes import Apply, Delete
 

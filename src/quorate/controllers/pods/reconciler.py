@@ -17,10 +17,10 @@ from quorate.controllers.pods.pod_group_kind import PodGroupKind
 from quorate.controllers.pods.pod_kind import PodKind
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, group_name_of, is_managed
 from quorate.controllers.serving.set_templates import DEPLOYMENT
+from quorate.kube.controller.expectations import Version, versions
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
-from quorate.kube.expectations import Version, versions
 from quorate.kube.informer import Change, Informer
-from quorate.kube.reconcile import Reconciler
 
 GROUP_DELAY_S: Final = 0.5  # the pods of a group are created and deleted together: reconcile once for many
 

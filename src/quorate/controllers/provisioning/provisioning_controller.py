@@ -24,11 +24,11 @@ from quorate.controllers.provisioning.provisioning_plan import (
     with_problem,
 )
 from quorate.controllers.provisioning.request_names import CONTROLLER
+from quorate.kube.controller.expectations import versions
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, ServerError
-from quorate.kube.expectations import versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import (
     POD_TEMPLATES,
     PROVISIONING_REQUEST_CONFIGS,

@@ -20,9 +20,9 @@ from quorate.controllers.pods.queued_pod import PODS, QueuedPod
 from quorate.controllers.serving.kinds import ServingFramework, ServingSet
 from quorate.controllers.serving.template_gates import gate_plan
 from quorate.controllers.serving.workloads import serving_plan
-from quorate.kube.expectations import versions
+from quorate.kube.controller.expectations import versions
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import WORKLOADS, reference_to
 
 WORKERS: Final = 16  # a reconcile mostly waits for the responses to its writes

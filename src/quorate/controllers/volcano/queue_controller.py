@@ -11,12 +11,12 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
 from quorate.controllers.volcano.command_bus import CommandBus
 from quorate.controllers.volcano.queue_state import BUILT_IN_QUEUES, QueuePlan, decide
+from quorate.kube.controller.expectations import versions
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists
-from quorate.kube.expectations import versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import QUEUES, reference_to
 from quorate.kube.writes import Patch
 

@@ -8,9 +8,9 @@ import msgspec
 from quorate.api.meta import Key, LabelSelector, ObjectMeta, Struct, matches_selector
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Resource
 
 

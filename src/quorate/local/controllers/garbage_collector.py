@@ -17,8 +17,8 @@ from quorate.api import codec
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Conflict, NotFound
-from quorate.kube.reconcile import Reconciler
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache, PartialObjectMetadata
 
 ORPHAN: Final = "orphan"

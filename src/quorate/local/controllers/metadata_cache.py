@@ -12,10 +12,10 @@ from quorate.api import codec
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid, epoch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound, ServerError
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Resource
 
 REQUIRED_VERBS: Final = {"list", "watch", "delete"}

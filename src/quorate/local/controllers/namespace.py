@@ -6,9 +6,9 @@ from typing import Final
 from quorate.api.meta import Key, ObjectMeta, Struct, epoch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, Conflict, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Resource
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache, PartialObjectMetadata
 

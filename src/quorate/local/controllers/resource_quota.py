@@ -11,9 +11,9 @@ from quorate.api.core import Pod, ResourceQuota, ResourceQuotaStatus
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import RESOURCE_QUOTAS
 from quorate.local.controllers.metadata_cache import CachedObject, MetadataCache
 from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage

@@ -6,9 +6,9 @@ from quorate.api.core import ServiceAccount
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, Forbidden, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import SERVICE_ACCOUNTS
 from quorate.local.controllers.namespace import Namespace
 

@@ -5,7 +5,7 @@ import asyncio
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.reconcile import Reconciler
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.local.nodes.fleet import Fleet, register
 from quorate.local.nodes.kubelet import Kubelet
 

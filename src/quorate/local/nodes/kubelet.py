@@ -6,10 +6,10 @@ from collections import Counter
 from quorate.api.meta import Key, Uid
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.reconcile import Reconciler
 from quorate.local.nodes.behavior import TOGETHER
 from quorate.local.nodes.fleet import Fleet, PodAddressPool
 from quorate.local.nodes.lifecycle import Progress, Step, counts_as_running, next_step

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from quorate.controllers.volcano.job.assume_cache import AssumeCache, LostPods
 from quorate.controllers.volcano.job.job_pods import JobPod
-from quorate.kube.expectations import OWN_WRITE_TIMEOUT_S
+from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.informer import Change
 from tests.controllers.volcano.job.notation import NOW, a_group, a_job, job_pods
 from tests.kube.virtual_clock import VirtualClock

@@ -13,7 +13,7 @@ from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job
 from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
 from quorate.kube.clock import Clock
-from quorate.kube.expectations import OWN_WRITE_TIMEOUT_S
+from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.informer import Change
 
 

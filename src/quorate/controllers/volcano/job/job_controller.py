@@ -17,12 +17,12 @@ from quorate.controllers.volcano.job.job_pods import JOB_PODS, JobPod
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import SYNC
 from quorate.controllers.volcano.job.pod_creator import PodCreator, refusal_message
+from quorate.kube.controller.expectations import versions
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable
-from quorate.kube.expectations import versions
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import merge_patch
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_GROUPS, VOLCANO_JOBS, Resource, reference_to
 from quorate.kube.writes import Delete, Patch, send
 from quorate.queueing.lifecycle.transition import Event

@@ -23,10 +23,10 @@ from quorate.controllers.volcano.pod_groups.batch_job_groups import (
     is_gang_scheduled,
 )
 from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroupWriter
-from quorate.kube.expectations import versions
+from quorate.kube.controller.expectations import versions
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import JOBS, POD_GROUPS, reference_to
 from quorate.kube.writes import Delete
 

@@ -16,10 +16,10 @@ from quorate.controllers.volcano.pod_groups.pod_group_builder import (
     pod_group_for,
     tracks_owner_template,
 )
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import POD_GROUPS, Resource, reference_to
 from quorate.kube.writes import Delete, send
 

@@ -19,9 +19,9 @@ from quorate.api.volcano.annotations import (
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.writes import Patch, send
 
 WORKERS: Final = 16

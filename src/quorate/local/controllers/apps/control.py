@@ -8,9 +8,9 @@ import msgspec
 from quorate.api.core import Pod
 from quorate.api.meta import Key, ObjectMeta, Uid, is_true
 from quorate.kube.client import Client
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import PODS, Json, Resource, T, metadata_of
 
 

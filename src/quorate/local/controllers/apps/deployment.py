@@ -9,9 +9,9 @@ import msgspec
 from quorate.api.meta import Condition, Key, at_epoch, with_condition
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.reconcile import Reconciler
 from quorate.kube.resources import Json
 from quorate.local.controllers.apps.control import (
     controller_key,

@@ -8,9 +8,9 @@ from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.reconcile import Reconciler
 from quorate.local.controllers.apps.control import (
     controller_key,
     delete_pod,

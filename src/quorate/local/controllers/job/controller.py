@@ -11,11 +11,11 @@ from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, Uid
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
-from quorate.kube.reconcile import Reconciler
 from quorate.local.controllers.core_events import EventRecorder, EventType
 from quorate.local.controllers.job.failure_policy import Backoff
 from quorate.local.controllers.job.pod_management import PodToCreate

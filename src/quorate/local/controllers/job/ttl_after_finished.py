@@ -3,9 +3,9 @@
 from quorate.api.meta import Key, epoch
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
-from quorate.kube.reconcile import Reconciler
 from quorate.local.controllers.job.types import JOBS, Job
 
 

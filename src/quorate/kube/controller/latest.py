@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 from quorate.api.meta import Key
 from quorate.kube.clock import Clock
-from quorate.kube.reconcile import Reconciler
+from quorate.kube.controller.reconcile import Reconciler
 
 V = TypeVar("V")
 

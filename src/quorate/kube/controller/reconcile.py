@@ -14,10 +14,10 @@ from collections.abc import Awaitable, Callable
 
 from quorate.api.meta import Key
 from quorate.kube.clock import Clock, Timer
+from quorate.kube.controller.work_queue import WorkQueue
 from quorate.kube.errors import ApiError, Conflict, Unreachable, Unreadable
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
-from quorate.kube.work_queue import WorkQueue
 
 RETRY = Backoff(first_s=0.01, cap_s=60.0)
 

@@ -18,11 +18,11 @@ import msgspec
 from quorate.api import codec
 from quorate.api.events import Lease, LeaseSpec
 from quorate.api.meta import Key, ObjectMeta, micro_time
-from quorate.kube.cancellation import run_cancellable
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, NotFound, Unreachable, Unreadable
 from quorate.kube.log import logger
+from quorate.kube.manager.cancellation import run_cancellable
 from quorate.kube.resources import LEASES
 
 

@@ -1,0 +1,1 @@
+"""What runs controllers: leader election, configuration changes, cancellation."""
