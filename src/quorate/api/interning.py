@@ -26,19 +26,19 @@ class CompactMapping(Mapping[str, str]):
     Mappings with equal keys share one tuple of keys.
     """
 
-    __slots__ = ("_keys", "_words")
+    __slots__ = ("_keys", "_values")
 
-    def __init__(self, keys: tuple[str, ...], words: tuple[str, ...]) -> None:
+    def __init__(self, keys: tuple[str, ...], values: tuple[str, ...]) -> None:
         self._keys = keys
-        self._words = words
+        self._values = values
 
     def __getitem__(self, key: str) -> str:
         if key not in self._keys:
             raise KeyError(key)
-        return self._words[self._keys.index(key)]
+        return self._values[self._keys.index(key)]
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self._words[self._keys.index(key)] if key in self._keys else default
+        return self._values[self._keys.index(key)] if key in self._keys else default
 
     def __contains__(self, key: object) -> bool:
         return key in self._keys
@@ -51,7 +51,7 @@ class CompactMapping(Mapping[str, str]):
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, CompactMapping) and self._keys is other._keys:
-            return self._words == other._words
+            return self._values == other._values
         return super().__eq__(other)
 
     __hash__ = None  # type: ignore[assignment]  # as of every mapping

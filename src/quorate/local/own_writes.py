@@ -37,9 +37,9 @@ class MutationCache(Generic[T]):
         self._newer: dict[Key, T] = {}
         # A heap of the versions in _newer, and some that were removed from it.
         self._versions: list[tuple[int, Key]] = []
-        self._seen = 0  # newest version of any object that the watch has delivered
+        self._observed_version = 0  # newest version of any object that the watch has delivered
         cache.add_index("group", lambda obj: (group_of(obj),))
-        cache.subscribe(self._catch_up)
+        cache.subscribe(self._on_change)
 
     def get(self, key: Key) -> T | None:
         return self._newer[key] if key in self._newer else self._cache.get(key)
@@ -61,18 +61,18 @@ class MutationCache(Generic[T]):
         """
         metadata = metadata_of(written)
         version = int(metadata.resource_version)
-        if version <= self._seen or (metadata.deletion_timestamp and not metadata.finalizers):
+        if version <= self._observed_version or (metadata.deletion_timestamp and not metadata.finalizers):
             return
         self._newer[metadata.key] = written
         heappush(self._versions, (version, metadata.key))
 
-    def _catch_up(self, change: Change[T]) -> None:
+    def _on_change(self, change: Change[T]) -> None:
         if change.new is None:
             assert change.old is not None, "a change of nothing"
             self._newer.pop(metadata_of(change.old).key, None)
             return
-        self._seen = max(self._seen, int(metadata_of(change.new).resource_version))
-        while self._versions and self._versions[0][0] <= self._seen:
+        self._observed_version = max(self._observed_version, int(metadata_of(change.new).resource_version))
+        while self._versions and self._versions[0][0] <= self._observed_version:
             version, key = heappop(self._versions)
             newer = self._newer.get(key)
             if newer is not None and int(metadata_of(newer).resource_version) <= version:

@@ -28,14 +28,14 @@ def quota_usage(limited: Iterable[str], pods: Iterable[Pod], counts: Mapping[str
 
     ``counts`` is by plural and group: ``pods``, ``jobs.batch``. Unknown names are omitted.
     """
-    living = [pod.spec for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
-    requests = sum_resources(map(pod_requests, living))
-    limits = sum_resources(map(pod_limits, living))
+    unfinished = [pod.spec for pod in pods if pod.status.phase not in ("Succeeded", "Failed")]
+    requests = sum_resources(map(pod_requests, unfinished))
+    limits = sum_resources(map(pod_limits, unfinished))
     used: Resources = {}
     for name in limited:
         kind, _, resource = name.partition(".")
         if name == "pods":
-            used[name] = Quantity.of_units(len(living))
+            used[name] = Quantity.of_units(len(unfinished))
         elif name.startswith("count/"):
             used[name] = Quantity.of_units(counts.get(name.removeprefix("count/"), 0))
         elif name in LEGACY_COUNT_NAMES:
@@ -88,5 +88,5 @@ def _is_terminating(pod: Pod) -> bool:
 
 def _is_best_effort(pod: Pod) -> bool:
     """Return True for QoS class BestEffort: no container has requests or limits of cpu or memory."""
-    said = pod_requests(pod.spec).items() | pod_limits(pod.spec).items()
-    return not any(amount for name, amount in said if name in ("cpu", "memory"))
+    amounts = pod_requests(pod.spec).items() | pod_limits(pod.spec).items()
+    return not any(amount for name, amount in amounts if name in ("cpu", "memory"))

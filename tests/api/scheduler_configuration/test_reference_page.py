@@ -53,19 +53,19 @@ class _RecordingArguments(Arguments):
 
     def __init__(self) -> None:
         super().__init__(Field(decode_context("{}", ""), "", {}))
-        self.asked: list[str] = []
+        self.read: list[str] = []
 
     def value(self, name: str, reader: Decoder[T], default: T) -> T:
-        self.asked.append(name)
+        self.read.append(name)
         return super().value(name, reader, default)
 
 
 def known_arguments(readers: Mapping[str, Callable[[Arguments], object]]) -> set[tuple[str, str]]:
     found = set()
     for name, read in readers.items():
-        listening = _RecordingArguments()
-        read(listening)
-        found |= {(name, argument) for argument in listening.asked}
+        recording = _RecordingArguments()
+        read(recording)
+        found |= {(name, argument) for argument in recording.read}
     return found
 
 
@@ -87,9 +87,9 @@ def test_the_page_lists_every_argument(
 def test_documented_plugin_defaults_match_the_code(row: tuple[str, str, str]) -> None:
     plugin, argument, default = row
     entry = f"name: {plugin}, arguments: {{{argument}: {default}}}"
-    told = f"{{actions: allocate, tiers: [{{plugins: [{{{entry}}}]}}]}}"
+    text = f"{{actions: allocate, tiers: [{{plugins: [{{{entry}}}]}}]}}"
     without = f"{{actions: allocate, tiers: [{{plugins: [{{name: {plugin}}}]}}]}}"
-    loaded = load_scheduler_configuration(told)
+    loaded = load_scheduler_configuration(text)
     assert loaded.warnings == ()
     assert loaded.configuration == load_scheduler_configuration(without).configuration
 
@@ -98,8 +98,8 @@ def test_documented_plugin_defaults_match_the_code(row: tuple[str, str, str]) ->
 def test_documented_action_defaults_match_the_code(row: tuple[str, str, str]) -> None:
     action, argument, default = row
     without = "actions: allocate\ntiers: [{plugins: [{name: gang}]}]\n"
-    told = f"{without}configurations: [{{name: {action}, arguments: {{{argument}: {default}}}}}]\n"
-    loaded = load_scheduler_configuration(told)
+    text = f"{without}configurations: [{{name: {action}, arguments: {{{argument}: {default}}}}}]\n"
+    loaded = load_scheduler_configuration(text)
     assert loaded.warnings == ()
     assert loaded.configuration == load_scheduler_configuration(without).configuration
 

@@ -91,13 +91,13 @@ def test_two_gangs_that_fit_one_at_a_time_deadlock() -> None:
             )
             assert (waiting["status"], waiting["reason"]) == ("False", "WaitingForPeers")
 
-        async def told() -> bool:
+        async def is_reported() -> bool:
             unbound = [pod for pod in await local.pods() if pod["status"]["phase"] == "Pending"]
             return all(
                 _said_of_nodes(pod) == "0/2 nodes are available: 2 Insufficient memory" for pod in unbound
             )
 
-        await local.until("the others are told why they wait", told)
+        await local.until("pending pods have a reason", is_reported)
         loser = running[0]["metadata"]["labels"]["job-name"]
         winner = "b" if loser == "a" else "a"
         await local.patch_job(loser, {"suspend": True})
@@ -185,7 +185,7 @@ def test_deleting_a_job(propagation: str, left: int) -> None:
         await local.until("running", lambda: _phases_are(local, ["Running"] * 2))
         await local.client.delete(JOBS, Key("default", "j"), propagation=propagation)
         await local.until("the job is gone", lambda: local.gone(JOBS, "j"))
-        await local.until("its pods are as told", lambda: _phases_are(local, ["Running"] * left))
+        await local.until("its pods run", lambda: _phases_are(local, ["Running"] * left))
         for pod in await local.pods():
             assert "ownerReferences" not in pod["metadata"]
 

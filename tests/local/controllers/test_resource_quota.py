@@ -53,8 +53,8 @@ def selecting(scope: str, operator: str, *values: str) -> ResourceQuotaSpec:
 
 
 def scoped_pod(cpu: str = "", **spec: object) -> Pod:
-    asked = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
-    return codec.convert(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [asked], **spec}})
+    container = {"resources": {"requests": {"cpu": cpu}}} if cpu else {}
+    return codec.convert(Pod, {"metadata": {"name": "p"}, "spec": {"containers": [container], **spec}})
 
 
 @pytest.mark.parametrize(

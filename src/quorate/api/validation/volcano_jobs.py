@@ -90,8 +90,8 @@ def volcano_job_update_findings(old: Json, new: Json, job: Job) -> Findings:
         return
     yield from _replica_counts(job)
     for path, was, value in _changes("spec", _immutable_spec(old), _immutable_spec(new)):
-        said = "not set" if was is None else quote_value(was)
-        rule = f"cannot change (it was {said}; make another job instead)"
+        previous = "not set" if was is None else quote_value(was)
+        rule = f"cannot change (it was {previous}; make another job instead)"
         yield Finding(path, value, rule)
 
 

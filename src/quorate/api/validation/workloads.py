@@ -61,7 +61,7 @@ def workload_update_findings(old: ValidatedWorkload, new: ValidatedWorkload, gat
     yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
     elastic = gates.elastic_jobs and ELASTIC_JOB in new.metadata.annotations
     # A job may shrink below its finished pods: its size is written before finished pods are counted again.
-    yield from _object(new, gates, left_over=old.status.reclaimable_pods if elastic else ())
+    yield from _object(new, gates, tolerated=old.status.reclaimable_pods if elastic else ())
     if next(_reservation(old), None) is None:  # an object that was invalid in this way must stay editable
         yield from _reservation(new)
     was_reserved = _is_reserved(old)
@@ -79,7 +79,7 @@ def workload_update_findings(old: ValidatedWorkload, new: ValidatedWorkload, gat
 
 
 def _object(
-    workload: ValidatedWorkload, gates: WebhookGates, left_over: Sequence[ReclaimablePod] = ()
+    workload: ValidatedWorkload, gates: WebhookGates, tolerated: Sequence[ReclaimablePod] = ()
 ) -> Findings:
     pod_sets = workload.spec.pod_sets
     counts = {pod_set.name: pod_set.count for pod_set in pod_sets}
@@ -89,7 +89,7 @@ def _object(
     if gates.priority_boost:
         yield from _priority_boost(workload.metadata.annotations)
     yield from _assignments(workload, counts)
-    yield from _reclaimable(workload.status.reclaimable_pods, counts, left_over)
+    yield from _reclaimable(workload.status.reclaimable_pods, counts, tolerated)
     yield from _pod_set_updates(workload, counts)
 
 
@@ -173,7 +173,7 @@ def _assignments(workload: Workload, counts: Mapping[str, int]) -> Findings:
 
 
 def _reclaimable(
-    reclaimable: Sequence[ReclaimablePod], counts: Mapping[str, int], left_over: Sequence[ReclaimablePod]
+    reclaimable: Sequence[ReclaimablePod], counts: Mapping[str, int], tolerated: Sequence[ReclaimablePod]
 ) -> Findings:
     for at, entry in enumerate(reclaimable):
         path, name = f"status.reclaimablePods[{at}]", entry.name
@@ -181,7 +181,7 @@ def _reclaimable(
             yield Finding(
                 f"{path}.name", name, f"is not a pod set of this workload ({known_names_text(counts)})"
             )
-        elif entry.count > counts[name] and entry not in left_over:
+        elif entry.count > counts[name] and entry not in tolerated:
             rule = f"is more than the pod set holds, at most {counts[name]}"
             yield Finding(f"{path}.count", entry.count, rule)
 
@@ -245,14 +245,14 @@ def _reclaimed(old: Workload, new: Workload, *, elastic: bool) -> Findings:
     sizes = {pod_set.name: pod_set.count for pod_set in new.spec.pod_sets}
     shrunk = _shrunk(new, sizes) if elastic else frozenset()
     for entry in old.status.reclaimable_pods:
-        most = sizes.get(entry.name, 0) if elastic else entry.count
-        least = 0 if entry.name in shrunk else min(entry.count, most)
+        maximum = sizes.get(entry.name, 0) if elastic else entry.count
+        minimum = 0 if entry.name in shrunk else min(entry.count, maximum)
         path = child_path("status.reclaimablePods", entry.name)
         if entry.name not in now:
-            if least:
+            if minimum:
                 yield Finding(path, None, f"cannot disappear {_WHILE_RESERVED} (it was {entry.count})")
-        elif now[entry.name] < least:
-            rule = f"cannot become less {_WHILE_RESERVED}, at least {least}"
+        elif now[entry.name] < minimum:
+            rule = f"cannot become less {_WHILE_RESERVED}, at least {minimum}"
             yield Finding(f"{path}.count", now[entry.name], rule)
 
 

@@ -37,21 +37,21 @@ async def run_controllers(
     roles = Informer(client, CLUSTER_ROLES)
     deployments, replica_sets = Informer(client, apps.DEPLOYMENTS), Informer(client, apps.REPLICA_SETS)
     stateful_sets = Informer(client, apps.STATEFUL_SETS)
-    inventory = MetadataCache(client, clock)
+    metadata_cache = MetadataCache(client, clock)
     controllers = (
         JobController(client, clock, rng, jobs, job_pods),
         DeploymentController(client, clock, deployments, replica_sets),
         ReplicaSetController(client, clock, replica_sets, pods),
         StatefulSetController(client, clock, stateful_sets, pods),
         TtlAfterFinishedController(client, clock, jobs),
-        GarbageCollector(client, clock, inventory),
-        NamespaceController(client, clock, namespaces, inventory),
+        GarbageCollector(client, clock, metadata_cache),
+        NamespaceController(client, clock, namespaces, metadata_cache),
         ServiceAccountController(client, clock, namespaces, accounts),
-        QuotaController(client, clock, pods, inventory),
+        QuotaController(client, clock, pods, metadata_cache),
         ClusterRoleAggregator(client, clock, roles),
         *((Scheduler(client, clock, rng, pods),) if with_scheduler else ()),
     )
     async with asyncio.TaskGroup() as tasks:
         watched = (jobs, job_pods, pods, deployments, replica_sets, stateful_sets, namespaces, accounts)
-        for part in (*watched, roles, inventory, *controllers):
+        for part in (*watched, roles, metadata_cache, *controllers):
             tasks.create_task(part.run())

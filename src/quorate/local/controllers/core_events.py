@@ -32,29 +32,29 @@ class EventRecorder:
         self._recent: OrderedDict[tuple[str, str, str], tuple[Key, int]] = OrderedDict()
         self._log = logger(__name__).bind(component=component)
 
-    def event(self, about: ObjectReference, type_: EventType, reason: str, message: str) -> None:
+    def event(self, regarding: ObjectReference, type_: EventType, reason: str, message: str) -> None:
         try:
-            self._waiting.put_nowait((about, type_, reason, message))
+            self._waiting.put_nowait((regarding, type_, reason, message))
         except asyncio.QueueFull:
-            self._log.warning("event lost: too many are waiting", reason=reason, about=about.name)
+            self._log.warning("event lost: too many are waiting", reason=reason, regarding=regarding.name)
 
     async def run(self) -> None:
         while True:
-            about, type_, reason, message = await self._waiting.get()
+            regarding, type_, reason, message = await self._waiting.get()
             try:
-                await self._write(about, type_, reason, message)
+                await self._write(regarding, type_, reason, message)
             except (ApiError, Unreachable) as error:
-                self._log.warning("event lost", reason=reason, about=about.name, problem=str(error))
+                self._log.warning("event lost", reason=reason, regarding=regarding.name, problem=str(error))
 
-    async def _write(self, about: ObjectReference, type_: str, reason: str, message: str) -> None:
-        identity = (about.uid, reason, message)
-        if identity in self._recent and await self._count_again(*identity):
+    async def _write(self, regarding: ObjectReference, type_: str, reason: str, message: str) -> None:
+        identity = (regarding.uid, reason, message)
+        if identity in self._recent and await self._increment_count(*identity):
             return
-        name = f"{about.name}.{self._rng.getrandbits(64):016x}"
+        name = f"{regarding.name}.{self._rng.getrandbits(64):016x}"
         moment = at_epoch(self._clock.now())
         body: dict[str, Any] = {
-            "metadata": {"name": name, "namespace": about.namespace or "default"},
-            "involvedObject": about,
+            "metadata": {"name": name, "namespace": regarding.namespace or "default"},
+            "involvedObject": regarding,
             "reason": reason,
             "message": message,
             "source": {"component": self._component},
@@ -67,9 +67,9 @@ class EventRecorder:
             "reportingInstance": "",
         }
         await self._client.create(CORE_EVENTS, body)
-        self._remember(identity, Key(about.namespace or "default", name), 1)
+        self._remember(identity, Key(regarding.namespace or "default", name), 1)
 
-    async def _count_again(self, uid: str, reason: str, message: str) -> bool:
+    async def _increment_count(self, uid: str, reason: str, message: str) -> bool:
         """Increment the count of an existing event; return False if it no longer exists."""
         key, count = self._recent[uid, reason, message]
         patch = {"count": count + 1, "lastTimestamp": at_epoch(self._clock.now())}

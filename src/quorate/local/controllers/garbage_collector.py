@@ -70,15 +70,15 @@ def collection_actions(
         if FOREGROUND in metadata.finalizers and not blocked:
             return (RemoveFinalizer(FOREGROUND),)
         return ()
-    fates = set(owners.values())
-    if OwnerState.THERE in fates:
-        gone = frozenset(uid for uid, owner_state in owners.items() if owner_state is not OwnerState.THERE)
-        return (RemoveOwners(entry, gone),) if gone else ()
-    if not fates:
+    states = set(owners.values())
+    if OwnerState.THERE in states:
+        missing = frozenset(uid for uid, owner_state in owners.items() if owner_state is not OwnerState.THERE)
+        return (RemoveOwners(entry, missing),) if missing else ()
+    if not states:
         return ()
     if ORPHAN in metadata.finalizers:
         return (Delete("Orphan"),)
-    if FOREGROUND in metadata.finalizers or (OwnerState.WAITS in fates and dependents):
+    if FOREGROUND in metadata.finalizers or (OwnerState.WAITS in states and dependents):
         return (Delete("Foreground"),)
     return (Delete("Background"),)
 
@@ -98,17 +98,17 @@ def owner_state(metadata: ObjectMeta) -> OwnerState:
 class GarbageCollector:
     """Deletes dependents and removes finalizers.  The reconciler's keys are uids."""
 
-    def __init__(self, client: Client, clock: Clock, inventory: MetadataCache) -> None:
+    def __init__(self, client: Client, clock: Clock, metadata_cache: MetadataCache) -> None:
         self._client = client
         self._clock = clock
-        self._inventory = inventory
+        self._metadata_cache = metadata_cache
         # Uids that do not exist, the latest last; a uid never comes back.
         self._absent: OrderedDict[Uid, None] = OrderedDict()
         self._reconciler = Reconciler("garbage-collector", self.reconcile, clock, workers=8)
-        inventory.subscribe(self._on_change)
+        metadata_cache.subscribe(self._on_change)
 
     async def run(self) -> None:
-        await self._inventory.synced.wait()
+        await self._metadata_cache.synced.wait()
         await self._reconciler.run()
 
     def _on_change(self, old: CachedObject | None, new: CachedObject | None) -> None:
@@ -119,10 +119,10 @@ class GarbageCollector:
         if new is not None and (new.metadata.owner_references or new.metadata.deletion_timestamp):
             self._enqueue(new.uid)
         if new is None or new.metadata.deletion_timestamp:
-            for dependent in self._inventory.dependents(entry.uid):
+            for dependent in self._metadata_cache.dependents(entry.uid):
                 self._enqueue(dependent.uid)
         for reference in (old or entry).metadata.owner_references:
-            owner = self._inventory.get(reference.uid)
+            owner = self._metadata_cache.get(reference.uid)
             if owner is not None and owner.metadata.deletion_timestamp:
                 self._enqueue(owner.uid)
 
@@ -130,30 +130,32 @@ class GarbageCollector:
         self._reconciler.enqueue(Key("", uid))
 
     async def reconcile(self, key: Key) -> float | None:
-        entry = self._inventory.get(Uid(key.name))
+        entry = self._metadata_cache.get(Uid(key.name))
         if entry is None:
             return None
         owners: dict[Uid, OwnerState] = {}
-        again_at = None
+        requeue_at = None
         for reference in entry.metadata.owner_references:
-            known = self._inventory.get(reference.uid)
+            known = self._metadata_cache.get(reference.uid)
             owners[reference.uid] = (
-                owner_state(known.metadata) if known else await self._ask(reference, entry.metadata.namespace)
+                owner_state(known.metadata)
+                if known
+                else await self._read_owner_state(reference, entry.metadata.namespace)
             )
             if known is None and owners[reference.uid] is not OwnerState.ABSENT:
                 # Check again until a watch delivers the owner, because nothing reports its deletion before.
-                again_at = self._clock.now() + UNSEEN_OWNER_RETRY_S
-        for action in collection_actions(entry, owners, self._inventory.dependents(entry.uid)):
+                requeue_at = self._clock.now() + UNSEEN_OWNER_RETRY_S
+        for action in collection_actions(entry, owners, self._metadata_cache.dependents(entry.uid)):
             await self._execute(entry, action)
-        return again_at
+        return requeue_at
 
-    async def _ask(self, reference: OwnerReference, namespace: str) -> OwnerState:
+    async def _read_owner_state(self, reference: OwnerReference, namespace: str) -> OwnerState:
         """Read the state of an owner that no watch has delivered from the server.
 
         A missing owner in a cache proves nothing, because watches of two kinds are not synchronized. An owner
         of an unknown kind counts as present, because its CRD may appear later.
         """
-        kind = self._inventory.kind_of(reference)
+        kind = self._metadata_cache.kind_of(reference)
         if reference.uid in self._absent:
             return OwnerState.ABSENT
         if kind is None:
@@ -162,12 +164,12 @@ class GarbageCollector:
         try:
             owner: PartialObjectMetadata = await self._client.get(kind, key)
         except NotFound:
-            return self._note_absent(reference.uid)
+            return self._mark_absent(reference.uid)
         if owner.metadata.uid != reference.uid:
-            return self._note_absent(reference.uid)
+            return self._mark_absent(reference.uid)
         return owner_state(owner.metadata)
 
-    def _note_absent(self, uid: Uid) -> OwnerState:
+    def _mark_absent(self, uid: Uid) -> OwnerState:
         self._absent[uid] = None
         if len(self._absent) > ABSENT_OWNER_CAPACITY:
             self._absent.popitem(last=False)

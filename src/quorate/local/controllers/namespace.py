@@ -39,21 +39,21 @@ class NamespaceController:
     """
 
     def __init__(
-        self, client: Client, clock: Clock, namespaces: Informer[Namespace], inventory: MetadataCache
+        self, client: Client, clock: Clock, namespaces: Informer[Namespace], metadata_cache: MetadataCache
     ) -> None:
         self._client = client
         self._clock = clock
         self._namespaces = namespaces
-        self._inventory = inventory
+        self._metadata_cache = metadata_cache
         self._reconciler = Reconciler("namespace", self.reconcile, clock)
         namespaces.subscribe(self._on_namespace)
-        inventory.subscribe(self._on_content)
+        metadata_cache.subscribe(self._on_content)
         for name in SYSTEM_NAMESPACES:
             self._reconciler.enqueue(Key("", name))
 
     async def run(self) -> None:
         await self._namespaces.synced.wait()
-        await self._inventory.synced.wait()
+        await self._metadata_cache.synced.wait()
         await self._reconciler.run()
 
     def _on_namespace(self, change: Change[Namespace]) -> None:
@@ -80,7 +80,7 @@ class NamespaceController:
         due = epoch(namespace.metadata.deletion_timestamp) + DELETION_GRACE_S
         if self._clock.now() < due:
             return due
-        left = self._inventory.in_namespace(key.name)
+        left = self._metadata_cache.in_namespace(key.name)
         await asyncio.gather(*(self._delete(entry) for entry in left))
         # Watches may lag: only a list shows that the namespace is empty.
         if left or await self._empty(key.name):
@@ -111,7 +111,7 @@ class NamespaceController:
 
     async def _empty(self, namespace: str) -> int:
         """Delete all objects that a list of each kind returns; return their number."""
-        kinds = [kind for kind in self._inventory.kinds if kind.namespaced]
+        kinds = [kind for kind in self._metadata_cache.kinds if kind.namespaced]
         return sum(await asyncio.gather(*(self._empty_kind(kind, namespace) for kind in kinds)))
 
     async def _empty_kind(self, kind: Resource[PartialObjectMetadata], namespace: str) -> int:

@@ -22,23 +22,25 @@ from quorate.local.resource_quota import has_scopes, matches_scopes, quota_usage
 class QuotaController:
     """Recomputes usage after deletions.  The caller runs the informer of pods."""
 
-    def __init__(self, client: Client, clock: Clock, pods: Informer[Pod], inventory: MetadataCache) -> None:
+    def __init__(
+        self, client: Client, clock: Clock, pods: Informer[Pod], metadata_cache: MetadataCache
+    ) -> None:
         self._client = client
         self._pods = pods
-        self._inventory = inventory
+        self._metadata_cache = metadata_cache
         self._quotas = Informer(client, RESOURCE_QUOTAS)
         self._reconciler = Reconciler("resource-quota", self.reconcile, clock)
         pods.add_index("namespace", lambda pod: (pod.metadata.namespace,))
         self._quotas.add_index("namespace", lambda quota: (quota.metadata.namespace,))
         self._quotas.subscribe(self._on_quota)
         pods.subscribe(self._on_pod)
-        inventory.subscribe(self._on_object)
+        metadata_cache.subscribe(self._on_object)
 
     async def run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._quotas.run())
             await self._pods.synced.wait()
-            await self._inventory.synced.wait()
+            await self._metadata_cache.synced.wait()
             tasks.create_task(self._reconciler.run())
 
     def _on_quota(self, change: Change[ResourceQuota]) -> None:
@@ -67,7 +69,7 @@ class QuotaController:
         if quota is None or quota.metadata.deletion_timestamp is not None:
             return
         counts: Counter[str] = Counter()
-        for entry in () if has_scopes(quota.spec) else self._inventory.in_namespace(key.namespace):
+        for entry in () if has_scopes(quota.spec) else self._metadata_cache.in_namespace(key.namespace):
             kind = entry.resource
             counts[f"{kind.plural}.{kind.group}" if kind.group else kind.plural] += 1
         pods = [

@@ -114,7 +114,7 @@ class PodAddressPool:
         # Above all addresses ever assigned, so that no address is reused while its pod exists.
         self._next = max((IPv4Address(address) + 1 for address in taken), default=FIRST_POD_ADDRESS)
 
-    def give(self) -> str:
-        given = self._next
+    def allocate(self) -> str:
+        allocated = self._next
         self._next += 1
-        return str(given)
+        return str(allocated)

@@ -76,7 +76,7 @@ class Kubelet:
             return None
         uid = pod.metadata.uid
         place = PodAddresses(
-            self._fleet.address(pod.spec.node_name), pod.status.pod_ip or self._addresses.give()
+            self._fleet.address(pod.spec.node_name), pod.status.pod_ip or self._addresses.allocate()
         )
         step = next_step(
             pod, self._progress.get(uid), self._peers(pod), place, self._clock.now(), self._speed

@@ -45,7 +45,7 @@ class Progress:
     def at(self, now: float, speed: float) -> float:
         return self.done_s + (0.0 if self.since is None else max(0.0, now - self.since) * speed)
 
-    def gathering(self, on: bool, now: float, speed: float) -> "Progress":
+    def with_progressing(self, on: bool, now: float, speed: float) -> "Progress":
         if on == (self.since is not None):
             return self
         return Progress(self.at(now, speed), now if on else None)
@@ -102,7 +102,7 @@ def next_step(
     if stage is Stage.ENDED:
         return Step(None)
     try:
-        script = parse_behavior(pod.metadata.annotations, pod.spec.restart_policy)
+        behavior = parse_behavior(pod.metadata.annotations, pod.spec.restart_policy)
     except InvalidBehavior as error:
         status = pod_status.config_error(pod, place, str(error), at_epoch(now))
         return Step(None, status if status != pod.status else None)
@@ -110,47 +110,47 @@ def next_step(
         case Stage.BOUND:
             begun = Progress(since=now)
             status = pod_status.creating(pod, place, at_epoch(now))
-            return Step(begun, status, wake_at=begun.complete_at(script.start_delay_s, speed))
+            return Step(begun, status, wake_at=begun.complete_at(behavior.start_delay_s, speed))
         case Stage.CREATING | Stage.CRASHED:
-            span_s = script.start_delay_s if stage is Stage.CREATING else _crash_delay_s(pod)
+            span_s = behavior.start_delay_s if stage is Stage.CREATING else _crash_delay_s(pod)
             progress = progress or Progress(since=_stage_entered_at(pod, stage))
             if not progress.complete(span_s, now, speed):
                 return Step(progress, wake_at=progress.complete_at(span_s, speed))
-            return _run(pod, script, peers, now, speed)
+            return _run(pod, behavior, peers, now, speed)
         case Stage.RUNNING:
             progress = progress or Progress(since=_stage_entered_at(pod, stage))
-            return _keep_running(pod, progress, script, peers, now, speed)
+            return _keep_running(pod, progress, behavior, peers, now, speed)
 
 
-def _run(pod: Pod, script: PodBehavior, peers: int, now: float, speed: float) -> Step:
+def _run(pod: Pod, behavior: PodBehavior, peers: int, now: float, speed: float) -> Step:
     status = pod_status.running(pod, at_epoch(now), restarted=stage_of(pod) is Stage.CRASHED)
-    status = pod_status.with_peers_condition(status, peers + 1, script.together, at_epoch(now))
-    begun = Progress(since=now if peers + 1 >= script.together else None)
-    wake_at = None if script.duration_s is None else begun.complete_at(script.duration_s, speed)
+    status = pod_status.with_peers_condition(status, peers + 1, behavior.together, at_epoch(now))
+    begun = Progress(since=now if peers + 1 >= behavior.together else None)
+    wake_at = None if behavior.duration_s is None else begun.complete_at(behavior.duration_s, speed)
     return Step(begun, status, wake_at=wake_at)
 
 
 def _keep_running(
-    pod: Pod, progress: Progress, script: PodBehavior, peers: int, now: float, speed: float
+    pod: Pod, progress: Progress, behavior: PodBehavior, peers: int, now: float, speed: float
 ) -> Step:
-    if script.duration_s is not None and progress.complete(script.duration_s, now, speed):
-        return _end(pod, script, now, speed)
-    together = peers + 1 >= script.together
-    progress = progress.gathering(together, now, speed)
-    wake_at = None if script.duration_s is None else progress.complete_at(script.duration_s, speed)
-    if pod_status.has_enough_peers(pod.status, script.together) == together:
+    if behavior.duration_s is not None and progress.complete(behavior.duration_s, now, speed):
+        return _end(pod, behavior, now, speed)
+    together = peers + 1 >= behavior.together
+    progress = progress.with_progressing(together, now, speed)
+    wake_at = None if behavior.duration_s is None else progress.complete_at(behavior.duration_s, speed)
+    if pod_status.has_enough_peers(pod.status, behavior.together) == together:
         return Step(progress, wake_at=wake_at)
-    status = pod_status.with_peers_condition(pod.status, peers + 1, script.together, at_epoch(now))
+    status = pod_status.with_peers_condition(pod.status, peers + 1, behavior.together, at_epoch(now))
     return Step(progress, status, wake_at=wake_at)
 
 
-def _end(pod: Pod, script: PodBehavior, now: float, speed: float) -> Step:
+def _end(pod: Pod, behavior: PodBehavior, now: float, speed: float) -> Step:
     policy = pod.spec.restart_policy
-    if policy == "Always" or (policy == "OnFailure" and script.exit_code):
+    if policy == "Always" or (policy == "OnFailure" and behavior.exit_code):
         crashed = Progress(since=now)
-        status = pod_status.crashed(pod, script.exit_code, at_epoch(now))
+        status = pod_status.crashed(pod, behavior.exit_code, at_epoch(now))
         return Step(crashed, status, wake_at=crashed.complete_at(_crash_delay_s(pod), speed))
-    return Step(None, pod_status.ended(pod, script.exit_code, at_epoch(now)))
+    return Step(None, pod_status.ended(pod, behavior.exit_code, at_epoch(now)))
 
 
 def _crash_delay_s(pod: Pod) -> float:
@@ -162,11 +162,11 @@ def _stage_entered_at(pod: Pod, stage: Stage) -> float | None:
     """Return since when the pod progresses in its stage, by its status; None if it waits for peers."""
     moments: list[datetime | None] = [pod.status.start_time]
     containers = pod.status.container_statuses
-    company = find_condition(pod.status.conditions, pod_status.PROGRESSING)
-    if stage is Stage.RUNNING and company is not None:
-        if company.status != "True":
+    peers_condition = find_condition(pod.status.conditions, pod_status.PROGRESSING)
+    if stage is Stage.RUNNING and peers_condition is not None:
+        if peers_condition.status != "True":
             return None
-        moments = [company.last_transition_time]
+        moments = [peers_condition.last_transition_time]
     elif stage is Stage.RUNNING:
         moments = [container.state.running.started_at for container in containers if container.state.running]
     elif stage is Stage.CRASHED:

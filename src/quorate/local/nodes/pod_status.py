@@ -71,15 +71,15 @@ def config_error(pod: Pod, place: PodAddresses, message: str, moment: datetime) 
 
 def running(pod: Pod, moment: datetime, *, restarted: bool) -> PodStatus:
     def run(container: Container) -> ContainerStatus:
-        before = _previous_status(pod, container)
+        previous = _previous_status(pod, container)
         return ContainerStatus(
             name=container.name,
             image=container.image,
             ready=True,
             started=True,
-            restart_count=before.restart_count + (1 if restarted else 0),
+            restart_count=previous.restart_count + (1 if restarted else 0),
             state=ContainerState(running=ContainerStateRunning(started_at=moment)),
-            last_state=before.last_state,
+            last_state=previous.last_state,
         )
 
     def initialise(container: Container) -> ContainerStatus:
@@ -103,8 +103,8 @@ def ended(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
     """Return the status after all containers stopped; a pod that never started has failed too."""
     phase = "Failed" if exit_code else "Succeeded"
     status = replace(pod.status, phase=phase, container_statuses=_stopped(pod, exit_code, moment))
-    over = ConditionValue("False", "PodFailed" if exit_code else "PodCompleted")
-    return _conditions(status, moment, ContainersReady=over, Ready=over)
+    stopped_value = ConditionValue("False", "PodFailed" if exit_code else "PodCompleted")
+    return _conditions(status, moment, ContainersReady=stopped_value, Ready=stopped_value)
 
 
 def crashed(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
@@ -112,12 +112,12 @@ def crashed(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
     waiting = ContainerState(
         waiting=ContainerStateWaiting(reason=CRASH_LOOP_BACK_OFF, message="back-off restarting container")
     )
-    again = tuple(
+    restarting = tuple(
         replace(stopped, state=waiting, last_state=stopped.state)
         for stopped in _stopped(pod, exit_code, moment)
     )
     ready = _unready(pod)
-    status = replace(pod.status, container_statuses=again)
+    status = replace(pod.status, container_statuses=restarting)
     return _conditions(status, moment, ContainersReady=ready, Ready=ready)
 
 
@@ -132,25 +132,25 @@ def with_peers_condition(status: PodStatus, running: int, together: int, moment:
         return status
     message = f"{running} of {together} pods run"
     enough = running >= together
-    said = (
+    values = (
         ConditionValue("True", "PeersRun", message)
         if enough
         else ConditionValue("False", "WaitingForPeers", message)
     )
-    return _conditions(status, moment, **{PROGRESSING: said})
+    return _conditions(status, moment, **{PROGRESSING: values})
 
 
 def _stopped(pod: Pod, exit_code: int, moment: datetime) -> tuple[ContainerStatus, ...]:
     def stop(container: Container) -> ContainerStatus:
-        before = _previous_status(pod, container)
-        began = before.state.running.started_at if before.state.running else moment
+        previous = _previous_status(pod, container)
+        started_at = previous.state.running.started_at if previous.state.running else moment
         end = ContainerStateTerminated(
             exit_code=exit_code,
             reason="Error" if exit_code else "Completed",
-            started_at=began,
+            started_at=started_at,
             finished_at=moment,
         )
-        return replace(before, ready=False, started=False, state=ContainerState(terminated=end))
+        return replace(previous, ready=False, started=False, state=ContainerState(terminated=end))
 
     return tuple(map(stop, pod.spec.containers))
 
@@ -181,9 +181,9 @@ def _unready(pod: Pod) -> ConditionValue:
     return ConditionValue("False", "ContainersNotReady", f"containers with unready status: [{names}]")
 
 
-def _conditions(status: PodStatus, moment: datetime, **said: ConditionValue) -> PodStatus:
+def _conditions(status: PodStatus, moment: datetime, **values: ConditionValue) -> PodStatus:
     conditions: Iterable[Condition] = status.conditions
-    for type_, (value, reason, message) in said.items():
+    for type_, (value, reason, message) in values.items():
         new = Condition(type=type_, status=value, reason=reason, message=message, last_transition_time=moment)
         conditions = with_condition(conditions, new)
     return replace(status, conditions=tuple(conditions))

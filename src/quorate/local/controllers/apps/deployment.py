@@ -50,17 +50,17 @@ def rollout_step(deployment: Deployment, new: ReplicaSet | None, old: Sequence[R
     A rolling update creates at most ``maxSurge`` pods above the desired number and keeps at most
     ``maxUnavailable`` below it available. ``Recreate`` deletes all old pods before it creates a new one.
     """
-    wanted = deployment.spec.replicas
+    desired = deployment.spec.replicas
     present = 0 if new is None else new.spec.replicas
     remaining = [each.spec.replicas for each in old]
     if deployment.spec.strategy.type == "Recreate":
         gone = all(each.status.replicas == 0 for each in old)
-        return ReplicaCounts(wanted if gone else present, tuple(0 for _ in old))
-    surge, unavailable = _surge_and_unavailable(deployment.spec.strategy.rolling_update, wanted)
-    grown = min(wanted, max(present, wanted + surge - sum(remaining)))
+        return ReplicaCounts(desired if gone else present, tuple(0 for _ in old))
+    surge, unavailable = _surge_and_unavailable(deployment.spec.strategy.rolling_update, desired)
+    grown = min(desired, max(present, desired + surge - sum(remaining)))
     available = sum(each.status.available_replicas for each in (*old, *([new] if new is not None else [])))
     # Unavailable old pods are removed first, then as many available ones as the minimum allows.
-    spare = max(available - (wanted - unavailable), 0)
+    spare = max(available - (desired - unavailable), 0)
     shrunk = []
     for each, size in zip(old, remaining, strict=True):
         idle = max(size - each.status.available_replicas, 0)
@@ -70,15 +70,15 @@ def rollout_step(deployment: Deployment, new: ReplicaSet | None, old: Sequence[R
     return ReplicaCounts(grown, tuple(shrunk))
 
 
-def _surge_and_unavailable(rolling: RollingUpdate, wanted: int) -> tuple[int, int]:
-    surge = math.ceil(_int_or_percent(rolling.max_surge, wanted))
-    unavailable = math.floor(_int_or_percent(rolling.max_unavailable, wanted))
+def _surge_and_unavailable(rolling: RollingUpdate, desired: int) -> tuple[int, int]:
+    surge = math.ceil(_int_or_percent(rolling.max_surge, desired))
+    unavailable = math.floor(_int_or_percent(rolling.max_unavailable, desired))
     return (surge, unavailable) if surge or unavailable else (0, 1)
 
 
-def _int_or_percent(amount: int | str, of: int) -> float:
-    """Return a number, or a percentage of ``of``."""
-    return amount if isinstance(amount, int) else int(amount.removesuffix("%")) * of / 100
+def _int_or_percent(amount: int | str, total: int) -> float:
+    """Return a number, or a percentage of ``total``."""
+    return amount if isinstance(amount, int) else int(amount.removesuffix("%")) * total / 100
 
 
 class DeploymentController:
@@ -109,51 +109,58 @@ class DeploymentController:
         new = next((each for each in owned if each.metadata.labels.get(POD_TEMPLATE_HASH) == revision), None)
         old = [each for each in owned if each is not new]
         if not deployment.spec.paused:
-            decided = rollout_step(deployment, new, old)
+            step = rollout_step(deployment, new, old)
             if new is None:
-                new = await self._create(deployment, revision, decided.new, len(old) + 1)
-            elif (untold := _missing_annotations(deployment, new)) or new.spec.replicas != decided.new:
-                new = await self._change(new, decided.new, untold)
-            for each, size in zip(list(old), decided.old, strict=True):
+                new = await self._create(deployment, revision, step.new, len(old) + 1)
+            elif (missing := _missing_annotations(deployment, new)) or new.spec.replicas != step.new:
+                new = await self._change(new, step.new, missing)
+            for each, size in zip(list(old), step.old, strict=True):
                 if each.spec.replicas != size:
                     old[old.index(each)] = await self._change(each, size, {})
         await self._report(deployment, new, old)
 
-    async def _create(self, of: Deployment, revision: str, size: int, number: int) -> ReplicaSet:
-        template: Json = msgspec.json.decode(of.spec.template)
+    async def _create(self, deployment: Deployment, revision: str, size: int, number: int) -> ReplicaSet:
+        template: Json = msgspec.json.decode(deployment.spec.template)
         metadata = template.setdefault("metadata", {})
         metadata["labels"] = {**(metadata.get("labels") or {}), POD_TEMPLATE_HASH: revision}
-        matched = {**(of.spec.selector.get("matchLabels") or {}), POD_TEMPLATE_HASH: revision}
+        matched = {**(deployment.spec.selector.get("matchLabels") or {}), POD_TEMPLATE_HASH: revision}
         body = {
             "metadata": {
-                "name": f"{of.metadata.name}-{revision}",
+                "name": f"{deployment.metadata.name}-{revision}",
                 "labels": metadata["labels"],
-                "annotations": {**_propagated_annotations(of), REVISION: str(number)},
-                "ownerReferences": owner_references(DEPLOYMENTS, of.metadata),
+                "annotations": {**_propagated_annotations(deployment), REVISION: str(number)},
+                "ownerReferences": owner_references(DEPLOYMENTS, deployment.metadata),
             },
             "spec": {
                 "replicas": size,
-                "selector": {**of.spec.selector, "matchLabels": matched},
+                "selector": {**deployment.spec.selector, "matchLabels": matched},
                 "template": template,
             },
         }
-        made = await self._client.create(REPLICA_SETS, body, of.metadata.namespace)
+        made = await self._client.create(REPLICA_SETS, body, deployment.metadata.namespace)
         self._sets.record(made)
         return made
 
-    async def _change(self, of: ReplicaSet, size: int, annotations: Mapping[str, str]) -> ReplicaSet:
-        metadata = {"resourceVersion": of.metadata.resource_version, "annotations": dict(annotations)}
+    async def _change(self, replica_set: ReplicaSet, size: int, annotations: Mapping[str, str]) -> ReplicaSet:
+        metadata = {
+            "resourceVersion": replica_set.metadata.resource_version,
+            "annotations": dict(annotations),
+        }
         body = {"metadata": metadata, "spec": {"replicas": size}}
-        changed = await self._client.patch(REPLICA_SETS, of.metadata.key, body)
+        changed = await self._client.patch(REPLICA_SETS, replica_set.metadata.key, body)
         self._sets.record(changed)
         return changed
 
-    async def _report(self, of: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]) -> None:
+    async def _report(
+        self, deployment: Deployment, new: ReplicaSet | None, old: Sequence[ReplicaSet]
+    ) -> None:
         every = [*old, *([new] if new is not None else [])]
         present = sum(each.status.replicas for each in every)
         available = sum(each.status.available_replicas for each in every)
-        _, unavailable = _surge_and_unavailable(of.spec.strategy.rolling_update, of.spec.replicas)
-        enough = available >= of.spec.replicas - unavailable
+        _, unavailable = _surge_and_unavailable(
+            deployment.spec.strategy.rolling_update, deployment.spec.replicas
+        )
+        enough = available >= deployment.spec.replicas - unavailable
         moment = at_epoch(self._clock.now())
         condition = Condition(
             type="Available",
@@ -167,13 +174,15 @@ class DeploymentController:
             updated_replicas=0 if new is None else new.status.replicas,
             ready_replicas=sum(each.status.ready_replicas for each in every),
             available_replicas=available,
-            unavailable_replicas=max(max(of.spec.replicas, present) - available, 0),
-            observed_generation=of.metadata.generation,
-            conditions=with_condition(of.status.conditions, condition),
+            unavailable_replicas=max(max(deployment.spec.replicas, present) - available, 0),
+            observed_generation=deployment.metadata.generation,
+            conditions=with_condition(deployment.status.conditions, condition),
         )
-        patch = status_merge_patch(of.metadata, of.status, status)
+        patch = status_merge_patch(deployment.metadata, deployment.status, status)
         if patch:
-            written = await self._client.patch(DEPLOYMENTS, of.metadata.key, patch, subresource="status")
+            written = await self._client.patch(
+                DEPLOYMENTS, deployment.metadata.key, patch, subresource="status"
+            )
             self._deployments.record(written)
 
 

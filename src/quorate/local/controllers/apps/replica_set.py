@@ -30,10 +30,10 @@ BURST_REPLICAS: Final = 500  # pods created or deleted per reconciliation, as in
 
 def pods_to_delete(pods: Iterable[Pod], wanted: int) -> list[Pod]:
     """Return the excess pods: pods without a node first, then not ready ones, then the youngest."""
-    by_worth = sorted(
+    by_priority = sorted(
         pods, key=lambda pod: (not pod.spec.node_name, not is_ready(pod), _created(pod), pod.metadata.name)
     )
-    return by_worth[wanted:]
+    return by_priority[wanted:]
 
 
 def _created(pod: Pod) -> str:
@@ -72,20 +72,22 @@ class ReplicaSetController:
         await asyncio.gather(*(self._create(replica_set) for _ in range(missing)))
         await self._report(replica_set, live)
 
-    async def _create(self, of: ReplicaSet) -> None:
-        owner = owner_references(REPLICA_SETS, of.metadata)
-        body = pod_from_template(of.spec.template, owner, generateName=f"{of.metadata.name}-")
-        self._pods.record(await self._client.create(PODS, body, of.metadata.namespace))
+    async def _create(self, replica_set: ReplicaSet) -> None:
+        owner = owner_references(REPLICA_SETS, replica_set.metadata)
+        body = pod_from_template(
+            replica_set.spec.template, owner, generateName=f"{replica_set.metadata.name}-"
+        )
+        self._pods.record(await self._client.create(PODS, body, replica_set.metadata.namespace))
 
-    async def _report(self, of: ReplicaSet, live: list[Pod]) -> None:
+    async def _report(self, replica_set: ReplicaSet, live: list[Pod]) -> None:
         ready = sum(map(is_ready, live))
         status = ReplicaSetStatus(
             replicas=len(live),
             fully_labeled_replicas=len(live),
             ready_replicas=ready,
             available_replicas=ready,
-            observed_generation=of.metadata.generation,
+            observed_generation=replica_set.metadata.generation,
         )
-        patch = status_merge_patch(of.metadata, of.status, status)
+        patch = status_merge_patch(replica_set.metadata, replica_set.status, status)
         if patch:
-            await self._client.patch(REPLICA_SETS, of.metadata.key, patch, subresource="status")
+            await self._client.patch(REPLICA_SETS, replica_set.metadata.key, patch, subresource="status")

@@ -42,17 +42,17 @@ class PodChanges:
     delete: tuple[Pod, ...] = ()
 
 
-def next_changes(of: StatefulSet, pods: Sequence[Pod]) -> PodChanges:
+def next_changes(stateful_set: StatefulSet, pods: Sequence[Pod]) -> PodChanges:
     """Return the changes that are allowed now.
 
     ``OrderedReady`` allows one change at a time, and only if all preceding pods are ready.
     """
     by_ordinal = {ordinal_of(pod): pod for pod in pods}
-    wanted = range(of.spec.replicas)
+    wanted = range(stateful_set.spec.replicas)
     ended = tuple(pod for pod in pods if not is_active(pod) and pod.metadata.deletion_timestamp is None)
     surplus = [by_ordinal[each] for each in sorted(by_ordinal, reverse=True) if each not in wanted]
     missing = [each for each in wanted if each not in by_ordinal]
-    if of.spec.pod_management_policy == "Parallel":
+    if stateful_set.spec.pod_management_policy == "Parallel":
         going = tuple(pod for pod in surplus if pod.metadata.deletion_timestamp is None)
         return PodChanges(tuple(missing), (*ended, *going))
     if ended:
@@ -63,7 +63,7 @@ def next_changes(of: StatefulSet, pods: Sequence[Pod]) -> PodChanges:
             return PodChanges(create=(each,))
         if not (is_active(pod) and is_ready(pod)):
             return PodChanges() if not surplus else PodChanges(delete=_first_to_delete(surplus))
-    return PodChanges(delete=_first_to_delete(surplus) or _outdated(of, by_ordinal))
+    return PodChanges(delete=_first_to_delete(surplus) or _outdated(stateful_set, by_ordinal))
 
 
 def _first_to_delete(surplus: Sequence[Pod]) -> tuple[Pod, ...]:
@@ -73,11 +73,11 @@ def _first_to_delete(surplus: Sequence[Pod]) -> tuple[Pod, ...]:
     return tuple(surplus[:1])
 
 
-def _outdated(of: StatefulSet, by_ordinal: dict[int, Pod]) -> tuple[Pod, ...]:
-    strategy = of.spec.update_strategy
+def _outdated(stateful_set: StatefulSet, by_ordinal: dict[int, Pod]) -> tuple[Pod, ...]:
+    strategy = stateful_set.spec.update_strategy
     if strategy.type != "RollingUpdate":
         return ()
-    name = revision_name(of)
+    name = revision_name(stateful_set)
     for ordinal in sorted(by_ordinal, reverse=True):
         pod = by_ordinal[ordinal]
         if ordinal >= strategy.rolling_update.partition and pod.metadata.labels.get(REVISION_LABEL) != name:
@@ -89,8 +89,8 @@ def ordinal_of(pod: Pod) -> int:
     return int(pod.metadata.name.rpartition("-")[2])
 
 
-def revision_name(of: StatefulSet) -> str:
-    return f"{of.metadata.name}-{template_hash(of.spec.template)}"
+def revision_name(stateful_set: StatefulSet) -> str:
+    return f"{stateful_set.metadata.name}-{template_hash(stateful_set.spec.template)}"
 
 
 class StatefulSetController:
@@ -112,48 +112,52 @@ class StatefulSetController:
         await run_when_synced(self._reconciler, *self._informers)
 
     async def reconcile(self, key: Key) -> None:
-        of = self._sets.get(key)
-        if of is None or of.metadata.deletion_timestamp is not None:
+        stateful_set = self._sets.get(key)
+        if stateful_set is None or stateful_set.metadata.deletion_timestamp is not None:
             return
         pods = [
             pod
             for pod in self._pods.by_index("stateful set", key)
-            if is_controlled_by(pod.metadata, of.metadata.uid)
+            if is_controlled_by(pod.metadata, stateful_set.metadata.uid)
         ]
-        todo = next_changes(of, pods)
-        await asyncio.gather(*(delete_pod(self._client, pod) for pod in todo.delete))
+        changes = next_changes(stateful_set, pods)
+        await asyncio.gather(*(delete_pod(self._client, pod) for pod in changes.delete))
         # A pod keeps its name: creating it again before the watch delivers it fails with AlreadyExists.
-        await asyncio.gather(*(self._create(of, ordinal) for ordinal in todo.create))
-        await self._report(of, pods)
+        await asyncio.gather(*(self._create(stateful_set, ordinal) for ordinal in changes.create))
+        await self._report(stateful_set, pods)
 
-    async def _create(self, of: StatefulSet, ordinal: int) -> None:
-        name = f"{of.metadata.name}-{ordinal}"
-        body = pod_from_template(of.spec.template, owner_references(STATEFUL_SETS, of.metadata), name=name)
+    async def _create(self, stateful_set: StatefulSet, ordinal: int) -> None:
+        name = f"{stateful_set.metadata.name}-{ordinal}"
+        body = pod_from_template(
+            stateful_set.spec.template, owner_references(STATEFUL_SETS, stateful_set.metadata), name=name
+        )
         body["metadata"]["labels"] |= {
             POD_INDEX_LABEL: str(ordinal),
             POD_NAME_LABEL: name,
-            REVISION_LABEL: revision_name(of),
+            REVISION_LABEL: revision_name(stateful_set),
         }
         body["spec"]["hostname"] = name
-        await self._client.create(PODS, body, of.metadata.namespace)
+        await self._client.create(PODS, body, stateful_set.metadata.namespace)
 
-    async def _report(self, of: StatefulSet, pods: Sequence[Pod]) -> None:
-        name = revision_name(of)
+    async def _report(self, stateful_set: StatefulSet, pods: Sequence[Pod]) -> None:
+        name = revision_name(stateful_set)
         updated = sum(pod.metadata.labels.get(REVISION_LABEL) == name for pod in pods)
         ready = sum(is_ready(pod) and is_active(pod) for pod in pods)
-        done = updated == len(pods) == of.spec.replicas
+        done = updated == len(pods) == stateful_set.spec.replicas
         status = StatefulSetStatus(
             replicas=len(pods),
             ready_replicas=ready,
             available_replicas=ready,
             current_replicas=updated if done else len(pods) - updated,
             updated_replicas=updated,
-            current_revision=name if done else of.status.current_revision or name,
+            current_revision=name if done else stateful_set.status.current_revision or name,
             update_revision=name,
             collision_count=0,
-            observed_generation=of.metadata.generation,
+            observed_generation=stateful_set.metadata.generation,
         )
-        patch = status_merge_patch(of.metadata, of.status, status)
+        patch = status_merge_patch(stateful_set.metadata, stateful_set.status, status)
         if patch:
-            written = await self._client.patch(STATEFUL_SETS, of.metadata.key, patch, subresource="status")
+            written = await self._client.patch(
+                STATEFUL_SETS, stateful_set.metadata.key, patch, subresource="status"
+            )
             self._sets.record(written)

@@ -77,41 +77,41 @@ class JobController:
 
     async def reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(key)
-        named = self._pods.by_group(key)
+        candidates = self._pods.by_group(key)
         owner = job.metadata.uid if job else None
-        pods = [pod for pod in named if pod.metadata.controller and pod.metadata.controller.uid == owner]
-        mine = {pod.metadata.uid for pod in pods}
+        pods = [pod for pod in candidates if pod.metadata.controller and pod.metadata.controller.uid == owner]
+        own_uids = {pod.metadata.uid for pod in pods}
         await self._release(
-            [pod for pod in named if pod.has_tracking_finalizer and pod.metadata.uid not in mine]
+            [pod for pod in candidates if pod.has_tracking_finalizer and pod.metadata.uid not in own_uids]
         )
         if job is None or job.spec.managed_by not in ("", JOB_CONTROLLER_NAME):
             return None
         backoff = self._backoffs.get(job.metadata.uid, Backoff())
-        decided = sync_job(job, pods, self._clock.now(), backoff)
-        await self._execute(job, decided)
-        return decided.wake_at
+        result = sync_job(job, pods, self._clock.now(), backoff)
+        await self._execute(job, result)
+        return result.wake_at
 
-    async def _execute(self, job: Job, decided: SyncResult) -> None:
-        await self._release(decided.discard)
-        await self._delete(job, (*decided.discard, *decided.delete))
-        created, refusal = await self._create(job, decided.create)
-        missing = len(decided.create) - created
-        await self._write(job, replace(decided.status, active=decided.status.active - missing))
-        if decided.backoff == Backoff():
+    async def _execute(self, job: Job, result: SyncResult) -> None:
+        await self._release(result.discard)
+        await self._delete(job, (*result.discard, *result.delete))
+        created, refusal = await self._create(job, result.create)
+        missing = len(result.create) - created
+        await self._write(job, replace(result.status, active=result.status.active - missing))
+        if result.backoff == Backoff():
             self._backoffs.pop(job.metadata.uid, None)
         else:
-            self._backoffs[job.metadata.uid] = decided.backoff
-        await self._release(decided.release)
-        for event in decided.events:
+            self._backoffs[job.metadata.uid] = result.backoff
+        await self._release(result.release)
+        for event in result.events:
             type_: EventType = "Warning" if event.warning else "Normal"
             self._events.event(_job_reference(job), type_, event.reason, event.message)
         self._log.debug(
             "job reconciled",
             job=job.metadata.key,
             created=created,
-            discarded=len(decided.discard),
-            deleted=len(decided.delete),
-            released=len(decided.release),
+            discarded=len(result.discard),
+            deleted=len(result.delete),
+            released=len(result.release),
         )
         if refusal is not None:
             raise refusal  # the status is accurate; the reconciler retries with backoff

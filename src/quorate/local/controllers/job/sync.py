@@ -84,7 +84,7 @@ def sync_job(job: Job, pods: Sequence[Pod], now: float, backoff: Backoff) -> Syn
         terminating=len(summary.terminating) + len(gone),
     )
     moment = at_epoch(now)
-    status, switched = (status, ()) if finished else _suspended_condition(job.spec, status, moment)
+    status, suspension_events = (status, ()) if finished else _suspended_condition(job.spec, status, moment)
     if status.start_time is None and not job.spec.suspend:
         status = replace(status, start_time=moment)
     status, ended = _finish_conditions(status, summary, finished, moment)
@@ -96,7 +96,7 @@ def sync_job(job: Job, pods: Sequence[Pod], now: float, backoff: Backoff) -> Syn
         discard=changes.discard,
         delete=delete,
         release=release,
-        events=(*switched, *ended),
+        events=(*suspension_events, *ended),
         wake_at=min((wake for wake in wakes if wake is not None), default=None),
     )
 

@@ -157,15 +157,15 @@ def version_priority(version: str) -> tuple[Any, ...]:
     return 0, -stability, -int(major), -int(minor or 0)
 
 
-def naming_status(definition: Json, taken: Sequence[Definition], now: str) -> Json:
+def naming_status(definition: Json, served: Sequence[Definition], now: str) -> Json:
     """Return a definition's status with its names checked against served ones; `now` is RFC 3339.
 
     A definition with conflicting names is not established; one that was established stays so.
     """
     spec, old = definition["spec"], definition.get("status") or {}
-    clash = _name_conflict(spec, taken)
-    if clash:
-        accepted = (False, "NameConflict", clash)
+    conflict = _name_conflict(spec, served)
+    if conflict:
+        accepted = (False, "NameConflict", conflict)
         ready = (False, "NotAccepted", "not all names are accepted")
     else:
         accepted = (True, "NoConflicts", "no conflicts found")
@@ -180,7 +180,7 @@ def naming_status(definition: Json, taken: Sequence[Definition], now: str) -> Js
             _condition("NamesAccepted", accepted, old_conditions, now),
             _condition("Established", ready, old_conditions, now),
         ],
-        "acceptedNames": (old.get("acceptedNames") or _empty_names()) if clash else dict(spec["names"]),
+        "acceptedNames": (old.get("acceptedNames") or _empty_names()) if conflict else dict(spec["names"]),
         "storedVersions": stored if storage in stored else [*stored, storage],
     }
 
@@ -189,8 +189,8 @@ def _empty_names() -> Json:
     return {"plural": "", "kind": ""}
 
 
-def _condition(kind: str, verdict: tuple[bool, str, str], old: Mapping[str, Json], now: str) -> Json:
-    holds, reason, message = verdict
+def _condition(kind: str, outcome: tuple[bool, str, str], old: Mapping[str, Json], now: str) -> Json:
+    holds, reason, message = outcome
     status = "True" if holds else "False"
     before = old.get(kind, {})
     return {
@@ -202,11 +202,11 @@ def _condition(kind: str, verdict: tuple[bool, str, str], old: Mapping[str, Json
     }
 
 
-def _name_conflict(spec: Json, taken: Sequence[Definition]) -> str:
+def _name_conflict(spec: Json, served: Sequence[Definition]) -> str:
     names = spec["names"]
     words = {names["plural"], names["singular"], *names.get("shortNames", ())}
     kinds = {names["kind"], names["listKind"]}
-    for other in taken:
+    for other in served:
         if other.group != spec["group"] or other.plural == names["plural"]:
             continue
         both = words & {other.plural, other.singular, *other.short_names}

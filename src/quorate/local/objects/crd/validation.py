@@ -131,20 +131,20 @@ _INTEGER_BITS = {"int32": 32, "int64": 64}
 
 
 def _number_causes(value: float, limits: ValueValidation, path: str) -> Iterator[Cause]:
-    def wrong(rule: str) -> Cause:
+    def violation(rule: str) -> Cause:
         return errors.invalid_value(path, value, f"{path} in body should be {rule}")
 
     low, high = limits.minimum, limits.maximum
     if low is not None and limits.exclusive_minimum and value <= low:
-        yield wrong(f"greater than {low}")
+        yield violation(f"greater than {low}")
     elif low is not None and value < low:
-        yield wrong(f"greater than or equal to {low}")
+        yield violation(f"greater than or equal to {low}")
     if high is not None and limits.exclusive_maximum and value >= high:
-        yield wrong(f"less than {high}")
+        yield violation(f"less than {high}")
     elif high is not None and value > high:
-        yield wrong(f"less than or equal to {high}")
+        yield violation(f"less than or equal to {high}")
     if limits.multiple_of and value % limits.multiple_of:
-        yield wrong(f"a multiple of {limits.multiple_of}")
+        yield violation(f"a multiple of {limits.multiple_of}")
     bits = _INTEGER_BITS.get(limits.format)
     if bits and not -(1 << bits - 1) <= value < 1 << bits - 1:
         yield _unplaced(f"Checked value must be of type integer with format {limits.format} in {path}")
@@ -169,30 +169,30 @@ def _unplaced(rule: str) -> Cause:
 
 
 def _combination_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause]:
-    def wrong(rule: str) -> Cause:
+    def violation(rule: str) -> Cause:
         return _unplaced(f'"{path}" must {rule}')
 
-    def judge(alternatives: Sequence[Schema]) -> list[list[Cause]]:
+    def evaluate(alternatives: Sequence[Schema]) -> list[list[Cause]]:
         return [list(_check(value, part, path, _MISSING)) for part in alternatives]
 
-    if schema.not_ and not judge([schema.not_])[0]:
-        yield wrong("not validate the schema (not)")
+    if schema.not_ and not evaluate([schema.not_])[0]:
+        yield violation("not validate the schema (not)")
     if schema.any_of:
-        judged = judge(schema.any_of)
+        judged = evaluate(schema.any_of)
         if all(judged):
-            yield wrong("validate at least one schema (anyOf)")
+            yield violation("validate at least one schema (anyOf)")
             yield from min(judged, key=len)
     if schema.one_of:
-        judged = judge(schema.one_of)
+        judged = evaluate(schema.one_of)
         if all(judged):
-            yield wrong("validate one and only one schema (oneOf). Found none valid")
+            yield violation("validate one and only one schema (oneOf). Found none valid")
             yield from min(judged, key=len)
         elif judged.count([]) > 1:
             count = judged.count([])
-            yield wrong(f"validate one and only one schema (oneOf). Found {count} valid alternatives")
-    judged = judge(schema.all_of)
+            yield violation(f"validate one and only one schema (oneOf). Found {count} valid alternatives")
+    judged = evaluate(schema.all_of)
     if any(judged):
-        yield wrong("validate all the schemas (allOf)")
+        yield violation("validate all the schemas (allOf)")
         for causes in judged:
             yield from causes
 
@@ -243,8 +243,8 @@ def _rule_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Ca
         return
     due = [rule for rule in schema.rules if _is_due(rule, value, old)]
     if due:
-        spelled = _spelled(value, schema)
-        olds = [] if old is _MISSING else [_spelled(old, schema)]
+        spelled = _with_cel_names(value, schema)
+        olds = [] if old is _MISSING else [_with_cel_names(old, schema)]
         for rule in due:
             violation = rule.violation(spelled, olds)
             if violation:
@@ -285,18 +285,18 @@ def _violated(reason: str, path: str, value: object, message: str) -> Cause:
             return errors.invalid_value(path, value, message)
 
 
-def _spelled(value: Any, schema: Schema) -> Any:
+def _with_cel_names(value: Any, schema: Schema) -> Any:
     """Return a value with escaped field names for CEL; keys of maps are data and stay unchanged."""
     if not schema.has_escaped_names:
         return value
     if isinstance(value, list):
-        return [_spelled(part, schema.items) for part in value] if schema.items else value
+        return [_with_cel_names(part, schema.items) for part in value] if schema.items else value
     if not isinstance(value, dict):
         return value
     spelled: Json = {}
     for name, part in value.items():
         inner = schema.field_schema(name)
         spelled[cel_name(name) if name in schema.properties else name] = (
-            _spelled(part, inner) if inner else part
+            _with_cel_names(part, inner) if inner else part
         )
     return spelled

@@ -51,7 +51,7 @@ def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
         field_set.compare(bare, merged, kind), application.ignored
     )
     if not application.force:
-        _refuse_conflicts(owners, application.manager, difference.changed)
+        _reject_conflicts(owners, application.manager, difference.changed)
     owners = managed_fields.transfer_ownership(owners, application.manager, difference)
     if merged != bare:
         owners[application.manager] = replace(owners[application.manager], time=now)
@@ -69,7 +69,7 @@ def _writable(config: Json, kind: MapOf, ignored: Iterable[Path]) -> Json:
     return left if isinstance(left, dict) else {}
 
 
-def _refuse_conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> None:
+def _reject_conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> None:
     conflicts = sorted(
         (manager, path)
         for manager, ownership in owners.items()
@@ -113,17 +113,17 @@ def describe(manager: Manager) -> str:
 def merge(live: Any, config: Any, kind: Type) -> Any:
     """Merge a configuration into the live value; lists keep the live order, new items follow."""
     kind = field_set.resolve_type(kind, config)
-    theirs, ours = field_set.parts(kind, live), field_set.parts(kind, config)
-    if ours is None or theirs is None:
+    live_parts, config_parts = field_set.parts(kind, live), field_set.parts(kind, config)
+    if config_parts is None or live_parts is None:
         return config
-    merged = {element: part for element, (_, part) in theirs.items()}
+    merged = {element: part for element, (_, part) in live_parts.items()}
     if isinstance(kind, ListOf):
-        merged = dict.fromkeys(_interleave(list(theirs), list(ours)))
-    for element, (part_kind, part) in ours.items():
-        merged[element] = merge(theirs[element][1], part, part_kind) if element in theirs else part
+        merged = dict.fromkeys(_interleave(list(live_parts), list(config_parts)))
+    for element, (part_kind, part) in config_parts.items():
+        merged[element] = merge(live_parts[element][1], part, part_kind) if element in live_parts else part
     for element in merged:
-        if element not in ours:
-            merged[element] = theirs[element][1]
+        if element not in config_parts:
+            merged[element] = live_parts[element][1]
     if isinstance(kind, ListOf):
         return list(merged.values())
     return {element[2:]: part for element, part in merged.items()}

@@ -85,7 +85,7 @@ def _merge_list(target: list[Any], patch: list[Any], order: list[Any], declared:
         merged = _merge_items(target, patch, declared)
     else:
         merged = [*target, *(value for value in patch if value not in target)]
-    return _arranged(merged, target, [*order, *patch], declared.merge_key)
+    return _ordered(merged, target, [*order, *patch], declared.merge_key)
 
 
 def _merge_items(target: list[Any], patch: list[Any], declared: ListOf) -> list[Any]:
@@ -110,23 +110,23 @@ def _merge_items(target: list[Any], patch: list[Any], declared: ListOf) -> list[
     return merged
 
 
-def _arranged(merged: list[Any], before: list[Any], order: list[Any], key: str) -> list[Any]:
+def _ordered(merged: list[Any], before: list[Any], order: list[Any], key: str) -> list[Any]:
     """Order items as the patch does; place each other item before the first item it preceded."""
 
     def identity(item: Any) -> Any:
         return item.get(key) if key and isinstance(item, dict) else item
 
-    rank = {name: place for place, name in reversed(list(enumerate(map(identity, order))))}
-    place = {identity(item): index for index, item in enumerate(before)}
+    rank = {name: position for position, name in reversed(list(enumerate(map(identity, order))))}
+    position = {identity(item): index for index, item in enumerate(before)}
     named = sorted((item for item in merged if identity(item) in rank), key=lambda item: rank[identity(item)])
     rest = [item for item in merged if identity(item) not in rank]
-    arranged: list[Any] = []
+    ordered: list[Any] = []
     for item in named:
-        here = place.get(identity(item), -1)
-        while rest and place[identity(rest[0])] < here:
-            arranged.append(rest.pop(0))
-        arranged.append(item)
-    return [*arranged, *rest]
+        here = position.get(identity(item), -1)
+        while rest and position[identity(rest[0])] < here:
+            ordered.append(rest.pop(0))
+        ordered.append(item)
+    return [*ordered, *rest]
 
 
 def _retain(merged: Json, patch: Json) -> Json:
