@@ -9,7 +9,7 @@ from quorate.observe.families import FAMILIES, OF_KUEUE, OF_VOLCANO
 
 NOT_YET = {
     "kueue_replaced_workload_slices_total": (
-        "Kueue does not expose it either; the event `WorkloadSliceReplaced` tells of each"
+        "Kueue does not expose it either; the event `WorkloadSliceReplaced` reports each"
     ),
     "multikueue_workloads_admitted_total": "there is no MultiKueue",
     "multikueue_workloads_dispatched_total": "there is no MultiKueue",
