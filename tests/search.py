@@ -4,7 +4,7 @@ from typing import Final
 
 from hypothesis import settings
 
-ORDINARY: Final = 100  # how many Hypothesis takes if nobody says otherwise
+ORDINARY: Final = 100  # the default of Hypothesis
 
 
 def examples(few: int, *, steps: int = 50) -> settings:

@@ -1,7 +1,7 @@
 """Standing in for the jobs of workloads: what runs ends when its time is up, what is evicted stops at once.
 
 The writes are those of the job framework, one for the end of a run and one for the quota an evicted workload
-gives back, each for the version it was decided on.  Who is refused looks again at the next change.
+gives back, each for the version it was decided on.  A refused write is decided again at the next change.
 """
 
 import asyncio
@@ -66,7 +66,7 @@ class Jobs:
             self._write(workload, status)
 
     def _write(self, workload: Workload, status: WorkloadStatus | None) -> None:
-        assert self._writes is not None, "workloads change before anybody stands in for their jobs"
+        assert self._writes is not None, "workloads change before the job simulator runs"
         self._writes.create_task(self._send(workload, status))
 
     async def _send(self, workload: Workload, status: WorkloadStatus | None) -> None:

@@ -39,7 +39,7 @@ def cluster_queue(world: World, queue: str, flavor: str) -> Json:
 
 
 def workload(queue: str, class_: WorkloadClass, number: int) -> Json:
-    """The ``number``-th of its class in ``queue``; its labels tell who stands in for its job what to do."""
+    """Return the ``number``-th of its class in ``queue``; its labels instruct the job simulator."""
     container = {
         "name": "work",
         "image": "registry.example/work:1",

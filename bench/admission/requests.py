@@ -1,4 +1,4 @@
-"""Who asked the API server for what: its own counters, less what we asked for ourselves.
+"""Requests to the API server by client: its own counters, without the requests of the benchmark.
 
 A kube-apiserver and the local one count alike, but neither tells its clients apart.
 """
@@ -13,7 +13,7 @@ _SERIES: Final = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
 _CPU: Final = re.compile(r"^process_cpu_seconds_total (\S+)$", re.MULTILINE)
 WRITES: Final = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"})
-NOT_ADMISSION: Final = frozenset({"events", "leases"})  # reports, and who is the leader
+NOT_ADMISSION: Final = frozenset({"events", "leases"})  # reports and leader election
 
 
 class Asked(NamedTuple):

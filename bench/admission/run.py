@@ -47,7 +47,7 @@ class Plan:
 
 
 class Outcome(msgspec.Struct):
-    """What one run measured; requests are those of everybody but the generator and the stand-in for jobs."""
+    """What one run measured; requests without those of the generator and the job simulator."""
 
     record: Record
     controllers_cpu_s: float | None  # None: they were not ours to watch
@@ -153,7 +153,7 @@ def _named(counts: Mapping[Asked, int]) -> dict[str, int]:
 
 
 async def _require_kinds(client: CountingClient) -> None:
-    """Install our definitions where nobody has installed any."""
+    """Install the shipped definitions unless the cluster has some."""
     try:
         await client.request("GET", f"/apis/{WORKLOADS.group}/{WORKLOADS.version}")
     except NotFound:

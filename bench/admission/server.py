@@ -41,7 +41,7 @@ async def _serve(directory: Path) -> None:
     clock = WallClock()
     with ClusterDirectory(directory).lock(clock.now()) as held:
         async with run_server(held, 0, clock, new_uid, {GROUP: convert_version}):
-            await wait_for_signal(lambda: print("ready", flush=True))  # noqa: T201  for who started it
+            await wait_for_signal(lambda: print("ready", flush=True))  # noqa: T201  the parent process reads it
 
 
 if __name__ == "__main__":

@@ -30,9 +30,9 @@ from tests.side_by_side import asked_for, side_by_side
 HERE = Path(__file__).parent
 AREAS = sorted(path.stem for path in (HERE / "records").glob("*.jsonl"))
 NOT_YET: dict[str, str] = yaml.safe_load((HERE / "not-yet.yaml").read_text()) or {}
-# Whose records show what controllers do; in the others a controller that was not recorded would interfere.
+# Areas with records of what controllers do; in other areas a controller would interfere.
 CONTROLLED = {"crud", "gc", "job"}
-RECORDED_WITH = "v1.32"  # the kubectl whose output area cli recorded
+RECORDED_WITH = "v1.32"  # the kubectl that recorded area cli
 
 
 Answer = tuple[int | None, str]  # the exit code of the checker, and what it printed
@@ -67,7 +67,7 @@ def test_every_record_of_the_area_is_answered_as_recorded(
 
 
 async def replay(area: str, directory: Path) -> Answer | None:
-    """None where the kubectl on this machine is not the one whose output was recorded."""
+    """Return None if the kubectl on this machine is not the recorded version."""
     if area == "cli" and not await kubectl_is(RECORDED_WITH):
         return None
     async with control_plane(directory, with_controllers=area in CONTROLLED) as server:

@@ -78,7 +78,7 @@ def test_the_manifests_install_roles_that_suffice_and_people_can_be_let_in(tmp_p
         report = json.loads(shell.run(f"{check} --output json").stdout)
         rights = [each for each in report["remarks"] if each["about"].startswith("rights of")]
         assert [each["says"] for each in rights] == ["they suffice to run the controllers"]
-        # Nobody serves the webhooks here, which is what preflight is to find.
+        # The webhooks are not served here, and preflight must find that.
         missing = [each["about"] for each in report["remarks"] if each["severity"] == "error"]
         assert {"webhooks quorate-mutating-webhook-configuration"} <= {*missing}
 
@@ -86,7 +86,7 @@ def test_the_manifests_install_roles_that_suffice_and_people_can_be_let_in(tmp_p
         shell.says("kubectl create namespace team-a")
         for command in (admins, users, scraper):
             shell.says(command)
-        asked = "kubectl auth can-i {} --as=somebody --as-group={} --as-group=system:authenticated -n team-a"
+        asked = "kubectl auth can-i {} --as=stranger --as-group={} --as-group=system:authenticated -n team-a"
         for group, question, answer in (
             ("platform", "create clusterqueues", "yes"),
             ("team-a", "list workloads", "yes"),

@@ -1,4 +1,4 @@
-"""Workloads that no job owns, and others who write to them: words for stories about the bare API."""
+"""Workloads without a job, and foreign clients that write to them: helpers for tests of the bare API."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.e2e.world import NAMESPACE, World
 
 Json = dict[str, Any]
 RAW = untyped("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True)
-ADMISSION_MANAGER = "kueue-admission"  # in whose name Kueue, and tools made for it, apply what they own
+ADMISSION_MANAGER = "kueue-admission"  # the field manager of Kueue and of tools made for it
 
 
 async def submit(

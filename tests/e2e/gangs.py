@@ -1,6 +1,6 @@
 """A cluster with the gang scheduler at work, and what stories about gangs are made of.
 
-Everything talks HTTP.  Who creates the pods of a group is the story itself, or the controllers it starts.
+Everything talks HTTP.  The test itself creates the pods of a group, or the controllers that it starts.
 """
 
 import asyncio

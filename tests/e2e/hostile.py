@@ -1,4 +1,4 @@
-"""Objects that nobody in their right mind makes, as an API without validation would have stored them."""
+"""Hostile objects, as an API server without validation would have stored them."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -294,7 +294,7 @@ def hostile_queues() -> Iterator[Hostile]:
         named("odd", {"nodeLabels": {"ключ": "значение"}, "nodeTaints": [{"effect": "?"}]}),
     )
     yield RESOURCE_FLAVORS, named("odder", {"nodeLabels": [], "tolerations": "all"})
-    yield ADMISSION_CHECKS, named("nobody", {})
+    yield ADMISSION_CHECKS, named("unused", {})
     yield ADMISSION_CHECKS, named("loop", {"controllerName": "", "parameters": {"name": "loop"}})
     yield WORKLOAD_PRIORITY_CLASSES, named("highest", value=INT64 * 8)
     yield WORKLOAD_PRIORITY_CLASSES, named("none")

@@ -3,7 +3,7 @@
 Both are started as controller-runtime's envtest starts them: on free ports of loopback, authorization by
 RBAC, every admission plugin of the server's defaults but ServiceAccount (no pod of a story has an account).
 There is nothing else of a cluster: jobs, replica sets, garbage, namespaces and nodes are seen to by the
-controllers of ``quorate local``, which reach the server over HTTP like anybody else.
+controllers of ``quorate local``, which reach the server over HTTP like any client.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ ASSETS: Final = "KUBEBUILDER_ASSETS"
 PROGRAMS: Final = ("etcd", "kube-apiserver")
 HOST: Final = "127.0.0.1"
 STARTS_WITHIN_S: Final = 60.0
-STOPS_WITHIN_S: Final = 5.0  # a kube-apiserver waits up to a minute for requests that nobody is interested in
+STOPS_WITHIN_S: Final = 5.0  # a kube-apiserver waits up to a minute for abandoned requests
 LAST_WORDS: Final = 3000  # characters of a log
 
 

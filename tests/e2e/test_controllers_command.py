@@ -19,7 +19,7 @@ WITHIN_S = 30.0
 
 
 def kubeconfig(directory: Path, server: str, token: str = "") -> Path:
-    """A kubeconfig as JSON, which is YAML; whose the server's certificate is does not matter."""
+    """Return a kubeconfig as JSON, which is YAML; it does not verify the server's certificate."""
     path = directory / "kubeconfig"
     cluster = {"server": server} | ({"insecure-skip-tls-verify": True} if server.startswith("https") else {})
     content = {
@@ -116,10 +116,10 @@ def test_a_bad_configuration_is_refused_before_anything_starts(
 def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
     async def story() -> None:
         async with api_server() as server:
-            nobody = server.url  # its port is free once it has stopped
-        code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, nobody))
+            stopped = server.url  # its port is free once it has stopped
+        code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, stopped))
         assert code != 0
-        assert f"no answer from {nobody}" in said
+        assert f"no answer from {stopped}" in said
         assert "Traceback" not in said
 
     asyncio.run(story())

@@ -1,4 +1,4 @@
-"""A quota race over HTTP: who is admitted keeps its claim, and who loses it goes back."""
+"""A quota race over HTTP: an admitted group keeps its claim; a group that loses it becomes pending."""
 
 import logging
 
@@ -39,7 +39,7 @@ def test_a_quota_taken_by_others_sends_a_group_back_until_it_is_free_again() -> 
         await world.client.delete(POD_GROUPS, Key(NAMESPACE, "b"))
 
         await world.pods("a", 1)  # half of it is there: the other half stays reserved
-        await world.pods("stranger", 2, scheduler="default-scheduler")  # nobody's webhook kept them out
+        await world.pods("stranger", 2, scheduler="default-scheduler")  # no webhook rejected them
         waits = await world.until_waits("a", "NamespaceQuotaExceeded")
         assert "requests.cpu: need 1, have 0 now" in waits.message
         await world.until_phase("a", "Pending")

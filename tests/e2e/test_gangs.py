@@ -279,7 +279,7 @@ def test_a_group_that_asks_for_what_is_not_served_is_told_so_and_placed() -> Non
 def test_who_names_what_is_not_there_is_told_so() -> None:
     async def story(world: GangWorld) -> None:
         await world.group("a", 2, queue="nowhere")
-        await world.pods("nobody", 1)
+        await world.pods("absent", 1)
 
         async def told() -> bool:
             events = (await world.client.list(EVENTS, NAMESPACE)).items
@@ -291,9 +291,9 @@ def test_who_names_what_is_not_there_is_told_so() -> None:
             return {
                 ("a", "QueueNotFound", "queue nowhere does not exist"),
                 (
-                    "nobody-0",
+                    "absent-0",
                     "FailedScheduling",
-                    f"pod group {NAMESPACE}/nobody does not exist, and this pod is placed with it",
+                    f"pod group {NAMESPACE}/absent does not exist, and this pod is placed with it",
                 ),
             } <= said
 

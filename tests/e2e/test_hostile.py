@@ -1,4 +1,4 @@
-"""Objects that nobody should make keep nobody else from being admitted, and are told what is wrong."""
+"""Hostile objects do not delay the admission of others, and events on them say what is wrong."""
 
 import asyncio
 import logging

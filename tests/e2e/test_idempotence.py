@@ -70,14 +70,14 @@ async def queues_that_share_stop_and_preempt(world: World) -> None:
     await world.flavor("dear", nodeLabels={"no": "such"})
     for name, value in (("low", 10), ("high", 100)):
         await world.create(WORKLOAD_PRIORITY_CLASSES, name, value=value)
-    await world.create(COHORTS, "everyone")
-    await world.create(COHORTS, "some", spec={"parentName": "everyone"})
+    await world.create(COHORTS, "whole")
+    await world.create(COHORTS, "some", spec={"parentName": "whole"})
     preemption = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
     for name in ("research", "lender"):
         await world.cluster_queue("4", name, cohortName="some", preemption=preemption)
         await world.local_queue(name, name)
     for name, policy in (("held", "Hold"), ("drained", "HoldAndDrain")):
-        await world.cluster_queue("4", name, cohortName="everyone")
+        await world.cluster_queue("4", name, cohortName="whole")
         await world.local_queue(name, name)
         await world.job(f"in-{name}", queue=name, runs="forever")
         await world.until_admitted(f"in-{name}")

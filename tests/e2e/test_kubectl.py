@@ -69,7 +69,7 @@ def test_an_account_may_do_what_its_roles_say_and_keeps_its_token_over_a_restart
         assert can(data_dir, "list", "jobs")
         assert not can(data_dir, "delete", "jobs")
 
-        # What a role adds to `view` reaches everybody who may view.
+        # An aggregated role adds its rules to each subject of `view`.
         kubectl(
             data_dir, "create", "rolebinding", "v", "--clusterrole=view", "--serviceaccount=default:robot"
         )

@@ -1,4 +1,4 @@
-"""Who waits in which place, asked through the API server of a local cluster, with the real kubectl."""
+"""Queue positions, read through the API server of a local cluster with the real kubectl."""
 
 import json
 import shutil
@@ -73,7 +73,7 @@ def _token(data_dir: Path, account: str) -> str:
 
 
 def _without_credentials(data_dir: Path) -> str:
-    """The administrator's kubeconfig less its user, whose token would go before the one that is given."""
+    """Return the administrator's kubeconfig without its user: its token would override the given one."""
     path = data_dir.parent / "robot"
     shutil.copy(data_dir / "kubeconfig", path)
     names = kubectl(data_dir, "config", "view", "-o", "jsonpath={.users[*].name}").split()

@@ -52,12 +52,12 @@ def test_why_groups_wait_is_told_as_the_scheduler_decides_it(
         assert "its pods may be created: 0 of 2 exist" in first
         by_kubectl = "podgroup.scheduling.volcano.sh/first"
         assert await command.says("podgroup", "explain", by_kubectl, "-n", NAMESPACE) == first
-        jobless = await command("podgroup", "explain", "job/nobody", "-n", NAMESPACE)
-        assert (jobless.code, "nobody" in jobless.err) == (2, True)
-        missing = await command("podgroup", "explain", "nobody", "-n", NAMESPACE)
+        jobless = await command("podgroup", "explain", "job/absent", "-n", NAMESPACE)
+        assert (jobless.code, "absent" in jobless.err) == (2, True)
+        missing = await command("podgroup", "explain", "absent", "-n", NAMESPACE)
         assert (missing.code, missing.err.strip()) == (
             2,
-            f"error: no pod group nobody in namespace {NAMESPACE}",
+            f"error: no pod group absent in namespace {NAMESPACE}",
         )
 
     play_gangs(story, Fleet(1, cpu="4"))

@@ -1,4 +1,4 @@
-"""Who waits in which place, asked of the API server as kueuectl does, and served by the installed account."""
+"""Queue positions, read from the API server as kueuectl does and served by the installed account."""
 
 import asyncio
 import random

@@ -35,7 +35,7 @@ def test_a_sound_cluster_passes_and_a_mistake_is_an_exit_code(
                 "says": "references missing ResourceFlavor(s): missing, so it admits nothing",
                 "remedy": "create missing, or take them out",
             }
-            done = await command("preflight", "--service-account", "nobody")
+            done = await command("preflight", "--service-account", "no-such-account")
             assert (done.code, done.out) == (2, "")
             assert "is not NAMESPACE/NAME" in done.err
 

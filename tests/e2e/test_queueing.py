@@ -1,4 +1,4 @@
-"""Jobs in queues, over HTTP: who starts, who waits and why, and what is written for it."""
+"""Jobs in queues, over HTTP: which start, which wait and why, and what is written."""
 
 import asyncio
 
@@ -313,7 +313,7 @@ def test_a_new_value_of_a_priority_class_reaches_who_waits() -> None:
 def test_queueing_strategy(strategy: str, small_starts: bool) -> None:
     async def story(world: World) -> None:
         async def a_later_second() -> bool:
-            """Creation is stored in whole seconds; within one, the uid decides who is first."""
+            """Creation is stored in whole seconds; within one second, the smaller uid is first."""
             created = (await world.get_job("big")).metadata.creation_timestamp
             assert created is not None
             return WallClock().now() >= epoch(created) + 1

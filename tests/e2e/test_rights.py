@@ -128,7 +128,7 @@ def test_it_suffices_to_ask_for_capacity() -> None:
 
 @asynccontextmanager
 async def deciding(client: Client, configuration: Configuration) -> AsyncIterator[Replica]:
-    """Controllers at work, whose failure is the story's."""
+    """Run the controllers; their failure fails the test."""
     replica = Replica("standalone")
     controllers = asyncio.create_task(
         run_replica(

@@ -52,7 +52,7 @@ EXERCISED = {
 
 @asynccontextmanager
 async def deciding(world: GangWorld, client: WatchedClient, options: Options) -> AsyncIterator[None]:
-    """A scheduler at work, whose failure is the story's."""
+    """Run a scheduler; its failure fails the test."""
     configured = DynamicConfiguration(load_scheduler_configuration(CONFIGURATION).configuration)
     elected = ElectionOptions(Key(SYSTEM, LEASE_NAME), LeaseTimings(), lambda: "me")
     seen = SchedulerStatus()
@@ -70,7 +70,7 @@ async def deciding(world: GangWorld, client: WatchedClient, options: Options) ->
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        assert seen.model is None, "who no longer decides tells of nothing"
+        assert seen.model is None, "a scheduler that no longer decides exports no model"
 
 
 def test_the_account_may_do_all_that_a_life_of_gangs_takes_and_no_more() -> None:
@@ -82,8 +82,8 @@ def test_the_account_may_do_all_that_a_life_of_gangs_takes_and_no_more() -> None
             async with deciding(world, client, Options()):
                 await live(world)
             reviewer = DelegatedAuth(client, WallClock())
-            assert await reviewer.authenticate("of nobody") is None
-            assert not await reviewer.is_allowed(User("somebody"), PathAccess("get", "/metrics"))
+            assert await reviewer.authenticate("of no user") is None
+            assert not await reviewer.is_allowed(User("stranger"), PathAccess("get", "/metrics"))
             assert client.refused == []
             assert not EXERCISED - client.asked.keys(), "the story has become too poor"
             lease = await world.client.get(LEASES, Key(SYSTEM, LEASE_NAME))

@@ -1,4 +1,4 @@
-"""Admission checks and gates of others, over HTTP: quota first, then whoever else has a say."""
+"""Admission checks and foreign admission gates, over HTTP: quota first, then the checks."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ FINALIZER = "kueue.x-k8s.io/resource-in-use"
 
 
 async def checked_queues(world: World, **rule: Any) -> None:
-    """A queue whose workloads need a check that a controller of ours answers by hand."""
+    """Create a queue with an admission check that the test answers by hand."""
     await world.create(ADMISSION_CHECKS, "prov", spec={"controllerName": "example.com/by-hand"})
     ready = {
         "type": "Active", "status": "True", "reason": "Active", "message": "",

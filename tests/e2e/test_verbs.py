@@ -351,7 +351,9 @@ def test_a_workload_is_deleted_with_its_job_once_that_is_confirmed(tell: Tell) -
 
         lonely = {"podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}]}
         await world.create(WORKLOADS, "lonely", NAMESPACE, spec=lonely)
-        said = await command.says("workload", "delete", "lonely")  # nothing else goes, so nobody is asked
+        said = await command.says(
+            "workload", "delete", "lonely"
+        )  # nothing else is deleted, so there is no prompt
         assert said == "workload.kueue.x-k8s.io/lonely deleted\n"
         assert await command.says("workload", "delete", "--all", "--yes") == "job.batch/test deleted\n"
         await until_workloads(world, 0)
@@ -459,7 +461,7 @@ def test_explain_judges_by_the_configuration_of_the_controllers(tell: Tell, tmp_
 
 def test_a_configuration_that_may_not_be_read_leaves_the_defaults(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
-        # Who runs the gang scheduler reads no configuration of the controllers.
+        # An account for the gang scheduler may not read the configuration of the controllers.
         roles = scheduler.roles(DEFAULT_NAMESPACE)
         async with as_account(world.client, scheduler.ACCOUNT, DEFAULT_NAMESPACE, roles) as client:
             used = await configuration_in_force(client, None)

@@ -1,4 +1,4 @@
-"""Somebody who takes quota away while work is under way, or stops a queue, and thinks better of it."""
+"""An administrator that lowers quota or stops a queue while jobs run, and reverts it later."""
 
 import copy
 import random

@@ -76,7 +76,7 @@ class _Play:
             await asyncio.gather(*stage, return_exceptions=True)
 
     async def _keep_running(self) -> None:
-        """Start the scheduler again whenever it dies, as whoever runs it does."""
+        """Restart the scheduler whenever it ends, as a supervisor does."""
         for incarnation in itertools.count():
             door = self._proxy.door()
             rng = random.Random(f"scheduler {self._trial.seed} {incarnation}")

@@ -88,7 +88,7 @@ def invent_gangs(seed: int) -> tuple[Gang, ...]:
 class Operator:
     """Keeps the protocol: pods are made when their group is admitted, and taken back when it is not.
 
-    Somebody else's program, with a good connection.  It makes a pod again that was evicted.
+    A foreign program with a good connection.  It creates an evicted pod again.
     """
 
     def __init__(self, client: Client, gangs: tuple[Gang, ...]) -> None:

@@ -6,7 +6,7 @@ requests of different sorts interleave.  ``proxy`` carries it out.
 What a real API server can do to its clients is all here; the rules it keeps are kept too, unless the plan is
 *hostile*.  Each watch delivers the changes of its kind in order, each once, and a gap only together with the
 end of the stream or an error; but the watches of different kinds lag behind each other as they like.
-A 409 means that somebody else has written.  A hostile plan breaks these rules.
+A 409 means that another client has written.  A hostile plan breaks these rules.
 """
 
 import random
@@ -38,7 +38,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Overtaken:
-    """Somebody else writes to the same object first, so that the server finds a conflict."""
+    """Another client writes to the same object first, so that the server answers with a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +190,7 @@ def _request_faults(rng: random.Random, sort: Sort, hostile: bool) -> Iterator[R
     if verb == "CONTINUE":
         yield Refused(410)
     if what == "pods/binding":
-        yield Refused(403)  # for good: somebody's webhook does not like it
+        yield Refused(403)  # for good: a foreign webhook rejects it
         yield Refused(403)
     if verb == "PATCH" and what != "events":
         yield Overtaken()

@@ -17,7 +17,7 @@ KILLED = -9
 async def live(door: Door, token: str, configuration: Configuration, directory: Path) -> str:
     """Run them until they die; what they said of an error of ours, or empty.
 
-    A process that finds no API server when it starts says so and ends: whoever runs it starts it again.
+    A process that finds no API server when it starts reports it and ends; its supervisor restarts it.
     """
     file = directory / "configuration.yaml"
     file.write_text(json.dumps(_as_file(configuration)))  # JSON is YAML

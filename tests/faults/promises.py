@@ -116,7 +116,7 @@ class Promises:
             return
         for name, pod_set in wanted.items():
             most = pod_set.count
-            left = most - _done(workload, name)  # who ran before need not run again the pods that are done
+            left = most - _done(workload, name)  # a job that ran before need not repeat finished pods
             least = min(pod_set.min_count if isinstance(pod_set.min_count, int) else most, left)
             count = given[name]
             if count is None or not least <= count <= most:
@@ -159,7 +159,7 @@ class Promises:
         return usage
 
     def _nothing_runs_for(self, workload: Workload) -> Iterator[str]:
-        """What runs is what the job says is active: pods that its controller has yet to count nobody sees."""
+        """Return the active pods by the job's status; pods not counted by its controller are unknown."""
         owner = workload.metadata.controller
         job = self.jobs.get(owner.uid) if owner is not None else None
         if job is not None and (not job.spec.suspend or job.status.active):

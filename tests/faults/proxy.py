@@ -199,7 +199,7 @@ class Proxy:
             return _Answer(answer.status, dict(answer.headers), await answer.read())
 
     async def _touch(self, path_qs: str) -> None:
-        """Write to the object as somebody else would, something that means nothing."""
+        """Write to the object as a foreign client would, without an effect on decisions."""
         path = path_qs.partition("?")[0].removesuffix("/status")
         note = {"metadata": {"annotations": {"example.com/touched": str(sum(self.asked.values()))}}}
         headers = {"Authorization": self._authorization, "Content-Type": "application/merge-patch+json"}

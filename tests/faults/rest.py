@@ -77,7 +77,7 @@ def _managed(submission: Submission, job: Job, own: list[Workload]) -> Iterator[
 
 
 def _gave_up(workload: Workload) -> bool:
-    """Nobody else deactivates any here; it may be while it is evicted for another reason."""
+    """No other client deactivates workloads here; it may happen during an eviction for another reason."""
     return not workload.spec.active and not has_quota_reservation(workload)
 
 

@@ -44,9 +44,7 @@ from tests.faults.trials import Report, Trial
 
 STORM_S = 1.0  # how long after the last submission the faults go on
 STORM_OVER_PROCESSES_S = 4.0  # the same where the controllers take a while to start
-REST_WITHIN_S = (
-    15.0  # how soon after the last step everything must have come to its end: nobody takes another
-)
+REST_WITHIN_S = 15.0  # how soon after the last step everything must have ended: no operator intervenes
 RUN_WITHIN_S = 90.0  # how soon a run must have ended, whatever it found
 STOPS = 10  # how often a run that does not end is stopped, a second apart, before it is left alone
 DEADLINE_S = 0.5  # of the controllers' requests: short, so that a lost answer costs little
@@ -57,7 +55,7 @@ TERMS = LeaderElection(
 
 
 class JumpingClock(WallClock):
-    """The wall clock as somebody sets it: each of ``jumps`` is since when it is off, and by how much."""
+    """A wall clock that is set: each of ``jumps`` is a time and the offset from then on."""
 
     def __init__(self, jumps: tuple[tuple[float, float], ...]) -> None:
         self._begun = super().now()
@@ -147,7 +145,7 @@ class _Play:
     # The controllers, and how they die.
 
     async def _keep_running(self, number: int) -> None:
-        """Start the controllers again whenever they die, as whoever runs them does."""
+        """Restart the controllers whenever they end, as a supervisor does."""
         for incarnation in itertools.count():
             door = self._proxy.door()
             try:
@@ -277,7 +275,7 @@ def _cancel(life: asyncio.Task[None]) -> None:
     life.cancel()
 
 
-# The admission check's controller: somebody else's program, with a good connection.
+# The admission check's controller: a foreign program with a good connection.
 
 
 async def _open_gate(client: Client) -> None:
@@ -294,7 +292,7 @@ async def _open_gate(client: Client) -> None:
 
 
 async def _keep_gate(client: Client, seed: int) -> None:
-    """Let everybody in, some at the second try."""
+    """Answer every check with Ready, some at the second try."""
     told_to_retry: set[str] = set()
     while True:
         for workload in (await client.list(WORKLOADS)).items:

@@ -94,7 +94,7 @@ def _objects(
     cohort = len(queues) > 1 and rng.random() < 0.8
     if cohort and rng.random() < 0.5:
         shared = [{"name": flavor, "resources": [{"name": "cpu", "nominalQuota": "1"}]} for flavor in flavors]
-        objects.append((COHORTS, _named("everyone", resourceGroups=_groups(shared))))
+        objects.append((COHORTS, _named("whole", resourceGroups=_groups(shared))))
     for queue in queues:
         objects.append((CLUSTER_QUEUES, _cluster_queue(rng, queue, flavors, cohort, has_check)))
         objects.append((LOCAL_QUEUES, _named(queue, clusterQueue=queue)))
@@ -120,7 +120,7 @@ def _cluster_queue(rng: random.Random, name: str, flavors: list[str], cohort: bo
         "queueingStrategy": rng.choice(("BestEffortFIFO", "StrictFIFO")),
         "preemption": {
             "withinClusterQueue": rng.choice(("Never", "LowerPriority", "LowerOrNewerEqualPriority")),
-            # Who lends must be able to claim it back from a job that never ends.
+            # A lender must be able to reclaim its quota from a job that never ends.
             "reclaimWithinCohort": "Any",
         },
         "flavorFungibility": {
@@ -129,7 +129,7 @@ def _cluster_queue(rng: random.Random, name: str, flavors: list[str], cohort: bo
         },
     }
     if cohort:
-        spec["cohortName"] = "everyone"
+        spec["cohortName"] = "whole"
     if has_check:
         spec["admissionChecksStrategy"] = {"admissionChecks": [{"name": CHECK}]}
     return _named(name, **spec)

@@ -1,4 +1,4 @@
-"""Writes that go wrong: what nobody knows to have come about is not taken for granted either way."""
+"""Failed writes: a write with an unknown result counts neither as stored nor as lost."""
 
 import asyncio
 import random

@@ -147,7 +147,7 @@ def test_an_ordinary_life_breaks_no_promise() -> None:
         pytest.param(
             [job("a", managed=False, suspend=False), job("a", managed=False)],
             {"promise 6"},
-            id="somebody else's job is suspended",
+            id="a foreign job is suspended",
         ),
         pytest.param(
             [job("a", managed=False, suspend=False), pod("a"), pod("a", leaving=True)],

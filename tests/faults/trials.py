@@ -12,7 +12,7 @@ from tests.faults.plan import GANG_WRITES, WRITES, Fault, Killed, Late, Plan, Si
 Kind = Literal[
     "kills",  # nothing
     "pairs",  # two replicas, a lease that cannot be renewed, half of them with clocks of their own
-    "clocks",  # somebody sets the clock
+    "clocks",  # the wall clock is set
     "hostile",  # the server breaks the rules of a watch
     "quotas",  # an administrator lowers limits and stops queues
     "crashes",  # the controllers are a process, and die by SIGKILL
