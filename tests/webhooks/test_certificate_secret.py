@@ -1,4 +1,4 @@
-"""Certificates in the Secret that replicas share, with CA injection, and certificates in files."""
+"""Certificates in the Secret that replicas share, CA injection, and certificate files."""
 
 import asyncio
 import base64

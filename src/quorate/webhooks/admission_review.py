@@ -31,7 +31,7 @@ class UserInfo(Struct):
 
 
 class AdmissionRequest(Struct):
-    """An operation on an object; ``object`` and ``old_object`` are JSON, null if the operation has none."""
+    """An operation on an object; the objects are JSON, null if the operation has none."""
 
     uid: str
     kind: GroupVersionKind
@@ -50,7 +50,7 @@ class AdmissionReview(Struct):
 
 
 class AdmissionResponse(msgspec.Struct, frozen=True):
-    """The response to a request: findings refuse it; the client sees the warnings in either case."""
+    """The response to a request: findings refuse it; warnings are shown in either case."""
 
     findings: tuple[Finding, ...] = ()
     warnings: tuple[str, ...] = ()
@@ -63,7 +63,7 @@ ALLOWED: Final = AdmissionResponse()
 
 
 class AdmissionWebhook(Protocol):
-    """The defaulting and validating webhook of one kind; both may raise the errors of API requests."""
+    """The webhooks of one kind; both methods may raise the errors of API requests."""
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse: ...
 
@@ -71,7 +71,7 @@ class AdmissionWebhook(Protocol):
 
 
 def for_writes(handler: Handler | None) -> Handler:
-    """Return a handler that calls ``handler`` for CREATE and UPDATE only, and allows everything else.
+    """Return a handler that calls ``handler`` for CREATE and UPDATE and allows the rest.
 
     None allows everything.
     """
@@ -128,7 +128,7 @@ def _refusal(request: AdmissionRequest, findings: Sequence[Finding]) -> dict[str
 
 
 def _message(findings: Sequence[Finding]) -> str:
-    """Return one finding on the line that the API server begins, or several on lines of their own."""
+    """Return one finding for the API server's own line, or several on separate lines."""
     if len(findings) == 1:
         return str(findings[0])
     return "\n".join([f"{len(findings)} fields are wrong", *(f"  {finding}" for finding in findings)])

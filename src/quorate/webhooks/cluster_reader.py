@@ -1,4 +1,4 @@
-"""What the webhooks of jobs read from the cluster: namespaces, default queues and classes, and owners.
+"""The reads of the job webhooks: namespaces, default queues and classes, and owners.
 
 The few objects that every review reads are cached, whether the replica is the leader or not, so that a review
 costs no request.  Objects with owners are rare and a cache of all jobs would be large: owners are read from

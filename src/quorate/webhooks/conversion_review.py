@@ -1,4 +1,4 @@
-"""ConversionReview of ``apiextensions.k8s.io/v1``: convert objects between v1beta1 and v1beta2.
+"""ConversionReview (``apiextensions.k8s.io/v1``) between v1beta1 and v1beta2.
 
 The API server sends all objects of a client's list in one request, so the objects are decoded and encoded
 together with the body that contains them, and changed in place.

@@ -1,4 +1,4 @@
-"""The admission webhook of a job kind: default queue and priority class, suspension, validation.
+"""The admission webhook of a job kind: default labels, suspension, validation.
 
 A managed job is suspended before it is stored, with the same patch that the job reconciler would send.  An
 object that cannot be decoded is allowed: the schema of its CRD reports what is wrong, and without webhooks it
@@ -86,7 +86,7 @@ class JobWebhook(Generic[J]):
         return await self._reader.managing_ancestor(placed) is not None
 
     def _suspend(self, job: J, document: Json) -> Json:
-        """Suspend the job; gate the pod templates of an elastic job, which creates pods while it runs."""
+        """Suspend the job; gate the pods of an elastic job, which grows while it runs."""
         kind = self._kind
         try:
             if kind.is_skipped(job):

@@ -196,6 +196,6 @@ def pod_webhooks(
 
 
 def pod_resources(frameworks: Collection[str]) -> tuple[Resource[Any], ...]:
-    """Return the kinds that ``frameworks`` queues; a queued set implies pods, which are queued one by one."""
+    """Return the kinds that ``frameworks`` queues; the pods of a queued set are queued, too."""
     sets = tuple(resource for name, resource in _SETS.items() if name in frameworks)
     return (*sets, PODS) if sets or "pod" in frameworks else ()

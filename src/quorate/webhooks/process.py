@@ -45,7 +45,7 @@ RETRY_S: Final = 2.0  # while there is no certificate at all
 async def run_webhooks(
     client: Client, clock: Clock, configuration: Configuration, serves: asyncio.Event
 ) -> None:
-    """Serve until cancelled; set ``serves`` once requests are accepted.  Raises ``CannotListen``.
+    """Serve until cancelled; set ``serves`` at the start.  Raises ``CannotListen``.
 
     While there is no certificate, log the reason and retry: it may be installed later.
     """
@@ -102,7 +102,7 @@ def webhooks_by_route(
 
 
 def served_routes(configuration: Configuration) -> list[Route]:
-    """Return the routes of the kinds that ``configuration`` queues, and of the queueing kinds themselves."""
+    """Return the routes of the queueing kinds and of the kinds that are queued."""
     jobs = {route_of(resource) for resource in _queued(configuration)}
     known = [route for route in ROUTES if not route.is_job or route in jobs]
     return [*known, *sorted(jobs.difference(ROUTES), key=lambda route: route.path("mutate"))]
@@ -141,7 +141,7 @@ async def _first_certificate(source: CertificateSource, clock: Clock, context: s
 async def _renew(
     source: CertificateSource, clock: Clock, context: ssl.SSLContext, served: KeyPair, interval_s: float
 ) -> None:
-    """Renew the certificate regularly; after a failure the old one, which is valid for a month, is kept."""
+    """Renew the certificate regularly; the old one stays valid for a month after a failure."""
     log = logger(__name__)
     while True:
         await clock.sleep_until(clock.now() + interval_s)

@@ -1,4 +1,4 @@
-"""The admission webhooks of the queueing kinds: workloads, cluster queues, flavors and cohorts."""
+"""The admission webhooks of workloads, cluster queues, flavors and cohorts."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
@@ -42,7 +42,7 @@ class QueueingWebhook(Generic[T]):
         self._default = default
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Apply defaults; allow an object of another structure, as the schema is not applied before this."""
+        """Apply defaults; a malformed object is allowed, as its schema is checked afterwards."""
         try:
             document = codec.decode(dict[str, Any], request.object)
             return AdmissionResponse(patch=json_patch(document, self._default(document)))
@@ -64,7 +64,7 @@ class QueueingWebhook(Generic[T]):
 
 
 def undecodable_finding(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
-    """Return the finding for a value that fits the schema but cannot be decoded, such as a huge quantity."""
+    """Return the finding for a value that fits the schema but cannot be decoded."""
     problem, _, place = str(error).partition(" - at `$")
     path = place.strip("`.")
     try:

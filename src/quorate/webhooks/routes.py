@@ -1,4 +1,4 @@
-"""The table of webhooks by kind, with their paths and the operations that the API server sends.
+"""The table of webhooks by kind, with their paths and operations.
 
 Names and paths are Kueue's, so that Kueue's own webhook configurations work as well as ours.
 """
@@ -19,7 +19,7 @@ _WRITE: Final[tuple[Operation, ...]] = ("CREATE", "UPDATE")
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """How the API server reaches the webhook server: by a Service, or by a URL where there is no Service."""
+    """How the API server reaches the webhook server: by a Service, or by a URL."""
 
     namespace: str = ""
     service: str = ""

@@ -1,4 +1,4 @@
-"""The serving certificate of the webhook server: from a Secret that the replicas share, or from files.
+"""The serving certificate of the webhook server, from a shared Secret or from files.
 
 In the Secret the certificates are renewed automatically.  Its keys are those that Kueue writes, so each can
 continue with the Secret of the other.  ``ca.crt`` is what clients trust: the current CA certificate, and the
@@ -100,7 +100,7 @@ class CertificateSource(Protocol):
 
 
 class CertificateFiles:
-    """``tls.crt`` and ``tls.key`` in a directory that another program fills, such as cert-manager."""
+    """``tls.crt`` and ``tls.key`` in a directory that cert-manager or the like fills."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -171,7 +171,7 @@ class CertificateSecret:
 
 
 def service_hosts(service: str, namespace: str) -> Sequence[str]:
-    """Return the names of the webhook server: those of its Service, and those on the same machine."""
+    """Return the host names of the webhook server: of its Service, and of loopback."""
     return (f"{service}.{namespace}.svc", f"{service}.{namespace}.svc.cluster.local", *LOOPBACK)
 
 

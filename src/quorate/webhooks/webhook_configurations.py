@@ -34,7 +34,7 @@ _MANAGED_KEYS: Final = (
 def webhook_configurations(
     configuration: Configuration, routes: Iterable[Route], endpoint: WebhookEndpoint, own_user: str = ""
 ) -> tuple[Json, Json]:
-    """Return the MutatingWebhookConfiguration and the ValidatingWebhookConfiguration for ``routes``.
+    """Return the mutating and the validating webhook configuration for ``routes``.
 
     ``own_user``: the user name of the controllers; their own writes are not sent to the webhooks.
     """
@@ -130,7 +130,7 @@ def _has_managed_key(variable: str) -> str:
 
 
 def _is_managed() -> Json:
-    """Match objects that are managed, or were before the update, since leaving a queue is validated."""
+    """Match objects that are or were managed, since leaving a queue is validated."""
     expression = f"({_has_managed_key('object')}) || (oldObject != null && ({_has_managed_key('oldObject')}))"
     return {"name": "ours", "expression": expression}
 

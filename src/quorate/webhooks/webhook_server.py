@@ -79,7 +79,7 @@ def _review(handler: Handler) -> HttpHandler:
 
 
 async def _read_body(http: web.Request) -> bytes | None:
-    """Return the body; None if it is too large.  It is read to the end so that the client gets a response."""
+    """Read the whole body, so that the client gets a response; None if it is too large."""
     body = bytearray()
     too_large = False
     async for chunk in http.content.iter_any():

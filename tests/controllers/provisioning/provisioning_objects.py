@@ -28,7 +28,7 @@ def a_check(state: Any = "Pending", *, name: str = "capacity", **fields: Any) ->
 def a_request(
     *conditions: str, attempt: int = 1, class_name: str = "queued", details: dict[str, str] | None = None
 ) -> ProvisioningRequest:
-    """Return a request of ``a_workload()`` for check ``capacity``; ``!Type`` is a condition that is False."""
+    """Return a request of ``a_workload()`` for check ``capacity``; ``!Type`` is False."""
     given = tuple(
         Condition(
             type=each.lstrip("!"),

@@ -56,7 +56,7 @@ def planned(
 
 
 def show(plan: ProvisioningPlan) -> str:
-    """Return the writes (``+`` create, ``-`` delete, ``?`` waiting, ``!`` problem), then the check states."""
+    """Return the writes (``+`` create, ``-`` delete, ``?`` wait, ``!`` problem) and states."""
     words = [f"-{each.key.name}" for each in plan.deletions]
     for new in plan.new:
         words += [f"?{new.name}"] if new.waits_for else []

@@ -1,4 +1,4 @@
-"""Queue states: a queue with pod groups drains before it is closed; child queues follow their parent."""
+"""Queue states: a queue drains before it is closed; child queues follow their parent."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The caches of the webhooks: the lower of two usages counts, and nothing before they have synced."""
+"""The caches of the Volcano webhooks: agreed usage, and nothing before the sync."""
 
 import asyncio
 import random

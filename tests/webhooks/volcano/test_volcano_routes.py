@@ -1,4 +1,4 @@
-"""The webhook configurations of Volcano's kinds select few requests and fail open by default."""
+"""Volcano's webhook configurations select few requests and fail open by default."""
 
 from typing import Any
 

@@ -1,1 +1,1 @@
-"""The admission check that requests capacity of a cluster autoscaler before a workload is admitted."""
+"""The admission check that requests capacity of a cluster autoscaler."""

@@ -1,4 +1,4 @@
-"""The state of provisioning admission checks: whether a check is active, and its state on a workload."""
+"""The state of provisioning checks: whether they are active, and on each workload."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -32,7 +32,7 @@ NOT_NEEDED: Final = "the provisioning request is not needed"
 
 
 def config_name(check: AdmissionCheck | None) -> str | None:
-    """Return the configuration that a check names; None if it names none or has another controller."""
+    """Return the configuration that a check names; None without one, or if not ours."""
     if check is None or check.spec.controller_name != CONTROLLER:
         return None
     parameters = check.spec.parameters
@@ -42,7 +42,7 @@ def config_name(check: AdmissionCheck | None) -> str | None:
 def decide_active(
     check: AdmissionCheck, config: ProvisioningRequestConfig | None, now: float
 ) -> tuple[Patch, ...]:
-    """Return the patch of a check's Active condition; empty if it is unchanged or not ours to write."""
+    """Return the patch of a check's Active condition; empty if unchanged or not ours."""
     if check.spec.controller_name != CONTROLLER:
         return ()
     new = _active_condition(check, config, now)
@@ -97,7 +97,7 @@ def check_state(
     covered: Sequence[str],
     now: float,
 ) -> AdmissionCheckState:
-    """Return the state of ``check`` that follows from ``request``, its latest ProvisioningRequest.
+    """Return the state of ``check`` that follows from its latest ``request``.
 
     ``covered``: the pod sets that the request covers.
     """
@@ -157,7 +157,7 @@ def _rejected(check: AdmissionCheckState, message: str) -> AdmissionCheckState:
 def pod_set_updates(
     request: ProvisioningRequest, updates: ConfiguredPodSetUpdates, covered: Sequence[str]
 ) -> tuple[PodSetUpdate, ...]:
-    """Return what pods need in order to use the provisioned capacity; missing details are left out."""
+    """Return what pods need to use the provisioned capacity, without missing details."""
     annotations = {
         CONSUMES: request.metadata.name,
         CLASS_NAME: request.spec.provisioning_class_name,
@@ -172,7 +172,7 @@ def pod_set_updates(
 
 
 def _finalized(new: AdmissionCheckState, old: AdmissionCheckState, now: float) -> AdmissionCheckState:
-    """Return ``new`` with its last transition time, and its message truncated to what can be stored."""
+    """Return ``new`` with its last transition time and a truncated message."""
     truncated = replace(new, message=c.truncate_message(new.message))
     return truncated if new.state == old.state else replace(truncated, last_transition_time=at_epoch(now))
 

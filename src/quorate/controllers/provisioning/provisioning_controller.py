@@ -1,4 +1,4 @@
-"""The provisioning controllers: execute the plans for the checks that request capacity of an autoscaler.
+"""The provisioning controllers: execute the plans for provisioning checks.
 
 They start once such a check exists and the cluster serves ProvisioningRequests.
 """

@@ -1,4 +1,4 @@
-"""The decision about one workload with provisioning checks: its check states and its ProvisioningRequests.
+"""The decision about one workload with provisioning checks: check states and requests.
 
 The latest request of each check counts, if it still matches the check's configuration; all other requests are
 deleted, and their pod templates with them.
@@ -127,7 +127,7 @@ def _latest_attempt(
 
 
 def _matches_config(request: ProvisioningRequestSpec, config: ProvisioningRequestConfigSpec) -> bool:
-    """Compare class and parameters; the request may have additional parameters, from the workload."""
+    """Compare class and parameters; the workload may have added parameters."""
     return (
         request.provisioning_class_name == config.provisioning_class_name
         and config.parameters.items() <= request.parameters.items()
@@ -233,7 +233,7 @@ def _is_controlled_by(metadata: ObjectMeta, owner: OwnerReference) -> bool:
 
 
 def _template_owners(info: ProvisioningInput, latest: Iterable[_Attempt]) -> Iterator[Patch]:
-    """Make each request the controller of its templates; the workload is it until the request exists."""
+    """Make each request the controller of its templates, which the workload was before."""
     by_workload = owner_of(WORKLOADS, info.workload.metadata)
     for attempt in latest:
         by_request = owner_of(PROVISIONING_REQUESTS, attempt.request.metadata)

@@ -1,4 +1,4 @@
-"""Deterministic names of ProvisioningRequests and their PodTemplates, and the constants of the API."""
+"""Deterministic names of ProvisioningRequests and PodTemplates, and API constants."""
 
 import hashlib
 from typing import Final

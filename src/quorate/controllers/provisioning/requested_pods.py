@@ -40,7 +40,7 @@ class RequestedPods:
 
 
 def requested_pods(workload: Workload, config: ProvisioningRequestConfigSpec) -> tuple[RequestedPods, ...]:
-    """Return the reserved pods that use a managed resource; if there are none, no request is needed."""
+    """Return the reserved pods that use a managed resource; without any, nothing is requested."""
     admission = workload.status.admission
     assignments = {} if admission is None else {each.name: each for each in admission.pod_set_assignments}
     requested: list[RequestedPods] = []

@@ -1,4 +1,4 @@
-"""Volcano's controllers: of Jobs of ``batch.volcano.sh``, of pod groups for other pods, and of queues.
+"""Volcano's controllers: Jobs of ``batch.volcano.sh``, pod groups and queues.
 
 The decisions are pure functions: ``job.job_sync``, ``pod_groups.batch_job_groups`` and ``queue_state``.
 """

@@ -1,4 +1,4 @@
-"""The command bus: commands to jobs and queues, each of which is executed once and then deleted."""
+"""The command bus: each command to a job or a queue is executed once, then deleted."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -42,7 +42,7 @@ class CommandBus:
         self._commands.subscribe(changed)
 
     async def pending(self, key: Key, uid: Uid) -> list[Command]:
-        """Return the commands to an object, oldest first; delete those to an earlier object of its name."""
+        """Return the commands to an object, oldest first; delete those to its predecessor."""
         commands = self._cached(key)
         own = [each for each in commands if each.target is not None and each.target.uid in ("", uid)]
         await self.delete(each for each in commands if each not in own)

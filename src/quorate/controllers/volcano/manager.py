@@ -32,7 +32,7 @@ DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each API group that i
 async def run_volcano(
     context: ControllerContext, memberships: BatchJobMemberships, jobs: Informer[Job] | None
 ) -> None:
-    """Wait until the cluster serves pod groups, then run the configured controllers until cancelled.
+    """Wait until pod groups are served, then run the configured controllers.
 
     ``jobs``: the informer of batch/v1 Jobs, if this process queues them.
     """
@@ -86,7 +86,7 @@ async def _run_batch(
 
 
 async def _run_commands(context: ControllerContext, commands: Informer[Command]) -> None:
-    """Run the informer of commands once they are served; the controllers work without commands until then."""
+    """Run the informer of commands once they are served; the controllers do not wait."""
     await _until_served(context, COMMANDS)
     await commands.run()
 

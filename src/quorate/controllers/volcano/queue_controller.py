@@ -26,7 +26,7 @@ _BY_PARENT: Final = "queues by parent"  # index of queues by the name of their p
 
 
 class VolcanoQueueController:
-    """Keeps the state and the pod group counts of each queue up to date, and creates the built-in queues."""
+    """Keeps the state and counts of each queue current, and creates the built-in queues."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The states of a Volcano queue: open, closing while it has pod groups, and closed; and its child queues.
+"""The states of a Volcano queue (open, closing, closed) and of its child queues.
 
 Source: Volcano's queue controller (v1.15).
 """
@@ -80,7 +80,7 @@ class QueuePlan:
 
 
 def decide(queue: Queue, parent: Queue | None, phases: Mapping[str, int], command: str = "") -> QueuePlan:
-    """Return the plan for a queue, given its pod groups by phase and the action of a ``command`` to it.
+    """Return the plan for a queue, given its pod groups by phase and a command's action.
 
     All queues below a closed queue are closed and marked with the closed-by-parent annotation; marked queues
     open again with their parent.  A queue that a command closes loses the mark and stays closed.  A queue
@@ -115,7 +115,7 @@ def decide(queue: Queue, parent: Queue | None, phases: Mapping[str, int], comman
 
 
 def _action(queue: Queue, parent: Queue | None, command: str) -> tuple[QueueAction, Mapping[str, str]]:
-    """Return the action on the queue, and the value of its closed-by-parent annotation afterwards."""
+    """Return the action on the queue, and its closed-by-parent annotation afterwards."""
     action = ACTIONS.get(command, "sync")
     parent_closed = parent is not None and parent.status.state in (CLOSED, CLOSING)
     if parent_closed and action != "close" and queue.status.state in ("", OPEN):

@@ -1,4 +1,4 @@
-"""Pods as ResourceQuotas count them, reduced to few fields: one is cached for every pod of the cluster."""
+"""Pods as ResourceQuotas count them, with few fields: every pod is cached."""
 
 from collections.abc import Collection
 from functools import lru_cache
@@ -78,7 +78,7 @@ QUOTA_PODS: Final = Resource("", "v1", "pods", "Pod", True, QuotaPod)
 
 
 def pod_group_of(pod: IncomingPod, schedulers: Collection[str]) -> str:
-    """Return the name of the pod group; empty if the pod has none or another scheduler places it."""
+    """Return the name of the pod group; empty without one or for another scheduler."""
     return pod.metadata.annotations.get(GROUP_NAME, "") if pod.spec.scheduler_name in schedulers else ""
 
 
@@ -103,7 +103,7 @@ def _is_best_effort(spec: QuotaPodSpec) -> bool:
 
 
 def quota_usage_of(spec: QuotaPodSpec) -> Amounts:
-    """Return the quota usage of such a pod by normalized name, as one shared object for equal usages."""
+    """Return the quota usage by normalized name, one shared object for equal usages."""
     return _shared_amounts(tuple(normalised(quota_amounts(quota_usage(spec))).items()))
 
 

@@ -1,4 +1,4 @@
-"""What the webhooks of Volcano's kinds read from the cluster: queues, pod groups, quotas and their usage.
+"""The reads of the Volcano webhooks: queues, pod groups, quotas and their usage.
 
 These are cached while the cluster serves the kinds, whether the replica is the leader or not, so that the
 creation of a pod costs no request.  A cache may lag.  A refusal because of a queue is therefore checked
@@ -194,7 +194,7 @@ class CachedVolcanoReader:
 
 
 def with_agreed_usage(quota: NamespaceQuota, counted: QuotaTotals, now: float) -> NamespaceQuota:
-    """Return ``quota`` with the usage that is certain at ``now``, and more as far as ``counted`` agrees.
+    """Return ``quota`` with its certain usage, and more as far as ``counted`` agrees.
 
     ``counted`` is our own count of pods.  A new member of a group may be in only one of the two, and its
     group's reservation includes it as well: without the comparison it would count twice.

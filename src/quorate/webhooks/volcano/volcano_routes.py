@@ -1,4 +1,4 @@
-"""The table of webhooks for Volcano's kinds and for pods, and the configurations generated from it."""
+"""The table of webhooks for Volcano's kinds and pods, and their configurations."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -106,7 +106,7 @@ def webhook_routes(rules: PodGroupWebhooks) -> Iterator[WebhookRoute]:
 def volcano_webhooks(
     rules: PodGroupWebhooks, namespace: str, endpoint: WebhookEndpoint
 ) -> tuple[Iterable[Json], Iterable[Json]]:
-    """Return the mutating and the validating webhooks; ``namespace``: that of the webhook server."""
+    """Return the mutating and the validating webhooks; ``namespace``: of the server."""
     webhooks = [(route, _webhook(route, rules, namespace, endpoint)) for route in webhook_routes(rules)]
     return (
         [webhook for route, webhook in webhooks if route.mutates],

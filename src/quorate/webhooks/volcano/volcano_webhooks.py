@@ -1,4 +1,4 @@
-"""The admission webhooks of pod groups, Volcano queues, Volcano Jobs and the pods of pod groups.
+"""The admission webhooks of pod groups, their pods, Volcano queues and Volcano Jobs.
 
 The validation rules are in ``api.validation``, the rules about reserved quota in ``gang``.  The defaults are
 Volcano's (1.15); they map documents to documents, so that no field of an object is lost.
@@ -116,7 +116,7 @@ class VolcanoWebhooks:
                 yield QueueLoad(name, limit, sum(group.status.phase != COMPLETED for group in groups))
 
     async def check_min_resources(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Refuse ``minResources`` that the quotas can never, or depending on the mode not now, provide."""
+        """Refuse ``minResources`` above the quotas, in strict mode added to other groups."""
         try:
             group = codec.decode(PodGroup, request.object)
             old = codec.decode(PodGroup, request.old_object) if request.operation == "UPDATE" else None
@@ -136,7 +136,7 @@ class VolcanoWebhooks:
         return AdmissionResponse(tuple(findings))
 
     async def check_pod_quota(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Refuse a pod of a group that is not admitted, or one that needs quota reserved for other groups."""
+        """Refuse a pod of a pending group, or one that needs quota reserved for other groups."""
         pod = _new_pod(request)
         if pod is None:
             return ALLOWED
@@ -217,7 +217,7 @@ class VolcanoWebhooks:
         return AdmissionResponse(tuple(volcano_job_update_findings(old, new, job)), warnings)
 
     async def _queue_findings(self, check: Callable[[Queues], Findings]) -> tuple[Finding, ...]:
-        """Return the findings of ``check``; findings from the cache are checked against the API server."""
+        """Return the findings of ``check``; check the API server if the cache yields any."""
         known = self._reader.queues()
         if known is not None and not tuple(check(known)):
             return ()
@@ -242,7 +242,7 @@ def _claimant(group: PodGroup) -> PodGroupRequest:
 
 
 def _defaulted(request: AdmissionRequest, default: Callable[[Json], Json]) -> AdmissionResponse:
-    """Apply defaults; allow an object of another structure, as the schema is not applied before this."""
+    """Apply defaults; a malformed object is allowed, as its schema is checked afterwards."""
     if request.operation != "CREATE":
         return ALLOWED
     try:

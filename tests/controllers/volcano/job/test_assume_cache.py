@@ -1,4 +1,4 @@
-"""Own writes count before the watch delivers them; pods that something else deleted count until replaced."""
+"""Own writes count before the watch delivers them; lost pods count until replaced."""
 
 import asyncio
 

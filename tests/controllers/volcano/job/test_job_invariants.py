@@ -1,4 +1,4 @@
-"""Invariants of Volcano Jobs under any events of pods and groups, and any interruption of a plan."""
+"""Invariants of Volcano Jobs under any events and any interruption of a plan."""
 
 from collections.abc import Sequence
 

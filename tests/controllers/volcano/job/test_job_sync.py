@@ -1,4 +1,4 @@
-"""The decision about a Volcano Job: its pods, its pod group and its phase, one step at a time."""
+"""The decision about a Volcano Job: pods, pod group and phase, one step at a time."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Pod groups of batch Jobs: the group is created first, the Job is started when it is admitted."""
+"""Pod groups of batch Jobs: the group comes first, the Job starts once it is admitted."""
 
 from typing import Any
 

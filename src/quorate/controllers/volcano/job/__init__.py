@@ -1,1 +1,1 @@
-"""Volcano's job controller: keep each Job of ``batch.volcano.sh``, its pod group and its pods in sync."""
+"""Volcano's job controller: keep each Job, its pod group and its pods in sync."""

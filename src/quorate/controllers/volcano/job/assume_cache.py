@@ -1,4 +1,4 @@
-"""Own writes that the watch has not delivered yet, and pods that were deleted by something else.
+"""Own writes that the watch has not delivered yet, and lost pods.
 
 A decision reads the informers' copies plus what this controller knows to be stored by now: pods it created,
 pods and groups it deleted.  Both caches are for one process; a new process decides on a fresh list.
@@ -18,7 +18,7 @@ from quorate.kube.informer import Change
 
 
 class AssumeCache:
-    """Assumed creations and deletions: each holds until the watch delivers it, or until it times out."""
+    """Assumed creations and deletions, each until the watch delivers it or it times out."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -80,7 +80,7 @@ class AssumeCache:
 
 
 class LostPods:
-    """Scheduled pods that were deleted, but not by this controller; each until another pod replaces it.
+    """Scheduled pods that something else deleted, each until another pod replaces it.
 
     As with Volcano, only a deletion that happens while the controller runs is seen: a pod that is deleted in
     between is replaced without an event.
@@ -106,7 +106,7 @@ class LostPods:
         self._by_job.setdefault(owner.uid, {})[lost.key] = lost
 
     def of_job(self, job: Job, pods: Sequence[JobPod]) -> list[LostPod]:
-        """Return the lost pods by name; drop those that a running pod has replaced or that are outdated."""
+        """Return the lost pods by name; drop replaced and outdated ones."""
         lost_pods = self._by_job.get(job.metadata.uid)
         if not lost_pods:
             return []

@@ -183,7 +183,7 @@ class VolcanoJobController:
         return await self._creator.create(plan.job, plan.pods_to_create, is_admitted)
 
     async def _delete(self, resource: Resource[Any], objects: Sequence[Any]) -> None:
-        """Delete ``objects``, a batch at a time; raise the first failure of a batch once all have ended."""
+        """Delete ``objects`` in batches; raise the first failure once its batch has ended."""
         for start in range(0, len(objects), MAX_IN_FLIGHT):
             batch = objects[start : start + MAX_IN_FLIGHT]
             outcomes = await asyncio.gather(

@@ -1,4 +1,4 @@
-"""The phases of a Volcano Job: which phase an action leads to, and which follows from the pods.
+"""The phases of a Volcano Job, and the transitions by actions and by its pods.
 
 ``TRANSITIONS`` is the table of actions; ``next_phase`` is what happens without an action, by the counts of
 pods alone.  A ``KillAction`` is an action on its target: the pods of the job, of a task or of a partition, or
@@ -124,7 +124,7 @@ class KillAction:
         return self._targets(pod) and pod.status.phase not in self.transition.retained_phases
 
     def kills_on_restart(self, pod: JobPod, job: Job) -> bool:
-        """Return True if the pod predates the restart of ``job`` in progress, and the restart kills it."""
+        """Return True if the restart of ``job`` in progress kills the pod, which predates it."""
         status = job.status
         predates = (
             pod.version < status.version

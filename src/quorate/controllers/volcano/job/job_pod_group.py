@@ -27,7 +27,7 @@ def group_name(job: Job) -> str:
 
 
 def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
-    """Return the desired pod group of a defaulted job, without status: the scheduler writes that."""
+    """Return the desired pod group of a defaulted job; the scheduler writes its status."""
     metadata = job.metadata
     annotations = {name: text for name, text in metadata.annotations.items() if name != _LAST_APPLIED}
     return PodGroup(
@@ -53,7 +53,7 @@ def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
 
 
 def _sub_group_policy(task: TaskSpec) -> SubGroupPolicy:
-    """Return the policy that makes each partition of the task a gang of its own within the group."""
+    """Return the policy that makes each partition of the task a gang within the group."""
     policy = task.partition_policy
     assert policy is not None, task.name
     return SubGroupPolicy(
@@ -89,7 +89,7 @@ def pod_group_patch(group: PodGroup, wanted: PodGroup) -> dict[str, Any]:
 
 
 def awaits_admission(group: PodGroup | None) -> bool:
-    """Return True if no pod of the group may be created: it is missing, terminating or not admitted."""
+    """Return True if the group is missing, terminating or not admitted: it gets no pods."""
     if group is None or group.metadata.deletion_timestamp is not None:
         return True
     return group.status.phase in ("", PENDING)

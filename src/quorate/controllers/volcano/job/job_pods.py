@@ -62,7 +62,7 @@ class PodStatus(Struct):
 
 
 class JobPod(Struct):
-    """One pod of a job, without the annotations and labels that the job controller does not read."""
+    """One pod of a job, with the annotations and labels that the job controller reads."""
 
     metadata: ObjectMeta
     spec: PlacedSpec = PlacedSpec()
@@ -77,7 +77,7 @@ class JobPod(Struct):
 
     @property
     def index(self) -> int:
-        """The index of the replica within its task; pods of Volcano before 1.7 have it only in their name."""
+        """The index of the replica in its task; before Volcano 1.7 only the name has it."""
         annotated = self._number(TASK_INDEX, _NO_INDEX)
         numbered = _NUMBERED_NAME.fullmatch(self.metadata.name) if annotated == _NO_INDEX else None
         return annotated if numbered is None else int(numbered[1])
@@ -102,7 +102,7 @@ class JobPod(Struct):
 
     @property
     def is_finished(self) -> bool:
-        """Whether the phase is final; a terminating pod is unfinished until its containers have stopped."""
+        """Whether the phase is final; a terminating pod is unfinished until it has stopped."""
         return self.status.phase in FINISHED_POD_PHASES
 
     @property
@@ -147,7 +147,7 @@ JOB_POD_SELECTOR: Final = JOB_NAME  # a label that all pods of Volcano Jobs have
 
 @dataclass(frozen=True, slots=True)
 class LostPod:
-    """A pod that was deleted, but not by this controller; ``at``: when that was seen (epoch seconds)."""
+    """A pod that something else deleted; ``at``: when that was seen (epoch seconds)."""
 
     key: Key
     task: str

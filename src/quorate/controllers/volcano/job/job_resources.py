@@ -1,4 +1,4 @@
-"""The objects a job needs besides pods (services, host lists, keys, claims), created before the first pod."""
+"""The objects a job needs before its first pod: services, host lists, keys, claims."""
 
 import asyncio
 import hashlib
@@ -37,7 +37,7 @@ class AlreadyOwned(Exception):
 
 
 class JobResources:
-    """Creates missing objects, and updates those that track the job, once for each state of the job.
+    """Creates missing objects and updates those that track the job, once for each state.
 
     ``ensure`` and ``update`` raise ``AlreadyOwned``, ``ApiError`` or ``Unreachable``.
     """
@@ -91,7 +91,7 @@ class JobResources:
                 await self._adopt(job, owned)
 
     async def _adopt(self, job: Job, owned: OwnedObject) -> None:
-        """Use the stored object, unless another job owns it, such as a terminating one of the same name."""
+        """Use the stored object, unless another job owns it, maybe a terminating namesake."""
         key = Key(job.metadata.namespace, owned.name)
         stored = await self._client.get(owned.resource, key)
         owner = metadata_of(stored).controller

@@ -1,4 +1,4 @@
-"""The status of a Volcano Job: its phase with reason and time, its condition history and its pod counts."""
+"""The status of a Volcano Job: phase, reason, conditions and pod counts."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -99,7 +99,7 @@ def _controlled_resources(job: Job) -> dict[str, str]:
 
 
 def claim_name(job: Job, index: int) -> str:
-    """Return the claim of the job's ``index``-th volume; empty if the volume is an empty directory.
+    """Return the claim of the job's ``index``-th volume; empty for an empty directory.
 
     A claim that the controller creates has the name that the volume gives, or one derived from the job's.
     """

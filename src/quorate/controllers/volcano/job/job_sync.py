@@ -1,4 +1,4 @@
-"""The decision about one Volcano Job, a pure function of the job, its pods, its pod group and its commands.
+"""The decision about one Volcano Job, from the job, its pods, pod group and commands.
 
 No pod is created before the job's pod group is admitted; then all missing pods are.  What an action deletes
 is written into the status before anything is deleted (see ``job_phases.KillAction``), so that an action that
@@ -134,7 +134,7 @@ def _validation_error(job: Job) -> str:
 def _requested_action(
     info: JobInfo, phase: JobPhase
 ) -> tuple[RequestedAction | None, tuple[Command, ...], float | None]:
-    """Return the action to execute, the command it handles, and when a policy requests another action."""
+    """Return the action to execute, its command, and when a policy requests another."""
     status = info.job.status
     if info.commands:
         command = info.commands[0]
@@ -150,7 +150,7 @@ def _requested_action(
 
 
 def _has_target(transition: Transition, requested: RequestedAction) -> bool:
-    """Return False for an action on a task or a pod that a command requests: a command names no target."""
+    """Return False for a command's action on a task or a pod: a command names no target."""
     return transition.scope is ActionScope.JOB or requested.event.kind != COMMAND_ISSUED
 
 
@@ -201,7 +201,7 @@ def _sync_job(info: JobInfo) -> JobPlan:
 
 
 def _is_surplus(pod: JobPod, job: Job) -> bool:
-    """Return True for a pod without a replica in the spec, or an unfinished one of an earlier version."""
+    """Return True for a pod beyond the replicas, or unfinished of an earlier version."""
     return not is_desired(pod, job) or (not pod.is_finished and pod.version < job.status.version)
 
 
@@ -262,7 +262,7 @@ def _dependency_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
 
 
 def _validation_events(job: Job) -> tuple[Event, ...]:
-    """Return what validation finds in a job without a pod group yet: there may be no webhook to refuse it."""
+    """Return the findings about a new job: there may be no webhook to refuse it."""
     messages = chain(map(str, volcano_job_findings(job)), volcano_job_warnings(job))
     return tuple(Event("Warning", "InvalidJob", message) for message in islice(messages, MAX_EVENTS))
 
@@ -302,7 +302,7 @@ def _sync_restart(info: JobInfo) -> JobPlan:
 
 
 def _clean_up(info: JobInfo) -> JobPlan:
-    """Delete the remaining pods and the pod group of a finished job, and the job when its TTL is over."""
+    """Delete the pods and the pod group of a finished job, and the job after its TTL."""
     job, plan = info.job, _delete_unfinished(info)
     finished_at, ttl_s = job.status.state.last_transition_time, job.spec.ttl_seconds_after_finished
     if ttl_s is None or finished_at is None:
@@ -317,7 +317,7 @@ def _delete_unfinished(info: JobInfo) -> JobPlan:
 
 
 def _with_phase(info: JobInfo, to_delete: tuple[JobPod, ...]) -> JobPlan:
-    """Return the plan to delete ``to_delete``, with the phase and the counts that follow from it."""
+    """Return the plan to delete ``to_delete``, with the resulting phase and counts."""
     job = info.job
     counts = _counts_without(info.pods, to_delete)
     unfinished = sum(1 for pod in info.pods if not pod.is_finished)

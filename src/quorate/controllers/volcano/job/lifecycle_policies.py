@@ -1,4 +1,4 @@
-"""Lifecycle policies of a Volcano Job: which events happened, and which actions the policies request.
+"""Lifecycle policies of a Volcano Job: its events, and the actions they request.
 
 Events are derived from the objects as they are now: a failed pod is an event as long as it exists.  An action
 outdates the events that precede it, by raising the job's version or its retry count.  So each event causes
@@ -65,7 +65,7 @@ class RequestedAction:
 def apply_policies(
     job: Job, events: Iterable[JobEvent], now: float
 ) -> tuple[RequestedAction | None, float | None]:
-    """Return the action of the first event that requests one, and when to evaluate the policies again.
+    """Return the action of the first event that requests one, and when to check again.
 
     ``events`` are ordered by time.  A policy with a timeout requests its action that long after the event.
     """
@@ -82,7 +82,7 @@ def apply_policies(
 
 
 def matching_policy(job: Job, event: JobEvent) -> LifecyclePolicy | None:
-    """Return the first matching policy, of the event's task before the job's; None for an outdated event."""
+    """Return the first matching policy, the task's before the job's; None if outdated."""
     if event.kind in SYNC_EVENTS:
         return None
     if event.version < job.status.version or event.retry < job.status.retry_count:
@@ -100,7 +100,7 @@ def _matches(policy: LifecyclePolicy, event: JobEvent) -> bool:
 
 
 def _timeout_s(policy: LifecyclePolicy) -> float:
-    """Return the seconds between an event and the action; 0 for a timeout that is not a duration."""
+    """Return the seconds from the event to the action; 0 for a malformed timeout."""
     try:
         return parse_duration(policy.timeout) if policy.timeout else 0.0
     except InvalidDuration:
@@ -164,7 +164,7 @@ def _task_events(job: Job, pods: Sequence[JobPod]) -> Iterator[JobEvent]:
 
 
 def _exceeds_retries(task: TaskSpec, own: Iterable[JobPod]) -> bool:
-    """Return True if the kubelet has restarted the task's containers as often as ``maxRetry`` allows."""
+    """Return True if the task's containers were restarted as often as ``maxRetry`` allows."""
     limit = task.max_retry or _DEFAULT_TASK_RETRIES
     return limit != _UNLIMITED and sum(pod.restarts for pod in own if not pod.is_finished) >= limit
 

@@ -108,7 +108,7 @@ def _present(values: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def _add_volumes(pod: Json, job: Job) -> None:
-    """Mount the job's volumes into every container; of several volumes with one claim, only the first."""
+    """Mount the job's volumes into every container; each claim is mounted once."""
     claims: set[str] = set()
     for index, volume in enumerate(job.spec.volumes):
         claim = claim_name(job, index)

@@ -1,1 +1,1 @@
-"""Volcano's pod group controller: pod groups for plain pods and for Jobs of batch/v1, and pod gates."""
+"""Volcano's pod group controller: pod groups for plain pods and batch/v1 Jobs."""

@@ -1,4 +1,4 @@
-"""The controller of pod groups for batch/v1 Jobs, and what the job reconciler reads of those groups."""
+"""The controller of pod groups for batch/v1 Jobs, and their admission as Jobs see it."""
 
 from collections.abc import Callable
 from typing import Any, Final

@@ -1,4 +1,4 @@
-"""Pod groups for Jobs of batch/v1: the decision when a Job gets a group and when it is started.
+"""Pod groups for batch/v1 Jobs: when a Job gets a group and when it is started.
 
 A Job is included if its pods name one of our schedulers and no pod group of another controller.  Suspension
 keeps its pods from being created.  A Job that Kueue-style queueing suspends is admitted by its queue first:
@@ -81,7 +81,7 @@ def is_gang_scheduled(job: Job, scheduler_names: Collection[str]) -> bool:
 
 
 def admitted_pods(workloads: Collection[Workload]) -> int | None:
-    """Return the number of pods that a queued Job is admitted with; None while it is not admitted."""
+    """Return the number of admitted pods of a queued Job; None while it is not admitted."""
     for workload in workloads:
         if is_admitted(workload) and not is_evicted(workload) and not is_finished(workload):
             admission = workload.status.admission
@@ -102,7 +102,7 @@ def decide(info: BatchJobInfo) -> BatchGroupPlan:
 
 
 def _plan_queued(info: BatchJobInfo) -> BatchGroupPlan:
-    """Plan for a Job that the job reconciler starts and suspends, which waits for the group as well."""
+    """Plan for a Job that the job reconciler starts, which waits for the group as well."""
     if info.admitted_pods is None:
         return _without_group(info)
     wanted = _build_group(info, info.admitted_pods)
@@ -137,7 +137,7 @@ def _start(job: Job) -> tuple[Patch, ...]:
 
 
 def _suspend_if_pending(info: BatchJobInfo, body: Mapping[str, Any]) -> tuple[Patch, ...]:
-    """Suspend the Job again if the scheduler made its group pending again before any pod was ready."""
+    """Suspend the Job again if its group is pending again and no pod is ready."""
     job, group = info.job, info.group
     if job.spec.suspend or group is None or group.status.phase != PENDING:
         return ()

@@ -1,4 +1,4 @@
-"""Pods that a gang scheduler places, in the reduced form that the pod group controllers read."""
+"""Pods of a gang scheduler, reduced to what the pod group controllers read."""
 
 from typing import Final
 
@@ -25,7 +25,7 @@ class _Gates(Struct):
 
 
 class GroupPod(Struct):
-    """A pod, with its spec as bytes: the whole spec until it names a pod group, then only its gates."""
+    """A pod; its spec, as bytes, is whole until it names a pod group, then only its gates."""
 
     metadata: ObjectMeta
     spec: msgspec.Raw = EMPTY_OBJECT

@@ -42,7 +42,7 @@ def pod_group_name(pod: GroupPod) -> str:
 def pod_group_for(
     pod: GroupPod, owner_annotations: Mapping[str, str], namespace_annotations: Mapping[str, str]
 ) -> PodGroup:
-    """Return the pod group of a pod, from its annotations, those of its owner and those of its namespace."""
+    """Return the pod group from the annotations of pod, owner and namespace."""
     own = pod.metadata.annotations
     spec = codec.decode(PodSpec, pod.spec)
     of_owner = annotated_min_member(owner_annotations)
@@ -68,7 +68,7 @@ def pod_group_for(
 
 
 def tracks_owner_template(pod: GroupPod) -> bool:
-    """Return True if the group is updated from each new pod: the owner's template may have changed."""
+    """Return True if each new pod updates the group: the owner's template may change."""
     owner = pod.metadata.controller
     return owner is not None and (owner.api_version, owner.kind) in SCALABLE_KINDS
 
@@ -82,12 +82,12 @@ def _owner_reference(pod: GroupPod) -> OwnerReference:
 
 
 def annotated_min_member(annotations: Mapping[str, str]) -> int | None:
-    """Return the owner's ``minMember`` for the group of its pods; None if it is absent or malformed."""
+    """Return the owner's ``minMember`` for its group; None if absent or malformed."""
     return _count(annotations.get(GROUP_MIN_MEMBER, ""))
 
 
 def annotated_min_resources(annotations: Mapping[str, str]) -> Resources | None:
-    """Return the owner's ``minResources`` (JSON) for the group of its pods; None if absent or malformed."""
+    """Return the owner's ``minResources`` for its group; None if absent or malformed."""
     text = annotations.get(GROUP_MIN_RESOURCES)
     if text is None:
         return None

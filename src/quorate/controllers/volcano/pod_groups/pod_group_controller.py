@@ -1,4 +1,4 @@
-"""The pod group controller: create pod groups for pods that name none, and delete those without pods."""
+"""The pod group controller: create groups for plain pods, delete groups without pods."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -49,7 +49,7 @@ _OWNERS: Final[Mapping[tuple[str, str], Resource[Owner]]] = {
 
 
 class PodGroupWriter:
-    """Creates and updates pod groups; records a refused creation as an event on the object it is for."""
+    """Creates and updates pod groups; a refused creation is an event on the owner."""
 
     def __init__(self, context: ControllerContext) -> None:
         self._client = context.client

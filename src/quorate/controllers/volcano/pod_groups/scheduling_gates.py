@@ -1,4 +1,4 @@
-"""Scheduling gates on pods that are created before their pod group is admitted, and their removal.
+"""Scheduling gates on pods of pending pod groups, and their removal on admission.
 
 The controller decides by the stored objects, independently of when the gates were set and by which component:
 a group may be admitted while no controller runs.
@@ -60,7 +60,7 @@ def ungate(pod: GroupPod, group: PodGroup | None) -> Patch | None:
 
 
 class SchedulingGateController:
-    """Removes the gates of pods once their group is admitted; one informer for each scheduler name."""
+    """Removes the gates of pods once their group is admitted."""
 
     def __init__(
         self, context: ControllerContext, pods: Sequence[Informer[GroupPod]], groups: Informer[PodGroup]

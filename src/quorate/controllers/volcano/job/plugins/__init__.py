@@ -1,4 +1,4 @@
-"""Job plugins: what the plugins named in a Volcano Job add to its pods, and the objects they need.
+"""Job plugins: what they add to the pods of a Volcano Job, and the objects they need.
 
 Names, ports, paths and variables are Volcano's (v1.15): programs in the pods read them.  A plugin is created
 for one defaulted job.  It only composes manifests; the job controller writes them.

@@ -1,4 +1,4 @@
-"""The plugins for distributed frameworks: ``mpi``, ``pytorch``, ``ray``, ``tensorflow`` and ``hcclrank``."""
+"""Plugins for frameworks: ``mpi``, ``pytorch``, ``ray``, ``tensorflow``, ``hcclrank``."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -52,7 +52,7 @@ class MpiPlugin:
 
 
 class PytorchPlugin:
-    """Sets the variables in which torch.distributed reads the address of the master and the rank."""
+    """Sets the variables from which torch.distributed reads master and rank."""
 
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         self._job = job
@@ -165,7 +165,7 @@ class HcclRankPlugin:
         self._masters = 0 if master is None else master.replicas
 
     def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
-        """Set the rank, unless the template has one; a ``RANK`` variable in a container takes precedence."""
+        """Set the rank, from a ``RANK`` variable if there is one, unless the template has it."""
         annotations = pod["metadata"]["annotations"]
         if annotations.get(RANK_ANNOTATION):
             return

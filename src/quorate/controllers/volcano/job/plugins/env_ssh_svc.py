@@ -1,4 +1,4 @@
-"""The general plugins: ``env`` (replica index), ``ssh`` (login between pods) and ``svc`` (names of pods)."""
+"""General plugins: ``env`` (replica index), ``ssh`` (login), ``svc`` (pod names)."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -61,7 +61,7 @@ class EnvPlugin:
 
 
 class SshPlugin:
-    """Lets the pods of a job log in to each other, with generated keys or with those in the arguments."""
+    """Lets the pods of a job log in to each other, with generated or given keys."""
 
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         self._job = job
@@ -104,7 +104,7 @@ class SshPlugin:
 
 
 def generate_ssh_keys(comment: str) -> tuple[str, str]:
-    """Return a private key in PEM, and its public key as in ``authorized_keys``.  Takes 0.1 s or more."""
+    """Return a private key (PEM) and its public key (OpenSSH).  Takes 0.1 s or more."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=_KEY_BITS)
     private = key.private_bytes(
         serialization.Encoding.PEM,

@@ -1,4 +1,4 @@
-"""The interface of a job plugin, and what several plugins share: hosts, flags and edits of a pod manifest."""
+"""The interface of job plugins, and what they share: hosts, flags, edits of pods."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -57,12 +57,12 @@ def pod_name(job: Job, task: TaskSpec, index: int) -> str:
 
 
 def host_of(job: Job, task: TaskSpec, index: int) -> str:
-    """Return the pod's DNS name: by default in the domain of the job's service, else as in its template."""
+    """Return the pod's DNS name: that of the template, else in the job's service."""
     return _host(job, task, index, decode(_Template, task.template).spec)
 
 
 def hosts_of(job: Job, task: TaskSpec) -> list[str]:
-    """Return the hosts of all replicas; one host if the template gives all of them the same name."""
+    """Return the hosts of all replicas; one host if they share a name in the template."""
     names = decode(_Template, task.template).spec
     count = min(task.replicas, 1) if names.hostname else task.replicas
     return [_host(job, task, index, names) for index in range(count)]
@@ -77,7 +77,7 @@ def task_named(job: Job, name: str) -> TaskSpec | None:
 
 
 def flags(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Parse ``--name=value``, ``--name value`` and ``--name``; return the value of each flag in ``defaults``.
+    """Parse ``--name=value``, ``--name value`` and ``--name``; return all flags by name.
 
     The syntax is that of Go's flag package: one dash or two, and a boolean flag without a value is true.
     Unknown flags are ignored.
