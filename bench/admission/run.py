@@ -23,7 +23,7 @@ from bench.admission.requests import Asked, CountingClient, ServerCounts, admiss
 from bench.admission.server import local_server
 from bench.worlds import World
 from quorate.api.kueue import Workload
-from quorate.cli.crds import queueing_definitions
+from quorate.cli.deployment.crds import queueing_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import NotFound

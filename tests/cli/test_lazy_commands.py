@@ -10,7 +10,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from quorate.cli import app
-from quorate.cli.failures import KNOWN
+from quorate.cli.errors import KNOWN
 from quorate.cli.lazy_commands import LazyCommand
 from tests.cli.conftest import Quorate
 

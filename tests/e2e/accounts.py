@@ -9,9 +9,9 @@ from typing import Any
 
 from quorate.api import codec
 from quorate.api.meta import Struct
-from quorate.cli.deployment.controller_rules import Right
-from quorate.cli.deployment.replicated import service_account
-from quorate.cli.preflight.access_reviews import denied
+from quorate.cli.deployment.controller_rules import PolicyRule
+from quorate.cli.deployment.manifest_builders import service_account
+from quorate.cli.preflight.access_reviews import denied_requests
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import NAMESPACES, SERVICE_ACCOUNTS, untyped
@@ -78,9 +78,9 @@ async def _until_granted(administrator: Client, account: str, roles: Iterable[di
         for rule in role.get("rules", [])[:1]:
             (group, *_), (resource, *_), (verb, *_) = rule["apiGroups"], rule["resources"], rule["verbs"]
             home = role["metadata"].get("namespace", "")
-            rights.append(Right(role["metadata"]["name"], group, (resource,), (verb,), home))
+            rights.append(PolicyRule(role["metadata"]["name"], group, (resource,), (verb,), home))
     async with asyncio.timeout(WITHIN_S):
         while True:
-            if not await denied(administrator, rights, "", account):
+            if not await denied_requests(administrator, rights, "", account):
                 return
             await asyncio.sleep(0.02)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from quorate.cli.crds import queueing_definitions
+from quorate.cli.deployment.crds import queueing_definitions
 from quorate.controllers.pods.queued_pod import PODS
 from quorate.kube.resources import (
     ADMISSION_CHECKS,

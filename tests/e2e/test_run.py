@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.demo import ATTEMPTS
+from quorate.cli.run.demo import ATTEMPTS
 from tests.e2e.commands import EXAMPLE, quorate
 
 pytestmark = pytest.mark.slow

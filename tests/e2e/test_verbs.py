@@ -19,8 +19,8 @@ from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key, LabelSelector, ObjectMeta
 from quorate.cli.deployment import scheduler
-from quorate.cli.preflight.objects import DEPLOYMENTS
-from quorate.cli.verbs.configuration_in_force import configuration_in_force
+from quorate.cli.preflight.installation_objects import DEPLOYMENTS
+from quorate.cli.verbs.cluster_model import effective_configuration
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
     CONFIG_MAPS,
@@ -464,7 +464,7 @@ def test_a_configuration_that_may_not_be_read_leaves_the_defaults(tell: Tell) ->
         # An account for the gang scheduler may not read the configuration of the controllers.
         roles = scheduler.roles(DEFAULT_NAMESPACE)
         async with as_account(world.client, scheduler.ACCOUNT, DEFAULT_NAMESPACE, roles) as client:
-            used = await configuration_in_force(client, None)
+            used = await effective_configuration(client, None)
         assert used.configuration == default_configuration()
         assert "ConfigMap kueue-system/quorate-configuration is not yours to read" in used.origin
 

@@ -14,7 +14,7 @@ from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, find_condition
-from quorate.cli.crds import gang_definitions, queueing_definitions
+from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client

@@ -12,8 +12,7 @@ import textwrap
 import typer
 
 from quorate import __version__
-from quorate.cli.exits import Exit
-from quorate.cli.failures import user_message
+from quorate.cli.errors import Exit, user_message
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 
 
@@ -40,7 +39,7 @@ class Commands(LazyGroup):
             "Flavors, the kinds of capacity there are: list, create.",
         ),
         LazyCommand(
-            "demo", "quorate.cli.demo:demo",
+            "demo", "quorate.cli.run.demo:demo",
             "Watch two jobs block each other for good, then the same jobs complete, in two ways.",
         ),
         LazyCommand(
@@ -52,7 +51,7 @@ class Commands(LazyGroup):
             "Run the gang scheduler for a cluster until Ctrl-C or SIGTERM.",
         ),
         LazyCommand(
-            "crds", "quorate.cli.crds:crds",
+            "crds", "quorate.cli.deployment.crds:crds",
             "Write the CustomResourceDefinitions of the queueing kinds, to install them in a cluster.",
         ),
         LazyCommand(
@@ -64,11 +63,11 @@ class Commands(LazyGroup):
             "Check a cluster before or after an installation, and say what is wrong and what to do.",
         ),
         LazyCommand(
-            "webhooks", "quorate.cli.webhooks:webhooks",
+            "webhooks", "quorate.cli.deployment.webhooks:webhooks",
             "Write the webhook configurations for the kinds of a Configuration, to install them in a cluster.",  # noqa: E501
         ),
         LazyCommand(
-            "version", "quorate.cli.version:version",
+            "version", "quorate.cli.verbs.version:version",
             "Print the version of this program, of the cluster, and the image of the controllers in it.",
         ),
     )  # fmt: skip
@@ -101,7 +100,7 @@ def quorate(
     """
 
 
-def _as_wide_as_the_terminal(line: str) -> str:
+def _wrap_to_terminal(line: str) -> str:
     """Broken between words where people read it, whole where programs do."""
     if not sys.stderr.isatty():
         return line
@@ -122,5 +121,5 @@ def main() -> None:
         if message is None:
             raise
         for line in message.splitlines():
-            typer.echo(_as_wide_as_the_terminal(f"error: {line}"), err=True)
+            typer.echo(_wrap_to_terminal(f"error: {line}"), err=True)
         sys.exit(Exit.BAD_INPUT)

@@ -18,7 +18,7 @@ from quorate.api.configuration.process import ClientConnection
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
 from quorate.cli.configuration_reload import ConfigurationFile
-from quorate.cli.failures import UsageError
+from quorate.cli.errors import UsageError
 from quorate.cli.files import read_configuration
 from quorate.cli.process import Context, Kubeconfig, LogFormat, Verbose, new_identity, wait_for_signal
 from quorate.controllers.process import run_replica
@@ -123,9 +123,9 @@ async def _serve(
         serving(
             "health.healthProbeBindAddress", health.address, health_checks(health, replica.ready, webhooks)
         ),
-        _pages(_endpoints(client, configuration), configuration, replica),
+        _serve_https(_endpoints(client, configuration), configuration, replica),
     ):
-        await _require_kinds(client)
+        await _require_served_kinds(client)
         async with asyncio.TaskGroup() as tasks:
             # First of all: reading what is stored in an older version may ask for them.
             asked = [
@@ -153,7 +153,7 @@ def _endpoints(client: Client, configuration: Configuration) -> HttpsEndpoints:
 
 
 @asynccontextmanager
-async def _pages(
+async def _serve_https(
     endpoints: HttpsEndpoints, configuration: Configuration, replica: Replica
 ) -> AsyncIterator[None]:
     counted, waiting = configuration.metrics.address, configuration.visibility.address
@@ -183,7 +183,7 @@ class _ServedList(Struct):
     resources: tuple[_Served, ...] = ()
 
 
-async def _require_kinds(client: Client) -> None:
+async def _require_served_kinds(client: Client) -> None:
     """Raise ``UsageError`` when the cluster lacks a kind, rather than wait for it without a word."""
     try:
         body = await client.request("GET", f"/apis/{GROUP}/{VERSION}")

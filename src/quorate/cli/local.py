@@ -15,12 +15,19 @@ from rich.console import Console
 from rich.table import Table
 
 from quorate.api.configuration import Configuration
-from quorate.cli.failures import UsageError
+from quorate.cli.errors import UsageError
 from quorate.cli.files import Config, SchedulerConf, read_configuration, read_scheduler_configuration
-from quorate.cli.node_options import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
 from quorate.cli.process import run_until_signal, tune_garbage_collection
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
-from quorate.cli.run.cluster_description import ClusterDescription
+from quorate.cli.run.cluster_description import (
+    ClusterDescription,
+    NodeCpu,
+    NodeMemory,
+    NodePods,
+    Nodes,
+    Speed,
+    fleet,
+)
 from quorate.cli.run.command import run
 from quorate.cli.run.formatting import plural
 from quorate.kube.client import Client
@@ -98,7 +105,7 @@ def up(
             "--scheduler-conf is for the scheduler that --scheduling plain leaves out (drop one)"
         )
     configuration = None if without_controllers else _configuration(config)
-    gang_scheduler = _gangs(scheduling, scheduler_conf)
+    gang_scheduler = _gang_scheduler_settings(scheduling, scheduler_conf)
     configure("console")
     clock = WallClock()
     with ClusterDirectory(data_dir).lock(clock.now()) as directory:
@@ -192,7 +199,7 @@ def _configuration(path: Path | None) -> Configuration:
     return loaded.configuration
 
 
-def _gangs(scheduling: Scheduling, path: Path | None) -> GangSchedulerSettings | None:
+def _gang_scheduler_settings(scheduling: Scheduling, path: Path | None) -> GangSchedulerSettings | None:
     if scheduling is Scheduling.PLAIN:
         return None
     loaded = read_scheduler_configuration(path)

@@ -8,29 +8,36 @@ import random
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Final
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.process import Address
+from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.kueue import GROUP
+from quorate.api.kueue import visibility as visibility_api
 from quorate.api.kueue.conversion import convert_version
+from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
-from quorate.cli.crds import gang_definitions, queueing_definitions
+from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.process import new_uid
 from quorate.cli.run.apply import install_definitions
-from quorate.cli.visibility import serve_visibility
 from quorate.controllers.process import run_queueing
-from quorate.kube.client import Client
+from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
+from quorate.kube.resources import Json, Resource, untyped
 from quorate.kube.rest.config import load_rest_config
+from quorate.kube.serving.delegated_auth import DelegatedAuth
+from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import LockedDirectory
+from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
+from quorate.observe.visibility import pending_workloads_access, visibility
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +70,14 @@ async def run_queueing_cluster(
         await install_definitions(client, map(_without_conversion, definitions))
         async with AsyncExitStack() as stack:
             if configuration is not None:
-                await stack.enter_async_context(_queueing(client, clock, rng, configuration))
+                await stack.enter_async_context(_run_controllers(client, clock, rng, configuration))
             if gang_scheduler is not None:
                 await stack.enter_async_context(_run_gang_scheduler(client, clock, gang_scheduler))
             yield client
 
 
 @asynccontextmanager
-async def _queueing(
+async def _run_controllers(
     client: Client, clock: Clock, rng: random.Random, configuration: Configuration
 ) -> AsyncIterator[None]:
     """The queueing controllers, at work when the block begins."""
@@ -107,3 +114,47 @@ def _without_conversion(definition: Json) -> Json:
     """
     spec = {name: value for name, value in definition["spec"].items() if name != "conversion"}
     return definition | {"spec": spec}
+
+
+SERVICE: Final = Key("kube-system", "quorate-visibility")
+SERVICES: Final = untyped("", "v1", "services", "Service", True)
+API_SERVICES: Final = untyped("apiregistration.k8s.io", "v1", "apiservices", "APIService", False)
+_ANY_PORT: Final = Address("127.0.0.1", 0)
+
+
+@asynccontextmanager
+async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> AsyncIterator[None]:
+    """Answer the visibility API of the cluster of ``client``, on this machine, while the block lasts.
+
+    The cluster forgets about it at the end: an API that nobody answers slows down every client.
+    """
+    endpoints = HttpsEndpoints(
+        DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
+    )
+    app = visibility(replica)
+    async with endpoints.protected(
+        "visibilityServer", _ANY_PORT, app, pending_workloads_access, aggregated=True
+    ) as at:
+        await _register(client, at.port)
+        yield
+        for version in visibility_api.VERSIONS:
+            await client.delete(API_SERVICES, Key("", f"{version}.{visibility_api.GROUP}"))
+
+
+async def _register(client: Client, port: int) -> None:
+    await _apply(client, SERVICES, SERVICE, {"type": "ExternalName", "externalName": _ANY_PORT.host})
+    for version in visibility_api.VERSIONS:
+        spec = {
+            "group": visibility_api.GROUP,
+            "version": version,
+            "groupPriorityMinimum": 100,
+            "versionPriority": 100,
+            "insecureSkipTLSVerify": True,
+            "service": {"name": SERVICE.name, "namespace": SERVICE.namespace, "port": port},
+        }
+        await _apply(client, API_SERVICES, Key("", f"{version}.{visibility_api.GROUP}"), spec)
+
+
+async def _apply(client: Client, resource: Resource[Json], key: Key, spec: Json) -> None:
+    body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
+    await client.patch(resource, key, body, kind=PatchKind.APPLY, force=True)

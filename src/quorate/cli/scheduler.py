@@ -18,7 +18,7 @@ from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.syntax import is_dns_label
 from quorate.api.volcano import GROUP, VERSION
 from quorate.cli.configuration_reload import follow
-from quorate.cli.failures import UsageError
+from quorate.cli.errors import UsageError
 from quorate.cli.files import (
     SchedulerConf,
     SchedulerNames,
@@ -145,13 +145,13 @@ def scheduler(
         legacy_apis=legacy_apis,
     )
     lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
-    listening = Listening(health_address, metrics_address)
+    listening = ListenAddresses(health_address, metrics_address)
     tune_garbage_collection()
     uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease, listening))
 
 
 @dataclass(frozen=True, slots=True)
-class Listening:
+class ListenAddresses:
     """Where the process answers; ``None``: nowhere."""
 
     health: Address | None
@@ -165,7 +165,7 @@ async def _serve(
     configured: DynamicConfiguration[SchedulerConfiguration],
     options: Options,
     lease: Key | None,
-    listening: Listening,
+    listening: ListenAddresses,
 ) -> None:
     log = logger(__name__)
     clock = WallClock()
@@ -180,7 +180,7 @@ async def _serve(
             DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
         ).serving("--metrics-address", listening.metrics, counted.application(), metrics_access),
     ):
-        await _require_kinds(client)
+        await _require_served_kinds(client)
         async with asyncio.TaskGroup() as tasks:
             parts = [
                 tasks.create_task(run_scheduler(client, clock, options, configured, status, elected)),
@@ -210,7 +210,7 @@ async def _announce(status: SchedulerStatus, server: str, names: tuple[str, ...]
     logger(__name__).info("ready", server=server, scheduler_names=", ".join(names))
 
 
-async def _require_kinds(client: Client) -> None:
+async def _require_served_kinds(client: Client) -> None:
     """Raise ``UsageError`` when the cluster lacks a kind, rather than wait for it without a word."""
     served = await served_kinds(client)
     missing = [plural for plural in NEEDED if plural not in served.plurals]

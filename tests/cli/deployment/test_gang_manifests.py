@@ -10,14 +10,14 @@ import yaml
 from quorate.api.scheduler_configuration import default_scheduler_configuration, load_scheduler_configuration
 from quorate.cli.deployment import scheduler
 from quorate.cli.deployment.manifests import IMAGE, gang_installation
-from quorate.cli.deployment.scheduler_rules import DEMAND_RIGHTS, LEGACY_RIGHTS, SCHEDULER_RIGHTS
+from quorate.cli.deployment.scheduler import LEGACY_RULES, PROVISIONING_RULES, SCHEDULER_RULES
 from tests.cli.conftest import Quorate
 from tests.cli.deployment.test_chart import named, rendered
 from tests.cli.deployment.test_manifests import DEPLOY, objects
 
 Json = dict[str, Any]
 FILES = gang_installation(scheduler.NAMESPACE, IMAGE)
-RIGHTS = (*SCHEDULER_RIGHTS, *DEMAND_RIGHTS, *LEGACY_RIGHTS)
+CONTROLLER_RULES = (*SCHEDULER_RULES, *PROVISIONING_RULES, *LEGACY_RULES)
 
 
 def installed(kind: str) -> Iterator[Json]:
@@ -98,13 +98,13 @@ def test_nothing_of_it_is_applied_with_the_rest_nor_are_definitions_with_it() ->
 
 
 def test_no_right_is_wider_than_it_must_be() -> None:
-    for right in RIGHTS:
+    for right in CONTROLLER_RULES:
         assert "*" not in (right.group, *right.resources, *right.verbs)
         assert not {"escalate", "bind", "impersonate", "deletecollection", "update"} & {*right.verbs} or (
             right.resources == ("podgroups/finalizers",)
         )
         assert "secrets" not in right.resources
-    given = [(right.group, right.namespace, *each) for right in RIGHTS for each in right]
+    given = [(right.group, right.namespace, *each) for right in CONTROLLER_RULES for each in right]
     assert sorted({each for each in given if given.count(each) > 1}) == []
 
 

@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
-from quorate.cli.deployment.controller_rules import JOBS, RIGHTS, Right, rights_of_declared
+from quorate.cli.deployment.controller_rules import CONTROLLER_RULES, JOBS, PolicyRule, declared_kind_rules
 from quorate.cli.deployment.controllers import CONFIGURATION_FILE
 from quorate.cli.deployment.manifests import IMAGE, chart, gang_installation, installation
-from quorate.cli.deployment.roles import ACCOUNT, people_roles
+from quorate.cli.deployment.roles import ACCOUNT, user_roles
 from quorate.cli.deployment.scheduler import NAMESPACE
 from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from tests.cli.conftest import Quorate
@@ -145,7 +145,7 @@ def test_the_bindings_lead_from_the_account_to_the_roles() -> None:
 
 
 def test_no_right_is_wider_than_it_must_be() -> None:
-    for right in RIGHTS:
+    for right in CONTROLLER_RULES:
         assert "*" not in (right.group, *right.resources, *right.verbs)
         assert not {"escalate", "bind", "impersonate", "deletecollection"} & {*right.verbs}
         if "secrets" in right.resources and right.verbs != ("create",):  # keys for the pods of a job
@@ -153,7 +153,7 @@ def test_no_right_is_wider_than_it_must_be() -> None:
 
 
 def test_jobs_are_deleted_when_given_up_but_what_serves_is_not() -> None:
-    deleted = {resource for right in RIGHTS for verb, resource in right if verb == "delete"}
+    deleted = {resource for right in CONTROLLER_RULES for verb, resource in right if verb == "delete"}
     assert {"jobs", "jobsets", "trainjobs", "rayclusters", "pods", "workloads"} <= deleted
     assert not {"deployments", "statefulsets", "leaderworkersets"} & deleted
 
@@ -167,7 +167,7 @@ integrations:
   - {apiVersion: example.com/v1, kind: Training, plural: trainings, suspend: spec.paused,
      podSets: [{name: main, template: spec.template}], ready: {condition: Ready}}
 """
-    rights = rights_of_declared(load_configuration(text).configuration.integrations)
+    rights = declared_kind_rules(load_configuration(text).configuration.integrations)
     assert {(right.group, verb, resource) for right in rights for verb, resource in right} == {
         *(("example.com", verb, "trainings") for verb in ("get", "list", "watch", "patch", "delete")),
         ("example.com", "update", "trainings/finalizers"),
@@ -175,12 +175,12 @@ integrations:
 
 
 def test_each_right_is_there_once() -> None:
-    given = [(right.group, right.namespace, *each) for right in RIGHTS for each in right]
+    given = [(right.group, right.namespace, *each) for right in CONTROLLER_RULES for each in right]
     assert sorted({each for each in given if given.count(each) > 1}) == []
 
 
 def test_roles_of_people_are_those_of_kueue() -> None:
-    roles = {each["metadata"]["name"]: each for each in people_roles()}
+    roles = {each["metadata"]["name"]: each for each in user_roles()}
     assert roles["kueue-batch-admin-role"]["aggregationRule"] == {
         "clusterRoleSelectors": [{"matchLabels": {"rbac.kueue.x-k8s.io/batch-admin": "true"}}]
     }
@@ -210,7 +210,7 @@ def test_a_kind_of_job_is_listed_once() -> None:
 
 
 def test_a_right_pairs_each_verb_with_each_resource() -> None:
-    assert list(Right("", "g", ("a", "b/status"), ("get", "list"))) == [
+    assert list(PolicyRule("", "g", ("a", "b/status"), ("get", "list"))) == [
         ("get", "a"), ("list", "a"), ("get", "b/status"), ("list", "b/status")
     ]  # fmt: skip
 

@@ -8,15 +8,21 @@ import pytest
 from quorate.api import codec
 from quorate.api.meta import Key, at_epoch
 from quorate.cli.preflight.cluster_checks import (
-    conversion_remarks,
-    definition_remarks,
-    manager_remarks,
-    rights_remarks,
-    version_remarks,
-    webhook_remarks,
+    access_findings,
+    conversion_findings,
+    definition_findings,
+    manager_findings,
+    version_findings,
+    webhook_findings,
 )
 from quorate.cli.preflight.findings import PreflightFinding, Severity, by_severity, error, info, warning
-from quorate.cli.preflight.objects import Definition, Deployment, Endpoints, HeldLease, WebhookConfiguration
+from quorate.cli.preflight.installation_objects import (
+    Definition,
+    Deployment,
+    Endpoints,
+    HeldLease,
+    WebhookConfiguration,
+)
 
 NOW = 1_000_000.0
 SERVICE = Key("kueue-system", "kueue-webhook-service")
@@ -27,7 +33,7 @@ EMPTY = {SERVICE: codec.convert(Endpoints, {"metadata": {}})}
 
 
 def lines(remarks: Iterable[PreflightFinding]) -> list[str]:
-    return [f"{remark.severity} {remark.about}: {remark.says}" for remark in remarks]
+    return [f"{finding.severity} {finding.about}: {finding.says}" for finding in remarks]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +47,7 @@ def lines(remarks: Iterable[PreflightFinding]) -> list[str]:
     ],
 )  # fmt: skip
 def test_the_version_of_the_server_is_judged(version: str, want: str) -> None:
-    (said,) = lines(version_remarks(version))
+    (said,) = lines(version_findings(version))
     assert said.startswith(want)
 
 
@@ -98,23 +104,23 @@ ABOUT = "definition workloads.kueue.x-k8s.io"
     ],
 )
 def test_a_definition_is_told_by_whom_and_in_which_versions(found: Definition, want: str) -> None:
-    assert want in lines(definition_remarks([found], ["workloads"]))
+    assert want in lines(definition_findings([found], ["workloads"]))
 
 
 def test_definitions_that_are_missing_are_named() -> None:
-    assert lines(definition_remarks([], ["workloads", "topologies"])) == [
+    assert lines(definition_findings([], ["workloads", "topologies"])) == [
         f"error {ABOUT}: it is not installed",
         "info definition topologies.kueue.x-k8s.io: it is not installed",
     ]
 
 
 def test_versions_that_may_still_be_stored_are_named() -> None:
-    (remark,) = (
-        remark
-        for remark in definition_remarks([definition({"v1beta2": True}, OURS)], ["workloads"])
-        if "may still" in remark.says
+    (finding,) = (
+        finding
+        for finding in definition_findings([definition({"v1beta2": True}, OURS)], ["workloads"])
+        if "may still" in finding.says
     )
-    assert remark.says == "objects may still be stored as v1beta1"
+    assert finding.says == "objects may still be stored as v1beta1"
 
 
 CLIENT = {"service": {"namespace": SERVICE.namespace, "name": SERVICE.name}, "caBundle": "Y2E="}
@@ -141,8 +147,8 @@ def test_webhooks_that_nobody_answers_are_found(
             WebhookConfiguration, {"metadata": {"name": "kueue-mutating"}, "webhooks": [webhook]}
         )
 
-    strict = lines(webhook_remarks([configuration("Fail")], endpoints))
-    lenient = lines(webhook_remarks([configuration("Ignore")], endpoints))
+    strict = lines(webhook_findings([configuration("Fail")], endpoints))
+    lenient = lines(webhook_findings([configuration("Ignore")], endpoints))
     about = "webhooks kueue-mutating"
     if not want:
         assert strict == lenient == [f"info {about}: 1 webhooks, all have somebody to ask"]
@@ -156,15 +162,15 @@ def test_webhooks_of_others_are_left_alone() -> None:
         WebhookConfiguration,
         {"metadata": {"name": "policies"}, "webhooks": [{"name": "x", "rules": [{"apiGroups": ["apps"]}]}]},
     )
-    (remark,) = webhook_remarks([others], {})
-    assert remark.says.startswith("none are installed")
+    (finding,) = webhook_findings([others], {})
+    assert finding.says.startswith("none are installed")
 
 
 def test_a_conversion_that_nobody_answers_hides_every_object() -> None:
     conversion = {"strategy": "Webhook", "webhook": {"clientConfig": CLIENT}}
     found = definition({"v1beta2": True}, KUEUE, conversion=conversion)
-    assert lines(conversion_remarks([found], READY)) == []
-    assert lines(conversion_remarks([found], EMPTY)) == [
+    assert lines(conversion_findings([found], READY)) == []
+    assert lines(conversion_findings([found], EMPTY)) == [
         f"error {ABOUT}: versions are converted by a webhook that cannot be reached: "
         f"service {SERVICE} has no ready pod"
     ]
@@ -214,18 +220,18 @@ KUEUES, QUORATES = "registry.example/kueue/kueue:v0.19.2", "registry.example/quo
 def test_two_who_decide_are_found(
     deployments: list[Deployment], leases: list[HeldLease], errors: list[str]
 ) -> None:
-    remarks = list(manager_remarks(deployments, leases, LEASE, NOW))
-    assert lines(remark for remark in remarks if remark.severity is Severity.ERROR) == errors
+    remarks = list(manager_findings(deployments, leases, LEASE, NOW))
+    assert lines(finding for finding in remarks if finding.severity is Severity.ERROR) == errors
 
 
 def test_rights_that_are_missing_are_told_by_what_they_are_needed_for() -> None:
-    remarks = rights_remarks("your rights", {"telling what happened": ("create events", "patch events")})
-    assert lines(remarks) == ["error your rights: telling what happened: may not create events, patch events"]
-    assert lines(rights_remarks("your rights", {})) == [
+    remarks = access_findings("your rights", {"recording events": ("create events", "patch events")})
+    assert lines(remarks) == ["error your rights: recording events: may not create events, patch events"]
+    assert lines(access_findings("your rights", {})) == [
         "info your rights: they suffice to run the controllers"
     ]
 
 
 def test_the_worst_is_said_first() -> None:
     remarks = (info("a", ""), error("b", ""), warning("c", ""), error("d", ""))
-    assert [remark.about for remark in by_severity(remarks)] == ["b", "d", "c", "a"]
+    assert [finding.about for finding in by_severity(remarks)] == ["b", "d", "c", "a"]

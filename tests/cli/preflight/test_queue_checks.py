@@ -11,8 +11,8 @@ from quorate.api.configuration import default_configuration
 from quorate.api.core import Namespace, Node
 from quorate.api.kueue import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 from quorate.cli.preflight.findings import PreflightFinding, Severity
-from quorate.cli.preflight.queue_checks import Setup, queue_remarks
-from quorate.cli.verbs.model import evaluate_all
+from quorate.cli.preflight.queue_checks import QueueSetup, queue_findings
+from quorate.cli.verbs.cluster_model import evaluate_all
 from quorate.queueing.state import State
 
 SOUND = """
@@ -78,7 +78,7 @@ def looked_at(documents: str, *, may_see_nodes: bool = True) -> list[PreflightFi
         state.put_workload(workload, 0.0)
     decided = evaluate_all(state, 0.0)
     seen = nodes if may_see_nodes else None
-    return list(queue_remarks(Setup(state, decided, namespaces, seen, local_queues)))
+    return list(queue_findings(QueueSetup(state, decided, namespaces, seen, local_queues)))
 
 
 def workload(name: str, requests: str, queue: str = "main") -> str:
@@ -184,43 +184,43 @@ def test_a_mistake_is_found(old: str, new: str, severity: str, about: str, says:
     if not severity:
         assert found == []
         return
-    said = [remark for remark in found if remark.about == about and remark.says.startswith(says)]
-    assert [remark.severity for remark in said] == [Severity(severity)], found
+    said = [finding for finding in found if finding.about == about and finding.says.startswith(says)]
+    assert [finding.severity for finding in said] == [Severity(severity)], found
 
 
 def test_limits_without_a_cohort_are_found() -> None:
     alone = SOUND.replace("    cohortName: science\n", "").replace(
         "nominalQuota: 4}", "nominalQuota: 4, lendingLimit: 1}", 1
     )
-    said = [remark.says for remark in looked_at(alone) if "limits borrowing" in remark.says]
+    said = [finding.says for finding in looked_at(alone) if "limits borrowing" in finding.says]
     assert said == ["it limits borrowing or lending of default/cpu, but is in no cohort"]
 
 
 def test_a_cohort_of_one_has_nobody_to_borrow_from() -> None:
     found = looked_at(SOUND.replace("cohortName: science", "cohortName: lonely", 1))
-    assert [remark.about for remark in found] == ["cohort lonely", "cohort science"]
+    assert [finding.about for finding in found] == ["cohort lonely", "cohort science"]
 
 
 def test_a_circle_of_cohorts_is_found_with_who_stands_still() -> None:
     circle = "Cohort science: {spec: {parentName: faculty}}\nCohort faculty: {spec: {parentName: science}}\n"
-    (remark,) = (remark for remark in looked_at(SOUND + circle) if remark.severity is Severity.ERROR)
-    assert remark.about == "cohorts faculty, science"
-    assert remark.says == "their parents lead round in a circle; these admit nothing: research, teaching"
+    (finding,) = (finding for finding in looked_at(SOUND + circle) if finding.severity is Severity.ERROR)
+    assert finding.about == "cohorts faculty, science"
+    assert finding.says == "their parents lead round in a circle; these admit nothing: research, teaching"
 
 
 def test_work_that_asks_for_what_is_not_covered_is_counted() -> None:
     pending = "".join(textwrap.dedent(workload(name, "{cpu: 1, gpu: 1}")) for name in ("one", "two"))
-    (remark,) = (remark for remark in looked_at(SOUND + pending) if remark.severity is Severity.ERROR)
-    assert remark.about == "cluster queue research"
-    assert remark.says == (
+    (finding,) = (finding for finding in looked_at(SOUND + pending) if finding.severity is Severity.ERROR)
+    assert finding.about == "cluster queue research"
+    assert finding.says == (
         "2 workloads, such as default/one, wait for gpu, which none of its resource groups covers"
     )
 
 
 def test_work_for_a_local_queue_that_is_not_there_is_counted() -> None:
-    (remark,) = looked_at(SOUND + textwrap.dedent(workload("one", "{cpu: 1}", queue="mian")))
-    assert (remark.severity, remark.about) == (Severity.ERROR, "local queue default/mian")
-    assert remark.says == "default/one waits for it, and it does not exist"
+    (finding,) = looked_at(SOUND + textwrap.dedent(workload("one", "{cpu: 1}", queue="mian")))
+    assert (finding.severity, finding.about) == (Severity.ERROR, "local queue default/mian")
+    assert finding.says == "default/one waits for it, and it does not exist"
 
 
 def test_a_first_one_that_can_never_start_blocks_a_strict_queue() -> None:
@@ -228,13 +228,13 @@ def test_a_first_one_that_can_never_start_blocks_a_strict_queue() -> None:
     pending = "".join(
         textwrap.dedent(workload(name, f"{{cpu: {cpu}}}")) for name, cpu in (("a", 9), ("b", 1))
     )
-    (remark,) = looked_at(strict + pending)
-    assert (remark.severity, remark.about) == (Severity.ERROR, "cluster queue research")
+    (finding,) = looked_at(strict + pending)
+    assert (finding.severity, finding.about) == (Severity.ERROR, "cluster queue research")
     assert (
-        remark.says == "default/a can never start, and since its strategy is StrictFIFO nobody behind it can"
+        finding.says == "default/a can never start, and since its strategy is StrictFIFO nobody behind it can"
     )
-    (remark,) = looked_at(SOUND + pending)
-    assert (remark.severity, remark.about) == (Severity.WARNING, "workload default/a")
+    (finding,) = looked_at(SOUND + pending)
+    assert (finding.severity, finding.about) == (Severity.WARNING, "workload default/a")
 
 
 def test_nodes_that_may_not_be_seen_are_not_missed() -> None:

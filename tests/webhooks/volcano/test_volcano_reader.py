@@ -11,7 +11,7 @@ from quorate.api import codec
 from quorate.api.core import Namespace, ResourceQuotaSpec
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
-from quorate.cli.crds import gang_definitions
+from quorate.cli.deployment.crds import gang_definitions
 from quorate.cli.run.apply import install_definitions
 from quorate.gang.namespace_quota.evaluation import QuotaTotals, ScopeAttributes
 from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum

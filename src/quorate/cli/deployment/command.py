@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from quorate.api.configuration import DEFAULT_NAMESPACE
-from quorate.cli.crds import crds
+from quorate.cli.deployment.crds import crds
 from quorate.cli.deployment.manifests import IMAGE, chart, gang_installation, installation
 from quorate.cli.deployment.scheduler import NAMESPACE
 

@@ -1,7 +1,7 @@
-"""Which rights each part of the controllers needs: the one table behind roles, ``preflight`` and tests.
+"""The RBAC rules that the controllers need: one table for the roles, ``preflight`` and the tests.
 
-Whoever makes a controller ask the API server for something new adds it here, or is told so by the test that
-compares what is asked in its stories with this table.
+A new request of a controller to the API server needs a rule here; a test compares the requests of its
+scenarios with this table.
 """
 
 from collections.abc import Iterator
@@ -23,26 +23,28 @@ OWN: Final = "the controllers' own namespace"
 
 
 @dataclass(frozen=True, slots=True)
-class Right:
-    """Verbs on kinds of objects; subresources are written ``workloads/status``."""
+class PolicyRule:
+    """Verbs on resources of one API group; subresources are written ``workloads/status``."""
 
-    needed_for: str
+    needed_for: str  # shown by ``preflight`` when the rule is missing
     group: str
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
-    namespace: str = ""  # empty: the whole cluster; or ``OWN``, or one where the cluster has a role for it
-    names: tuple[str, ...] = ()  # of the objects meant; none: all of them
+    namespace: str = (
+        ""  # empty: every namespace; or ``OWN``, or a namespace in which the cluster has the role
+    )
+    names: tuple[str, ...] = ()  # resourceNames; empty: all objects
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        """Each verb with each resource."""
+        """Yield each verb with each resource."""
         return ((verb, resource) for resource in self.resources for verb in self.verbs)
 
 
 @dataclass(frozen=True, slots=True)
 class JobResource:
-    """A kind of job: who queues it needs to see it, to stop and start it, and no more."""
+    """A kind of job.  To queue it, the controllers read it, suspend it and resume it, and no more."""
 
-    framework: str  # as the Configuration names it
+    framework: str  # its name in ``integrations.frameworks``
     group: str
     plural: str
     singular: str
@@ -81,115 +83,117 @@ JOBS: Final = (
 _SERVING_GROUPS: Final = {kind.resource.group for kind in SETS.values()}
 
 
-def _jobs() -> tuple[Right, ...]:
-    """One right for each group, since that is how roles are written.
+def _job_rules() -> tuple[PolicyRule, ...]:
+    """Return the rules for all kinds of job, one per API group and purpose.
 
-    ``finalizers``: where owner references are enforced, naming a job as the owner that blocks takes it.
-    What serves is never given up, so it is never deleted either.
+    The admission plugin OwnerReferencesPermissionEnforcement requires ``update`` on ``finalizers`` of an
+    owner with ``blockOwnerDeletion``.  Serving workloads are never deactivated, so they need no ``delete``.
     """
-    rights: list[Right] = []
+    rules: list[PolicyRule] = []
     for group in dict.fromkeys(job.group for job in JOBS):
         plurals = tuple(job.plural for job in JOBS if job.group == group)
         finalizers = tuple(f"{plural}/finalizers" for plural in plurals)
-        rights += [
-            Right("starting and stopping jobs", group, plurals, (*READ, "patch")),
-            Right("owning workloads by jobs", group, finalizers, ("update",)),
+        rules += [
+            PolicyRule("suspending and resuming jobs", group, plurals, (*READ, "patch")),
+            PolicyRule("owner references to jobs", group, finalizers, ("update",)),
         ]
         if group not in _SERVING_GROUPS:
-            rights.append(Right("deleting jobs that were given up", group, plurals, ("delete",)))
-    return tuple(rights)
+            rules.append(PolicyRule("deleting deactivated jobs", group, plurals, ("delete",)))
+    return tuple(rules)
 
 
-def rights_of_declared(integrations: Integrations) -> Iterator[Right]:
-    """What the kinds take that only a Configuration knows; who declares them adds a role that grants it."""
+def declared_kind_rules(integrations: Integrations) -> Iterator[PolicyRule]:
+    """Yield the rules for ``declaredFrameworks``; the administrator adds a role that grants them."""
     for kind in integrations.declared:
         needed_for = f"queueing {kind.kind}"
-        yield Right(needed_for, kind.group, (kind.plural,), (*READ, "patch", "delete"))
-        yield Right(needed_for, kind.group, (f"{kind.plural}/finalizers",), ("update",))
+        yield PolicyRule(needed_for, kind.group, (kind.plural,), (*READ, "patch", "delete"))
+        yield PolicyRule(needed_for, kind.group, (f"{kind.plural}/finalizers",), ("update",))
 
 
-RIGHTS: Final = (
-    Right(
-        "giving each job its workload", GROUP, ("workloads",),
+CONTROLLER_RULES: Final = (
+    PolicyRule(
+        "creating workloads of jobs", GROUP, ("workloads",),
         (*READ, "create", "delete", "patch"),
     ),
-    Right("writing down what was decided", GROUP, ("workloads/status",), ("patch",)),
-    Right(
-        "keeping objects while they are used", GROUP,
+    PolicyRule("writing the status of workloads", GROUP, ("workloads/status",), ("patch",)),
+    PolicyRule(
+        "adding finalizers to objects in use", GROUP,
         ("clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks"),
         (*READ, "patch"),
     ),
-    Right(
-        "showing counts and use", GROUP,
+    PolicyRule(
+        "writing the status of queues, cohorts and admission checks", GROUP,
         ("clusterqueues/status", "localqueues/status", "cohorts/status", "admissionchecks/status"),
         ("patch",),
     ),
-    Right("priorities of workloads", GROUP, ("workloadpriorityclasses",), READ),
-    Right("how capacity is asked for", GROUP, ("provisioningrequestconfigs",), READ),
-    Right("asking autoscalers for capacity", "autoscaling.x-k8s.io", ("provisioningrequests",),
-          (*READ, "create", "delete")),
-    Right("owning templates by requests", "autoscaling.x-k8s.io", ("provisioningrequests/finalizers",),
-          ("update",)),
-    Right("the pods that capacity is asked for", "", ("podtemplates",), (*READ, "create", "patch")),
-    *_jobs(),
-    Right("making a stopped job forget when it started", "batch", ("jobs/status",),
-          ("patch",)),
-    Right("the templates of training jobs", "trainer.kubeflow.org",
-          ("trainingruntimes", "clustertrainingruntimes"), READ),
-    Right("following the owners of jobs and pods", "apps", ("replicasets",), ("get",)),
-    Right("queueing pods and groups of pods", "", ("pods",), (*READ, "delete", "patch")),
-    Right("telling why a pod is stopped", "", ("pods/status",), ("patch",)),
-    Right("seeing which nodes are lost", "", ("nodes",), READ),
-    Right("owning workloads by pods", "", ("pods/finalizers",), ("update",)),
-    Right("what pods ask for, and which queues a namespace may use", "", ("namespaces", "limitranges"), READ),
-    Right("priorities of pods", "scheduling.k8s.io", ("priorityclasses",), READ),
-    Right("overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
-    Right("pod groups of jobs and pods", volcano.GROUP, ("podgroups",),
-          (*READ, "create", "delete", "patch")),
-    Right("webhooks for pod groups: what quotas leave", "", ("resourcequotas",), READ),
-    Right("queues of pod groups", volcano.GROUP, ("queues",), (*READ, "create", "patch")),
-    Right("showing what becomes of those queues", volcano.GROUP, ("queues/status",), ("patch",)),
-    Right("what owners say of the groups of their pods", "apps", ("daemonsets",), ("get",)),
-    Right("Volcano Jobs", volcano_job.GROUP, ("jobs",), (*READ, "delete")),
-    Right("what Volcano Jobs have come to", volcano_job.GROUP, ("jobs/status",), ("patch",)),
-    Right("owning pods and pod groups by Volcano Jobs", volcano_job.GROUP, ("jobs/finalizers",), ("update",)),
-    Right("commands to Volcano Jobs and queues", volcano_job.BUS_GROUP, ("commands",), (*READ, "delete")),
-    Right("the pods of Volcano Jobs", "", ("pods",), ("create",)),
-    Right("hosts, services and claims of Volcano Jobs", "",
-          ("configmaps", "services", "persistentvolumeclaims"), ("create", "get")),
-    Right("hosts of Volcano Jobs that grow", "", ("configmaps",), ("patch",)),
-    Right("keeping others off the pods of Volcano Jobs", "networking.k8s.io", ("networkpolicies",),
-          ("create", "get")),
-    Right("keys of Volcano Jobs", "", ("secrets",), ("create",)),
-    Right("telling what happened", "events.k8s.io", ("events",), ("create", "get", "patch")),
-    Right(
-        "one of several replicas decides", "coordination.k8s.io", ("leases",),
+    PolicyRule("reading priorities of workloads", GROUP, ("workloadpriorityclasses",), READ),
+    PolicyRule("reading parameters of ProvisioningRequests", GROUP, ("provisioningrequestconfigs",), READ),
+    PolicyRule("creating ProvisioningRequests", "autoscaling.x-k8s.io", ("provisioningrequests",),
+               (*READ, "create", "delete")),
+    PolicyRule("owner references to ProvisioningRequests", "autoscaling.x-k8s.io",
+               ("provisioningrequests/finalizers",), ("update",)),
+    PolicyRule("pod templates of ProvisioningRequests", "", ("podtemplates",), (*READ, "create", "patch")),
+    *_job_rules(),
+    PolicyRule("resetting the start time of a suspended job", "batch", ("jobs/status",),
+               ("patch",)),
+    PolicyRule("reading runtimes of TrainJobs", "trainer.kubeflow.org",
+               ("trainingruntimes", "clustertrainingruntimes"), READ),
+    PolicyRule("finding the owners of jobs and pods", "apps", ("replicasets",), ("get",)),
+    PolicyRule("queueing pods and pod groups", "", ("pods",), (*READ, "delete", "patch")),
+    PolicyRule("writing conditions of stopped pods", "", ("pods/status",), ("patch",)),
+    PolicyRule("detecting lost nodes", "", ("nodes",), READ),
+    PolicyRule("owner references to pods", "", ("pods/finalizers",), ("update",)),
+    PolicyRule("requests of pods, and namespaceSelector of queues", "", ("namespaces", "limitranges"), READ),
+    PolicyRule("reading priorities of pods", "scheduling.k8s.io", ("priorityclasses",), READ),
+    PolicyRule("reading overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
+    PolicyRule("creating pod groups of jobs and pods", volcano.GROUP, ("podgroups",),
+               (*READ, "create", "delete", "patch")),
+    PolicyRule("checking ResourceQuotas in the pod group webhooks", "", ("resourcequotas",), READ),
+    PolicyRule("creating queues of pod groups", volcano.GROUP, ("queues",), (*READ, "create", "patch")),
+    PolicyRule("writing the status of queues of pod groups", volcano.GROUP, ("queues/status",), ("patch",)),
+    PolicyRule("reading pod group annotations of pod owners", "apps", ("daemonsets",), ("get",)),
+    PolicyRule("running Volcano Jobs", volcano_job.GROUP, ("jobs",), (*READ, "delete")),
+    PolicyRule("writing the status of Volcano Jobs", volcano_job.GROUP, ("jobs/status",), ("patch",)),
+    PolicyRule("owner references to Volcano Jobs", volcano_job.GROUP, ("jobs/finalizers",), ("update",)),
+    PolicyRule("executing commands of Volcano", volcano_job.BUS_GROUP, ("commands",), (*READ, "delete")),
+    PolicyRule("creating pods of Volcano Jobs", "", ("pods",), ("create",)),
+    PolicyRule("host lists, services and claims of Volcano Jobs", "",
+               ("configmaps", "services", "persistentvolumeclaims"), ("create", "get")),
+    PolicyRule("updating host lists of scaled Volcano Jobs", "", ("configmaps",), ("patch",)),
+    PolicyRule("network policies of Volcano Jobs", "networking.k8s.io", ("networkpolicies",),
+               ("create", "get")),
+    PolicyRule("SSH keys of Volcano Jobs", "", ("secrets",), ("create",)),
+    PolicyRule("recording events", "events.k8s.io", ("events",), ("create", "get", "patch")),
+    PolicyRule(
+        "electing a leader", "coordination.k8s.io", ("leases",),
         ("get", "create", "patch"), OWN,
     ),
-    Right("the certificate that replicas share", "", ("secrets",), ("create",), OWN),
-    Right(
-        "the certificate that replicas share", "", ("secrets",), ("get", "patch"), OWN,
+    PolicyRule("storing the serving certificate", "", ("secrets",), ("create",), OWN),
+    PolicyRule(
+        "storing the serving certificate", "", ("secrets",), ("get", "patch"), OWN,
         (CertificateManagement().secret,),
     ),
-    Right(
-        "letting the API server trust that certificate", "admissionregistration.k8s.io",
+    PolicyRule(
+        "injecting the CA bundle", "admissionregistration.k8s.io",
         ("mutatingwebhookconfigurations",), ("get", "patch"),
         names=tuple(f"{installer}-mutating-webhook-configuration" for installer in INSTALLERS),
     ),
-    Right(
-        "letting the API server trust that certificate", "admissionregistration.k8s.io",
+    PolicyRule(
+        "injecting the CA bundle", "admissionregistration.k8s.io",
         ("validatingwebhookconfigurations",), ("get", "patch"),
         names=tuple(f"{installer}-validating-webhook-configuration" for installer in INSTALLERS),
     ),
-    Right(
-        "letting the API server trust that certificate", "apiextensions.k8s.io",
+    PolicyRule(
+        "injecting the CA bundle", "apiextensions.k8s.io",
         ("customresourcedefinitions",), ("get", "patch"),
         names=tuple(f"{kind.lower()}s.{GROUP}" for kind in CONVERTED_KINDS),
     ),
-    Right("who asks for metrics or for places", "authentication.k8s.io", ("tokenreviews",), ("create",)),
-    Right("what they may see", "authorization.k8s.io", ("subjectaccessreviews",), ("create",)),
-    Right(
-        "knowing the API server that asks for places", "", ("configmaps",), READ,
+    PolicyRule("authenticating clients of metrics and visibility", "authentication.k8s.io",
+               ("tokenreviews",), ("create",)),
+    PolicyRule("authorizing clients of metrics and visibility", "authorization.k8s.io",
+               ("subjectaccessreviews",), ("create",)),
+    PolicyRule(
+        "verifying the API server as a client of the visibility API", "", ("configmaps",), READ,
         front_proxy.NAMESPACE, (front_proxy.NAME,),
     ),
 )  # fmt: skip
@@ -197,13 +201,13 @@ RIGHTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class QueueingKind:
-    """A kind whose editing or viewing is handed out as a role."""
+    """A queueing kind with an editor and a viewer role, and the roles that these are aggregated to."""
 
     plural: str
     singular: str
-    edited_by: tuple[str, ...]
-    seen_by: tuple[str, ...]
-    aggregated_to: tuple[str, ...] = ()  # built-in roles that see it
+    editors: tuple[str, ...]
+    viewers: tuple[str, ...]
+    built_in_viewers: tuple[str, ...] = ()  # view, edit, admin
 
 
 ADMIN: Final = "batch-admin"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from quorate.api.configuration.webhooks import CertificateManagement
-from quorate.cli.deployment import replicated
+from quorate.cli.deployment import manifest_builders
 from quorate.cli.deployment.roles import ACCOUNT, NAME_LABEL
 
 Json = dict[str, Any]
@@ -64,11 +64,11 @@ integrations:
 
 
 def service_account(namespace: str) -> Json:
-    return replicated.service_account(ACCOUNT, namespace)
+    return manifest_builders.service_account(ACCOUNT, namespace)
 
 
 def configuration(namespace: str) -> Json:
-    return replicated.configuration(
+    return manifest_builders.configuration(
         CONFIGURATION, namespace, CONFIGURATION_FILE, configuration_text(namespace)
     )
 
@@ -85,25 +85,25 @@ def deployment(namespace: str, image: str) -> Json:
         "requests": {"cpu": "500m", "memory": "512Mi"},
         "limits": {"cpu": "2", "memory": "1Gi"},
     }
-    container = replicated.container("controllers", image, args, ports, resources)
-    return replicated.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION)
+    container = manifest_builders.container("controllers", image, args, ports, resources)
+    return manifest_builders.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION)
 
 
 def disruption_budget(namespace: str) -> Json:
-    return replicated.disruption_budget(ACCOUNT, namespace, SELECTOR)
+    return manifest_builders.disruption_budget(ACCOUNT, namespace, SELECTOR)
 
 
 def services(namespace: str) -> Iterator[Json]:
     """Those the API server asks have Kueue's names: whatever was made to lead there leads here."""
-    yield replicated.service(WEBHOOK_SERVICE, namespace, SELECTOR, ("webhook", 443))
-    yield replicated.service(VISIBILITY_SERVICE, namespace, SELECTOR, ("visibility", 443))
-    yield replicated.service("quorate-metrics", namespace, SELECTOR, ("metrics", METRICS_PORT))
+    yield manifest_builders.service(WEBHOOK_SERVICE, namespace, SELECTOR, ("webhook", 443))
+    yield manifest_builders.service(VISIBILITY_SERVICE, namespace, SELECTOR, ("visibility", 443))
+    yield manifest_builders.service("quorate-metrics", namespace, SELECTOR, ("metrics", METRICS_PORT))
 
 
 def network_policy(namespace: str) -> Json:
     ports = (WEBHOOK_PORT, METRICS_PORT, VISIBILITY_PORT, HEALTH_PORT)
-    return replicated.network_policy(ACCOUNT, namespace, SELECTOR, ports)
+    return manifest_builders.network_policy(ACCOUNT, namespace, SELECTOR, ports)
 
 
 def service_monitor(namespace: str) -> Json:
-    return replicated.service_monitor(ACCOUNT, namespace, "metrics")
+    return manifest_builders.service_monitor(ACCOUNT, namespace, "metrics")

@@ -10,16 +10,16 @@ import yaml
 from quorate.api.configuration import load_configuration
 from quorate.api.kueue import GROUP
 from quorate.api.kueue.conversion import CONVERTED_KINDS
-from quorate.cli.crds import queueing_definitions
 from quorate.cli.deployment import controllers as c
 from quorate.cli.deployment import scheduler
-from quorate.cli.deployment.replicated import namespace_object
+from quorate.cli.deployment.crds import queueing_definitions
+from quorate.cli.deployment.manifest_builders import namespace_object
 from quorate.cli.deployment.roles import (
     ACCOUNT,
     controller_roles,
     gang_roles,
     metrics_reader,
-    people_roles,
+    user_roles,
 )
 from quorate.cli.deployment.visibility import api_services, auth_reader, priority_and_fairness
 from quorate.webhooks.process import served_routes
@@ -81,7 +81,7 @@ def chart() -> Mapping[PurePosixPath, str]:
         templates / f"{name}.yaml": _if(conditions, text)
         for name, conditions, objects in (
             ("controllers-role", "", controller_roles(_RELEASE)),
-            ("people-roles", "", [*people_roles(), metrics_reader()]),
+            ("people-roles", "", [*user_roles(), metrics_reader()]),
             ("webhooks", ".Values.enableWebhooks", webhooks(_RELEASE)),
             ("network-policy", ".Values.networkPolicy.enabled", [c.network_policy(_RELEASE)]),
             ("service-monitor", ".Values.enablePrometheus", [c.service_monitor(_RELEASE)]),
@@ -134,7 +134,7 @@ def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
     for name, objects in (
         ("namespace", [namespace_object(namespace)]),
         ("controllers-role", controller_roles(namespace)),
-        ("people-roles", [*people_roles(), metrics_reader()]),
+        ("people-roles", [*user_roles(), metrics_reader()]),
         ("configuration", [c.configuration(namespace)]),
         (
             "controllers",
@@ -153,9 +153,9 @@ def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
 def webhooks(namespace: str) -> tuple[Json, Json]:
     """The webhooks for the kinds that the shipped Configuration queues."""
     configuration = load_configuration(c.configuration_text(namespace)).configuration
-    reached = WebhookEndpoint(namespace=namespace, service=configuration.certificates.service)
+    endpoint = WebhookEndpoint(namespace=namespace, service=configuration.certificates.service)
     user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
-    return webhook_configurations(configuration, served_routes(configuration), reached, user)
+    return webhook_configurations(configuration, served_routes(configuration), endpoint, user)
 
 
 def _kustomization(namespace: str, resources: list[str]) -> Json:

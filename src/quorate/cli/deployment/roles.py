@@ -1,6 +1,6 @@
-"""The roles: that of the controllers, and those an administrator hands out to people.
+"""RBAC roles: of the controllers, and those that an administrator binds to users.
 
-Names and aggregation labels of the latter are Kueue's, so that bindings made for it go on working.
+Names and aggregation labels of the user roles are Kueue's, so that existing bindings keep working.
 """
 
 from collections.abc import Iterable, Iterator
@@ -11,14 +11,14 @@ from quorate.api.kueue import GROUP
 from quorate.api.volcano import job as volcano_job
 from quorate.cli.deployment.controller_rules import (
     ADMIN,
+    CONTROLLER_RULES,
     JOBS,
     OWN,
     PENDING_GROUP,
     QUEUEING_KINDS,
     READ,
-    RIGHTS,
     USER,
-    Right,
+    PolicyRule,
 )
 
 Json = dict[str, Any]
@@ -27,19 +27,19 @@ ACCOUNT: Final = "quorate-controllers"
 NAME_LABEL: Final = {"app.kubernetes.io/name": "quorate"}
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
 _EDIT: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
-_USERS_DO_NOT_SEE: Final = ("rayclusters", "rayservices")  # as in Kueue: they are parts of a user's RayJob
+_HIDDEN_FROM_USERS: Final = ("rayclusters", "rayservices")  # as in Kueue: they are parts of a user's RayJob
 
 
 def controller_roles(namespace: str) -> Iterator[Json]:
-    """What the controllers may, and its binding to their service account."""
-    return account_roles(ACCOUNT, ACCOUNT, RIGHTS, namespace)
+    """Yield the roles of the controllers, and their bindings to the service account."""
+    return account_roles(ACCOUNT, ACCOUNT, CONTROLLER_RULES, namespace)
 
 
-def account_roles(name: str, account: str, rights: Iterable[Right], namespace: str) -> Iterator[Json]:
-    """Roles called ``name`` with these rights, and their bindings to a service account of ``namespace``."""
-    rights = tuple(rights)
-    everywhere = _rules(right for right in rights if not right.namespace)
-    own = _rules(right for right in rights if right.namespace == OWN)
+def account_roles(name: str, account: str, rules: Iterable[PolicyRule], namespace: str) -> Iterator[Json]:
+    """Yield roles called ``name`` and their bindings to a service account of ``namespace``."""
+    rules = tuple(rules)
+    everywhere = _rules(rule for rule in rules if not rule.namespace)
+    own = _rules(rule for rule in rules if rule.namespace == OWN)
     yield _role("ClusterRole", name, everywhere)
     yield _binding("ClusterRoleBinding", name, account, namespace, "")
     if own:
@@ -48,44 +48,44 @@ def account_roles(name: str, account: str, rights: Iterable[Right], namespace: s
 
 
 def metrics_reader(name: str = "kueue-metrics-reader") -> Json:
-    """For whoever scrapes the metrics."""
+    """Return the role for scraping the metrics."""
     rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
     return _role("ClusterRole", name, rules)
 
 
-def people_roles() -> Iterator[Json]:
-    """Two empty roles to bind people to, and one for each kind that fills them."""
-    for who in (ADMIN, USER):
-        selector = {"matchLabels": {f"rbac.kueue.x-k8s.io/{who}": "true"}}
-        role = _role("ClusterRole", f"kueue-{who}-role", [])
+def user_roles() -> Iterator[Json]:
+    """Yield two aggregated roles to bind users to, and the roles of each kind that they aggregate."""
+    for user_role in (ADMIN, USER):
+        selector = {"matchLabels": {f"rbac.kueue.x-k8s.io/{user_role}": "true"}}
+        role = _role("ClusterRole", f"kueue-{user_role}-role", [])
         yield {**role, "aggregationRule": {"clusterRoleSelectors": [selector]}}
     for kind in QUEUEING_KINDS:
-        yield _editor(GROUP, kind.plural, kind.singular, kind.edited_by)
-        yield _viewer(GROUP, kind.plural, kind.singular, kind.seen_by, kind.aggregated_to)
+        yield _editor(GROUP, kind.plural, kind.singular, kind.editors)
+        yield _viewer(GROUP, kind.plural, kind.singular, kind.viewers, kind.built_in_viewers)
     for job in JOBS:
         if job.group == "apps":
-            continue  # the built-in roles have them
-        seen_by = (ADMIN,) if job.plural in _USERS_DO_NOT_SEE else (ADMIN, USER)
+            continue  # the built-in roles include them
+        viewers = (ADMIN,) if job.plural in _HIDDEN_FROM_USERS else (ADMIN, USER)
         yield _editor(job.group, job.plural, job.singular, (ADMIN, USER))
-        yield _viewer(job.group, job.plural, job.singular, seen_by, ("view", "edit", "admin"))
-    for short, plural, seen_by, aggregated in (
+        yield _viewer(job.group, job.plural, job.singular, viewers, ("view", "edit", "admin"))
+    for short, plural, viewers, built_in in (
         ("cq", "clusterqueues", (ADMIN,), ("view", "edit", "admin")),
         ("lq", "localqueues", (ADMIN, USER), ()),
     ):
         rules = [_rule(PENDING_GROUP, (f"{plural}/pendingworkloads",), READ)]
-        labels = _aggregation(seen_by, aggregated)
+        labels = _aggregation(viewers, built_in)
         yield _role("ClusterRole", f"kueue-pending-workloads-{short}-viewer-role", rules, labels=labels)
 
 
 def gang_roles() -> Iterator[Json]:
-    """What people may do with Volcano's kinds, added to the built-in roles; and reading the metrics.
+    """Yield roles for Volcano's kinds that are aggregated to the built-in roles, and one for the metrics.
 
-    Pod groups are for who administers a namespace: their status is a field like any other, so who may
-    change them may say that they are admitted.
+    Only namespace administrators edit pod groups: their status is not a subresource, so an editor of a pod
+    group could write that it is admitted.
     """
     jobs, commands = (volcano_job.GROUP, ("jobs",)), (volcano_job.BUS_GROUP, ("commands",))
-    seen = [_rule(*jobs, READ), _rule(volcano.GROUP, ("podgroups", "queues"), READ)]
-    yield _role("ClusterRole", "quorate-gang-viewer-role", seen, labels=_aggregation((), ("view",)))
+    viewed = [_rule(*jobs, READ), _rule(volcano.GROUP, ("podgroups", "queues"), READ)]
+    yield _role("ClusterRole", "quorate-gang-viewer-role", viewed, labels=_aggregation((), ("view",)))
     edited = [_rule(*jobs, _EDIT), _rule(*commands, _EDIT)]
     yield _role("ClusterRole", "quorate-gang-job-editor-role", edited, labels=_aggregation((), ("edit",)))
     groups = [_rule(volcano.GROUP, ("podgroups",), _EDIT)]
@@ -93,31 +93,31 @@ def gang_roles() -> Iterator[Json]:
     yield metrics_reader("quorate-scheduler-metrics-reader")
 
 
-def _editor(group: str, plural: str, singular: str, for_: tuple[str, ...]) -> Json:
+def _editor(group: str, plural: str, singular: str, user_roles: tuple[str, ...]) -> Json:
     rules = [_rule(group, (plural,), _EDIT), _rule(group, (f"{plural}/status",), ("get",))]
-    return _role("ClusterRole", f"kueue-{singular}-editor-role", rules, labels=_aggregation(for_, ()))
+    return _role("ClusterRole", f"kueue-{singular}-editor-role", rules, labels=_aggregation(user_roles, ()))
 
 
 def _viewer(
-    group: str, plural: str, singular: str, for_: tuple[str, ...], aggregated_to: tuple[str, ...]
+    group: str, plural: str, singular: str, user_roles: tuple[str, ...], built_in: tuple[str, ...]
 ) -> Json:
     rules = [_rule(group, (plural,), READ), _rule(group, (f"{plural}/status",), ("get",))]
-    labels = _aggregation(for_, aggregated_to)
+    labels = _aggregation(user_roles, built_in)
     return _role("ClusterRole", f"kueue-{singular}-viewer-role", rules, labels=labels)
 
 
-def _aggregation(for_: Iterable[str], aggregated_to: Iterable[str]) -> dict[str, str]:
-    labels = {f"rbac.kueue.x-k8s.io/{who}": "true" for who in for_}
-    return labels | {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in aggregated_to}
+def _aggregation(user_roles: Iterable[str], built_in: Iterable[str]) -> dict[str, str]:
+    labels = {f"rbac.kueue.x-k8s.io/{role}": "true" for role in user_roles}
+    return labels | {f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in built_in}
 
 
-def _rules(rights: Iterable[Right]) -> list[Json]:
+def _rules(rules: Iterable[PolicyRule]) -> list[Json]:
     return [
         {
-            **_rule(right.group, right.resources, right.verbs),
-            **({"resourceNames": list(right.names)} if right.names else {}),
+            **_rule(rule.group, rule.resources, rule.verbs),
+            **({"resourceNames": list(rule.names)} if rule.names else {}),
         }
-        for right in rights
+        for rule in rules
     ]
 
 

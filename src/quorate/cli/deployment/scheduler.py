@@ -1,14 +1,69 @@
-"""The gang scheduler in a cluster: two replicas, of which one decides, and what surrounds them."""
+"""Manifests of the gang scheduler: a Deployment of two replicas with leader election, and its RBAC rules.
+
+The scheduler binds pods, writes their conditions and deletes preempted ones.  It writes the status of pod
+groups, which is not a subresource in Volcano's definition, and the node or volume chosen for a claim.
+"""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
+from quorate.api import volcano
+from quorate.api.kueue import provisioning
 from quorate.api.scheduler_configuration import DEFAULT_FILE
-from quorate.cli.deployment import replicated
+from quorate.api.volcano import legacy as volcano_legacy
+from quorate.cli.deployment import manifest_builders
+from quorate.cli.deployment.controller_rules import OWN, READ, PolicyRule
 from quorate.cli.deployment.roles import NAME_LABEL, account_roles
-from quorate.cli.deployment.scheduler_rules import DEMAND_RIGHTS, LEGACY_RIGHTS, SCHEDULER_RIGHTS
 
 Json = dict[str, Any]
+
+SCHEDULER_RULES: Final = (
+    PolicyRule("reading pods", "", ("pods",), READ),
+    PolicyRule("preempting pods", "", ("pods",), ("delete",)),
+    PolicyRule("binding pods", "", ("pods/binding",), ("create",)),
+    PolicyRule("writing conditions of pods", "", ("pods/status",), ("patch",)),
+    PolicyRule("reading nodes", "", ("nodes",), READ),
+    PolicyRule("namespaceSelector of pod affinity", "", ("namespaces",), READ),
+    PolicyRule("reading volumes of pods", "", ("persistentvolumeclaims", "persistentvolumes"), READ),
+    PolicyRule("binding volumes that wait for the first consumer", "",
+               ("persistentvolumeclaims", "persistentvolumes"), ("patch",)),
+    PolicyRule("volume topology and volume limits", "storage.k8s.io",
+               ("storageclasses", "csinodes"), READ),
+    PolicyRule("writing the status of pod groups", volcano.GROUP, ("podgroups",), (*READ, "patch")),
+    PolicyRule(
+        "writing the status of pod groups as a subresource", volcano.GROUP, ("podgroups/status",),
+        ("patch",),
+    ),
+    PolicyRule("reading queues, and creating the two default queues", volcano.GROUP, ("queues",),
+               (*READ, "create")),
+    PolicyRule("writing the status of queues", volcano.GROUP, ("queues/status",), ("patch",)),
+    PolicyRule("checking ResourceQuotas of pod groups", "", ("resourcequotas",), READ),
+    PolicyRule("reading priorities of pod groups", "scheduling.k8s.io", ("priorityclasses",), READ),
+    PolicyRule("recording events", "events.k8s.io", ("events",), ("create", "get", "patch")),
+    PolicyRule("authenticating clients of metrics", "authentication.k8s.io", ("tokenreviews",), ("create",)),
+    PolicyRule("authorizing clients of metrics", "authorization.k8s.io",
+               ("subjectaccessreviews",), ("create",)),
+    PolicyRule(
+        "electing a leader", "coordination.k8s.io", ("leases",),
+        ("get", "create", "patch"), OWN,
+    ),
+)  # fmt: skip
+# For ``--legacy-apis`` only.
+LEGACY_RULES: Final = (
+    *(
+        PolicyRule("reading objects of older API versions", group, ("podgroups", "queues"), READ)
+        for group, _ in volcano_legacy.VERSIONS
+    ),
+    PolicyRule("creating pod groups in the current API version", volcano.GROUP, ("podgroups",), ("create",)),
+    PolicyRule("updating queues in the current API version", volcano.GROUP, ("queues",), ("patch",)),
+)
+# For ``--provisioning-class`` only.
+PROVISIONING_RULES: Final = (
+    PolicyRule("creating ProvisioningRequests for pod groups", provisioning.GROUP, ("provisioningrequests",),
+               ("create", "delete", "get", "list")),
+    PolicyRule("pod templates of ProvisioningRequests", "", ("podtemplates",), ("create", "delete")),
+    PolicyRule("owner references to pod groups", volcano.GROUP, ("podgroups/finalizers",), ("update",)),
+)  # fmt: skip
 
 NAMESPACE: Final = "quorate-system"
 ACCOUNT: Final = "quorate-scheduler"
@@ -18,32 +73,32 @@ CONFIGURATION_FILE: Final = "volcano-scheduler.conf"  # as in Volcano's ConfigMa
 CONFIGURATION_TEXT: Final = f"profile: design\n{DEFAULT_FILE}"
 HEALTH_PORT: Final = 8081
 METRICS_PORT: Final = 8443
-METRICS: Final = "scheduler-metrics"  # apart from those of the controllers, which may be in the namespace too
+METRICS: Final = "scheduler-metrics"  # distinct from the controllers' metrics in the same namespace
 
 
 def configuration(namespace: str) -> Json:
-    return replicated.configuration(CONFIGURATION, namespace, CONFIGURATION_FILE, CONFIGURATION_TEXT)
+    return manifest_builders.configuration(CONFIGURATION, namespace, CONFIGURATION_FILE, CONFIGURATION_TEXT)
 
 
 def roles(namespace: str) -> Iterator[Json]:
-    """What the scheduler may, and its binding to its service account."""
-    return account_roles(ACCOUNT, ACCOUNT, SCHEDULER_RIGHTS, namespace)
+    """Yield the roles of the scheduler, and their bindings to its service account."""
+    return account_roles(ACCOUNT, ACCOUNT, SCHEDULER_RULES, namespace)
 
 
 def demand_roles(namespace: str) -> Iterator[Json]:
-    """What it may besides when it asks an autoscaler for nodes."""
-    return account_roles(f"{ACCOUNT}-demand", ACCOUNT, DEMAND_RIGHTS, namespace)
+    """Yield the additional roles for creating ProvisioningRequests."""
+    return account_roles(f"{ACCOUNT}-demand", ACCOUNT, PROVISIONING_RULES, namespace)
 
 
 def legacy_roles(namespace: str) -> Iterator[Json]:
-    """What it may besides when it reads the versions before v1beta1."""
-    return account_roles(f"{ACCOUNT}-legacy", ACCOUNT, LEGACY_RIGHTS, namespace)
+    """Yield the additional roles for reading API versions before v1beta1."""
+    return account_roles(f"{ACCOUNT}-legacy", ACCOUNT, LEGACY_RULES, namespace)
 
 
 def workload(namespace: str, image: str) -> Iterator[Json]:
-    yield replicated.service_account(ACCOUNT, namespace)
+    yield manifest_builders.service_account(ACCOUNT, namespace)
     yield _deployment(namespace, image)
-    yield replicated.disruption_budget(ACCOUNT, namespace, SELECTOR)
+    yield manifest_builders.disruption_budget(ACCOUNT, namespace, SELECTOR)
 
 
 def _deployment(namespace: str, image: str) -> Json:
@@ -61,21 +116,21 @@ def _deployment(namespace: str, image: str) -> Json:
         "limits": {"cpu": "2", "memory": "2Gi"},
     }
     ports = (("health", HEALTH_PORT), ("metrics", METRICS_PORT))
-    container = replicated.container("scheduler", image, args, ports, resources)
-    # Without it nobody is placed, so it must not give way to those whom it places.
+    container = manifest_builders.container("scheduler", image, args, ports, resources)
+    # No pod is scheduled without it, so the pods that it schedules must not preempt it.
     critical = {"priorityClassName": "system-cluster-critical"}
-    return replicated.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION, **critical)
+    return manifest_builders.deployment(ACCOUNT, namespace, SELECTOR, container, CONFIGURATION, **critical)
 
 
 def network_policy(namespace: str) -> Json:
-    return replicated.network_policy(ACCOUNT, namespace, SELECTOR, (HEALTH_PORT, METRICS_PORT))
+    return manifest_builders.network_policy(ACCOUNT, namespace, SELECTOR, (HEALTH_PORT, METRICS_PORT))
 
 
 def service(namespace: str) -> Json:
-    return replicated.service(
+    return manifest_builders.service(
         f"quorate-{METRICS}", namespace, SELECTOR, ("metrics", METRICS_PORT), serves=METRICS
     )
 
 
 def service_monitor(namespace: str) -> Json:
-    return replicated.service_monitor(ACCOUNT, namespace, METRICS)
+    return manifest_builders.service_monitor(ACCOUNT, namespace, METRICS)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 
 from quorate.api import codec
 from quorate.api.meta import Struct
-from quorate.cli.deployment.controller_rules import OWN, Right
+from quorate.cli.deployment.controller_rules import OWN, PolicyRule
 from quorate.kube.client import Client
 
 _GROUP = "/apis/authorization.k8s.io/v1"
@@ -19,8 +19,8 @@ class _Review(Struct):
     status: _Answer = _Answer()
 
 
-async def denied(
-    client: Client, rights: Iterable[Right], namespace: str, account: str
+async def denied_requests(
+    client: Client, rights: Iterable[PolicyRule], namespace: str, account: str
 ) -> Mapping[str, tuple[str, ...]]:
     """The rights that are missing, by what they are needed for.
 
@@ -39,7 +39,9 @@ async def denied(
     return {needed_for: tuple(rights_) for needed_for, rights_ in missing.items()}
 
 
-async def _may(client: Client, right: Right, verb: str, resource: str, namespace: str, account: str) -> bool:
+async def _may(
+    client: Client, right: PolicyRule, verb: str, resource: str, namespace: str, account: str
+) -> bool:
     name, _, subresource = resource.partition("/")
     attributes = {"verb": verb, "group": right.group, "resource": name, "subresource": subresource}
     if right.names:

@@ -7,7 +7,7 @@ from typing import Final
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Key, epoch, is_true
 from quorate.cli.preflight.findings import PreflightFinding, error, info, warning
-from quorate.cli.preflight.objects import (
+from quorate.cli.preflight.installation_objects import (
     ClientConfig,
     Definition,
     Deployment,
@@ -23,7 +23,7 @@ _OTHERS: Final = ("multikueueclusters", "multikueueconfigs", "provisioningreques
 _INSTALL: Final = "quorate crds --output crds, then kubectl apply --server-side -f crds"
 
 
-def version_remarks(git_version: str) -> Iterator[PreflightFinding]:
+def version_findings(git_version: str) -> Iterator[PreflightFinding]:
     numbers = re.match(r"v(\d+)\.(\d+)", git_version)
     found = tuple(map(int, numbers.groups())) if numbers is not None else ()
     if not found:
@@ -44,7 +44,7 @@ def version_remarks(git_version: str) -> Iterator[PreflightFinding]:
         yield info("server", f"Kubernetes {git_version}")
 
 
-def definition_remarks(
+def definition_findings(
     definitions: Iterable[Definition], wanted: Iterable[str]
 ) -> Iterator[PreflightFinding]:
     """Which of the queueing kinds are there, in which versions, and whose."""
@@ -96,7 +96,7 @@ def _whose(definition: Definition) -> str:
     return "Kueue's, it seems" if generator else "nobody's by its labels"
 
 
-def conversion_remarks(
+def conversion_findings(
     definitions: Iterable[Definition], endpoints: Mapping[Key, Endpoints]
 ) -> Iterator[PreflightFinding]:
     for definition in definitions:
@@ -112,7 +112,7 @@ def conversion_remarks(
             )
 
 
-def webhook_remarks(
+def webhook_findings(
     configurations: Iterable[WebhookConfiguration], endpoints: Mapping[Key, Endpoints]
 ) -> Iterator[PreflightFinding]:
     """About the webhooks for queueing kinds and jobs; those of others are left alone."""
@@ -157,7 +157,7 @@ def _unreachable(client: ClientConfig, endpoints: Mapping[Key, Endpoints]) -> st
     return "" if client.ca_bundle else "it has no caBundle, so no certificate is trusted"
 
 
-def manager_remarks(
+def manager_findings(
     deployments: Iterable[Deployment], leases: Iterable[HeldLease], lease_name: str, now: float
 ) -> Iterator[PreflightFinding]:
     """Who decides in this cluster: two at once would undo each other's work."""
@@ -204,13 +204,13 @@ def _is_held(lease: HeldLease, now: float) -> bool:
     )
 
 
-def rights_remarks(about: str, denied: Mapping[str, tuple[str, ...]]) -> Iterator[PreflightFinding]:
-    """``denied``: by what they are needed for, the rights that are missing."""
-    for needed_for, rights in denied.items():
+def access_findings(about: str, denied_requests: Mapping[str, tuple[str, ...]]) -> Iterator[PreflightFinding]:
+    """``denied_requests``: by what they are needed for, the rights that are missing."""
+    for needed_for, rights in denied_requests.items():
         yield error(
             about,
             f"{needed_for}: may not {', '.join(rights)}",
             "kubectl apply -k deploy, and for declared kinds a role of your own",
         )
-    if not denied:
+    if not denied_requests:
         yield info(about, "they suffice to run the controllers")

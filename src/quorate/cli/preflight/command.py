@@ -8,25 +8,24 @@ from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.meta import Struct
-from quorate.cli.deployment.controller_rules import RIGHTS, rights_of_declared
-from quorate.cli.failures import UsageError
+from quorate.cli.deployment.controller_rules import CONTROLLER_RULES, declared_kind_rules
+from quorate.cli.errors import UsageError
 from quorate.cli.files import Config
-from quorate.cli.preflight import objects as kinds
-from quorate.cli.preflight.access_reviews import denied
+from quorate.cli.preflight import installation_objects as kinds
+from quorate.cli.preflight.access_reviews import denied_requests
 from quorate.cli.preflight.cluster_checks import (
-    conversion_remarks,
-    definition_remarks,
-    manager_remarks,
-    rights_remarks,
-    version_remarks,
-    webhook_remarks,
+    access_findings,
+    conversion_findings,
+    definition_findings,
+    manager_findings,
+    version_findings,
+    webhook_findings,
 )
 from quorate.cli.preflight.findings import PreflightFinding, Severity, by_severity, info, warning
-from quorate.cli.preflight.queue_checks import Setup, queue_remarks
+from quorate.cli.preflight.queue_checks import QueueSetup, queue_findings
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.configuration_in_force import configuration_in_force
-from quorate.cli.verbs.model import evaluate_all, model_of
-from quorate.cli.verbs.printing import print_rows, print_value, wants_documents
+from quorate.cli.verbs.cluster_model import effective_configuration, evaluate_all, load_state
+from quorate.cli.verbs.printing import is_structured, print_rows, print_value
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden, NotFound
@@ -82,23 +81,23 @@ def preflight(
         raise UsageError(f"--service-account: {account!r} is not NAMESPACE/NAME")
 
     async def look(connection: o.Connection) -> tuple[PreflightFinding, ...]:
-        used = await configuration_in_force(connection.client, config)
+        used = await effective_configuration(connection.client, config)
         found = await Look(connection.client, used.configuration, account).all()
         return (*found, info("configuration", f"judged by {used.origin}"))
 
     remarks = by_severity(o.at(o.ClusterOptions(kubeconfig, context), look))
-    errors = sum(remark.severity is Severity.ERROR for remark in remarks)
-    warnings = sum(remark.severity is Severity.WARNING for remark in remarks)
-    if wants_documents(output):
+    errors = sum(finding.severity is Severity.ERROR for finding in remarks)
+    warnings = sum(finding.severity is Severity.WARNING for finding in remarks)
+    if is_structured(output):
         print_value(Report(errors=errors, warnings=warnings, remarks=remarks), output)
     else:
-        rows = [(remark.severity.upper(), remark.about, _in_words(remark)) for remark in remarks]
+        rows = [(finding.severity.upper(), finding.about, _finding_text(finding)) for finding in remarks]
         print_rows(("SEVERITY", "ABOUT", "FINDING (REMEDY)"), rows, colours=_COLOURS)
     raise typer.Exit(1 if errors else 0)
 
 
-def _in_words(remark: PreflightFinding) -> str:
-    return f"{remark.says} ({remark.remedy})" if remark.remedy else remark.says
+def _finding_text(finding: PreflightFinding) -> str:
+    return f"{finding.says} ({finding.remedy})" if finding.remedy else finding.says
 
 
 class Look:
@@ -108,18 +107,18 @@ class Look:
         self._client = client
         self._configuration = configuration
         self._account = account
-        self._unseen: list[PreflightFinding] = []
+        self._unreadable: list[PreflightFinding] = []
 
     async def all(self) -> tuple[PreflightFinding, ...]:
         version = codec.decode(_Version, await self._client.request("GET", "/version"))
-        remarks = [*version_remarks(version.git_version)]
+        remarks = [*version_findings(version.git_version)]
         definitions = await self._list(kinds.DEFINITIONS)
         endpoints = {each.metadata.key: each for each in await self._list(kinds.ENDPOINTS)}
-        remarks += definition_remarks(definitions, WANTED)
-        remarks += conversion_remarks(definitions, endpoints)
+        remarks += definition_findings(definitions, WANTED)
+        remarks += conversion_findings(definitions, endpoints)
         webhooks = [*await self._list(kinds.MUTATING), *await self._list(kinds.VALIDATING)]
-        remarks += webhook_remarks(webhooks, endpoints)
-        remarks += manager_remarks(
+        remarks += webhook_findings(webhooks, endpoints)
+        remarks += manager_findings(
             await self._list(kinds.DEPLOYMENTS),
             await self._list(kinds.LEASES),
             self._configuration.leader_election.name,
@@ -127,7 +126,7 @@ class Look:
         )
         remarks += await self._rights()
         remarks += await self._queues()
-        return (*remarks, *self._unseen)
+        return (*remarks, *self._unreadable)
 
     async def _list(self, resource: Resource[T]) -> tuple[T, ...]:
         """All objects of a kind; none, with a remark, when they may not be seen."""
@@ -139,26 +138,28 @@ class Look:
             return (await self._client.list(resource)).items
         except (Forbidden, NotFound) as failure:
             makes = info if isinstance(failure, NotFound) else warning
-            self._unseen.append(makes(resource.plural, f"they could not be looked at: {failure.message}"))
+            self._unreadable.append(makes(resource.plural, f"they could not be looked at: {failure.message}"))
             return None
 
     async def _rights(self) -> list[PreflightFinding]:
         who = f"rights of {self._account}" if self._account else "your rights"
         namespace = self._configuration.namespace
-        rights = (*RIGHTS, *rights_of_declared(self._configuration.integrations))
+        rights = (*CONTROLLER_RULES, *declared_kind_rules(self._configuration.integrations))
         try:
-            missing = await denied(self._client, rights, namespace, self._account)
+            missing = await denied_requests(self._client, rights, namespace, self._account)
         except Forbidden as failure:
             return [warning(who, f"they could not be asked for: {failure.message}")]
-        return list(rights_remarks(who, missing))
+        return list(access_findings(who, missing))
 
     async def _queues(self) -> list[PreflightFinding]:
         now = WallClock().now()
         try:
-            state = await model_of(self._client, self._configuration, now)
+            state = await load_state(self._client, self._configuration, now)
             namespaces: tuple[Namespace, ...] = (await self._client.list(NAMESPACES)).items
             local_queues = (await self._client.list(LOCAL_QUEUES)).items
         except (Forbidden, NotFound) as failure:
             return [warning("queues", f"they could not be looked at: {failure.message}")]
         nodes = await self._try(NODES)
-        return list(queue_remarks(Setup(state, evaluate_all(state, now), namespaces, nodes, local_queues)))
+        return list(
+            queue_findings(QueueSetup(state, evaluate_all(state, now), namespaces, nodes, local_queues))
+        )

@@ -37,4 +37,4 @@ def info(about: str, says: str, remedy: str = "") -> PreflightFinding:
 
 def by_severity(remarks: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
     """By severity, otherwise in the order they were made."""
-    return tuple(sorted(remarks, key=lambda remark: _RANK[remark.severity]))
+    return tuple(sorted(remarks, key=lambda finding: _RANK[finding.severity]))

@@ -30,11 +30,11 @@ from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource, as_quantity, base_units
 
 _MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
-_JUDGED: Final = 200  # pending workloads looked at one by one; each costs a pass over the reservations
+_MAX_EVALUATED: Final = 200  # pending workloads looked at one by one; each costs a pass over the reservations
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class QueueSetup:
     """What is configured, and the core's model of it after everybody was judged."""
 
     state: State
@@ -49,24 +49,24 @@ class Setup:
         return [queues[name] for name in sorted(queues)]
 
 
-def queue_remarks(setup: Setup) -> Iterator[PreflightFinding]:
+def queue_findings(setup: QueueSetup) -> Iterator[PreflightFinding]:
     if not setup.cluster_queues:
         yield info(
             "cluster queues", "there is none yet, so nothing is admitted", "docs/concepts/quota.md has one"
         )
     yield from _inactive(setup)
-    yield from _offers(setup)
+    yield from _without_flavors(setup)
     yield from _namespaces(setup)
     yield from _local_queues(setup)
     yield from _cohorts(setup)
     yield from _limits_without_cohort(setup)
     yield from _reclaim(setup)
     yield from _nodes(setup)
-    yield from _not_here(setup)
+    yield from _unsupported(setup)
     yield from _pending(setup)
 
 
-def _inactive(setup: Setup) -> Iterator[PreflightFinding]:
+def _inactive(setup: QueueSetup) -> Iterator[PreflightFinding]:
     for queue in setup.cluster_queues:
         for why in queue.inactive_reasons:
             about, text = f"cluster queue {queue.name}", inactive_message(why)
@@ -85,7 +85,7 @@ def _inactive(setup: Setup) -> Iterator[PreflightFinding]:
                     )
 
 
-def _offers(setup: Setup) -> Iterator[PreflightFinding]:
+def _without_flavors(setup: QueueSetup) -> Iterator[PreflightFinding]:
     for queue in setup.cluster_queues:
         if not any(group.flavors for group in queue.spec.resource_groups):
             yield error(
@@ -95,7 +95,7 @@ def _offers(setup: Setup) -> Iterator[PreflightFinding]:
             )
 
 
-def _namespaces(setup: Setup) -> Iterator[PreflightFinding]:
+def _namespaces(setup: QueueSetup) -> Iterator[PreflightFinding]:
     for queue in setup.cluster_queues:
         about, selector = f"cluster queue {queue.name}", queue.spec.namespace_selector
         if selector is None:
@@ -108,7 +108,7 @@ def _namespaces(setup: Setup) -> Iterator[PreflightFinding]:
             yield warning(about, "its namespaceSelector matches no namespace there is", "label a namespace")
 
 
-def _local_queues(setup: Setup) -> Iterator[PreflightFinding]:
+def _local_queues(setup: QueueSetup) -> Iterator[PreflightFinding]:
     labels = {each.metadata.name: each.metadata.labels for each in setup.namespaces}
     used: set[str] = set()
     for local in setup.local_queues:
@@ -141,7 +141,7 @@ def _local_queues(setup: Setup) -> Iterator[PreflightFinding]:
             )
 
 
-def _cohorts(setup: Setup) -> Iterator[PreflightFinding]:
+def _cohorts(setup: QueueSetup) -> Iterator[PreflightFinding]:
     tree = setup.state.ledger.quota
     if tree.cyclic:
         names = ", ".join(sorted(node.name for node in tree.cyclic))
@@ -157,7 +157,7 @@ def _cohorts(setup: Setup) -> Iterator[PreflightFinding]:
             yield info(f"cohort {name}", f"{child.name} is alone in it, so there is nobody to borrow from")
 
 
-def _limits_without_cohort(setup: Setup) -> Iterator[PreflightFinding]:
+def _limits_without_cohort(setup: QueueSetup) -> Iterator[PreflightFinding]:
     for queue in setup.cluster_queues:
         if queue.spec.cohort_name:
             continue
@@ -190,7 +190,7 @@ def _quotas(groups: Iterable[ResourceGroup]) -> Iterator[tuple[FlavorResource, b
                 yield FlavorResource(flavor.name, quota.name), limited
 
 
-def _reclaim(setup: Setup) -> Iterator[PreflightFinding]:
+def _reclaim(setup: QueueSetup) -> Iterator[PreflightFinding]:
     """Who lends without limit and may not reclaim waits for its own quota as long as borrowers like."""
     fair = setup.state.configuration.fair_sharing is not None
     for queue in setup.cluster_queues:
@@ -223,7 +223,7 @@ def _may_borrow(queue: ClusterQueueState, flavor: str, resource: str) -> bool:
     return limits is not None and limits.borrowing != 0
 
 
-def _nodes(setup: Setup) -> Iterator[PreflightFinding]:
+def _nodes(setup: QueueSetup) -> Iterator[PreflightFinding]:
     """Quota that no node can honour: pods of admitted jobs would not find a place."""
     if setup.nodes is None:
         return
@@ -256,7 +256,7 @@ def _nodes(setup: Setup) -> Iterator[PreflightFinding]:
             )
 
 
-def _not_here(setup: Setup) -> Iterator[PreflightFinding]:
+def _unsupported(setup: QueueSetup) -> Iterator[PreflightFinding]:
     """Objects of Kueue's that nobody acts on, here or yet."""
     for name, flavor in sorted(setup.state.flavors.items()):
         if flavor.spec.topology_name:
@@ -285,7 +285,7 @@ def _not_here(setup: Setup) -> Iterator[PreflightFinding]:
             )
 
 
-def _pending(setup: Setup) -> Iterator[PreflightFinding]:
+def _pending(setup: QueueSetup) -> Iterator[PreflightFinding]:
     state = setup.state
     uncovered: dict[tuple[str, str], list[Key]] = defaultdict(list)
     lost: dict[InadmissibleReason, list[Key]] = defaultdict(list)
@@ -309,18 +309,18 @@ def _pending(setup: Setup) -> Iterator[PreflightFinding]:
             f"{_count(keys)} for it, and it does not exist",
             "create it, or correct the label kueue.x-k8s.io/queue-name of the jobs",
         )
-    yield from _never(setup)
+    yield from _never_fitting(setup)
 
 
 def _count(keys: Sequence[Key]) -> str:
     return f"{keys[0]} waits" if len(keys) == 1 else f"{len(keys)} workloads, such as {keys[0]}, wait"
 
 
-def _never(setup: Setup) -> Iterator[PreflightFinding]:
+def _never_fitting(setup: QueueSetup) -> Iterator[PreflightFinding]:
     """Workloads that can never start; in a strict queue the first of them stops all behind it."""
     for queue in setup.cluster_queues:
         entries = sorted((*queue.pending.active(), *queue.pending.inadmissible()), key=queue.pending.rank)[
-            :_JUDGED
+            :_MAX_EVALUATED
         ]
         for place, entry in enumerate(entries):
             explanation = explain(setup.state, entry.key)

@@ -13,7 +13,7 @@ from quorate.api.crds import MANAGED_LABELS
 from quorate.api.findings import Finding
 from quorate.api.meta import Condition, Key, Struct, is_true
 from quorate.cli.files import InvalidFiles, compiler_lines
-from quorate.cli.run.manifest import Manifest, document_finding
+from quorate.cli.run.manifests import Manifest, document_finding
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.errors import ApiError, NotFound
 from quorate.kube.resources import Resource, untyped

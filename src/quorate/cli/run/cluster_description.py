@@ -11,14 +11,16 @@ Every field is optional, and options of the command line override it.  The file 
 API.
 """
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+import typer
 
 from quorate.api.decoding.documents import Document
 from quorate.api.decoding.strict import DecodeContext, Section, choice, integer, quantity, section
 from quorate.api.findings import Finding
-from quorate.api.quantity import Quantity
+from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
+from quorate.local.nodes import Fleet
 
 API_VERSION: Final = "local.quorate.dev/v1alpha1"
 
@@ -52,3 +54,59 @@ def _fields(fields: Section) -> ClusterDescription:
         memory=fields.take("memory", quantity, None),
         pods=fields.take("pods", integer(0), None),
     )
+
+
+DEFAULT: Final = ClusterDescription(nodes=1, cpu=parse_quantity("8"), memory=parse_quantity("16Gi"), pods=110)
+
+
+def _amount(text: str) -> Quantity:
+    try:
+        amount = parse_quantity(text)
+    except InvalidQuantity as error:
+        raise typer.BadParameter(str(error)) from error
+    if amount < Quantity(0):
+        raise typer.BadParameter(f"{text!r} is negative (a node has something or nothing)")
+    return amount
+
+
+_PANEL: Final = "Nodes"
+
+Nodes = Annotated[
+    int | None,
+    typer.Option(min=0, rich_help_panel=_PANEL, help=f"How many nodes to play. Default: {DEFAULT.nodes}."),
+]
+NodeCpu = Annotated[
+    Quantity | None,
+    typer.Option(
+        parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
+        help=f"What each node offers, such as 8 or 500m. Default: {DEFAULT.cpu}.",
+    ),
+]  # fmt: skip
+NodeMemory = Annotated[
+    Quantity | None,
+    typer.Option(
+        parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
+        help=f"What each node offers, such as 16Gi or 8429Mi. Default: {DEFAULT.memory}.",
+    ),
+]  # fmt: skip
+NodePods = Annotated[
+    int | None,
+    typer.Option(
+        min=0, rich_help_panel=_PANEL, help=f"How many pods each node takes. Default: {DEFAULT.pods}."
+    ),
+]
+Speed = Annotated[
+    float,
+    typer.Option(
+        min=0.001, rich_help_panel=_PANEL,
+        help="How many times faster than real time simulated pods start and run.",
+    ),
+]  # fmt: skip
+
+
+def fleet(options: ClusterDescription, described: ClusterDescription = ClusterDescription()) -> Fleet:  # noqa: B008  it is frozen
+    """The nodes to play: the command line first, then the directory's description, then the defaults."""
+    chosen = options.override(described).override(DEFAULT)
+    assert chosen.nodes is not None, "the defaults leave nothing open"
+    assert chosen.pods is not None, "the defaults leave nothing open"
+    return Fleet(chosen.nodes, str(chosen.cpu), str(chosen.memory), chosen.pods)

@@ -11,15 +11,21 @@ from rich.console import Console
 
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.cli.files import Config, InvalidFiles, read_configuration
-from quorate.cli.node_options import NodeCpu, NodeMemory, NodePods, Nodes, Speed, fleet
 from quorate.cli.process import run_until_signal
 from quorate.cli.queueing_cluster import GangSchedulerSettings
-from quorate.cli.run.cluster_description import ClusterDescription
+from quorate.cli.run.cluster_description import (
+    ClusterDescription,
+    NodeCpu,
+    NodeMemory,
+    NodePods,
+    Nodes,
+    Speed,
+    fleet,
+)
 from quorate.cli.run.follow import Plan
 from quorate.cli.run.follow import run as run_plan
 from quorate.cli.run.formatting import plural
-from quorate.cli.run.manifest import with_scheduler
-from quorate.cli.run.manifests import read_directory
+from quorate.cli.run.manifests import read_directory, with_scheduler
 from quorate.cli.run.outcome import Outcome
 from quorate.cli.run.report import print_outcome
 from quorate.cli.run.screen import open_console, open_screen

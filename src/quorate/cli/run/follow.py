@@ -14,7 +14,7 @@ from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.cli.run.apply import create_manifests
 from quorate.cli.run.deadlock import diagnose_deadlock, pending_changes
-from quorate.cli.run.manifest import Manifest
+from quorate.cli.run.manifests import Manifest
 from quorate.cli.run.observation import ObservedCluster, observe
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
 from quorate.cli.run.progress import job_progress, job_record, queue_progress

@@ -5,12 +5,15 @@ and the description of the cluster to run on (see ``cluster_description``).  The
 server can know, such as whether it serves a kind.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from quorate.api import configuration
+import msgspec
+
+from quorate.api import configuration, kueue
 from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
 from quorate.api.findings import Finding, child_path
 from quorate.api.quantity import InvalidQuantity, parse_quantity
@@ -18,8 +21,51 @@ from quorate.api.validation import manifest_findings
 from quorate.cli.files import InvalidFiles, compiler_lines
 from quorate.cli.run import cluster_description
 from quorate.cli.run.cluster_description import ClusterDescription, read_description
-from quorate.cli.run.manifest import Manifest, document_finding
-from quorate.cli.run.references import unknown_references
+from quorate.kube.patches import merged
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One object, its file, and the identifying fields, which were checked to be text."""
+
+    file: Path
+    document: Document
+    api_version: str
+    kind: str
+    namespace: str  # as written; empty when not given
+    name: str  # empty when the server is to generate it
+
+    @property
+    def body(self) -> dict[str, Any]:
+        body: dict[str, Any] = self.document.value
+        return body
+
+    @property
+    def effective_namespace(self) -> str:
+        """Return the namespace that the object gets if its kind is namespaced."""
+        return self.namespace or "default"
+
+    def __str__(self) -> str:
+        """Return ``jobs.yaml:12: Job job1``, the beginning of a message about it."""
+        name = self.name or self.body["metadata"]["generateName"]
+        return f"{self.file}:{self.document.lines['kind']}: {self.kind} {name}"
+
+
+def with_scheduler(manifest: Manifest, name: str) -> Manifest:
+    """Return the manifest with ``schedulerName: name`` in the pod template if it is a Job."""
+    if manifest.kind != "Job":
+        return manifest
+    body = merged(manifest.body, {"spec": {"template": {"spec": {"schedulerName": name}}}})
+    return replace(manifest, document=msgspec.structs.replace(manifest.document, value=body))
+
+
+def document_finding(document: Document, path: str, value: object, rule: str) -> Finding:
+    """Return a finding with the line of ``path``, or of its nearest parent that is present."""
+    near = path
+    while near and near not in document.lines:
+        near = near[: max(near.rfind("."), near.rfind("["), 0)]
+    return Finding(path, value, rule, document.lines[near])
+
 
 # Referenced kinds come first: a reference to a missing object is refused, or decides something too early.
 _FIRST: Final = (
@@ -163,3 +209,61 @@ def _is_text(value: object) -> bool:
 def _rank(manifest: Manifest) -> int:
     """Return the position in the order of creation; ``sorted`` is stable, so equal ranks keep file order."""
     return _FIRST.index(manifest.kind) if manifest.kind in _FIRST else len(_FIRST)
+
+
+_ALWAYS_THERE: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+def unknown_references(manifest: Manifest, manifests: Iterable[Manifest]) -> Iterator[Finding]:
+    """Yield findings about queues, flavors and namespaces that are not among ``manifests``."""
+    named = {
+        "LocalQueue": {
+            other.name for other in manifests if _is(other, "LocalQueue", manifest.effective_namespace)
+        },
+        "ClusterQueue": {other.name for other in manifests if _is(other, "ClusterQueue")},
+        "ResourceFlavor": {other.name for other in manifests if _is(other, "ResourceFlavor")},
+        "Namespace": {*_ALWAYS_THERE, *(other.name for other in manifests if _is(other, "Namespace"))},
+    }
+    for path, kind, name in _references(manifest):
+        if name not in named[kind]:
+            yield document_finding(manifest.document, path, name, _rule(name, kind, named[kind]))
+
+
+def _references(manifest: Manifest) -> Iterator[tuple[str, str, str]]:
+    """Yield path, kind and name of each reference; the server refuses fields of a wrong type."""
+    metadata, spec = manifest.body["metadata"], manifest.body.get("spec")
+    if manifest.namespace:
+        yield "metadata.namespace", "Namespace", manifest.namespace
+    match manifest.kind:
+        case "LocalQueue":
+            if isinstance(spec, dict) and isinstance(name := spec.get("clusterQueue"), str):
+                yield "spec.clusterQueue", "ClusterQueue", name
+        case "ClusterQueue" | "Cohort":
+            for group_path, group in _items(spec, "spec", "resourceGroups"):
+                for path, flavor in _items(group, group_path, "flavors"):
+                    if isinstance(flavor, dict) and isinstance(name := flavor.get("name"), str):
+                        yield f"{path}.name", "ResourceFlavor", name
+        case _:
+            for field in ("labels", "annotations"):
+                entries = metadata.get(field)
+                if isinstance(entries, dict) and isinstance(name := entries.get(kueue.QUEUE_NAME), str):
+                    yield child_path(f"metadata.{field}", kueue.QUEUE_NAME), "LocalQueue", name
+
+
+def _items(parent: object, path: str, field: str) -> Iterator[tuple[str, object]]:
+    items = parent.get(field) if isinstance(parent, dict) else None
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        yield f"{path}.{field}[{index}]", item
+
+
+def _is(manifest: Manifest, kind: str, effective_namespace: str = "") -> bool:
+    return manifest.kind == kind and (
+        not effective_namespace or manifest.effective_namespace == effective_namespace
+    )
+
+
+def _rule(name: str, kind: str, known: Collection[str]) -> str:
+    near = get_close_matches(name, sorted(known), n=1)
+    if near:
+        return f"names no {kind} (did you mean {near[0]}?)"
+    return f"names no {kind} (there is {', '.join(sorted(known)) or 'none'}; add its manifest)"

@@ -10,7 +10,7 @@ import typer
 
 from quorate.api import codec
 from quorate.api.meta import ObjectMeta, Struct
-from quorate.cli.failures import user_message
+from quorate.cli.errors import user_message
 from quorate.kube.client import Client
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, POD_GROUPS, WORKLOADS, Resource
 from quorate.kube.rest.config import load_rest_config

@@ -12,11 +12,10 @@ import typer
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid
-from quorate.cli.failures import UsageError
+from quorate.cli.errors import UsageError
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.job_names import SomeWorkloads, named_workloads
-from quorate.cli.verbs.owners import Owners
-from quorate.cli.verbs.printing import name_of
+from quorate.cli.verbs.job_names import OwnerResolver, SomeWorkloads, named_workloads
+from quorate.cli.verbs.printing import qualified_name
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Resource
 
@@ -31,7 +30,7 @@ class Deletion:
     workload: str
 
     def __str__(self) -> str:
-        return name_of(self.resource, self.key.name)
+        return qualified_name(self.resource, self.key.name)
 
     @property
     def is_job(self) -> bool:
@@ -43,7 +42,7 @@ def delete(
     all_: Annotated[bool, typer.Option("--all", help="All of the namespace.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     namespace: o.Namespace = "",
-    dry_run: o.Rehearsal = o.DryRun.NONE,
+    dry_run: o.DryRunOption = o.DryRun.NONE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
@@ -63,7 +62,7 @@ def delete(
         else:
             found = [*(await connection.client.list(WORKLOADS, connection.namespace)).items]
         if not found:
-            o.say_none_found(connection)
+            o.print_none_found(connection)
         return await _deletions(connection, found)
 
     doomed = o.at(cluster_options, find)
@@ -84,7 +83,7 @@ def delete(
 
 async def _deletions(connection: o.Connection, workloads: Iterable[Workload]) -> Sequence[Deletion]:
     """Each object once, in the order of the workloads."""
-    owners = Owners(connection.client)
+    owners = OwnerResolver(connection.client)
     found: dict[Uid, Deletion] = {}
     for workload in workloads:
         metadata = workload.metadata
@@ -103,7 +102,7 @@ async def _deletions(connection: o.Connection, workloads: Iterable[Workload]) ->
 
 
 async def _delete(connection: o.Connection, doomed: Deletion, dry_run: o.DryRun) -> None:
-    rehearsed = "" if dry_run is o.DryRun.NONE else f" ({dry_run} dry run)"
+    dry_run_suffix = "" if dry_run is o.DryRun.NONE else f" ({dry_run} dry run)"
     if dry_run is not o.DryRun.CLIENT:
         try:
             await connection.client.delete(
@@ -113,4 +112,4 @@ async def _delete(connection: o.Connection, doomed: Deletion, dry_run: o.DryRun)
         except NotFound:
             typer.echo(f"{doomed} is gone already")
             return
-    typer.echo(f"{doomed} deleted{rehearsed}")
+    typer.echo(f"{doomed} deleted{dry_run_suffix}")

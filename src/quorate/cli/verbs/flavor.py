@@ -6,7 +6,7 @@ import typer
 
 from quorate.api.kueue import ResourceFlavor
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.printing import Column, age, print_documents, print_objects, wants_documents, whole
+from quorate.cli.verbs.printing import Column, age, as_untyped, is_structured, print_documents, print_objects
 from quorate.cli.verbs.quota_options import pairs, taints, tolerations
 from quorate.cli.verbs.writing import create_object
 from quorate.kube.clock import WallClock
@@ -39,8 +39,8 @@ def list_(
     )
 
     async def show(connection: o.Connection) -> None:
-        if wants_documents(output):
-            found = await connection.client.list(whole(RESOURCE_FLAVORS), "", selector, field_selector)
+        if is_structured(output):
+            found = await connection.client.list(as_untyped(RESOURCE_FLAVORS), "", selector, field_selector)
             print_documents(RESOURCE_FLAVORS, found.items, output)
             return
         flavors = (await connection.client.list(RESOURCE_FLAVORS, "", selector, field_selector)).items
@@ -71,7 +71,7 @@ def create(
             "--tolerations", metavar="KEY=VALUE:EFFECT", help="Tolerations that its pods are given."
         ),
     ] = None,
-    dry_run: o.Rehearsal = o.DryRun.NONE,
+    dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",

@@ -7,12 +7,14 @@ import typer
 
 from quorate.api import codec
 from quorate.api.kueue import JOB_UID, Workload
-from quorate.api.meta import Key, ObjectMeta, Struct, Uid
-from quorate.cli.failures import UsageError
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
+from quorate.cli.errors import UsageError
 from quorate.cli.verbs import completion
 from quorate.cli.verbs.options import Connection
 from quorate.kube.client import Client
+from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of, untyped
+from quorate.kube.rest.discovery import plural_of
 
 _ARGUMENT: Any = typer.Argument(
     metavar="NAME|TYPE/NAME...",
@@ -59,7 +61,7 @@ async def named_workloads(connection: Connection, written: str) -> tuple[Workloa
     type_, slash, name = written.rpartition("/")
     if not slash or type_.partition(".")[0].lower() in _OURS:
         return (await connection.client.get(WORKLOADS, Key(connection.namespace, name)),)
-    belongs = await workloads_of(connection, written)
+    belongs = await job_filter(connection, written)
     listed = await connection.client.list(WORKLOADS, connection.namespace)
     found = tuple(each for each in listed.items if belongs(each))
     if not found:
@@ -70,7 +72,7 @@ async def named_workloads(connection: Connection, written: str) -> tuple[Workloa
     return found
 
 
-async def uids_of(connection: Connection, written: str) -> tuple[Uid, ...]:
+async def job_uids(connection: Connection, written: str) -> tuple[Uid, ...]:
     """Of the job ``TYPE[.GROUP]/NAME``, or of the jobs that own the workload of that name."""
     type_, slash, _ = written.rpartition("/")
     if not slash or type_.partition(".")[0].lower() in _OURS:
@@ -79,7 +81,7 @@ async def uids_of(connection: Connection, written: str) -> tuple[Uid, ...]:
     return (await _uid_of(connection, written),)
 
 
-async def workloads_of(connection: Connection, written: str) -> Callable[[Workload], bool]:
+async def job_filter(connection: Connection, written: str) -> Callable[[Workload], bool]:
     """Whether a workload is of the job ``TYPE[.GROUP]/NAME``: by its label, or else by its owners."""
     uid = await _uid_of(connection, written)
 
@@ -125,3 +127,57 @@ async def _kind(client: Client, written: str) -> Resource[Json]:
 def _names(served: _Served) -> tuple[str, ...]:
     kind = served.response_kind.kind.lower()
     return served.resource, served.singular_resource, kind, *served.short_names
+
+
+class _Anything(Struct):
+    metadata: ObjectMeta
+
+
+class OwnerResolver:
+    """Asks for each kind and each object once."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._kinds: dict[tuple[str, str], Resource[Json] | None] = {}
+        self._known: dict[Uid, ObjectMeta | None] = {}  # None: it is gone
+
+    def know(self, metadata: ObjectMeta) -> None:
+        """This one need not be asked for."""
+        self._known[metadata.uid] = metadata
+
+    async def kind_of(self, owner: OwnerReference) -> Resource[Json] | None:
+        """``None`` when the cluster does not serve it."""
+        kind = owner.api_version, owner.kind
+        if kind not in self._kinds:
+            plural = await plural_of(self._client, *kind)
+            group, _, version = owner.api_version.rpartition("/")
+            self._kinds[kind] = untyped(group, version, plural, owner.kind, True) if plural else None
+        return self._kinds[kind]
+
+    async def leads_to(self, metadata: ObjectMeta, wanted: frozenset[Uid]) -> bool:
+        """Whether the object is one of those ``wanted``, or was made by one, or by what one made."""
+        passed: set[Uid] = set()
+        current: ObjectMeta | None = metadata
+        while current is not None and current.uid not in passed:
+            if current.uid in wanted:
+                return True
+            passed.add(current.uid)
+            owner = current.controller
+            current = await self._of(owner, metadata.namespace) if owner is not None else None
+        return False
+
+    async def _of(self, owner: OwnerReference, namespace: str) -> ObjectMeta | None:
+        if owner.uid not in self._known:
+            self._known[owner.uid] = await self._asked(owner, namespace)
+        return self._known[owner.uid]
+
+    async def _asked(self, owner: OwnerReference, namespace: str) -> ObjectMeta | None:
+        kind = await self.kind_of(owner)
+        if kind is None:
+            return None
+        anything = Resource(kind.group, kind.version, kind.plural, kind.kind, True, _Anything)
+        try:
+            found = (await self._client.get(anything, Key(namespace, owner.name))).metadata
+        except NotFound:
+            return None
+        return found if found.uid == owner.uid else None  # another took its name

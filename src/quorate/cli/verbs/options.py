@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 import uvloop
 
-from quorate.cli.failures import UsageError
+from quorate.cli.errors import UsageError
 from quorate.cli.verbs import completion
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
@@ -58,7 +58,7 @@ FieldSelector = Annotated[
     str, typer.Option(metavar="QUERY", help="Only those with these fields: metadata.name=a.")
 ]
 Format = Annotated[Output, typer.Option("--output", "-o", help="How to show them.")]
-Rehearsal = Annotated[
+DryRunOption = Annotated[
     DryRun,
     typer.Option("--dry-run", help="Only show what would be written; [b]server[/b]: as the server sees it."),
 ]
@@ -111,6 +111,6 @@ def at(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[A
     return uvloop.run(connected())
 
 
-def say_none_found(connection: Connection) -> None:
+def print_none_found(connection: Connection) -> None:
     where = f" in {connection.namespace} namespace." if connection.namespace else ""
     typer.echo(f"No resources found{where}", err=True)

@@ -9,20 +9,23 @@ import typer
 from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch, epoch
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup, find_condition
-from quorate.cli.failures import UsageError
+from quorate.cli.errors import UsageError
 from quorate.cli.files import SchedulerConf, SchedulerNames, read_scheduler_configuration
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.describe import Facts, Listed, Section, print_sections
-from quorate.cli.verbs.job_names import uids_of
+from quorate.cli.verbs.job_names import job_uids
 from quorate.cli.verbs.printing import (
     Column,
+    Fields,
+    Section,
+    TableSection,
     age,
+    as_untyped,
+    is_structured,
     print_documents,
     print_objects,
+    print_sections,
     print_value,
-    wants_documents,
-    whole,
 )
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.status_annotations import INQUEUE_SINCE
@@ -66,13 +69,13 @@ def list_(
 
     async def show(connection: o.Connection) -> None:
         client, where = connection.client, connection.namespace
-        if wants_documents(output):
-            found = await client.list(whole(POD_GROUPS), where, selector)
+        if is_structured(output):
+            found = await client.list(as_untyped(POD_GROUPS), where, selector)
             print_documents(POD_GROUPS, found.items, output)
             return
         groups = (await client.list(POD_GROUPS, where, selector)).items
         if not groups:
-            o.say_none_found(connection)
+            o.print_none_found(connection)
             return
         print_objects(_columns(now, namespaces=all_namespaces), sorted(groups, key=_age_rank), output)
 
@@ -142,7 +145,7 @@ def explain(
         for group in found:
             key = group.metadata.key
             told = explain_group(group, members.get(key, 0), outlooks.get(key), settings)
-            if wants_documents(output):
+            if is_structured(output):
                 print_value(told, output)
             else:
                 print_sections(in_words(told))
@@ -156,7 +159,7 @@ async def _named(connection: o.Connection, groups: Sequence[PodGroup], written: 
     Raises ``UsageError`` if there is none.
     """
     if "/" in written:
-        meant = await uids_of(connection, written)  # of the job, or of the group as kubectl writes its name
+        meant = await job_uids(connection, written)  # of the job, or of the group as kubectl writes its name
         found = [each for each in groups if not _uids(each.metadata).isdisjoint(meant)]
         lacking = (
             f"{written} in {connection.place} has no pod group "
@@ -249,7 +252,7 @@ def _standing(
 
 def in_words(told: Described) -> tuple[Section, ...]:
     place = "" if told.position is None else f"{told.position} of {told.waiting} that wait"
-    facts = Facts((
+    facts = Fields((
         ("Pod group", told.pod_group),
         ("Queue", told.queue),
         ("Phase", told.phase),
@@ -258,7 +261,10 @@ def in_words(told: Described) -> tuple[Section, ...]:
         ("Sent back", _times(told.attempts) if told.attempts else ""),
         ("Not before", told.not_before),
     ))  # fmt: skip
-    return (facts, Listed("Checks", ("CHECK", "SAYS"), tuple((each.name, each.says) for each in told.checks)))
+    return (
+        facts,
+        TableSection("Checks", ("CHECK", "SAYS"), tuple((each.name, each.says) for each in told.checks)),
+    )
 
 
 def _times(count: int) -> str:

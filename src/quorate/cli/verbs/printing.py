@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, assert_never
 
 import msgspec
 import typer
@@ -53,14 +53,14 @@ def print_rows(
     start = indent + sum(widths[:-1])
     for number, row in enumerate((titles, *rows)):
         head = "".join(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False))
-        for line in broken(console, f"{' ' * indent}{head}{row[-1]}".rstrip(), start):
+        for line in wrap_line(console, f"{' ' * indent}{head}{row[-1]}".rstrip(), start):
             shown = Text(line, "bold" if number == 0 else "")
             if (colour := colours.get(row[0])) is not None and line.startswith(row[0], indent):
                 shown.stylize(colour, indent, indent + len(row[0]))
             console.print(shown, soft_wrap=True)
 
 
-def broken(console: Console, text: str, start: int) -> list[str]:
+def wrap_line(console: Console, text: str, start: int) -> list[str]:
     """``text`` in lines as the terminal has room for, all but the first indented up to ``start``."""
     if not console.is_terminal or console.width - start < _NARROWEST or len(text) <= console.width:
         return [text]
@@ -73,15 +73,15 @@ def print_documents(resource: Resource[Any], documents: Sequence[Json], output: 
     """Several objects, whole, as one List, or their names."""
     if output is Output.NAME:
         for document in documents:
-            typer.echo(name_of(resource, document["metadata"]["name"]))
+            typer.echo(qualified_name(resource, document["metadata"]["name"]))
         return
-    items = [_headed(resource, document) for document in documents]
+    items = [_with_type_meta(resource, document) for document in documents]
     _dump({"apiVersion": "v1", "kind": "List", "items": items, "metadata": {"resourceVersion": ""}}, output)
 
 
 def print_document(resource: Resource[Any], document: Json, output: Output) -> None:
     """One object, whole."""
-    _dump(_headed(resource, document), output)
+    _dump(_with_type_meta(resource, document), output)
 
 
 def print_value(value: msgspec.Struct, output: Output) -> None:
@@ -89,7 +89,7 @@ def print_value(value: msgspec.Struct, output: Output) -> None:
     _dump(codec.to_builtins(value), output)
 
 
-def _headed(resource: Resource[Any], document: Json) -> Json:
+def _with_type_meta(resource: Resource[Any], document: Json) -> Json:
     """Items of a list need not say what they are."""
     return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
 
@@ -102,13 +102,13 @@ def _dump(document: Any, output: Output) -> None:
         typer.echo(msgspec.json.format(msgspec.json.encode(plain), indent=4).decode())
 
 
-def name_of(resource: Resource[Any], name: str) -> str:
+def qualified_name(resource: Resource[Any], name: str) -> str:
     """``clusterqueue.kueue.x-k8s.io/research``, as kubectl names an object."""
     kind = resource.kind.lower()
     return f"{kind}.{resource.group}/{name}" if resource.group else f"{kind}/{name}"
 
 
-def whole(resource: Resource[Any]) -> Resource[Json]:
+def as_untyped(resource: Resource[Any]) -> Resource[Json]:
     """The same kind with every field of its objects, ours to show and not to understand."""
     return untyped(resource.group, resource.version, resource.plural, resource.kind, resource.namespaced)
 
@@ -117,5 +117,59 @@ def age(moment: datetime | None, now: float) -> str:
     return "<unknown>" if moment is None else human_duration(now - epoch(moment))
 
 
-def wants_documents(output: Output) -> bool:
+def is_structured(output: Output) -> bool:
     return output in (Output.JSON, Output.YAML, Output.NAME)
+
+
+@dataclass(frozen=True, slots=True)
+class Fields:
+    """Names and what is so; those with nothing to say are left out."""
+
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableSection:
+    """Several of one sort; not shown when there is none."""
+
+    heading: str
+    titles: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ListSection:
+    """Sentences; not shown when there is none."""
+
+    heading: str
+    sentences: tuple[str, ...]
+
+
+Section = Fields | TableSection | ListSection
+
+
+def print_sections(sections: Sequence[Section]) -> None:
+    for section in sections:
+        match section:
+            case Fields(rows):
+                told = [(name, text) for name, text in rows if text]
+                width = max(len(name) for name, _ in told) + 3
+                for name, text in told:
+                    _say(f"{name + ':':<{width}}{text}", width)
+            case TableSection(heading, titles, rows) if rows:
+                typer.echo(f"\n{heading}:")
+                print_rows(titles, rows, indent=2)
+            case ListSection(heading, sentences) if sentences:
+                typer.echo(f"\n{heading}:")
+                for sentence in sentences:
+                    _say(f"- {sentence}", 2)
+            case TableSection() | ListSection():
+                pass
+            case _:
+                assert_never(section)
+    typer.echo()
+
+
+def _say(text: str, start: int) -> None:
+    for line in wrap_line(Console(), text, start):
+        typer.echo(line)

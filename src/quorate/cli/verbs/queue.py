@@ -7,13 +7,25 @@ import typer
 
 from quorate.api.kueue import StopPolicy
 from quorate.api.meta import Key
-from quorate.cli.failures import UsageError
+from quorate.cli.errors import UsageError
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.columns import cluster_queue_columns, is_active, local_queue_columns
-from quorate.cli.verbs.describe import cluster_queue_in_words, local_queue_in_words, print_sections
-from quorate.cli.verbs.printing import print_document, print_documents, print_objects, wants_documents, whole
+from quorate.cli.verbs.printing import (
+    as_untyped,
+    is_structured,
+    print_document,
+    print_documents,
+    print_objects,
+    print_sections,
+)
 from quorate.cli.verbs.quota_options import pairs, resource_groups
+from quorate.cli.verbs.views import (
+    cluster_queue_columns,
+    describe_cluster_queue,
+    describe_local_queue,
+    is_active,
+    local_queue_columns,
+)
 from quorate.cli.verbs.writing import create_object, patch_spec
 from quorate.kube.clock import WallClock
 from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, Resource
@@ -115,9 +127,9 @@ def list_(
     async def cluster_queues(connection: o.Connection) -> None:
         found = await connection.client.list(CLUSTER_QUEUES, "", selector, field_selector)
         queues = [each for each in found.items if active is None or is_active(each) == (active is YesNo.TRUE)]
-        if wants_documents(output):
+        if is_structured(output):
             names = {each.metadata.name for each in queues}
-            documents = await connection.client.list(whole(CLUSTER_QUEUES), "", selector, field_selector)
+            documents = await connection.client.list(as_untyped(CLUSTER_QUEUES), "", selector, field_selector)
             kept = [each for each in documents.items if each["metadata"]["name"] in names]
             print_documents(CLUSTER_QUEUES, kept, output)
         elif queues:
@@ -127,8 +139,10 @@ def list_(
 
     async def local_queues(connection: o.Connection) -> None:
         where = connection.namespace
-        if wants_documents(output):
-            documents = await connection.client.list(whole(LOCAL_QUEUES), where, selector, field_selector)
+        if is_structured(output):
+            documents = await connection.client.list(
+                as_untyped(LOCAL_QUEUES), where, selector, field_selector
+            )
             kept = [each for each in documents.items if cluster_queue in ("", each["spec"]["clusterQueue"])]
             print_documents(LOCAL_QUEUES, kept, output)
             return
@@ -137,7 +151,7 @@ def list_(
         if queues:
             print_objects(local_queue_columns(now, namespaces=all_namespaces), queues, output)
         else:
-            o.say_none_found(connection)
+            o.print_none_found(connection)
 
     o.at(cluster_options, cluster_queues if wanted is Kind.CLUSTER else local_queues)
 
@@ -161,15 +175,15 @@ def describe(
     async def show(connection: o.Connection) -> None:
         for kind, name in targets:
             key = _key(connection, kind, name)
-            if wants_documents(output):
+            if is_structured(output):
                 resource = _RESOURCES[kind]
-                print_document(resource, await connection.client.get(whole(resource), key), output)
+                print_document(resource, await connection.client.get(as_untyped(resource), key), output)
             elif kind is Kind.CLUSTER:
                 found = await connection.client.get(CLUSTER_QUEUES, key)
                 locals_ = await connection.client.list(LOCAL_QUEUES)
-                print_sections(cluster_queue_in_words(found, locals_.items, now))
+                print_sections(describe_cluster_queue(found, locals_.items, now))
             else:
-                print_sections(local_queue_in_words(await connection.client.get(LOCAL_QUEUES, key), now))
+                print_sections(describe_local_queue(await connection.client.get(LOCAL_QUEUES, key), now))
 
     o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
 
@@ -237,7 +251,7 @@ def create(
         ),
     ] = False,
     namespace: o.Namespace = "",
-    dry_run: o.Rehearsal = o.DryRun.NONE,
+    dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
@@ -291,7 +305,7 @@ def stop(
         bool, typer.Option("--keep-already-running", help="Admit nobody any more, but evict nobody either.")
     ] = False,
     namespace: o.Namespace = "",
-    dry_run: o.Rehearsal = o.DryRun.NONE,
+    dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
@@ -310,7 +324,7 @@ def resume(
     names: Names,
     local: Local = False,
     namespace: o.Namespace = "",
-    dry_run: o.Rehearsal = o.DryRun.NONE,
+    dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",

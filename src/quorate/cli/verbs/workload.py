@@ -1,37 +1,41 @@
 """``quorate workload``: list, describe, stop, resume, and explain why one waits."""
 
 import asyncio
-from typing import Annotated, Final
+from collections.abc import Iterable
+from typing import Annotated, Any, Final
 
 import typer
 
+from quorate.api import codec
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key
+from quorate.api.kueue.visibility import GROUP, VERSION, PendingWorkloadsSummary
+from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.cli.lazy_commands import LazyCommand, LazyGroup
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.columns import Status, cluster_queue_of, status_of, workload_columns
 from quorate.cli.verbs.delete import delete
-from quorate.cli.verbs.describe import print_sections, workload_in_words
-from quorate.cli.verbs.job_names import Workloads, named_workloads, workloads_of
-from quorate.cli.verbs.pods import pods
+from quorate.cli.verbs.job_names import OwnerResolver, Workloads, job_filter, job_uids, named_workloads
 from quorate.cli.verbs.printing import (
+    as_untyped,
+    is_structured,
     print_document,
     print_documents,
     print_objects,
-    wants_documents,
-    whole,
+    print_rows,
+    print_sections,
 )
-from quorate.cli.verbs.queue_positions import positions
+from quorate.cli.verbs.views import Status, cluster_queue_of, describe_workload, status_of, workload_columns
 from quorate.cli.verbs.writing import patch_spec
+from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import LOCAL_QUEUES, WORKLOADS
+from quorate.kube.errors import ApiError, NotFound
+from quorate.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, metadata_of
 
 
 class Commands(LazyGroup):
     deferred = (
         LazyCommand(
-            "explain", "quorate.cli.verbs.explain:explain",
+            "explain", "quorate.cli.verbs.explain.command:explain",
             "Say why a workload waits, in numbers, and what it would take to start it.",
         ),
     )  # fmt: skip
@@ -99,7 +103,7 @@ def list_(
 
     async def show(connection: o.Connection) -> None:
         client, where = connection.client, connection.namespace
-        belongs = await workloads_of(connection, for_) if for_ else _anybody
+        belongs = await job_filter(connection, for_) if for_ else _any_workload
         found, queues = await asyncio.gather(
             client.list(WORKLOADS, where, selector, field_selector), client.list(LOCAL_QUEUES, where)
         )
@@ -112,9 +116,9 @@ def list_(
             and local_queue in ("", each.spec.queue_name)
             and belongs(each)
         ]
-        if wants_documents(output):
+        if is_structured(output):
             keys = {each.metadata.key for each in chosen}
-            documents = (await client.list(whole(WORKLOADS), where, selector, field_selector)).items
+            documents = (await client.list(as_untyped(WORKLOADS), where, selector, field_selector)).items
             kept = [each for each in documents if _key_of(each["metadata"]) in keys]
             print_documents(WORKLOADS, kept, output)
         elif chosen:
@@ -125,7 +129,7 @@ def list_(
             columns = workload_columns(now, leads_to, places, namespaces=all_namespaces)
             print_objects(columns, chosen, output)
         else:
-            o.say_none_found(connection)
+            o.print_none_found(connection)
 
     o.at(o.ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
 
@@ -147,13 +151,13 @@ def describe(
     async def show(connection: o.Connection) -> None:
         for name in names:
             for found in await named_workloads(connection, name):
-                if wants_documents(output):
-                    document = await connection.client.get(whole(WORKLOADS), found.metadata.key)
+                if is_structured(output):
+                    document = await connection.client.get(as_untyped(WORKLOADS), found.metadata.key)
                     print_document(WORKLOADS, document, output)
                     continue
                 queues = (await connection.client.list(LOCAL_QUEUES, found.metadata.namespace)).items
                 leads_to = {each.metadata.key: each.spec.cluster_queue for each in queues}
-                print_sections(workload_in_words(found, cluster_queue_of(found, leads_to), now))
+                print_sections(describe_workload(found, cluster_queue_of(found, leads_to), now))
 
     o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
 
@@ -162,7 +166,7 @@ def describe(
 def stop(
     names: Workloads,
     namespace: o.Namespace = "",
-    dry_run: o.Rehearsal = o.DryRun.NONE,
+    dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
@@ -178,7 +182,7 @@ def stop(
 def resume(
     names: Workloads,
     namespace: o.Namespace = "",
-    dry_run: o.Rehearsal = o.DryRun.NONE,
+    dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
@@ -188,10 +192,6 @@ def resume(
     [b]Example:[/b] quorate workload resume job/train
     """
     _set_active(o.ClusterOptions(kubeconfig, context, namespace), names, True, "resumed", dry_run, output)
-
-
-workload.command()(delete)
-workload.command()(pods)
 
 
 def _set_active(
@@ -220,9 +220,115 @@ def _statuses(written: list[str]) -> frozenset[Status]:
     return frozenset(Status) if _ALL in asked else frozenset(map(Status, asked))
 
 
-def _anybody(workload: Workload) -> bool:
+def _any_workload(workload: Workload) -> bool:
     return True
 
 
 def _key_of(metadata: dict[str, str]) -> Key:
     return Key(metadata["namespace"], metadata["name"])
+
+
+_TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
+
+
+class _Column(Struct):
+    name: str
+    priority: int = 0  # more than 0: shown with ``-o wide`` only
+
+
+class _Object(Struct):
+    metadata: ObjectMeta
+
+
+class _Row(Struct):
+    cells: tuple[Any, ...]
+    object: _Object
+
+
+class _Table(Struct):
+    column_definitions: tuple[_Column, ...]
+    rows: tuple[_Row, ...] = ()
+
+
+workload.command()(delete)
+
+
+@workload.command()
+def pods(
+    names: Workloads,
+    namespace: o.Namespace = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """List the pods of workloads or jobs, with the columns of kubectl get pods.
+
+    Found by their owners, through whatever stands between: the jobs of a JobSet, the cluster of a RayJob.
+
+    [b]Example:[/b] quorate workload pods job/train -o wide
+    """
+
+    async def show(connection: o.Connection) -> None:
+        wanted = frozenset([uid for name in names for uid in await job_uids(connection, name)])
+        if is_structured(output):
+            documents = (await connection.client.list(as_untyped(PODS), connection.namespace)).items
+            chosen = await _made_by(connection, wanted, [metadata_of(each) for each in documents])
+            kept = [each for each in documents if each["metadata"]["uid"] in chosen]
+            print_documents(PODS, kept, output)
+            return
+        table = await _table(connection)
+        chosen = await _made_by(connection, wanted, [row.object.metadata for row in table.rows])
+        shown = [
+            place
+            for place, column in enumerate(table.column_definitions)
+            if output is o.Output.WIDE or column.priority == 0
+        ]
+        rows = [
+            [str(row.cells[place]) for place in shown]
+            for row in table.rows
+            if row.object.metadata.uid in chosen
+        ]
+        if rows:
+            print_rows([table.column_definitions[place].name.upper() for place in shown], rows)
+        else:
+            o.print_none_found(connection)
+
+    o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
+
+
+async def _table(connection: o.Connection) -> _Table:
+    """All pods of the namespace, as the server tells kubectl of them."""
+    path = PODS.path(connection.namespace)
+    return codec.decode(_Table, await connection.client.request("GET", path, headers={"Accept": _TABLE}))
+
+
+async def _made_by(connection: o.Connection, wanted: frozenset[Uid], pods: list[ObjectMeta]) -> set[Uid]:
+    owners = OwnerResolver(connection.client)
+    for pod in pods:
+        owners.know(pod)  # a pod may have made others
+    return {pod.uid for pod in pods if await owners.leads_to(pod, wanted)}
+
+
+_MOST: Final = "100000"
+
+
+async def positions(client: Client, local_queues: Iterable[Key]) -> dict[Key, int]:
+    """From 0 in each local queue.
+
+    A cluster need not serve this API, and not everybody may ask it: a list without places beats none.
+    """
+    found: dict[Key, int] = {}
+    for queue in sorted(set(local_queues)):
+        path = (
+            f"/apis/{GROUP}/{VERSION}/namespaces/{queue.namespace}/localqueues/{queue.name}/pendingworkloads"
+        )
+        try:
+            answer = await client.request("GET", path, query={"limit": _MOST})
+        except NotFound:
+            continue
+        except ApiError as error:
+            typer.echo(f"warning: no positions in queues: {error}", err=True)
+            break
+        for pending in codec.decode(PendingWorkloadsSummary, answer).items:
+            found[pending.metadata.key] = pending.position_in_local_queue
+    return found

@@ -7,7 +7,7 @@ import typer
 
 from quorate.api.meta import Key
 from quorate.cli.verbs.options import Connection, DryRun, Output
-from quorate.cli.verbs.printing import name_of, print_document, wants_documents, whole
+from quorate.cli.verbs.printing import as_untyped, is_structured, print_document, qualified_name
 from quorate.kube.patches import merged
 from quorate.kube.resources import Json, Resource
 
@@ -24,10 +24,10 @@ async def patch_spec(
     """Write the fields of ``spec`` and say that the object is ``done``, or show it as it is then."""
     patch = {"spec": spec}
     if dry_run is DryRun.CLIENT:
-        document = merged(await connection.client.get(whole(resource), key), patch)
+        document = merged(await connection.client.get(as_untyped(resource), key), patch)
     else:
         document = await connection.client.patch(
-            whole(resource), key, patch, dry_run=dry_run is DryRun.SERVER
+            as_untyped(resource), key, patch, dry_run=dry_run is DryRun.SERVER
         )
     _tell(resource, document, done, dry_run, output)
 
@@ -44,14 +44,16 @@ async def create_object(
     metadata = {"name": name} | ({"namespace": connection.namespace} if resource.namespaced else {})
     document: Json = {"metadata": metadata, "spec": spec}
     if dry_run is not DryRun.CLIENT:
-        document = await connection.client.create(whole(resource), document, dry_run=dry_run is DryRun.SERVER)
+        document = await connection.client.create(
+            as_untyped(resource), document, dry_run=dry_run is DryRun.SERVER
+        )
     _tell(resource, document, "created", dry_run, output)
 
 
 def _tell(resource: Resource[Any], document: Json, done: str, dry_run: DryRun, output: Output) -> None:
-    if wants_documents(output) and output is not Output.NAME:
+    if is_structured(output) and output is not Output.NAME:
         print_document(resource, document, output)
         return
-    rehearsed = "" if dry_run is DryRun.NONE else f" ({dry_run} dry run)"
-    said = "" if output is Output.NAME else f" {done}{rehearsed}"
-    typer.echo(f"{name_of(resource, document['metadata']['name'])}{said}")
+    dry_run_suffix = "" if dry_run is DryRun.NONE else f" ({dry_run} dry run)"
+    said = "" if output is Output.NAME else f" {done}{dry_run_suffix}"
+    typer.echo(f"{qualified_name(resource, document['metadata']['name'])}{said}")

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import yaml
 
-from quorate.cli.crds import crds
-from quorate.cli.webhooks import webhooks
+from quorate.cli.deployment.crds import crds
+from quorate.cli.deployment.webhooks import webhooks
 
 
 def test_the_configurations_lead_to_the_service_of_the_configuration(tmp_path: Path) -> None:

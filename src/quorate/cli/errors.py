@@ -1,6 +1,16 @@
 """Errors of the outside world as one clear message each; what is none of these is a fault of ours."""
 
+from enum import IntEnum
 from typing import Final
+
+
+class Exit(IntEnum):
+    COMPLETED = 0
+    FAILED = 1
+    BAD_INPUT = 2  # also what the option parser uses
+    NO_PROGRESS = 3
+    TIMED_OUT = 4
+    INTERRUPTED = 130  # as shells say of what SIGINT ended
 
 
 class UsageError(Exception):
@@ -9,7 +19,7 @@ class UsageError(Exception):
 
 # What to do beside what the error says.  By name: who fails need not import what others would fail with.
 KNOWN: Final = {
-    "quorate.cli.failures.UsageError": "",
+    "quorate.cli.errors.UsageError": "",
     "quorate.cli.files.InvalidFiles": "",
     "quorate.cli.run.apply.DefinitionNotServed": "",
     "quorate.controllers.informers.CacheSyncTimeout": "",

@@ -1,80 +1,153 @@
 """Queues and workloads in words: facts by name, and tables of what there are several of."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import assert_never
-
-import typer
-from rich.console import Console
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+from typing import Final
 
 from quorate.api.core import Resources
-from quorate.api.kueue import ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
-from quorate.api.meta import Condition, LabelSelector
+from quorate.api.kueue import ACTIVE, ClusterQueue, FlavorUsage, LocalQueue, ResourceGroup, Workload
+from quorate.api.meta import Condition, Key, LabelSelector, OwnerReference, find_condition, is_true
 from quorate.cli.run.formatting import format_resources
-from quorate.cli.verbs.columns import is_active, status_of, why_inactive
-from quorate.cli.verbs.printing import age, broken, print_rows
+from quorate.cli.verbs.printing import Column, Fields, Section, TableSection, age
+from quorate.local.objects.tables.durations import human_duration
+from quorate.queueing import conditions as c
+
+_LONGEST_JOB_TYPE: Final = 30
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """Names and what is so; those with nothing to say are left out."""
+class Status(StrEnum):
+    """How far a workload has come."""
 
-    rows: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """Several of one sort; not shown when there is none."""
-
-    heading: str
-    titles: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    PENDING = "pending"
+    QUOTA_RESERVED = "quotareserved"
+    ADMITTED = "admitted"
+    FINISHED = "finished"
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
-    """Sentences; not shown when there is none."""
-
-    heading: str
-    sentences: tuple[str, ...]
-
-
-Section = Facts | Listed | Lines
+def status_of(workload: Workload) -> Status:
+    if c.is_finished(workload):
+        return Status.FINISHED
+    if c.is_admitted(workload):
+        return Status.ADMITTED
+    return Status.QUOTA_RESERVED if c.has_quota_reservation(workload) else Status.PENDING
 
 
-def print_sections(sections: Sequence[Section]) -> None:
-    for section in sections:
-        match section:
-            case Facts(rows):
-                told = [(name, text) for name, text in rows if text]
-                width = max(len(name) for name, _ in told) + 3
-                for name, text in told:
-                    _say(f"{name + ':':<{width}}{text}", width)
-            case Listed(heading, titles, rows) if rows:
-                typer.echo(f"\n{heading}:")
-                print_rows(titles, rows, indent=2)
-            case Lines(heading, sentences) if sentences:
-                typer.echo(f"\n{heading}:")
-                for sentence in sentences:
-                    _say(f"- {sentence}", 2)
-            case Listed() | Lines():
-                pass
-            case _:
-                assert_never(section)
-    typer.echo()
+def is_active(queue: ClusterQueue | LocalQueue) -> bool:
+    return is_true(queue.status.conditions, ACTIVE)
 
 
-def _say(text: str, start: int) -> None:
-    for line in broken(Console(), text, start):
-        typer.echo(line)
+def why_inactive(queue: ClusterQueue | LocalQueue) -> str:
+    active = find_condition(queue.status.conditions, ACTIVE)
+    if active is None:
+        return "nobody has looked at it yet"
+    return "" if active.status == "True" else active.message
 
 
-def cluster_queue_in_words(
+def cluster_queue_columns(now: float) -> Sequence[Column[ClusterQueue]]:
+    return (
+        Column("NAME", lambda queue: queue.metadata.name),
+        Column("COHORT", lambda queue: queue.spec.cohort_name),
+        Column("PENDING WORKLOADS", lambda queue: str(queue.status.pending_workloads)),
+        Column("ADMITTED WORKLOADS", lambda queue: str(queue.status.admitted_workloads)),
+        Column("ACTIVE", lambda queue: str(is_active(queue)).lower()),
+        Column("AGE", lambda queue: age(queue.metadata.creation_timestamp, now)),
+        Column("STRATEGY", lambda queue: queue.spec.queueing_strategy, wide=True),
+        Column("STOP POLICY", lambda queue: queue.spec.stop_policy, wide=True),
+        Column("WHY INACTIVE", why_inactive, wide=True),
+    )
+
+
+def local_queue_columns(now: float, *, namespaces: bool) -> Sequence[Column[LocalQueue]]:
+    columns: tuple[Column[LocalQueue], ...] = (
+        Column("NAME", lambda queue: queue.metadata.name),
+        Column("CLUSTERQUEUE", lambda queue: queue.spec.cluster_queue),
+        Column("PENDING WORKLOADS", lambda queue: str(queue.status.pending_workloads)),
+        Column("ADMITTED WORKLOADS", lambda queue: str(queue.status.admitted_workloads)),
+        Column("AGE", lambda queue: age(queue.metadata.creation_timestamp, now)),
+        Column("STOP POLICY", lambda queue: queue.spec.stop_policy, wide=True),
+        Column("WHY INACTIVE", why_inactive, wide=True),
+    )
+    if not namespaces:
+        return columns
+    return (Column("NAMESPACE", lambda queue: queue.metadata.namespace), *columns)
+
+
+def workload_columns(
+    now: float,
+    cluster_queues: Mapping[Key, str],
+    positions: Mapping[Key, int],
+    *,
+    namespaces: bool,
+) -> Sequence[Column[Workload]]:
+    """``cluster_queues`` are those of the local queues, ``positions`` count from 0 in each local queue."""
+
+    def position(workload: Workload) -> str:
+        place = positions.get(workload.metadata.key)
+        return "" if place is None else str(place)
+
+    columns: tuple[Column[Workload], ...] = (
+        Column("NAME", lambda workload: workload.metadata.name),
+        Column("JOB TYPE", _of_owners(_job_type)),
+        Column("JOB NAME", _of_owners(lambda owner: owner.name)),
+        Column("LOCALQUEUE", lambda workload: workload.spec.queue_name),
+        Column("CLUSTERQUEUE", lambda workload: cluster_queue_of(workload, cluster_queues)),
+        Column("STATUS", lambda workload: status_of(workload).upper()),
+        Column("POSITION IN QUEUE", position),
+        Column("EXEC TIME", lambda workload: _execution_time(workload, now)),
+        Column("AGE", lambda workload: age(workload.metadata.creation_timestamp, now)),
+        Column("PRIORITY", lambda workload: str(workload.spec.priority or 0), wide=True),
+        Column("WHY", why_not_running, wide=True),
+    )
+    if not namespaces:
+        return columns
+    return (Column("NAMESPACE", lambda workload: workload.metadata.namespace), *columns)
+
+
+def cluster_queue_of(workload: Workload, cluster_queues: Mapping[Key, str]) -> str:
+    if workload.status.admission is not None:
+        return workload.status.admission.cluster_queue
+    return cluster_queues.get(Key(workload.metadata.namespace, workload.spec.queue_name), "")
+
+
+def why_not_running(workload: Workload) -> str:
+    """What its status says about why it has no quota, or is not admitted with it; empty if it runs."""
+    if c.is_finished(workload) or c.is_admitted(workload):
+        return ""
+    if not workload.spec.active:
+        return "it is stopped"
+    if c.has_quota_reservation(workload):
+        waited = [check.name for check in workload.status.admission_checks if check.state != "Ready"]
+        return f"waits for admission checks: {', '.join(waited)}" if waited else ""
+    reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
+    return "" if reserved is None else reserved.message
+
+
+def _of_owners(told: Callable[[OwnerReference], str]) -> Callable[[Workload], str]:
+    return lambda workload: ", ".join(map(told, workload.metadata.owner_references))
+
+
+def _job_type(owner: OwnerReference) -> str:
+    group, _, _ = owner.api_version.rpartition("/")
+    name = f"{owner.kind.lower()}.{group}" if group else owner.kind.lower()
+    return name if len(name) <= _LONGEST_JOB_TYPE else f"{name[: _LONGEST_JOB_TYPE - 3]}..."
+
+
+def _execution_time(workload: Workload, now: float) -> str:
+    """Since it was admitted, until it finished or now; empty before."""
+    admitted = find_condition(workload.status.conditions, c.ADMITTED)
+    if admitted is None or admitted.status != "True":
+        return ""
+    finished = find_condition(workload.status.conditions, c.FINISHED)
+    ended = c.transition_time(finished) if finished is not None and finished.status == "True" else now
+    return human_duration(ended - c.transition_time(admitted))
+
+
+def describe_cluster_queue(
     queue: ClusterQueue, local_queues: Sequence[LocalQueue], now: float
 ) -> tuple[Section, ...]:
     spec, status = queue.spec, queue.status
     preemption = spec.preemption
-    facts = Facts((
+    facts = Fields((
         ("Name", queue.metadata.name),
         ("Cohort", spec.cohort_name or "none"),
         ("Active", _active(queue)),
@@ -98,13 +171,13 @@ def cluster_queue_in_words(
     return (
         facts,
         _quota(spec.resource_groups, status.flavors_reservation, status.flavors_usage),
-        Listed("Local queues", ("NAMESPACE", "NAME", "PENDING", "ADMITTED"), lines),
+        TableSection("Local queues", ("NAMESPACE", "NAME", "PENDING", "ADMITTED"), lines),
     )
 
 
-def local_queue_in_words(queue: LocalQueue, now: float) -> tuple[Section, ...]:
+def describe_local_queue(queue: LocalQueue, now: float) -> tuple[Section, ...]:
     status = queue.status
-    facts = Facts((
+    facts = Fields((
         ("Name", queue.metadata.name),
         ("Namespace", queue.metadata.namespace),
         ("Cluster queue", queue.spec.cluster_queue),
@@ -120,13 +193,13 @@ def local_queue_in_words(queue: LocalQueue, now: float) -> tuple[Section, ...]:
         for flavor in status.flavors_reservation
         for each in flavor.resources
     )
-    return facts, Listed("Use", ("FLAVOR", "RESOURCE", "RESERVED", "ADMITTED"), rows)
+    return facts, TableSection("Use", ("FLAVOR", "RESOURCE", "RESERVED", "ADMITTED"), rows)
 
 
-def workload_in_words(workload: Workload, cluster_queue: str, now: float) -> tuple[Section, ...]:
+def describe_workload(workload: Workload, cluster_queue: str, now: float) -> tuple[Section, ...]:
     spec, status = workload.spec, workload.status
     owners = ", ".join(f"{each.kind} {each.name}" for each in workload.metadata.owner_references)
-    facts = Facts((
+    facts = Fields((
         ("Name", workload.metadata.name),
         ("Namespace", workload.metadata.namespace),
         ("Job", owners or "none"),
@@ -140,12 +213,12 @@ def workload_in_words(workload: Workload, cluster_queue: str, now: float) -> tup
     return (
         facts,
         _pod_sets(workload),
-        Listed(
+        TableSection(
             "Admission checks",
             ("NAME", "STATE", "MESSAGE"),
             tuple((each.name, each.state, each.message) for each in status.admission_checks),
         ),
-        Listed(
+        TableSection(
             "Conditions",
             ("TYPE", "STATUS", "REASON", "SINCE", "MESSAGE"),
             tuple(_condition(each, now) for each in status.conditions),
@@ -153,7 +226,7 @@ def workload_in_words(workload: Workload, cluster_queue: str, now: float) -> tup
     )
 
 
-def _pod_sets(workload: Workload) -> Listed:
+def _pod_sets(workload: Workload) -> TableSection:
     assigned = workload.status.admission.pod_set_assignments if workload.status.admission else ()
     by_name = {each.name: each for each in assigned}
     asked = {each.name: each.resources for each in workload.status.resource_requests}
@@ -170,7 +243,7 @@ def _pod_sets(workload: Workload) -> Listed:
             format_resources(resources) if resources else "",
             ", ".join(f"{resource}: {flavor}" for resource, flavor in sorted(flavors.items())),
         ))  # fmt: skip
-    return Listed("Pod sets", ("NAME", "PODS", "ADMITTED", "REQUESTS", "FLAVORS"), tuple(rows))
+    return TableSection("Pod sets", ("NAME", "PODS", "ADMITTED", "REQUESTS", "FLAVORS"), tuple(rows))
 
 
 def _priority(workload: Workload) -> str:
@@ -204,7 +277,7 @@ def _namespaces(selector: LabelSelector | None) -> str:
 
 def _quota(
     groups: Sequence[ResourceGroup], reserved: Sequence[FlavorUsage], admitted: Sequence[FlavorUsage]
-) -> Listed:
+) -> TableSection:
     held, used, borrowed = _totals(reserved), _totals(admitted), _borrowed(reserved)
     rows = []
     for group in groups:
@@ -221,7 +294,7 @@ def _quota(
                     borrowed.get(pair, "0"),
                 ))  # fmt: skip
     titles = ("FLAVOR", "RESOURCE", "NOMINAL", "BORROWS", "LENDS", "RESERVED", "ADMITTED", "BORROWED")
-    return Listed("Quota", titles, tuple(rows))
+    return TableSection("Quota", titles, tuple(rows))
 
 
 def _totals(usages: Sequence[FlavorUsage]) -> dict[tuple[str, str], str]:

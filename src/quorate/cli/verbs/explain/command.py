@@ -10,12 +10,18 @@ from quorate.api.kueue import Workload
 from quorate.api.volcano import PENDING, UNSCHEDULABLE, PodGroup, find_condition
 from quorate.cli.files import Config
 from quorate.cli.verbs import options as o
-from quorate.cli.verbs.configuration_in_force import configuration_in_force
-from quorate.cli.verbs.describe import Facts, Lines, Listed, Section, print_sections
-from quorate.cli.verbs.explanation import WorkloadExplanation, explanation_of
+from quorate.cli.verbs.cluster_model import effective_configuration, evaluate_all, load_state
+from quorate.cli.verbs.explain.explanation import WorkloadExplanation, explanation_of
 from quorate.cli.verbs.job_names import Workloads, named_workloads
-from quorate.cli.verbs.model import evaluate_all, model_of
-from quorate.cli.verbs.printing import print_value, wants_documents
+from quorate.cli.verbs.printing import (
+    Fields,
+    ListSection,
+    Section,
+    TableSection,
+    is_structured,
+    print_sections,
+    print_value,
+)
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import POD_GROUPS
@@ -38,11 +44,11 @@ def explain(
     """
 
     async def show(connection: o.Connection) -> None:
-        used = await configuration_in_force(connection.client, config)
+        used = await effective_configuration(connection.client, config)
         accounts = await _accounts(connection, names, used.configuration)
         typer.echo(f"judged by {used.origin}", err=True)
         for account in accounts:
-            if wants_documents(output):
+            if is_structured(output):
                 print_value(account, output)
             else:
                 print_sections(explanation_sections(account))
@@ -55,7 +61,7 @@ async def _accounts(
 ) -> list[WorkloadExplanation]:
     found = [each for name in names for each in await named_workloads(connection, name)]
     now = WallClock().now()
-    state = await model_of(connection.client, configuration, now)
+    state = await load_state(connection.client, configuration, now)
     decided = evaluate_all(state, now)
     accounts = [explanation_of(state, decided, each) for each in found]
     groups = await _pod_groups(connection) if any(each.standing == "runs" for each in accounts) else ()
@@ -93,7 +99,7 @@ def explanation_sections(account: WorkloadExplanation) -> tuple[Section, ...]:
         more = ", ..." if account.ahead > len(account.first_ahead) else ""
         names = f": {', '.join(account.first_ahead)}{more}" if account.first_ahead else ""
         before = f"{account.ahead} pending{names}"
-    facts = Facts((
+    facts = Fields((
         ("Workload", account.workload),
         ("Local queue", account.local_queue),
         ("Cluster queue", account.cluster_queue),
@@ -114,7 +120,7 @@ def explanation_sections(account: WorkloadExplanation) -> tuple[Section, ...]:
     titles = ("POD SET", "FLAVOR", "RESOURCE", "NEEDS", "FREE", "SHORT BY", "AT MOST")
     return (
         facts,
-        Listed("In numbers", titles, numbers),
-        Listed("Held by", ("WORKLOAD", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held),
-        Lines("It would take", account.would_take),
+        TableSection("In numbers", titles, numbers),
+        TableSection("Held by", ("WORKLOAD", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held),
+        ListSection("It would take", account.would_take),
     )

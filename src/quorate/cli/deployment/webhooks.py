@@ -34,10 +34,10 @@ def webhooks(
     [b]Example:[/b] quorate webhooks --config configuration.yaml --output hooks && kubectl apply -f hooks
     """
     configuration = read_configuration(config).configuration
-    reached = WebhookEndpoint(namespace=configuration.namespace, service=configuration.certificates.service)
+    endpoint = WebhookEndpoint(namespace=configuration.namespace, service=configuration.certificates.service)
     user = f"system:serviceaccount:{configuration.namespace}:{service_account}"
     output.mkdir(parents=True, exist_ok=True)
-    for manifest in webhook_configurations(configuration, served_routes(configuration), reached, user):
+    for manifest in webhook_configurations(configuration, served_routes(configuration), endpoint, user):
         target = output / f"{manifest['metadata']['name']}.yaml"
         target.write_text(to_yaml(manifest), encoding="utf-8")
         typer.echo(target)

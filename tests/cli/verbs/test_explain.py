@@ -5,8 +5,8 @@ import pytest
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupStatus
-from quorate.cli.verbs.explain import with_pod_group
-from quorate.cli.verbs.explanation import WorkloadExplanation
+from quorate.cli.verbs.explain.command import with_pod_group
+from quorate.cli.verbs.explain.explanation import WorkloadExplanation
 
 LACKS = PodGroupCondition(
     type="Unschedulable",

@@ -5,7 +5,7 @@ import pytest
 from quorate.cli.run.follow import SETTLED_AFTER_S, QuietPeriod, ending_of
 from quorate.cli.run.observation import ObservedCluster
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed
-from tests.cli.worlds import Crowd, a_world, condition
+from tests.cli.run.worlds import Crowd, a_world, condition
 
 COMPLETE = {"conditions": [condition("Complete")]}
 FAILED = {"conditions": [condition("Failed")]}

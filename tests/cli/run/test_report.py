@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from rich.console import Console
 
-from quorate.cli.demo import as_documented, comparison, lesson
-from quorate.cli.exits import Exit
+from quorate.cli.errors import Exit
 from quorate.cli.run.deadlock import BlockedJob, NoProgress, Shortage
+from quorate.cli.run.demo import as_documented, comparison, lesson
 from quorate.cli.run.observation import PodCount
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed, Outcome, TimedOut
 from quorate.cli.run.progress import JobProgress, JobRecord, QueueProgress

@@ -10,7 +10,7 @@ from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import epoch
 from quorate.cli.run.observation import PodCount
 from quorate.cli.run.progress import JobRecord, QueueProgress, job_progress, job_record, queue_progress
-from tests.cli.worlds import ADMITTED, START, WAITS_FOR_NODES, Crowd, a_world, condition
+from tests.cli.run.worlds import ADMITTED, START, WAITS_FOR_NODES, Crowd, a_world, condition
 
 NO_QUOTA = condition("QuotaReserved", "False", "Pending", "insufficient unused quota")
 EVICTED = condition("Evicted", "True", "PodsReadyTimeout", "Exceeded the PodsReady timeout default/job-a")

@@ -9,7 +9,7 @@ from quorate.api import codec
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.meta import Key, Struct
 from quorate.cli.deployment.roles import ACCOUNT
-from quorate.cli.preflight.objects import DEPLOYMENTS
+from quorate.cli.preflight.installation_objects import DEPLOYMENTS
 from quorate.cli.verbs import options as o
 from quorate.kube.errors import Forbidden, NotFound
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from quorate.cli.crds import crds
+from quorate.cli.deployment.crds import crds
 
-SHIPPED = Path(__file__).parents[2] / "deploy" / "crds"
+SHIPPED = Path(__file__).parents[3] / "deploy" / "crds"
 
 
 def test_the_command_writes_and_names_the_shipped_files(

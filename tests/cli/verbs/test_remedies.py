@@ -17,7 +17,7 @@ from quorate.api.kueue import (
     WorkloadSpec,
 )
 from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
-from quorate.cli.verbs.remedies import reason_of, remedies
+from quorate.cli.verbs.explain.remedies import reason_of, remedies
 from quorate.queueing import inadmissible_reasons as c
 from quorate.queueing.decisions import Hold
 from quorate.queueing.explain import Explanation

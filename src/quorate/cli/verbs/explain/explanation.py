@@ -11,8 +11,8 @@ import msgspec
 
 from quorate.api.kueue import ADMISSION_GATED_BY, Workload
 from quorate.api.meta import Key, Struct, find_condition
-from quorate.cli.verbs.columns import why_not_running
-from quorate.cli.verbs.remedies import Reason, reason_of, remedies
+from quorate.cli.verbs.explain.remedies import Reason, reason_of, remedies
+from quorate.cli.verbs.views import why_not_running
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Decision, Preempt, Reserve
 from quorate.queueing.explain import Explanation, QuotaHolder, explain

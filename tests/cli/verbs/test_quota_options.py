@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.cli.failures import UsageError
+from quorate.cli.errors import UsageError
 from quorate.cli.verbs.quota_options import pairs, resource_groups, taints, tolerations
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from quorate.cli.crds import gang_definitions
+from quorate.cli.deployment.crds import gang_definitions
 from quorate.cli.run.apply import DEFINITIONS, install_definitions
 from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig

@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.cli.run.deadlock import diagnose_deadlock, pending_changes
-from tests.cli.worlds import ADMITTED, WAITS_FOR_NODES, Crowd, a_node, a_world, condition
+from tests.cli.run.worlds import ADMITTED, WAITS_FOR_NODES, Crowd, a_node, a_world, condition
 
 ON = WaitForPodsReady(timeout_s=600, recovery_timeout_s=600, block_admission="AllQueues")
 NO_RECOVERY = WaitForPodsReady(timeout_s=600, recovery_timeout_s=None, block_admission="AllQueues")

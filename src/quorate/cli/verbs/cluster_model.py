@@ -1,0 +1,82 @@
+"""The queueing model of a whole cluster, loaded once from lists and never written back.
+
+The controllers decide on the same model with the same cycle.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from quorate.api.configuration import (
+    DEFAULT_NAMESPACE,
+    Configuration,
+    default_configuration,
+    load_configuration,
+)
+from quorate.api.decoding.strict import InvalidConfiguration
+from quorate.api.meta import Key
+from quorate.cli.deployment.controllers import CONFIGURATION, CONFIGURATION_FILE
+from quorate.cli.files import read_configuration
+from quorate.controllers.feeds import queueing_feeds
+from quorate.kube.client import Client
+from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.feed import load
+from quorate.kube.resources import CONFIG_MAPS
+from quorate.queueing.decisions import Decision
+from quorate.queueing.scheduling.cycle import AdmissionCycle
+from quorate.queueing.state import State
+
+# Ours before Kueue's: who came from there may have kept its ConfigMap.
+PLACES: Final = tuple(Key(DEFAULT_NAMESPACE, name) for name in (CONFIGURATION, "kueue-manager-config"))
+
+
+@dataclass(frozen=True, slots=True)
+class EffectiveConfiguration:
+    configuration: Configuration
+    origin: str  # in words
+
+
+async def effective_configuration(client: Client, path: Path | None) -> EffectiveConfiguration:
+    """Raises ``InvalidFiles`` for a file; what cannot be had from the cluster leaves the defaults."""
+    if path is not None:
+        return EffectiveConfiguration(read_configuration(path).configuration, str(path))
+    for key in PLACES:
+        try:
+            text = (await client.get(CONFIG_MAPS, key)).data.get(CONFIGURATION_FILE, "")
+        except NotFound:
+            continue
+        except Forbidden:
+            return _defaults(f"ConfigMap {key} is not yours to read")
+        try:
+            return EffectiveConfiguration(load_configuration(text).configuration, f"ConfigMap {key}")
+        except InvalidConfiguration as error:
+            return _defaults(f"ConfigMap {key}: {error.findings[0]}")
+    return _defaults(f"there is no ConfigMap {PLACES[0]}")
+
+
+def _defaults(why: str) -> EffectiveConfiguration:
+    return EffectiveConfiguration(
+        default_configuration(), f"the defaults ({why}; --config FILE gives another)"
+    )
+
+
+_MAX_CYCLES: Final = 10_000  # each decides on hundreds of workloads; stop evaluating a larger backlog
+
+
+async def load_state(client: Client, configuration: Configuration, now: float) -> State:
+    """Return the model that a controller process would have if it started now."""
+    state = State(configuration)
+    await load(client, queueing_feeds(state, lambda: now))
+    return state
+
+
+def evaluate_all(state: State, now: float) -> dict[Key, Decision]:
+    """Return the decision on every workload, as if each cycle's decisions were written to ``state``."""
+    decided: dict[Key, Decision] = {}
+    admission_cycle = AdmissionCycle(state)
+    for _ in range(_MAX_CYCLES):
+        cycle = admission_cycle.run(now)
+        decided |= {decision.key: decision for decision in cycle.decisions}
+        if cycle.wake_at != now:
+            break
+    return decided
