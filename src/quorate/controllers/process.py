@@ -43,6 +43,7 @@ from quorate.controllers.volcano.manager import run_volcano
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
+from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
@@ -125,13 +126,15 @@ async def run_queueing(
     while True:
         try:
             await run_cancellable(
-                run_with_current(configured, lambda current: _decide(client, clock, current, rng, replica))
+                run_with_current(
+                    configured, lambda current: _run_controllers(client, clock, current, rng, replica)
+                )
             )
         except* ModelMismatch as found:
             logger(__name__).error("rebuilding the model", problem=str(found.exceptions[0]))
 
 
-async def _decide(
+async def _run_controllers(
     client: Client,
     clock: Clock,
     configuration: Configuration,
@@ -141,24 +144,15 @@ async def _decide(
     context = _context(client, clock, configuration, rng, replica.recorder)
     informers = context.informers
     driver = AdmissionDriver(context, replica.recorder)
-    state = driver.state
-    view = _view(state, informers, replica)
-    _record(informers, state, replica.recorder)
+    view = _view(driver.state, informers, replica)
+    _record_metrics(informers, driver.state, replica.recorder)
 
     integrations = configuration.integrations
     kinds = enabled_kinds(integrations)
-    resources: list[Resource[Any]] = [kind.resource for kind in kinds]
-    if BATCH_JOB in integrations.frameworks:
-        resources.append(JOBS)
     sets = [SETS[name] for name in integrations.frameworks if name in SETS]
-    resources += [kind.resource for kind in sets]
-    ancestors = AncestorFinder(
-        client,
-        queued=resources,
-        intermediate_kinds=intermediate_kinds(integrations),
-        external=integrations.external,
-        manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
-    )
+    resources: list[Resource[Any]] = [kind.resource for kind in kinds]
+    resources += [framework.resource for framework in sets]
+    ancestors = _ancestor_finder(client, configuration, resources)
 
     def controller_for(
         kind: JobKind[J], jobs: Informer[J], completed: Callable[[J], J] = as_stored
@@ -166,13 +160,7 @@ async def _decide(
         ancestors.add(kind.resource, jobs.get)
         return JobController(context, kind, jobs, ancestors, completed)
 
-    workloads = WorkloadController(context, state)
-    queues = QueueController(context, state)
-    cohorts = CohortController(context, state)
-    flavors = ResourceInUseController(context, informers.flavors, flavors_of)
-    checks = ResourceInUseController(context, informers.checks, checks_of)
-    priorities = PriorityController(context)
-    reconcilers = [each.reconciler for each in (workloads, queues, cohorts, flavors, checks, priorities)]
+    reconcilers = _core_reconcilers(context, driver.state)
     all_informers = list(informers.all)
     memberships = BatchJobMemberships(configuration.gang)
     batch_jobs: Informer[Job] | None = None
@@ -202,13 +190,38 @@ async def _decide(
             tasks.create_task(reconciler.run(), name=reconciler.name)
         for kind in kinds:
             tasks.create_task(run_kind(context, kind, controller_for), name=kind.resource.plural)
-        for each in sets:
-            name = f"sets {each.resource.plural}"
-            tasks.create_task(run_sets(context, each, pods, ancestors), name=name)
+        for framework in sets:
+            name = f"sets {framework.resource.plural}"
+            tasks.create_task(run_sets(context, framework, pods, ancestors), name=name)
         tasks.create_task(run_provisioning(context), name="provisioning")
         tasks.create_task(run_volcano(context, memberships, batch_jobs), name="volcano")
-        tasks.create_task(Auditor(context, state, replica).run(), name="auditor")
+        tasks.create_task(Auditor(context, driver.state, replica).run(), name="auditor")
         replica.set_view(view)
+
+
+def _ancestor_finder(
+    client: Client, configuration: Configuration, queued: list[Resource[Any]]
+) -> AncestorFinder:
+    integrations = configuration.integrations
+    return AncestorFinder(
+        client,
+        queued=[*queued, JOBS] if BATCH_JOB in integrations.frameworks else queued,
+        intermediate_kinds=intermediate_kinds(integrations),
+        external=integrations.external,
+        manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
+    )
+
+
+def _core_reconcilers(context: ControllerContext, state: State) -> list[Reconciler]:
+    informers = context.informers
+    return [
+        WorkloadController(context, state).reconciler,
+        QueueController(context, state).reconciler,
+        CohortController(context, state).reconciler,
+        ResourceInUseController(context, informers.flavors, flavors_of).reconciler,
+        ResourceInUseController(context, informers.checks, checks_of).reconciler,
+        PriorityController(context).reconciler,
+    ]
 
 
 def _context(
@@ -239,7 +252,7 @@ def _view(state: State, informers: Informers, replica: Replica) -> View:
     return View(state, informers.workloads, custom)
 
 
-def _record(informers: Informers, state: State, recorder: Recorder) -> None:
+def _record_metrics(informers: Informers, state: State, recorder: Recorder) -> None:
     informers.workloads.subscribe(lambda change: recorder.workload_changed(change, state))
     informers.cluster_queues.subscribe(recorder.cluster_queue_changed)
     informers.local_queues.subscribe(recorder.local_queue_changed)
