@@ -125,16 +125,16 @@ OPTIMISTIC_LOCK_ERROR = (
 )
 
 
-def conflict(group: str, plural: str, name: str, why: str = OPTIMISTIC_LOCK_ERROR) -> StatusError:
-    message = f'Operation cannot be fulfilled on {group_resource(group, plural)} "{name}": {why}'
+def conflict(group: str, plural: str, name: str, detail: str = OPTIMISTIC_LOCK_ERROR) -> StatusError:
+    message = f'Operation cannot be fulfilled on {group_resource(group, plural)} "{name}": {detail}'
     return StatusError(409, "Conflict", message, status_details(group, plural, name))
 
 
-def forbidden(group: str, plural: str, name: str, why: str, causes: Sequence[Cause] = ()) -> StatusError:
+def forbidden(group: str, plural: str, name: str, detail: str, causes: Sequence[Cause] = ()) -> StatusError:
     details = status_details(group, plural, name)
     if causes:
         details["causes"] = [cause.to_json() for cause in causes]
-    message = f'{group_resource(group, plural)} "{name}" is forbidden: {why}'
+    message = f'{group_resource(group, plural)} "{name}" is forbidden: {detail}'
     return StatusError(403, "Forbidden", message, details)
 
 

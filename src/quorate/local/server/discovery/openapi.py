@@ -41,8 +41,8 @@ def openapi_v2() -> Json:
 
 def openapi_v3_paths(registry: Registry) -> Json:
     """Return the response of GET /openapi/v3: the URL of each group version's document."""
-    found = {_path_of(kind): {"serverRelativeURL": f"/openapi/v3/{_path_of(kind)}"} for kind in registry}
-    return {"paths": found}
+    urls = {_path_of(kind): {"serverRelativeURL": f"/openapi/v3/{_path_of(kind)}"} for kind in registry}
+    return {"paths": urls}
 
 
 def _path_of(kind: Kind) -> str:
@@ -124,29 +124,31 @@ def _custom_schema(schema: Json, kind: Kind, schemas: dict[str, Json]) -> Json:
     return schema | {"properties": properties, "x-kubernetes-group-version-kind": [_group_version_kind(kind)]}
 
 
-def _add_schema(shape: MapOf, schemas: dict[str, Json]) -> None:
+def _add_schema(type_: MapOf, schemas: dict[str, Json]) -> None:
     """Add the schema of a named type, and of all types that it uses."""
-    if shape.name in schemas:
+    if type_.name in schemas:
         return
-    schemas[shape.name] = {"type": "object"}  # before its fields, for types that contain themselves
-    properties = {name: _schema(part, schemas) for name, part in sorted(shape.fields.items())}
-    schemas[shape.name]["properties"] = properties
+    schemas[type_.name] = {"type": "object"}  # before its fields, for types that contain themselves
+    properties = {
+        name: _schema(property_type, schemas) for name, property_type in sorted(type_.fields.items())
+    }
+    schemas[type_.name]["properties"] = properties
 
 
-def _schema(shape: Type, schemas: dict[str, Json]) -> Json:
-    match shape:
+def _schema(type_: Type, schemas: dict[str, Json]) -> Json:
+    match type_:
         case Scalar(name):
             return dict(SCALARS[name])
         case ListOf(item):
             return {"type": "array", "items": _schema(item, schemas)}
         case MapOf(name=name) if name:
-            _add_schema(shape, schemas)
-            return _reference(shape)
+            _add_schema(type_, schemas)
+            return _reference(type_)
         case MapOf(rest=rest) if rest is not None:
             return {"type": "object", "additionalProperties": _schema(rest, schemas)}
         case MapOf() | Untyped():
             return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
-def _reference(shape: MapOf) -> Json:
-    return {"allOf": [{"$ref": f"#/components/schemas/{shape.name}"}]}
+def _reference(type_: MapOf) -> Json:
+    return {"allOf": [{"$ref": f"#/components/schemas/{type_.name}"}]}

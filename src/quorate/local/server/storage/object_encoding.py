@@ -88,58 +88,58 @@ ALWAYS_WRITTEN: dict[str, Json] = {
 
 def type_of(kind: Kind) -> MapOf:
     """Return the type of a built-in kind.  Raises KeyError if the table of types does not have it."""
-    found = schema_types.builtin_type(kind.api_version, kind.kind)
-    if found is None:
+    builtin = schema_types.builtin_type(kind.api_version, kind.kind)
+    if builtin is None:
         raise KeyError(kind.api_version, kind.kind)
-    return found
+    return builtin
 
 
 def decode(kind: Kind, obj: Json) -> Decoded:
     """Decode an object of a built-in kind.  Raises StatusError(400) for a value of the wrong type."""
-    shape = type_of(kind)
+    type_ = type_of(kind)
     try:
-        read, unknown = decoding.decode_object(obj, shape)
-    except decoding.UndecodableObject as misfit:
+        decoded, unknown = decoding.decode_object(obj, type_)
+    except decoding.UndecodableObject as error:
         where = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
-        raise bad_request(f"{where}: {misfit}") from misfit
-    return Decoded(omit_empty(read, shape), tuple(f'unknown field "{path}"' for path in unknown))
+        raise bad_request(f"{where}: {error}") from error
+    return Decoded(omit_empty(decoded, type_), tuple(f'unknown field "{path}"' for path in unknown))
 
 
-def omit_empty(value: Any, shape: Type) -> Any:
+def omit_empty(value: Any, type_: Type) -> Any:
     """Return a value without its empty fields, and with the structs that are always written."""
-    match shape:
+    match type_:
         case ListOf(item) if isinstance(value, list):
             return [omit_empty(part, item) for part in value]
         case MapOf(fields=fields) if fields and isinstance(value, dict):
-            return _omit_empty_fields(value, shape)
+            return _omit_empty_fields(value, type_)
         case MapOf(rest=rest) if rest is not None and isinstance(value, dict):
             return {name: omit_empty(part, rest) for name, part in value.items()}
     return value
 
 
-def _omit_empty_fields(value: Json, shape: MapOf) -> Json:
-    tidied: Json = {}
+def _omit_empty_fields(value: Json, type_: MapOf) -> Json:
+    encoded: Json = {}
     for name, part in value.items():
-        declared = shape.field_type(name)
-        assert declared is not None, "decoding dropped what is not declared"
-        tidy_part = omit_empty(part, declared)
-        if not _is_omitted(tidy_part, name, declared, shape):
-            tidied[name] = tidy_part
-    for name in shape.always - tidied.keys():
-        if isinstance(shape.fields[name], MapOf):
-            tidied[name] = omit_empty({}, shape.fields[name])
-    return ALWAYS_WRITTEN.get(shape.name, {}) | tidied
+        field_type = type_.field_type(name)
+        assert field_type is not None, "decoding dropped what is not declared"
+        field_value = omit_empty(part, field_type)
+        if not _is_omitted(field_value, name, field_type, type_):
+            encoded[name] = field_value
+    for name in type_.always - encoded.keys():
+        if isinstance(type_.fields[name], MapOf):
+            encoded[name] = omit_empty({}, type_.fields[name])
+    return ALWAYS_WRITTEN.get(type_.name, {}) | encoded
 
 
-def _is_omitted(value: Any, name: str, declared: Type, owner: MapOf) -> bool:
-    match declared:
+def _is_omitted(value: Any, name: str, field_type: Type, struct: MapOf) -> bool:
+    match field_type:
         case ListOf():
-            return value == [] and name not in owner.always
+            return value == [] and name not in struct.always
         case MapOf(fields=fields):
             return value == {} and not fields
         case Untyped():
             return False
         case Scalar():
             if value == "":
-                return name not in KEEP_EMPTY.get(owner.name, ())
-            return not value and name in OMIT_ZERO.get(owner.name, ())
+                return name not in KEEP_EMPTY.get(struct.name, ())
+            return not value and name in OMIT_ZERO.get(struct.name, ())

@@ -32,75 +32,80 @@ NAME_RULES: dict[str, Callable[[str], Iterator[str]]] = {
 
 def validate(kind: Kind, obj: Json) -> list[Cause]:
     metadata: Json = obj["metadata"]
-    rule = NAME_RULES.get(kind.resource, formats.subdomain)
+    name_format = NAME_RULES.get(kind.resource, formats.subdomain)
     findings = []
     if "generateName" in metadata:
         base = metadata["generateName"].removesuffix("-")
         findings += [
-            invalid_value("metadata.generateName", metadata["generateName"], why) for why in rule(base)
+            invalid_value("metadata.generateName", metadata["generateName"], message)
+            for message in name_format(base)
         ]
-    findings += _name(metadata.get("name", ""), rule)
+    findings += _name(metadata.get("name", ""), name_format)
     findings += labels(metadata.get("labels") or {}, "metadata.labels")
     findings += annotations(metadata.get("annotations") or {}, "metadata.annotations")
     findings += _finalizers(metadata.get("finalizers") or [])
-    findings += _owners(metadata.get("ownerReferences") or [])
+    findings += _owner_references(metadata.get("ownerReferences") or [])
     return findings
 
 
-def _name(name: str, rule: Callable[[str], Iterator[str]]) -> list[Cause]:
+def _name(name: str, name_format: Callable[[str], Iterator[str]]) -> list[Cause]:
     if not name:
         return [required("metadata.name", "name or generateName is required")]
-    return [invalid_value("metadata.name", name, why) for why in rule(name)]
+    return [invalid_value("metadata.name", name, message) for message in name_format(name)]
 
 
-def labels(given: dict[str, str], path: str) -> list[Cause]:
-    findings = [invalid_value(path, key, why) for key in sorted(given) for why in formats.qualified(key)]
-    return findings + [
-        invalid_value(path, value, why)
-        for _, value in sorted(given.items())
-        for why in formats.label_value(value)
-    ]
-
-
-def annotations(given: dict[str, str], path: str) -> list[Cause]:
+def labels(values: dict[str, str], path: str) -> list[Cause]:
     findings = [
-        invalid_value(path, key, why) for key in sorted(given) for why in formats.qualified(key.lower())
+        invalid_value(path, key, message) for key in sorted(values) for message in formats.qualified(key)
     ]
-    if sum(len(key.encode()) + len(value.encode()) for key, value in given.items()) > ANNOTATIONS_LIMIT:
+    return findings + [
+        invalid_value(path, value, message)
+        for _, value in sorted(values.items())
+        for message in formats.label_value(value)
+    ]
+
+
+def annotations(values: dict[str, str], path: str) -> list[Cause]:
+    findings = [
+        invalid_value(path, key, message)
+        for key in sorted(values)
+        for message in formats.qualified(key.lower())
+    ]
+    if sum(len(key.encode()) + len(value.encode()) for key, value in values.items()) > ANNOTATIONS_LIMIT:
         findings.append(too_long(path, "", ANNOTATIONS_LIMIT))
     return findings
 
 
-def _finalizers(given: list[str]) -> list[Cause]:
+def _finalizers(values: list[str]) -> list[Cause]:
     findings: list[Cause] = []
-    for index, finalizer in enumerate(given):
+    for index, finalizer in enumerate(values):
         path = f"metadata.finalizers[{index}]"
-        problems = list(formats.qualified(finalizer))
-        if not problems and "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
-            problems = ["name is neither a standard finalizer name nor is it fully qualified"]
-        findings += [invalid_value(path, finalizer, why) for why in problems]
-    if "orphan" in given and "foregroundDeletion" in given:
-        why = "finalizer orphan and foregroundDeletion cannot be both set"
-        findings.append(invalid_value("metadata.finalizers", given, why))
+        messages = list(formats.qualified(finalizer))
+        if not messages and "/" not in finalizer and finalizer not in STANDARD_FINALIZERS:
+            messages = ["name is neither a standard finalizer name nor is it fully qualified"]
+        findings += [invalid_value(path, finalizer, message) for message in messages]
+    if "orphan" in values and "foregroundDeletion" in values:
+        message = "finalizer orphan and foregroundDeletion cannot be both set"
+        findings.append(invalid_value("metadata.finalizers", values, message))
     return findings
 
 
-def _owners(given: list[Json]) -> list[Cause]:
+def _owner_references(values: list[Json]) -> list[Cause]:
     path = "metadata.ownerReferences"
     findings = [
         invalid_value(f"{path}.{field}", "", "must not be empty")
-        for owner in given
+        for reference in values
         for field in ("apiVersion", "kind", "name", "uid")
-        if not owner.get(field)
+        if not reference.get(field)
     ]
-    controllers = [owner for owner in given if owner.get("controller")]
+    controllers = [reference for reference in values if reference.get("controller")]
     if len(controllers) > 1:
-        first, second = (f"{owner.get('kind')}/{owner.get('name')}" for owner in controllers[:2])
-        why = (
+        first, second = (f"{reference.get('kind')}/{reference.get('name')}" for reference in controllers[:2])
+        message = (
             "Only one reference can have Controller set to true."
             f' Found "true" in references for {first} and {second}'
         )
-        findings.append(invalid_value(path, given, why))
+        findings.append(invalid_value(path, values, message))
     return findings
 
 
@@ -113,12 +118,12 @@ def validate_update(kind: Kind, new: Json, old: Json) -> list[Cause]:
         if finalizer not in (old["metadata"].get("finalizers") or [])
     ]
     if added and old["metadata"].get("deletionTimestamp"):
-        listed = ", ".join(format_value(finalizer) for finalizer in added)
-        why = (
+        names = ", ".join(format_value(finalizer) for finalizer in added)
+        message = (
             "no new finalizers can be added if the object is being deleted,"
-            f" found new finalizers []string{{{listed}}}"
+            f" found new finalizers []string{{{names}}}"
         )
-        findings.append(forbidden_field("metadata.finalizers", why))
+        findings.append(forbidden_field("metadata.finalizers", message))
     for field in ("name", "namespace", "uid", "creationTimestamp"):
         if new["metadata"].get(field) != old["metadata"].get(field):
             value = new["metadata"].get(field, "")

@@ -38,8 +38,8 @@ def _deadline(now: int | None, was: int | None) -> Causes:
 def _tolerations(now: Json, was: Json) -> Causes:
     kept = [_lasting(toleration) for toleration in now.get("tolerations", ())]
     if not all(_lasting(toleration) in kept for toleration in was.get("tolerations", ())):
-        why = "existing toleration can not be modified except its tolerationSeconds"
-        yield forbidden_field("spec.tolerations", why)
+        message = "existing toleration can not be modified except its tolerationSeconds"
+        yield forbidden_field("spec.tolerations", message)
     for index, toleration in enumerate(now.get("tolerations", ())):
         yield from check("Toleration", toleration, f"spec.tolerations[{index}]")
 
@@ -53,8 +53,8 @@ def _gates(now: Json, was: Json) -> Causes:
     for gate in now.get("schedulingGates", ()):
         name = gate.get("name", "")
         if name not in known:
-            why = f"only deletion is allowed, but found new scheduling gate '{name}'"
-            yield forbidden_field("spec.schedulingGates", why)
+            message = f"only deletion is allowed, but found new scheduling gate '{name}'"
+            yield forbidden_field("spec.schedulingGates", message)
 
 
 def _rest(now: Json, was: Json) -> Causes:
@@ -88,8 +88,8 @@ def _settled(spec: Json, gated: bool, ended: bool) -> Json:
 
 def _narrower_selector(now: dict[str, str], was: dict[str, str]) -> Causes:
     if not was.items() <= now.items():
-        why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-        yield invalid_value("spec.nodeSelector", now, why)
+        message = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+        yield invalid_value("spec.nodeSelector", now, message)
 
 
 def _terms(spec: Json) -> list[Json]:
@@ -103,8 +103,8 @@ def _narrower_affinity(now: list[Json], was: list[Json]) -> Causes:
     if not was:
         return
     if len(now) != len(was):
-        why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        yield invalid_value(path, now, why)
+        message = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        yield invalid_value(path, now, message)
         return
     for index, (term, known) in enumerate(zip(now, was, strict=True)):
         kept = all(
@@ -112,8 +112,8 @@ def _narrower_affinity(now: list[Json], was: list[Json]) -> Causes:
             for field in ("matchExpressions", "matchFields")
         )
         if not kept:
-            why = "only additions are allowed (no mutations or deletions)"
-            yield invalid_value(f"{path}[{index}]", term, why)
+            message = "only additions are allowed (no mutations or deletions)"
+            yield invalid_value(f"{path}[{index}]", term, message)
 
 
 def validate_status(new: Json, old: Json) -> list[Cause]:
@@ -130,5 +130,5 @@ def _status(new: Json, old: Json) -> Causes:
         if ended is None or "terminated" in status.get("state", {}):
             continue
         if restarts == "Never" or ended.get("exitCode", 0) == 0:
-            why = "may not be transitioned to non-terminated state"
-            yield forbidden_field(f"status.containerStatuses[{index}].state", why)
+            message = "may not be transitioned to non-terminated state"
+            yield forbidden_field(f"status.containerStatuses[{index}].state", message)

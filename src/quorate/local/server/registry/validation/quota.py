@@ -86,15 +86,15 @@ def _bounds_in_order(item: Json, path: str) -> Causes:
         for name in sorted(bounds[lower].keys() & bounds[upper].keys()):
             low, high = bounds[lower][name], bounds[upper][name]
             if low > high:
-                why = f"{lower} value {low} is greater than {upper} value {high}"
-                yield invalid_value(f"{path}.{blamed}[{name}]", item[blamed][name], why)
+                message = f"{lower} value {low} is greater than {upper} value {high}"
+                yield invalid_value(f"{path}.{blamed}[{name}]", item[blamed][name], message)
             elif {lower, upper} == {"default", "defaultRequest"} and low != high and not may_overcommit(name):
-                why = f"default value {high} must equal to defaultRequest value {low} in {name}"
-                yield invalid_value(f"{path}.{blamed}[{name}]", item[blamed][name], why)
+                message = f"default value {high} must equal to defaultRequest value {low} in {name}"
+                yield invalid_value(f"{path}.{blamed}[{name}]", item[blamed][name], message)
     for name, ratio in sorted(bounds["maxLimitRequestRatio"].items()):
         if ratio < parse_quantity(1):
-            why = f"ratio {ratio} is less than 1"
-            yield invalid_value(f"{path}.maxLimitRequestRatio[{name}]", str(ratio), why)
+            message = f"ratio {ratio} is less than 1"
+            yield invalid_value(f"{path}.maxLimitRequestRatio[{name}]", str(ratio), message)
 
 
 @relation
