@@ -1,4 +1,4 @@
-"""Who may do what, from tokens of service accounts to roles, over HTTP."""
+"""Authentication and RBAC authorization over HTTP."""
 
 import asyncio
 import base64
@@ -30,7 +30,7 @@ async def token_of(client: ApiClient, name: str, **spec: Any) -> str:
 async def grant(
     client: ApiClient, role: str, *rules: Json, account: str = "robot", everywhere: bool = False
 ) -> None:
-    """A role and its binding, named alike."""
+    """Create a role and a binding of the same name."""
     cluster = "cluster" if everywhere else "namespaces/default/"
     kind = "ClusterRole" if everywhere else "Role"
     await client.create(f"{RBAC}/{cluster}roles", {"metadata": {"name": role}, "rules": list(rules)})
@@ -45,7 +45,7 @@ def a_rule(verbs: str, *resources: str, groups: str = "", **more: Any) -> Json:
 
 
 def run_with_robot(scenario: Any) -> None:
-    """Play a story with an administrator and the account robot, who may do nothing yet."""
+    """Run a scenario with the administrator and a service account without permissions."""
 
     async def run(client: ApiClient) -> None:
         await client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
@@ -57,12 +57,12 @@ def run_with_robot(scenario: Any) -> None:
     run_with_server(run)
 
 
-def test_rights_come_and_go_with_roles_and_bindings() -> None:
+def test_permissions_follow_roles_and_bindings() -> None:
     async def scenario(client: ApiClient, robot: Any) -> None:
         assert (await robot("GET", CONFIG_MAPS))[0] == 403
         await grant(client, "reader", a_rule("list", "configmaps"))
         assert (await robot("GET", CONFIG_MAPS))[0] == 200
-        assert (await robot("GET", "/api/v1/configmaps"))[0] == 403  # all namespaces
+        assert (await robot("GET", "/api/v1/configmaps"))[0] == 403  # in all namespaces
         rules = {"rules": [a_rule("list", "secrets")]}
         await client.send("PATCH", f"{RBAC}/namespaces/default/roles/reader", rules)
         assert (await robot("GET", CONFIG_MAPS))[0] == 403
@@ -79,24 +79,26 @@ ONE_MAP = a_rule("get", "configmaps", resourceNames=["a"])
 @pytest.mark.parametrize(
     ("method", "path", "rule", "code"),
     [
-        pytest.param("GET", f"{CONFIG_MAPS}/a", ONE_MAP, 404, id="a name"),
+        pytest.param("GET", f"{CONFIG_MAPS}/a", ONE_MAP, 404, id="a resource name"),
         pytest.param("GET", f"{CONFIG_MAPS}/b", ONE_MAP, 403, id="not another name"),
         pytest.param(
             "GET",
             f"{CONFIG_MAPS}?fieldSelector=metadata.name%3Da",
             a_rule("list", "configmaps", resourceNames=["a"]),
             200,
-            id="a list of one name",
+            id="a list of one resource name",
         ),
-        pytest.param("PATCH", f"{PODS}/p/status", a_rule("patch", "pods"), 403, id="no subresource"),
+        pytest.param("PATCH", f"{PODS}/p/status", a_rule("patch", "pods"), 403, id="no subresources"),
         pytest.param("PATCH", f"{PODS}/p/status", a_rule("patch", "pods/status"), 404, id="a subresource"),
-        pytest.param("PATCH", f"{PODS}/p/status", a_rule("patch", "*/status"), 404, id="of every kind"),
-        pytest.param("PATCH", f"{PODS}/p", a_rule("*", "*"), 404, id="everything in a group"),
-        pytest.param("GET", "/apis/batch/v1/jobs", a_rule("*", "*"), 403, id="everything in another group"),
+        pytest.param("PATCH", f"{PODS}/p/status", a_rule("patch", "*/status"), 404, id="any subresource"),
+        pytest.param("PATCH", f"{PODS}/p", a_rule("*", "*"), 404, id="all resources of a group"),
+        pytest.param("GET", "/apis/batch/v1/jobs", a_rule("*", "*"), 403, id="not those of another group"),
         pytest.param("GET", "/api/v1/namespaces/default", a_rule("get", "namespaces"), 200, id="a namespace"),
     ],
 )  # fmt: skip
-def test_a_rule_allows_what_it_says(method: str, path: str, rule: Json, code: int) -> None:
+def test_a_rule_allows_exactly_its_verbs_resources_and_names(
+    method: str, path: str, rule: Json, code: int
+) -> None:
     async def scenario(client: ApiClient, robot: Any) -> None:
         await grant(client, "given", rule)
         assert (await robot(method, path, {} if method == "PATCH" else None))[0] == code
@@ -104,13 +106,13 @@ def test_a_rule_allows_what_it_says(method: str, path: str, rule: Json, code: in
     run_with_robot(scenario)
 
 
-def test_who_may_not_create_cannot_by_applying_or_replacing_either() -> None:
+def test_apply_and_replace_of_a_missing_object_need_the_create_verb() -> None:
     async def scenario(client: ApiClient, robot: Any) -> None:
         await grant(client, "changer", a_rule("patch update", "configmaps", "events"))
         apply = {"Content_Type": "application/apply-patch+yaml"}
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}}
-        code, refusal = await robot("PATCH", f"{CONFIG_MAPS}/a?fieldManager=m", body, **apply)
-        assert (code, "cannot create resource" in refusal["message"]) == (403, True)
+        code, error = await robot("PATCH", f"{CONFIG_MAPS}/a?fieldManager=m", body, **apply)
+        assert (code, "cannot create resource" in error["message"]) == (403, True)
         about = {"involvedObject": {"namespace": "default"}, "metadata": {"name": "e"}}
         code, _ = await robot("PUT", "/api/v1/namespaces/default/events/e", about)
         assert code == 403
@@ -118,7 +120,7 @@ def test_who_may_not_create_cannot_by_applying_or_replacing_either() -> None:
     run_with_robot(scenario)
 
 
-def test_nobody_hands_out_rights_they_do_not_have() -> None:
+def test_a_user_cannot_grant_permissions_beyond_its_own() -> None:
     async def scenario(client: ApiClient, robot: Any) -> None:
         managing = a_rule("create update", "roles", "rolebindings", groups=GROUP)
         await grant(client, "manager", managing, a_rule("get list", "pods"))
@@ -126,8 +128,8 @@ def test_nobody_hands_out_rights_they_do_not_have() -> None:
         mine = {"metadata": {"name": "mine"}, "rules": [a_rule("get", "pods")]}
         assert (await robot("POST", roles, mine))[0] == 201
         more = {"metadata": {"name": "more"}, "rules": [a_rule("get", "pods", "secrets")]}
-        code, refusal = await robot("POST", roles, more)
-        assert (code, "not currently held" in refusal["message"]) == (403, True)
+        code, error = await robot("POST", roles, more)
+        assert (code, "not currently held" in error["message"]) == (403, True)
         binding = {
             "metadata": {"name": "up"},
             "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "cluster-admin"},
@@ -144,7 +146,7 @@ def test_nobody_hands_out_rights_they_do_not_have() -> None:
     run_with_robot(scenario)
 
 
-def test_one_may_speak_for_others_only_if_allowed() -> None:
+def test_impersonation_needs_the_impersonate_verb() -> None:
     async def scenario(client: ApiClient, robot: Any) -> None:
         whoami = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
         assert (await robot("POST", whoami, {}, Impersonate_User="bob"))[0] == 403
@@ -163,7 +165,7 @@ def test_one_may_speak_for_others_only_if_allowed() -> None:
     run_with_robot(scenario)
 
 
-def test_the_rules_of_a_user_can_be_asked_for() -> None:
+def test_a_rules_review_lists_the_rules_of_the_user() -> None:
     async def scenario(client: ApiClient, robot: Any) -> None:
         await grant(client, "reader", a_rule("list", "configmaps"))
         path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews"
@@ -176,7 +178,7 @@ def test_the_rules_of_a_user_can_be_asked_for() -> None:
     run_with_robot(scenario)
 
 
-def test_a_token_ends_with_its_account_and_with_the_pod_it_is_bound_to() -> None:
+def test_a_token_is_invalid_once_its_account_or_bound_pod_is_deleted() -> None:
     async def scenario(client: ApiClient) -> None:
         async def valid(token: str) -> bool:
             path = "/apis/authentication.k8s.io/v1/tokenreviews"
@@ -195,13 +197,13 @@ def test_a_token_ends_with_its_account_and_with_the_pod_it_is_bound_to() -> None
         await client.send("DELETE", f"{PODS}/p")
         assert [await valid(free), await valid(bound)] == [True, False]
         await client.send("DELETE", f"{ACCOUNTS}/robot")
-        await client.create(ACCOUNTS, {"metadata": {"name": "robot"}})  # the name alone is not enough
+        await client.create(ACCOUNTS, {"metadata": {"name": "robot"}})  # same name, other uid
         assert not await valid(free)
 
     run_with_server(scenario)
 
 
-def test_a_token_whose_claims_were_changed_is_nobodys() -> None:
+def test_a_token_with_altered_claims_is_rejected() -> None:
     async def scenario(client: ApiClient) -> None:
         for name in ("robot", "admin"):
             await client.create(ACCOUNTS, {"metadata": {"name": name}})
@@ -216,16 +218,16 @@ def test_a_token_whose_claims_were_changed_is_nobodys() -> None:
     run_with_server(scenario)
 
 
-def test_without_a_token_one_learns_only_that_the_server_lives() -> None:
+def test_an_anonymous_user_can_read_health_only() -> None:
     async def scenario() -> None:
-        async with api_server() as server, connect(server, token="") as nobody:
-            codes = {path: (await nobody.send("GET", path))[0] for path in ("/readyz", "/version", "/api")}
+        async with api_server() as server, connect(server, token="") as anonymous:
+            codes = {path: (await anonymous.send("GET", path))[0] for path in ("/readyz", "/version", "/api")}
             assert codes == {"/readyz": 200, "/version": 200, "/api": 403}
 
     asyncio.run(scenario())
 
 
-def test_a_restart_gives_built_in_roles_back_what_they_lost_unless_they_say_not_to(tmp_path: Path) -> None:
+def test_a_restart_restores_bootstrap_roles_unless_autoupdate_is_off(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with api_server(tmp_path / "cluster.db") as server, connect(server) as client:
             await client.send("PATCH", f"{RBAC}/clusterroles/system:basic-user", {"rules": []})

@@ -1,4 +1,4 @@
-"""APIs that another server answers, behind an APIService."""
+"""Aggregated APIs: an APIService and the server that it refers to."""
 
 import asyncio
 import base64
@@ -50,7 +50,7 @@ LISTED = {
 
 
 class Backend:
-    """Believes who it is told is asking, if the certificate is of the published authority."""
+    """An API server that trusts the X-Remote headers of the published front proxy."""
 
     def __init__(self) -> None:
         self.port = 0
@@ -66,7 +66,7 @@ class Backend:
             "authorization": request.headers.get("Authorization"),
             "body": (await request.read()).decode(),
         }
-        if request.path == "/apis/metrics.example.com/v1":  # the server itself asks for it, now and then
+        if request.path == "/apis/metrics.example.com/v1":  # availability checks of the server
             return web.json_response(LISTED)
         self.received.append((request.method, request.raw_path, request_facts))
         if "watch" in request.query:
@@ -77,7 +77,7 @@ class Backend:
             if request.query["watch"] == "broken" and request.transport is not None:
                 request.transport.abort()
             return response
-        return web.json_response({"kind": "ReadingList", "items": [], "said": request_facts}, status=203)
+        return web.json_response({"kind": "ReadingList", "items": [], "received": request_facts}, status=203)
 
 
 @asynccontextmanager
@@ -129,7 +129,7 @@ def availability(_: int, body: Json) -> tuple[str, str]:
 
 
 def run_with_backend(scenario: Any) -> None:
-    """Play a story with a backend that is registered and available."""
+    """Run a scenario with a registered and available backend."""
 
     async def run(client: ApiClient) -> None:
         _, published = await client.send("GET", PUBLISHED)
@@ -142,11 +142,11 @@ def run_with_backend(scenario: Any) -> None:
     run_with_server(run)
 
 
-def test_requests_are_passed_on_in_the_name_of_who_asks() -> None:
+def test_requests_are_forwarded_on_behalf_of_the_user() -> None:
     async def scenario(client: ApiClient, upstream: Backend) -> None:
         code, answer = await client.send("GET", f"{READINGS}?limit=5&continue=a%26b", X_Remote_User="mallory")
         assert code == 203
-        assert answer["said"] == {
+        assert answer["received"] == {
             "certified": True,
             "user": "admin",
             "groups": ["system:masters", "system:authenticated"],
@@ -164,7 +164,7 @@ def test_requests_are_passed_on_in_the_name_of_who_asks() -> None:
     run_with_backend(scenario)
 
 
-def test_a_watch_is_passed_on_as_it_comes() -> None:
+def test_a_watch_is_streamed_through_the_proxy() -> None:
     async def scenario(client: ApiClient, _: Backend) -> None:
         async with client.stream(f"{READINGS}?watch=1") as frames:
             numbers = [json.loads(await frames.readline())["object"]["n"] for _ in range(2)]
@@ -173,7 +173,7 @@ def test_a_watch_is_passed_on_as_it_comes() -> None:
     run_with_backend(scenario)
 
 
-def test_an_answer_that_breaks_off_does_not_look_complete() -> None:
+def test_an_aborted_upstream_response_aborts_the_client_response() -> None:
     async def scenario(client: ApiClient, _: Backend) -> None:
         async with client.stream(f"{READINGS}?watch=broken") as frames:
             with pytest.raises(aiohttp.ClientPayloadError):
@@ -182,16 +182,16 @@ def test_an_answer_that_breaks_off_does_not_look_complete() -> None:
     run_with_backend(scenario)
 
 
-def test_rights_are_checked_before_a_request_is_passed_on() -> None:
+def test_a_request_is_authorized_before_it_is_forwarded() -> None:
     async def scenario(client: ApiClient, upstream: Backend) -> None:
-        code, refusal = await client.send("GET", READINGS, Impersonate_User="bob")
+        code, error = await client.send("GET", READINGS, Impersonate_User="bob")
         assert (code, upstream.received) == (403, [])
-        assert 'cannot list resource "readings" in API group "metrics.example.com"' in refusal["message"]
+        assert 'cannot list resource "readings" in API group "metrics.example.com"' in error["message"]
 
     run_with_backend(scenario)
 
 
-def test_discovery_lists_what_the_other_server_has() -> None:
+def test_discovery_includes_aggregated_groups() -> None:
     async def scenario(client: ApiClient, __: Backend) -> None:
         _, groups = await client.send("GET", "/apis")
         assert [g["preferredVersion"] for g in groups["groups"] if g["name"] == "metrics.example.com"] == [
@@ -224,19 +224,19 @@ def test_discovery_lists_what_the_other_server_has() -> None:
     run_with_backend(scenario)
 
 
-def test_the_condition_says_why_an_api_is_not_there_and_the_request_too() -> None:
+def test_condition_and_response_report_why_an_api_is_unavailable() -> None:
     async def scenario(client: ApiClient) -> None:
         _, published = await client.send("GET", PUBLISHED)
         path = f"{API_SERVICES}/{NAME}"
         await client.create(API_SERVICES, an_api_service(insecureSkipTLSVerify=True))
         await client.until(path, lambda *a: availability(*a) == ("False", "ServiceNotFound"))
-        code, refusal = await client.send("GET", READINGS)
-        assert (code, refusal["reason"]) == (503, "ServiceUnavailable")
+        code, error = await client.send("GET", READINGS)
+        assert (code, error["reason"]) == (503, "ServiceUnavailable")
         async with backend(published) as upstream:
             await install(client, upstream)
             await client.until(path, lambda *a: availability(*a) == ("True", "Passed"))
             assert (await client.send("GET", READINGS))[0] == 203
-        await client.send("PATCH", path, {"spec": {"versionPriority": 9}})  # a reason to look again
+        await client.send("PATCH", path, {"spec": {"versionPriority": 9}})  # triggers a check
         await client.until(path, lambda *a: availability(*a) == ("False", "FailedDiscoveryCheck"))
         await client.send("DELETE", path)
         await client.until("/apis/metrics.example.com/v1", lambda code, _: code == 404)
@@ -244,7 +244,7 @@ def test_the_condition_says_why_an_api_is_not_there_and_the_request_too() -> Non
     run_with_server(scenario)
 
 
-def test_an_api_that_is_not_there_keeps_nobody_elses_kinds_out_of_sight() -> None:
+def test_an_unavailable_api_does_not_break_discovery_of_other_groups() -> None:
     async def scenario() -> None:
         async with api_server() as server, connect(server) as client:
             await client.create(API_SERVICES, an_api_service())
@@ -259,7 +259,7 @@ def test_an_api_that_is_not_there_keeps_nobody_elses_kinds_out_of_sight() -> Non
     asyncio.run(scenario())
 
 
-def test_an_api_of_this_server_is_always_available() -> None:
+def test_a_local_api_service_is_always_available() -> None:
     async def scenario(client: ApiClient) -> None:
         name, about = "v1.batch", {"group": "batch", "version": "v1"}
         spec = about | {"groupPriorityMinimum": 1, "versionPriority": 1}

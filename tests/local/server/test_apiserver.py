@@ -1,4 +1,4 @@
-"""The API server over HTTP: one story a test, from an empty cluster."""
+"""The API server over HTTP, one scenario per test, from an empty cluster."""
 
 import asyncio
 import io
@@ -23,7 +23,7 @@ MOMENT = "2024-01-02T03:04:05.000000Z"
 
 
 class Api:
-    """What a client says and hears: method, path, body; status and JSON."""
+    """A client: a request is method, path and body, the response status and JSON."""
 
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
@@ -84,8 +84,8 @@ async def test_a_pod_is_bound_and_runs(api: Api) -> None:
     assert status == 201
     target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n1"}}
     assert (await api("POST", f"{PODS}/p/binding", target))[0] == 201
-    status, refusal = await api("POST", f"{PODS}/p/binding", target)
-    assert (status, refusal["reason"]) == (409, "Conflict")
+    status, error = await api("POST", f"{PODS}/p/binding", target)
+    assert (status, error["reason"]) == (409, "Conflict")
     status, _ = await api("PATCH", f"{PODS}/p/status", {"status": {"phase": "Running"}}, Content_Type=MERGE)
     assert status == 200
     _, running = await api("GET", f"{PODS}/p")
@@ -94,11 +94,11 @@ async def test_a_pod_is_bound_and_runs(api: Api) -> None:
 
 
 @with_api
-async def test_a_pod_that_is_held_back_is_not_bound_and_no_bound_one_is_promised_a_node(api: Api) -> None:
+async def test_a_gated_pod_is_not_bound_and_binding_clears_the_nominated_node(api: Api) -> None:
     await api("POST", PODS, a_pod("p", schedulingGates=[{"name": "example.com/wait"}]))
     target = {"target": {"name": "node-1"}}
-    status, refusal = await api("POST", f"{PODS}/p/binding", target)
-    assert (status, refusal["reason"]) == (409, "Conflict")
+    status, error = await api("POST", f"{PODS}/p/binding", target)
+    assert (status, error["reason"]) == (409, "Conflict")
     await api("PATCH", f"{PODS}/p", {"spec": {"schedulingGates": None}}, Content_Type=MERGE)
     promised = {"status": {"nominatedNodeName": "node-1"}}
     await api("PATCH", f"{PODS}/p/status", promised, Content_Type=MERGE)
@@ -107,19 +107,19 @@ async def test_a_pod_that_is_held_back_is_not_bound_and_no_bound_one_is_promised
 
 
 @with_api
-async def test_in_a_namespace_that_is_going_no_pod_is_bound_and_none_evicted(api: Api) -> None:
+async def test_a_terminating_namespace_rejects_bindings_and_evictions(api: Api) -> None:
     await api("POST", "/api/v1/namespaces", {"metadata": {"name": "going"}})
     await api("POST", "/api/v1/namespaces/going/pods", a_pod("p"))
     await api("DELETE", "/api/v1/namespaces/going")
     bodies = {"binding": {"target": {"name": "node-1"}}, "eviction": {}}
     for name, body in bodies.items():
         whole = {"metadata": {"name": "p", "namespace": "going"}, **body}
-        status, refusal = await api("POST", f"/api/v1/namespaces/going/pods/p/{name}", whole)
-        assert (status, refusal["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
+        status, error = await api("POST", f"/api/v1/namespaces/going/pods/p/{name}", whole)
+        assert (status, error["details"]["causes"][0]["reason"]) == (403, "NamespaceTerminating")
 
 
 @with_api
-async def test_a_new_node_takes_no_pods_yet(api: Api) -> None:
+async def test_a_new_node_gets_the_not_ready_taint(api: Api) -> None:
     own = {"key": "gpu", "effect": "NoSchedule"}
     _, node = await api("POST", "/api/v1/nodes", {"metadata": {"name": "n"}, "spec": {"taints": [own]}})
     not_ready = {"key": "node.kubernetes.io/not-ready", "effect": "NoSchedule"}
@@ -127,7 +127,7 @@ async def test_a_new_node_takes_no_pods_yet(api: Api) -> None:
 
 
 @with_api
-async def test_a_watch_from_a_list_misses_nothing_and_repeats_nothing(api: Api) -> None:
+async def test_a_watch_from_a_list_gets_each_later_change_once(api: Api) -> None:
     await api("POST", CONFIG_MAPS, a_config_map("before"))
     _, listed = await api("GET", CONFIG_MAPS)
     version = listed["metadata"]["resourceVersion"]
@@ -137,17 +137,17 @@ async def test_a_watch_from_a_list_misses_nothing_and_repeats_nothing(api: Api) 
         assert (frame["type"], frame["object"]["metadata"]["name"]) == ("ADDED", "meanwhile")
         await api("PATCH", f"{CONFIG_MAPS}/before", {"data": {"k": "v"}}, Content_Type=MERGE)
         await api("DELETE", f"{CONFIG_MAPS}/before")
-        told = [await next_frame(), await next_frame()]
-        assert [frame["type"] for frame in told] == ["MODIFIED", "DELETED"]
-        assert [frame["object"].get("data") for frame in told] == [{"k": "v"}, {"k": "v"}]
+        events = [await next_frame(), await next_frame()]
+        assert [frame["type"] for frame in events] == ["MODIFIED", "DELETED"]
+        assert [frame["object"].get("data") for frame in events] == [{"k": "v"}, {"k": "v"}]
 
 
 @with_api
-async def test_an_update_of_an_old_version_is_refused_and_changes_nothing(api: Api) -> None:
-    _, made = await api("POST", CONFIG_MAPS, a_config_map("a", k="1"))
-    await api("PUT", f"{CONFIG_MAPS}/a", made | {"data": {"k": "2"}})
-    status, refusal = await api("PUT", f"{CONFIG_MAPS}/a", made | {"data": {"k": "3"}})
-    assert (status, refusal["reason"]) == (409, "Conflict")
+async def test_an_update_of_an_old_version_is_a_conflict_and_changes_nothing(api: Api) -> None:
+    _, created = await api("POST", CONFIG_MAPS, a_config_map("a", k="1"))
+    await api("PUT", f"{CONFIG_MAPS}/a", created | {"data": {"k": "2"}})
+    status, error = await api("PUT", f"{CONFIG_MAPS}/a", created | {"data": {"k": "3"}})
+    assert (status, error["reason"]) == (409, "Conflict")
     assert (await api("GET", f"{CONFIG_MAPS}/a"))[1]["data"] == {"k": "2"}
 
 
@@ -155,19 +155,25 @@ async def test_an_update_of_an_old_version_is_refused_and_changes_nothing(api: A
     ("method", "path", "body", "want"),
     [
         pytest.param("POST", CONFIG_MAPS, b"{not json", 400, id="malformed JSON"),
-        pytest.param("POST", CONFIG_MAPS, b"[" * 100_000, 400, id="nested beyond reason"),
-        pytest.param("POST", CONFIG_MAPS, b'{"data":{"a":"\\ud800"}}', 400, id="half a surrogate pair"),
-        pytest.param("POST", CONFIG_MAPS, b'{"data":"' + b"x" * 4_000_000 + b'"}', 413, id="a huge body"),
-        pytest.param("POST", CONFIG_MAPS, b'{"metadata":[]}', 400, id="metadata of the wrong type"),
-        pytest.param("POST", CONFIG_MAPS, b"\xff\xfe", 400, id="no UTF-8"),
-        pytest.param("POST", "/api/v1/namespaces/default/nothings", b"{}", 404, id="an unknown kind"),
-        pytest.param("PATCH", f"{CONFIG_MAPS}/absent", b"{}", 415, id="a patch of no kind"),
-        pytest.param("GET", f"{CONFIG_MAPS}?limit=many", None, 400, id="a limit that is no number"),
-        pytest.param("GET", f"{CONFIG_MAPS}?continue=zzz", None, 400, id="a made-up continue token"),
+        pytest.param("POST", CONFIG_MAPS, b"[" * 100_000, 400, id="too deep nesting"),
+        pytest.param("POST", CONFIG_MAPS, b'{"data":{"a":"\\ud800"}}', 400, id="an unpaired surrogate"),
         pytest.param(
-            "GET", f"{CONFIG_MAPS}?watch=true&timeoutSeconds=x", None, 400, id="a timeout of no time"
+            "POST", CONFIG_MAPS, b'{"data":"' + b"x" * 4_000_000 + b'"}', 413, id="a body above the limit"
         ),
-        pytest.param("DELETE", f"{CONFIG_MAPS}/absent", b'{"gracePeriodSeconds":"x"}', 400, id="no grace"),
+        pytest.param("POST", CONFIG_MAPS, b'{"metadata":[]}', 400, id="metadata of the wrong type"),
+        pytest.param("POST", CONFIG_MAPS, b"\xff\xfe", 400, id="invalid UTF-8"),
+        pytest.param("POST", "/api/v1/namespaces/default/nothings", b"{}", 404, id="an unknown kind"),
+        pytest.param("PATCH", f"{CONFIG_MAPS}/absent", b"{}", 415, id="an unsupported patch type"),
+        pytest.param("GET", f"{CONFIG_MAPS}?limit=many", None, 400, id="an invalid limit"),
+        pytest.param("GET", f"{CONFIG_MAPS}?continue=zzz", None, 400, id="an invalid continue token"),
+        pytest.param("GET", f"{CONFIG_MAPS}?watch=true&timeoutSeconds=x", None, 400, id="an invalid timeout"),
+        pytest.param(
+            "DELETE",
+            f"{CONFIG_MAPS}/absent",
+            b'{"gracePeriodSeconds":"x"}',
+            400,
+            id="an invalid grace period",
+        ),
     ],
 )
 def test_hostile_input_gets_a_status_and_the_server_keeps_serving(
@@ -182,27 +188,27 @@ def test_hostile_input_gets_a_status_and_the_server_keeps_serving(
     asyncio.run(scenario())
 
 
-def test_a_wrong_token_is_unauthorized_and_none_is_forbidden() -> None:
+def test_a_wrong_token_is_unauthorized_and_a_missing_token_is_anonymous() -> None:
     async def scenario() -> None:
         async with api_server() as server:
             async with client_of(server, token="wrong") as api:
                 assert (await api("GET", CONFIG_MAPS))[1]["reason"] == "Unauthorized"
             async with client_of(server, token="") as api:
-                status, refusal = await api("GET", CONFIG_MAPS)
-                assert (status, refusal["reason"]) == (403, "Forbidden")
-                assert 'User "system:anonymous" cannot list resource "configmaps"' in refusal["message"]
+                status, error = await api("GET", CONFIG_MAPS)
+                assert (status, error["reason"]) == (403, "Forbidden")
+                assert 'User "system:anonymous" cannot list resource "configmaps"' in error["message"]
 
     asyncio.run(scenario())
 
 
-def test_a_restarted_server_goes_on_where_it_was(tmp_path: Path) -> None:
+def test_a_restarted_server_keeps_objects_and_revisions(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with api_server(tmp_path / "state.db") as server, client_of(server) as api:
-            _, made = await api("POST", CONFIG_MAPS, a_config_map("a"))
+            _, created = await api("POST", CONFIG_MAPS, a_config_map("a"))
             await api("POST", CONFIG_MAPS, a_config_map("b"))
         async with api_server(tmp_path / "state.db") as server, client_of(server) as api:
-            assert (await api("GET", f"{CONFIG_MAPS}/a"))[1] == made
-            version = made["metadata"]["resourceVersion"]
+            assert (await api("GET", f"{CONFIG_MAPS}/a"))[1] == created
+            version = created["metadata"]["resourceVersion"]
             async with api.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={version}") as next_frame:
                 assert (await next_frame())["object"]["metadata"]["name"] == "b"
 
@@ -210,14 +216,14 @@ def test_a_restarted_server_goes_on_where_it_was(tmp_path: Path) -> None:
 
 
 @with_api
-async def test_of_clients_that_create_one_name_at_once_one_succeeds(api: Api) -> None:
+async def test_one_of_several_concurrent_creations_of_a_name_succeeds(api: Api) -> None:
     answers = await asyncio.gather(*(api("POST", CONFIG_MAPS, a_config_map("a")) for _ in range(8)))
     assert sorted(status for status, _ in answers) == [201] + [409] * 7
     assert {answer["reason"] for status, answer in answers if status == 409} == {"AlreadyExists"}
 
 
 @with_api
-async def test_changes_of_one_object_by_many_clients_all_happen(api: Api) -> None:
+async def test_concurrent_patches_of_one_object_all_take_effect(api: Api) -> None:
     await api("POST", CONFIG_MAPS, a_config_map("a"))
     path = f"{CONFIG_MAPS}/a"
     changes = (api("PATCH", path, {"data": {str(n): "x"}}, Content_Type=MERGE) for n in range(8))
@@ -249,7 +255,7 @@ async def test_a_quota_is_charged_when_objects_are_created(api: Api) -> None:
 
 
 @with_api
-async def test_a_quota_with_scopes_is_charged_by_the_pods_it_is_about(api: Api) -> None:
+async def test_a_quota_with_scopes_is_charged_by_matching_pods_only(api: Api) -> None:
     quotas = "/api/v1/namespaces/default/resourcequotas"
     spec = {"hard": {"pods": "1"}, "scopes": ["BestEffort"]}
     await api("POST", quotas, {"metadata": {"name": "q"}, "spec": spec})
@@ -264,7 +270,7 @@ async def test_a_quota_with_scopes_is_charged_by_the_pods_it_is_about(api: Api) 
 
 
 async def running(api: Api, *names: str) -> None:
-    """Pods of one label that run and are ready."""
+    """Create running and ready pods with one label."""
     for name in names:
         pod = a_pod(name, nodeName="n")
         pod["metadata"]["labels"] = {"app": "x"}
@@ -274,7 +280,7 @@ async def running(api: Api, *names: str) -> None:
 
 
 @with_api
-async def test_an_eviction_is_refused_when_a_budget_would_be_overdrawn(api: Api) -> None:
+async def test_an_eviction_that_violates_a_disruption_budget_is_rejected(api: Api) -> None:
     await running(api, "a", "b", "c")
     budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
     selector = {"matchLabels": {"app": "x"}}
@@ -286,16 +292,16 @@ async def test_an_eviction_is_refused_when_a_budget_would_be_overdrawn(api: Api)
         return await api("POST", f"{PODS}/{name}/eviction", {"metadata": {"name": name}})
 
     assert (await evict("a"))[0] == 201
-    code, refusal = await evict("b")
-    assert (code, refusal["reason"]) == (429, "TooManyRequests")
-    (cause,) = refusal["details"]["causes"]
+    code, error = await evict("b")
+    assert (code, error["reason"]) == (429, "TooManyRequests")
+    (cause,) = error["details"]["causes"]
     assert cause["message"] == "The disruption budget two needs 2 healthy pods and has 2 currently"
     await api("POST", PODS, a_pod("waiting"))
-    assert (await evict("waiting"))[0] == 201, "who does not run is missed by nobody"
+    assert (await evict("waiting"))[0] == 201, "a pending pod may always be evicted"
 
 
 @with_api
-async def test_a_scheduler_writes_where_a_pod_is_to_go(api: Api) -> None:
+async def test_a_status_patch_sets_the_nominated_node(api: Api) -> None:
     await api("POST", PODS, a_pod("a"))
     status = {"status": {"nominatedNodeName": "n"}}
     code, pod = await api("PATCH", f"{PODS}/a/status", status, Content_Type=MERGE)
@@ -305,7 +311,7 @@ async def test_a_scheduler_writes_where_a_pod_is_to_go(api: Api) -> None:
 
 
 @with_api
-async def test_a_claim_without_a_class_gets_the_default_one_and_one_with_none_keeps_none(api: Api) -> None:
+async def test_a_claim_without_a_class_gets_the_default_and_an_empty_class_stays(api: Api) -> None:
     marked = {"storageclass.kubernetes.io/is-default-class": "true"}
     for name, annotations in (("slow", {}), ("fast", marked)):
         metadata = {"name": name, "annotations": annotations}
@@ -314,20 +320,20 @@ async def test_a_claim_without_a_class_gets_the_default_one_and_one_with_none_ke
         )
     claims = "/api/v1/namespaces/default/persistentvolumeclaims"
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
-    for name, said, want in (("a", {}, "fast"), ("b", {"storageClassName": ""}, "")):
-        code, claim = await api("POST", claims, {"metadata": {"name": name}, "spec": {**spec, **said}})
+    for name, class_name, want in (("a", {}, "fast"), ("b", {"storageClassName": ""}, "")):
+        code, claim = await api("POST", claims, {"metadata": {"name": name}, "spec": {**spec, **class_name}})
         assert code == 201
         assert claim["spec"]["storageClassName"] == want
         assert claim["status"] == {"phase": "Pending"}
-    code, refusal = await api("PATCH", f"{claims}/a", {"spec": {"volumeMode": "Block"}}, Content_Type=MERGE)
-    assert (code, refusal["reason"]) == (422, "Invalid")
+    code, error = await api("PATCH", f"{claims}/a", {"spec": {"volumeMode": "Block"}}, Content_Type=MERGE)
+    assert (code, error["reason"]) == (422, "Invalid")
 
 
 @with_api
-async def test_an_object_goes_with_its_last_finalizer(api: Api) -> None:
-    held = a_config_map("a")
-    held["metadata"]["finalizers"] = ["example.com/hold"]
-    await api("POST", CONFIG_MAPS, held)
+async def test_an_object_is_deleted_when_its_last_finalizer_is_removed(api: Api) -> None:
+    config_map = a_config_map("a")
+    config_map["metadata"]["finalizers"] = ["example.com/hold"]
+    await api("POST", CONFIG_MAPS, config_map)
     _, marked = await api("DELETE", f"{CONFIG_MAPS}/a")
     assert marked["metadata"]["finalizers"] == ["example.com/hold"]
     assert "deletionTimestamp" in marked["metadata"]
@@ -336,7 +342,7 @@ async def test_an_object_goes_with_its_last_finalizer(api: Api) -> None:
 
 
 @with_api
-async def test_a_list_in_pages_is_of_one_moment(api: Api) -> None:
+async def test_the_pages_of_a_list_are_of_one_revision(api: Api) -> None:
     for name in "abcd":
         await api("POST", CONFIG_MAPS, a_config_map(name))
     _, first = await api("GET", f"{CONFIG_MAPS}?limit=2")
@@ -365,7 +371,7 @@ def an_event() -> Json:
 
 
 @with_api
-async def test_an_event_is_one_object_in_two_forms(api: Api) -> None:
+async def test_an_event_is_served_in_both_api_groups(api: Api) -> None:
     status, _ = await api("POST", "/apis/events.k8s.io/v1/namespaces/default/events", an_event())
     assert status == 201
     path = "/api/v1/namespaces/default/events?fieldSelector=involvedObject.name=p"
@@ -376,18 +382,18 @@ async def test_an_event_is_one_object_in_two_forms(api: Api) -> None:
 
 
 @with_api
-async def test_of_an_event_only_its_count_changes(api: Api) -> None:
+async def test_only_the_series_of_an_event_may_change(api: Api) -> None:
     events = "/apis/events.k8s.io/v1/namespaces/default/events"
     await api("POST", events, an_event())
     once = {"series": {"count": 1, "lastObservedTime": MOMENT}}
     for change, field in (({"note": "other"}, "message"), (once, "series.count")):
-        status, refusal = await api("PATCH", f"{events}/e", change, Content_Type=MERGE)
-        assert (status, refusal["details"]["causes"][0]["field"]) == (422, field)
+        status, error = await api("PATCH", f"{events}/e", change, Content_Type=MERGE)
+        assert (status, error["details"]["causes"][0]["field"]) == (422, field)
     twice = {"series": {"count": 2, "lastObservedTime": MOMENT}}
     assert (await api("PATCH", f"{events}/e", twice, Content_Type=MERGE))[0] == 200
 
 
-def test_an_old_continue_token_is_refused_with_one_that_goes_on_in_the_present() -> None:
+def test_an_expired_continue_token_is_rejected_with_one_for_the_latest_revision() -> None:
     async def scenario() -> None:
         async with api_server(keep=4) as server, client_of(server) as api:
             for name in "abc":
@@ -396,21 +402,21 @@ def test_an_old_continue_token_is_refused_with_one_that_goes_on_in_the_present()
             for turn in range(12):
                 await api("PATCH", f"{CONFIG_MAPS}/a", {"data": {"k": str(turn)}}, Content_Type=MERGE)
             await api("DELETE", f"{CONFIG_MAPS}/b")
-            status, refusal = await api("GET", f"{CONFIG_MAPS}?continue={first['metadata']['continue']}")
-            assert (status, refusal["reason"]) == (410, "Expired")
-            _, rest = await api("GET", f"{CONFIG_MAPS}?continue={refusal['metadata']['continue']}")
+            status, error = await api("GET", f"{CONFIG_MAPS}?continue={first['metadata']['continue']}")
+            assert (status, error["reason"]) == (410, "Expired")
+            _, rest = await api("GET", f"{CONFIG_MAPS}?continue={error['metadata']['continue']}")
             assert [item["metadata"]["name"] for item in rest["items"]] == ["c"]
 
     asyncio.run(scenario())
 
 
-def test_a_watch_from_before_the_log_is_told_so() -> None:
+def test_a_watch_from_a_compacted_revision_gets_an_error_event() -> None:
     async def scenario() -> None:
         async with api_server(keep=4) as server, client_of(server) as api:
-            _, made = await api("POST", CONFIG_MAPS, a_config_map("a"))
+            _, created = await api("POST", CONFIG_MAPS, a_config_map("a"))
             for turn in range(12):
                 await api("PATCH", f"{CONFIG_MAPS}/a", {"data": {"k": str(turn)}}, Content_Type=MERGE)
-            version = made["metadata"]["resourceVersion"]
+            version = created["metadata"]["resourceVersion"]
             async with api.watch(f"{CONFIG_MAPS}?watch=true&resourceVersion={version}") as next_frame:
                 frame = await next_frame()
                 assert (frame["type"], frame["object"]["code"]) == ("ERROR", 410)
@@ -419,10 +425,10 @@ def test_a_watch_from_before_the_log_is_told_so() -> None:
 
 
 @with_api
-async def test_a_watch_is_over_when_its_client_has_gone(api: Api) -> None:
+async def test_a_watch_ends_when_its_client_disconnects(api: Api) -> None:
     quiet = len(asyncio.all_tasks())
     async with api.watch(f"{CONFIG_MAPS}?watch=true"), api.watch(f"{CONFIG_MAPS}?watch=true"):
         assert len(asyncio.all_tasks()) > quiet
     async with asyncio.timeout(10):
-        while len(asyncio.all_tasks()) > quiet:  # noqa: ASYNC110  nothing to wait on: it just ends
+        while len(asyncio.all_tasks()) > quiet:  # noqa: ASYNC110  there is no event to wait for
             await asyncio.sleep(0.01)

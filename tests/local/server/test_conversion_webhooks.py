@@ -1,4 +1,4 @@
-"""Custom resources whose versions a webhook converts."""
+"""Conversion of custom resources by a webhook."""
 
 import json
 from typing import Any
@@ -17,7 +17,7 @@ BETA = WIDGETS.replace("v1", "v1beta1")
 
 
 def centimetres(request: Json) -> Json:
-    """v1 counts in metres what v1beta1 counts in centimetres, and calls it otherwise."""
+    """Convert between size in metres (v1) and length in centimetres (v1beta1)."""
     factor = 0.01 if request["desiredAPIVersion"] == "example.com/v1" else 100
     fields = ("length", "size") if factor < 1 else ("size", "length")
     converted = []
@@ -38,19 +38,19 @@ def converted_by(hook_server: WebhookServer) -> Json:
     return definition
 
 
-def test_a_webhook_converts_what_is_written_read_and_patched() -> None:
+def test_a_webhook_converts_objects_of_writes_reads_and_patches() -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(centimetres) as hook_server:
             await define(client, converted_by(hook_server))
-            made = await client.create(BETA, {"metadata": {"name": "a"}, "spec": {"length": 300}})
-            assert (made["apiVersion"], made["spec"]) == ("example.com/v1beta1", {"length": 300})
+            created = await client.create(BETA, {"metadata": {"name": "a"}, "spec": {"length": 300}})
+            assert (created["apiVersion"], created["spec"]) == ("example.com/v1beta1", {"length": 300})
             _, new = await client.send("GET", f"{WIDGETS}/a")
             assert (new["apiVersion"], new["spec"]) == ("example.com/v1", {"size": 3, "color": "red"})
             code, old = await client.send("PATCH", f"{BETA}/a", {"spec": {"length": 700}})
             assert (code, old["spec"]) == (200, {"length": 700})
             _, new = await client.send("GET", f"{WIDGETS}/a")
             assert new["spec"]["size"] == 7
-            assert new["metadata"]["uid"] == made["metadata"]["uid"]
+            assert new["metadata"]["uid"] == created["metadata"]["uid"]
 
     run_with_server(scenario)
 
@@ -61,7 +61,7 @@ def test_a_list_is_converted_in_one_request() -> None:
             await define(client, converted_by(hook_server))
             for name in "abc":
                 await client.create(WIDGETS, {"metadata": {"name": name}, "spec": {"size": 2}})
-            assert hook_server.received == []  # the stored version asks nobody
+            assert hook_server.received == []  # the stored version needs no conversion
             _, listed = await client.send("GET", BETA)
             assert [item["spec"] for item in listed["items"]] == [{"length": 200}] * 3
             assert [len(received_request["objects"]) for received_request in hook_server.received] == [3]
@@ -69,7 +69,7 @@ def test_a_list_is_converted_in_one_request() -> None:
     run_with_server(scenario)
 
 
-def test_a_watch_shows_every_change_in_its_version() -> None:
+def test_a_watch_converts_every_change_to_its_version() -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(centimetres) as hook_server:
             await define(client, converted_by(hook_server))
@@ -87,14 +87,14 @@ def test_a_watch_shows_every_change_in_its_version() -> None:
     run_with_server(scenario)
 
 
-def test_a_failed_conversion_fails_the_request_and_ends_a_watch_with_the_reason() -> None:
+def test_a_failed_conversion_fails_the_request_and_ends_a_watch_with_an_error() -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(refusing) as hook_server:
             await define(client, converted_by(hook_server))
             await client.create(WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
-            code, refusal = await client.send("GET", f"{BETA}/a")
+            code, error = await client.send("GET", f"{BETA}/a")
             reason = "conversion webhook for example.com, Kind=Widget failed: no idea"
-            assert (code, refusal["message"]) == (500, reason)
+            assert (code, error["message"]) == (500, reason)
             async with client.stream(f"{BETA}?watch=1") as frames:
                 frame = json.loads(await frames.readline())
                 assert (frame["type"], frame["object"]["message"]) == ("ERROR", reason)
@@ -103,7 +103,7 @@ def test_a_failed_conversion_fails_the_request_and_ends_a_watch_with_the_reason(
     run_with_server(scenario)
 
 
-def test_an_admission_webhook_sees_its_version_by_way_of_the_conversion_webhook() -> None:
+def test_an_admission_webhook_gets_its_version_from_the_conversion_webhook() -> None:
     async def scenario(client: ApiClient) -> None:
         async with (
             webhook_server(centimetres) as conversion_server,
@@ -132,13 +132,13 @@ def test_an_admission_webhook_sees_its_version_by_way_of_the_conversion_webhook(
         ),
     ],
 )
-def test_a_definition_must_say_who_converts(conversion: Json, field: str) -> None:
+def test_an_invalid_conversion_strategy_is_rejected(conversion: Json, field: str) -> None:
     async def scenario(client: ApiClient) -> None:
         definition = a_definition()
         definition["spec"]["conversion"] = conversion
         path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-        code, refusal = await client.send("POST", path, definition)
-        causes = [cause["field"] for cause in refusal["details"]["causes"]]
+        code, error = await client.send("POST", path, definition)
+        causes = [cause["field"] for cause in error["details"]["causes"]]
         assert code == 422
         assert f"spec.conversion.{field}" in causes
 

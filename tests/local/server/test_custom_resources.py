@@ -1,4 +1,4 @@
-"""CustomResourceDefinitions over HTTP: served once established, until they go, across restarts."""
+"""CustomResourceDefinitions over HTTP: registration, conversion, deletion, restarts."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,7 +27,7 @@ def a_version(name: str, storage: bool, **properties: Json) -> Json:
 
 
 def a_definition(**older: Json) -> Json:
-    """Widgets in two versions; `older` are further fields of v1beta1."""
+    """Return a definition of widgets with two versions; ``older``: more fields of v1beta1."""
     return {
         "metadata": {"name": "widgets.example.com"},
         "spec": {
@@ -69,10 +69,10 @@ def run_with_server(
 def test_an_established_definition_is_served() -> None:
     async def scenario(client: ApiClient) -> None:
         await define(client)
-        code, made = await client.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
-        assert (code, made["spec"]) == (201, {"size": 1, "color": "red"})
-        code, refusal = await client.send("POST", WIDGETS, {"metadata": {"name": "b"}, "spec": {"size": 10}})
-        assert (code, refusal["details"]["causes"][0]["field"]) == (422, "spec.size")
+        code, created = await client.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+        assert (code, created["spec"]) == (201, {"size": 1, "color": "red"})
+        code, error = await client.send("POST", WIDGETS, {"metadata": {"name": "b"}, "spec": {"size": 10}})
+        assert (code, error["details"]["causes"][0]["field"]) == (422, "spec.size")
 
     run_with_server(scenario)
 
@@ -90,9 +90,9 @@ def test_an_object_is_read_in_every_version() -> None:
     run_with_server(scenario)
 
 
-def test_a_group_may_bring_its_own_conversion() -> None:
+def test_a_group_can_have_a_configured_converter() -> None:
     def renamed(obj: Json, api_version: str) -> Json:
-        """In v1beta1 the color is called paint."""
+        """Rename color (v1) to paint (v1beta1)."""
         names = ("paint", "color") if api_version.endswith("v1") else ("color", "paint")
         spec = {names[1] if name == names[0] else name: part for name, part in obj["spec"].items()}
         return {**obj, "apiVersion": api_version, "spec": spec}
@@ -111,7 +111,7 @@ def test_a_group_may_bring_its_own_conversion() -> None:
     run_with_server(scenario, converters={"example.com": renamed})
 
 
-def test_a_restarted_server_serves_what_was_defined_before(tmp_path: Path) -> None:
+def test_a_restarted_server_serves_stored_definitions(tmp_path: Path) -> None:
     async def before(client: ApiClient) -> None:
         await define(client)
         await client.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {"size": 1}})
@@ -124,7 +124,7 @@ def test_a_restarted_server_serves_what_was_defined_before(tmp_path: Path) -> No
     run_with_server(after, tmp_path / "store")
 
 
-def test_with_a_definition_go_all_objects_of_its_kind() -> None:
+def test_deleting_a_definition_deletes_its_objects() -> None:
     async def scenario(client: ApiClient) -> None:
         await define(client)
         await client.send("POST", WIDGETS, {"metadata": {"name": "a"}, "spec": {}})
@@ -136,7 +136,7 @@ def test_with_a_definition_go_all_objects_of_its_kind() -> None:
     run_with_server(scenario)
 
 
-def test_objects_stay_readable_when_another_version_is_marked_for_storage() -> None:
+def test_objects_stay_readable_after_the_storage_version_changes() -> None:
     def convert(obj: Json, api_version: str) -> Json:
         old, new = ("paint", "color") if api_version.endswith("/v1") else ("color", "paint")
         spec = dict(obj["spec"])
@@ -162,7 +162,7 @@ def test_objects_stay_readable_when_another_version_is_marked_for_storage() -> N
     run_with_server(scenario, converters={"example.com": convert})
 
 
-def test_a_watch_ends_when_its_kind_is_defined_anew() -> None:
+def test_a_watch_ends_when_its_definition_changes() -> None:
     async def scenario(client: ApiClient) -> None:
         await define(client)
         path = f"{DEFINITIONS}/widgets.example.com"

@@ -1,4 +1,4 @@
-"""What the server counts, over HTTP."""
+"""Request metrics over HTTP."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
 
 
 @pytest.mark.slow
-def test_requests_are_counted_as_a_kube_apiserver_counts_them() -> None:
+def test_requests_are_counted_as_in_kube_apiserver() -> None:
     async def scenario() -> list[str]:
         async with api_server() as server:
             headers = {"Authorization": f"Bearer {server.token}"}

@@ -1,4 +1,4 @@
-"""What the server says of the shapes of its objects."""
+"""OpenAPI documents over HTTP."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 Json = dict[str, Any]
 
 
-def test_a_custom_resource_is_described_by_its_definition_and_what_every_object_has() -> None:
+def test_the_schema_of_a_custom_resource_includes_metadata() -> None:
     async def scenario(client: ApiClient) -> None:
         await define(client)
         _, document = await client.send("GET", "/openapi/v3/apis/example.com/v1beta1")
@@ -27,7 +27,7 @@ def test_a_custom_resource_is_described_by_its_definition_and_what_every_object_
 
 
 @pytest.mark.parametrize("path", ["api/v1", "apis/batch/v1", "apis/rbac.authorization.k8s.io/v1"])
-def test_every_reference_leads_somewhere(path: str) -> None:
+def test_every_schema_reference_resolves(path: str) -> None:
     async def scenario(client: ApiClient) -> None:
         _, document = await client.send("GET", f"/openapi/v3/{path}")
         known = {f"#/components/schemas/{name}" for name in document["components"]["schemas"]}

@@ -1,4 +1,4 @@
-"""The forms objects are answered in: tables and metadata alone, in lists and watches."""
+"""Representations of responses: tables and partial metadata, in lists and watches."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ PATH = "/api/v1/namespaces/default/configmaps"
 
 
 class ApiClient:
-    """One client of one server."""
+    """A client of one server."""
 
     def __init__(self, server: RunningServer, session: aiohttp.ClientSession) -> None:
         self._url, self._session = server.url, session
@@ -33,7 +33,7 @@ class ApiClient:
             return response.status, await response.json()
 
     async def watch(self, frames: int, accept: str) -> list[Any]:
-        """The first frames of a watch from the beginning."""
+        """Return the first events of a watch."""
         url = f"{self._url}{PATH}?watch=true&labelSelector=!none"
         async with self._session.get(url, headers={"Accept": accept}) as response:
             return [json.loads(await response.content.readline()) for _ in range(frames)]
@@ -44,7 +44,7 @@ def names(table: Any) -> list[str]:
 
 
 def run_with_server(scenario: Callable[[ApiClient], Awaitable[None]]) -> None:
-    """Run a story with a client of a server of its own."""
+    """Run a scenario with a client and a new server."""
 
     async def run() -> None:
         async with api_server() as server, aiohttp.ClientSession() as session:
@@ -53,7 +53,7 @@ def run_with_server(scenario: Callable[[ApiClient], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
-def test_lists_objects_and_watches_can_be_tables() -> None:
+def test_lists_objects_and_watches_support_tables() -> None:
     async def scenario(client: ApiClient) -> None:
         await client.create("a")
         await client.create("b")
@@ -70,7 +70,7 @@ def test_lists_objects_and_watches_can_be_tables() -> None:
     run_with_server(scenario)
 
 
-def test_metadata_alone_can_be_asked_for() -> None:
+def test_lists_objects_and_watches_support_partial_metadata() -> None:
     async def scenario(client: ApiClient) -> None:
         await client.create("a")
         _, single = await client.get(f"{PATH}/a", METADATA)
@@ -87,12 +87,12 @@ def test_metadata_alone_can_be_asked_for() -> None:
 @pytest.mark.parametrize(
     ("path", "accept", "code"),
     [
-        pytest.param(f"{PATH}?includeObject=Sofa", TABLE, 400, id="rows carry nothing of this name"),
-        pytest.param(PATH, METADATA, 406, id="a list is not one object"),
-        pytest.param(f"{PATH}/missing", TABLE, 404, id="a refusal is never a table"),
+        pytest.param(f"{PATH}?includeObject=Sofa", TABLE, 400, id="an invalid includeObject"),
+        pytest.param(PATH, METADATA, 406, id="a single-object representation of a list"),
+        pytest.param(f"{PATH}/missing", TABLE, 404, id="an error is a Status, not a table"),
     ],
 )
-def test_what_cannot_be_shown_so_is_refused(path: str, accept: str, code: int) -> None:
+def test_an_unsupported_representation_is_an_error(path: str, accept: str, code: int) -> None:
     async def scenario(client: ApiClient) -> None:
         status, body = await client.get(path, accept)
         assert (status, body["kind"]) == (code, "Status")

@@ -1,4 +1,4 @@
-"""The laws of the store: revisions only grow, a stale write changes nothing, the log tells what happened."""
+"""The store: increasing revisions, conflicts, the log, compaction, restarts."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -29,7 +29,7 @@ def an_object(name: str, **labels: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def opened(path: Path | str = ":memory:", keep: int = 100) -> AsyncIterator[Store]:
+async def open_store(path: Path | str = ":memory:", keep: int = 100) -> AsyncIterator[Store]:
     store = Store(path, keep)
     await store.start()
     try:
@@ -38,14 +38,14 @@ async def opened(path: Path | str = ":memory:", keep: int = 100) -> AsyncIterato
         await store.stop()
 
 
-def told(changes: list[Change]) -> list[str]:
+def describe(changes: list[Change]) -> list[str]:
     verbs = {(False, True): "made", (True, True): "changed", (True, False): "deleted"}
     return [f"{verbs[c.old is not None, c.new is not None]} {c.key.name}" for c in changes]
 
 
 @run
-async def test_a_write_is_given_the_next_revision_which_the_object_carries() -> None:
-    async with opened() as store:
+async def test_a_write_gets_the_next_revision_as_resource_version() -> None:
+    async with open_store() as store:
         first = await store.create(key("a"), an_object("a"))
         second = await store.update(key("a"), an_object("a", x="1"), first.revision)
         assert second.revision == first.revision + 1 == store.revision
@@ -53,12 +53,12 @@ async def test_a_write_is_given_the_next_revision_which_the_object_carries() -> 
 
 
 @run
-async def test_of_two_writes_decided_on_one_revision_the_second_is_refused() -> None:
-    async with opened() as store:
-        made = await store.create(key("a"), an_object("a"))
+async def test_the_second_write_from_one_revision_is_a_conflict() -> None:
+    async with open_store() as store:
+        created = await store.create(key("a"), an_object("a"))
         results = await asyncio.gather(
-            store.update(key("a"), an_object("a", by="one"), made.revision),
-            store.update(key("a"), an_object("a", by="two"), made.revision),
+            store.update(key("a"), an_object("a", by="one"), created.revision),
+            store.update(key("a"), an_object("a", by="two"), created.revision),
             store.create(key("a"), an_object("a", by="three")),
             return_exceptions=True,
         )
@@ -72,7 +72,7 @@ async def test_of_two_writes_decided_on_one_revision_the_second_is_refused() -> 
 
 @run
 async def test_objects_are_listed_by_namespace_and_name() -> None:
-    async with opened() as store:
+    async with open_store() as store:
         for name, namespace in (("b", "y"), ("c", "x"), ("a", "y")):
             await store.create(key(name, namespace), an_object(name))
         assert [entry.key[1:] for entry in store.entries("pods")] == [("x", "c"), ("y", "a"), ("y", "b")]
@@ -81,8 +81,8 @@ async def test_objects_are_listed_by_namespace_and_name() -> None:
 
 
 @run
-async def test_a_list_can_look_back() -> None:
-    async with opened() as store:
+async def test_a_list_at_an_old_revision_shows_the_old_state() -> None:
+    async with open_store() as store:
         kept = await store.create(key("kept"), an_object("kept", version="old"))
         gone = await store.create(key("gone"), an_object("gone"))
         await store.update(key("kept"), an_object("kept", version="new"), kept.revision)
@@ -96,22 +96,22 @@ async def test_a_list_can_look_back() -> None:
 
 
 @run
-async def test_the_log_of_a_resource_tells_its_changes_in_order_and_wakes_those_who_wait() -> None:
-    async with opened() as store:
-        made = await store.create(key("a"), an_object("a"))
+async def test_the_log_of_a_resource_lists_changes_in_order_and_wakes_watchers() -> None:
+    async with open_store() as store:
+        created = await store.create(key("a"), an_object("a"))
         moved = store.changed("pods")
         await store.create(Key("nodes", "", "n"), an_object("n"))
-        changed = await store.update(key("a"), an_object("a", x="1"), made.revision)
+        changed = await store.update(key("a"), an_object("a", x="1"), created.revision)
         await store.delete(key("a"), changed.revision)
         assert moved.is_set()
         assert not store.changed("pods").is_set()
-        assert told(list(store.changes("pods", 0))) == ["made a", "changed a", "deleted a"]
-        assert told(list(store.changes("pods", made.revision))) == ["changed a", "deleted a"]
+        assert describe(list(store.changes("pods", 0))) == ["made a", "changed a", "deleted a"]
+        assert describe(list(store.changes("pods", created.revision))) == ["changed a", "deleted a"]
 
 
 @run
-async def test_compaction_forgets_old_changes_but_no_object() -> None:
-    async with opened(keep=5) as store:
+async def test_compaction_drops_old_changes_but_no_object() -> None:
+    async with open_store(keep=5) as store:
         await store.create(key("still"), an_object("still"))
         entry = await store.create(key("a"), an_object("a"))
         for turn in range(20):
@@ -127,7 +127,7 @@ async def test_compaction_forgets_old_changes_but_no_object() -> None:
 @run
 async def test_objects_revisions_and_the_log_survive_a_restart(tmp_path: Path) -> None:
     file = tmp_path / "state.db"
-    async with opened(file, keep=5) as store:
+    async with open_store(file, keep=5) as store:
         entry = await store.create(key("a"), an_object("a"))
         doomed = await store.create(key("b"), an_object("b"))
         for turn in range(12):
@@ -135,7 +135,7 @@ async def test_objects_revisions_and_the_log_survive_a_restart(tmp_path: Path) -
         await store.delete(key("b"), doomed.revision)
         before = (store.revision, store.oldest_revision, store.entries("pods"))
         log = list(store.changes("pods", store.oldest_revision))
-    async with opened(file, keep=5) as store:
+    async with open_store(file, keep=5) as store:
         assert (store.revision, store.oldest_revision, store.entries("pods")) == before
         assert list(store.changes("pods", store.oldest_revision)) == log
         again = await store.create(key("b"), an_object("b"))

@@ -1,4 +1,4 @@
-"""Admission webhooks beyond the recorded conversations: services, versions, order, further subresources."""
+"""Admission webhooks, in addition to the conformance records: services, versions, order."""
 
 from typing import Any
 
@@ -45,7 +45,7 @@ def a_service(**spec: Any) -> Json:
 
 
 def behind(hook_server: WebhookServer) -> dict[str, Json]:
-    """By path, the two kinds of object that can say what is behind the service."""
+    """Return, by path, an EndpointSlice and an Endpoints object for the service."""
     ports = [{"name": "metrics", "port": 1}, {"name": "https", "port": hook_server.port}]
     return {
         SLICES: {
@@ -62,22 +62,22 @@ def behind(hook_server: WebhookServer) -> dict[str, Json]:
 
 
 @pytest.mark.parametrize("path", [SLICES, ENDPOINTS])
-def test_a_service_is_followed_to_what_is_behind_it(path: str) -> None:
+def test_a_service_is_resolved_to_its_endpoints(path: str) -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(allowed, "hooks.default.svc") as hook_server:
             service = {"namespace": "default", "name": "hooks", "path": "/hook"}
             await register(
                 client, "validating", a_webhook({"service": service, "caBundle": hook_server.ca_bundle})
             )
-            code, refusal = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
-            assert (code, refusal["message"]) == (
+            code, error = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
+            assert (code, error["message"]) == (
                 500,
                 'Internal error occurred: failed calling webhook "one.example.com": failed to call webhook:'
                 ' service "hooks" not found',
             )
             await client.create("/api/v1/namespaces/default/services", a_service())
-            _, refusal = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
-            assert refusal["message"].endswith('no endpoints available for service "hooks"')
+            _, error = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
+            assert error["message"].endswith('no endpoints available for service "hooks"')
             await client.create(path, behind(hook_server)[path])
             await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
             assert [received_request["name"] for received_request in hook_server.received] == ["a"]
@@ -85,7 +85,7 @@ def test_a_service_is_followed_to_what_is_behind_it(path: str) -> None:
     run_with_server(scenario)
 
 
-def test_only_what_is_ready_is_asked_and_where_nobody_listens_the_next() -> None:
+def test_only_ready_endpoints_are_called_and_unreachable_ones_are_skipped() -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(allowed, "hooks.default.svc") as hook_server:
             service = {"namespace": "default", "name": "hooks"}
@@ -100,14 +100,14 @@ def test_only_what_is_ready_is_asked_and_where_nobody_listens_the_next() -> None
             for endpoint in slice_["endpoints"]:
                 endpoint["conditions"] = {"ready": False}
             await client.send("PATCH", f"{SLICES}/hooks-1", {"endpoints": slice_["endpoints"]})
-            code, refusal = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "b"}})
-            assert (code, "no endpoints available" in refusal["message"]) == (500, True)
+            code, error = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "b"}})
+            assert (code, "no endpoints available" in error["message"]) == (500, True)
 
     run_with_server(scenario)
 
 
 @pytest.mark.parametrize(("connections_to_drop", "code"), [(1, 201), (2, 500)])
-def test_a_webhook_that_hangs_up_is_asked_once_more(connections_to_drop: int, code: int) -> None:
+def test_a_call_is_repeated_once_after_a_closed_connection(connections_to_drop: int, code: int) -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(allowed) as hook_server:
             await register(client, "validating", a_webhook(hook_server.url()))
@@ -126,14 +126,14 @@ def test_a_certificate_of_another_service_is_not_trusted() -> None:
             await register(
                 client, "validating", a_webhook({"service": service, "caBundle": hook_server.ca_bundle})
             )
-            code, refusal = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
+            code, error = await client.send("POST", CONFIG_MAPS, {"metadata": {"name": "a"}})
             assert (code, hook_server.received) == (500, [])
-            assert "Hostname mismatch" in refusal["message"]
+            assert "Hostname mismatch" in error["message"]
 
     run_with_server(scenario)
 
 
-def test_a_webhook_for_one_version_sees_all_of_them_in_that_version() -> None:
+def test_a_webhook_for_one_version_gets_all_versions_converted() -> None:
     async def scenario(client: ApiClient) -> None:
         def paint(request: Json) -> Json:
             return json_patch({"op": "add", "path": "/spec/color", "value": request["kind"]["version"]})
@@ -142,8 +142,11 @@ def test_a_webhook_for_one_version_sees_all_of_them_in_that_version() -> None:
             await define(client, a_definition(color={"type": "string"}))
             await register(client, "mutating", a_webhook(hook_server.url(), resource="widgets"))
             beta = WIDGETS.replace("v1", "v1beta1")
-            made = await client.create(beta, {"metadata": {"name": "a"}, "spec": {"size": 1}})
-            assert (made["apiVersion"], made["spec"]) == ("example.com/v1beta1", {"size": 1, "color": "v1"})
+            created = await client.create(beta, {"metadata": {"name": "a"}, "spec": {"size": 1}})
+            assert (created["apiVersion"], created["spec"]) == (
+                "example.com/v1beta1",
+                {"size": 1, "color": "v1"},
+            )
             (received_request,) = hook_server.received
             assert received_request["object"]["apiVersion"] == "example.com/v1"
             assert received_request["kind"]["version"] == received_request["resource"]["version"] == "v1"
@@ -156,7 +159,7 @@ def test_a_webhook_for_one_version_sees_all_of_them_in_that_version() -> None:
     run_with_server(scenario)
 
 
-def test_an_exact_webhook_leaves_other_versions_alone() -> None:
+def test_a_webhook_with_exact_match_policy_ignores_other_versions() -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(allowed) as hook_server:
             await define(client)
@@ -174,11 +177,13 @@ def test_an_exact_webhook_leaves_other_versions_alone() -> None:
 @pytest.mark.parametrize(
     ("policy", "calls"),
     [
-        pytest.param("Never", ["first", "second"], id="never: once each"),
-        pytest.param("IfNeeded", ["first", "second", "first"], id="if needed: again after another's change"),
+        pytest.param("Never", ["first", "second"], id="Never: each is called once"),
+        pytest.param(
+            "IfNeeded", ["first", "second", "first"], id="IfNeeded: called again after a later change"
+        ),
     ],
 )
-def test_a_webhook_is_asked_again_only_if_it_wants_to_be(policy: str, calls: list[str]) -> None:
+def test_reinvocation_follows_the_reinvocation_policy(policy: str, calls: list[str]) -> None:
     async def scenario(client: ApiClient) -> None:
         received_request: list[str] = []
 
@@ -200,21 +205,21 @@ def test_a_webhook_is_asked_again_only_if_it_wants_to_be(policy: str, calls: lis
                 a_webhook(first.url(), "first.example.com", reinvocationPolicy=policy),
                 a_webhook(second.url(), "second.example.com"),
             )
-            made = await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
-            assert made["metadata"]["labels"] == {"first": "", "second": ""}
+            created = await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
+            assert created["metadata"]["labels"] == {"first": "", "second": ""}
             assert received_request == calls
 
     run_with_server(scenario)
 
 
-def test_webhooks_hear_of_the_deletions_of_a_collection_one_by_one() -> None:
+def test_webhooks_review_each_deletion_of_a_collection() -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(lambda request: {"allowed": request["name"] != "kept"}) as hook_server:
             for name in ("a", "kept"):
                 await client.create(CONFIG_MAPS, {"metadata": {"name": name}})
             await register(client, "validating", a_webhook(hook_server.url()))
-            code, refusal = await client.send("DELETE", CONFIG_MAPS)
-            assert (code, refusal["message"]) == (
+            code, error = await client.send("DELETE", CONFIG_MAPS)
+            assert (code, error["message"]) == (
                 400, 'admission webhook "one.example.com" denied the request without explanation',
             )  # fmt: skip
             assert [
@@ -231,7 +236,7 @@ def test_webhooks_hear_of_the_deletions_of_a_collection_one_by_one() -> None:
 
 
 @pytest.mark.parametrize(("options", "dry_run"), [({"dryRun": []}, False), ({"dryRun": ["All"]}, True)])
-def test_webhooks_hear_whether_a_deletion_is_meant(options: Json, dry_run: bool) -> None:
+def test_webhooks_get_the_dry_run_option_of_a_deletion(options: Json, dry_run: bool) -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(allowed) as hook_server:
             await client.create(CONFIG_MAPS, {"metadata": {"name": "a"}})
@@ -247,7 +252,7 @@ def test_webhooks_hear_whether_a_deletion_is_meant(options: Json, dry_run: bool)
     run_with_server(scenario)
 
 
-def test_webhooks_are_not_asked_about_webhooks() -> None:
+def test_webhooks_are_not_called_for_webhook_configurations() -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(lambda _: {"allowed": False}) as hook_server:
             everything = {
@@ -262,7 +267,7 @@ def test_webhooks_are_not_asked_about_webhooks() -> None:
     run_with_server(scenario)
 
 
-def test_a_condition_that_cannot_be_decided_refuses_unless_failures_are_ignored() -> None:
+def test_a_failed_match_condition_follows_the_failure_policy() -> None:
     async def scenario(client: ApiClient) -> None:
         async with webhook_server(allowed) as hook_server:
             conditions = [{"name": "odd", "expression": "object.data.missing == 'x'"}]

@@ -1,4 +1,4 @@
-"""Objects that break no rule, for cases to name their difference; and findings as cases write them."""
+"""Valid objects that cases vary, and findings in the notation of the cases."""
 
 from typing import Any
 

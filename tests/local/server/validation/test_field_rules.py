@@ -35,8 +35,8 @@ def test_every_format_and_every_map_rule_exists_and_is_used() -> None:
 @pytest.mark.parametrize(
     ("type_name", "obj", "want"),
     [
-        pytest.param("Lease", {}, [], id="an absent field breaks no rule"),
-        pytest.param("RuntimeClass", {}, ["handler Invalid"], id="unless the table gives a value to check"),
+        pytest.param("Lease", {}, [], id="an absent field is valid"),
+        pytest.param("RuntimeClass", {}, ["handler Invalid"], id="unless the table has a value for it"),
         pytest.param(
             "Endpoint",
             {},
@@ -51,13 +51,13 @@ def test_every_format_and_every_map_rule_exists_and_is_used() -> None:
         ),
     ],
 )
-def test_how_rules_apply(type_name: str, obj: dict[str, object], want: list[str]) -> None:
+def test_application_of_rules(type_name: str, obj: dict[str, object], want: list[str]) -> None:
     if type_name == "Endpoint":
         obj = {"endpoints": [obj], "addressType": "FQDN"}
         type_name, want = "EndpointSlice", [f"endpoints[0].{finding}" for finding in want]
     assert show(list(check(type_name, obj))) == want
 
 
-def test_a_rule_with_an_unknown_word_is_an_error() -> None:
+def test_a_rule_with_an_unknown_key_is_an_error() -> None:
     with pytest.raises(TypeError):
         FieldRule(colour="red")  # type: ignore[call-arg]

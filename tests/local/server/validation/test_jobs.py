@@ -1,4 +1,4 @@
-"""What jobs refuse, each case by field and reason: new ones, updates, status."""
+"""Validation of jobs: creation, updates, status; cases list field and reason."""
 
 from typing import Any
 
@@ -15,26 +15,26 @@ JOB = STRATEGIES["jobs.batch"]
 @pytest.mark.parametrize(
     ("job", "want"),
     [
-        pytest.param(a_job(), [], id="nothing wrong"),
+        pytest.param(a_job(), [], id="a valid object"),
         pytest.param(
             a_job(template={"restartPolicy": "Always"}),
             ["spec.template.spec.restartPolicy Required"],
-            id="pods that never end",
+            id="restartPolicy Always",
         ),
         pytest.param(
             a_job(completionMode="Indexed", parallelism=2),
             ["spec.completions Required"],
-            id="how many indexes",
+            id="an indexed job without completions",
         ),
         pytest.param(a_job(parallelism=-1), ["spec.parallelism Invalid"], id="negative"),
         pytest.param(
             a_job(backoffLimitPerIndex=1),
             ["spec.backoffLimitPerIndex Invalid"],
-            id="indexes of no indexed job",
+            id="a backoff limit per index without indexes",
         ),
     ],
 )
-def test_a_job(job: Json, want: list[str]) -> None:
+def test_jobs(job: Json, want: list[str]) -> None:
     assert show(JOB.validate(job)) == want
 
 
@@ -49,41 +49,41 @@ INDEXED: Json = {"completionMode": "Indexed", "completions": 3, "parallelism": 3
             a_job(suspend=True),
             a_job(suspend=False, template=ELSEWHERE),
             [],
-            id="a suspended job is sent elsewhere as it starts",
+            id="scheduling directives change as a suspended job starts",
         ),
         pytest.param(
             a_job(),
             a_job(template=ELSEWHERE),
             ["spec.template Invalid"],
-            id="a started job stays where it is",
+            id="not after it has started",
         ),
         pytest.param(
             a_job(suspend=True, status={"startTime": "2024-01-01T00:00:00Z", "active": 1}),
             a_job(suspend=True, template=ELSEWHERE),
             ["spec.template Invalid"],
-            id="and one whose pods still run",
+            id="nor while its pods still run",
         ),
         pytest.param(
             a_job(suspend=True),
             a_job(suspend=True, template={"containers": [a_container(image="c")]}),
             ["spec.template.spec Invalid"],
-            id="what runs never changes",
+            id="the image is immutable",
         ),
         pytest.param(
             a_job(**INDEXED),
             a_job(**INDEXED | {"completions": 5, "parallelism": 5}),
             [],
-            id="an indexed job grows",
+            id="completions of an elastic indexed job",
         ),
         pytest.param(
             a_job(**INDEXED),
             a_job(**INDEXED | {"completions": 5}),
             ["spec.completions Invalid"],
-            id="with its parallelism only",
+            id="only together with parallelism",
         ),
     ],
 )
-def test_a_jobs_update(old: Json, new: Json, want: list[str]) -> None:
+def test_job_updates(old: Json, new: Json, want: list[str]) -> None:
     assert show(JOB.validate_update(new, old)) == want
 
 
@@ -133,28 +133,28 @@ SUCCESS = "spec.successPolicy.rules[0]"
         ({"successPolicy": {}}, "spec.successPolicy Invalid"),
     ],
 )
-def test_a_jobs_spec(spec: Json, want: str) -> None:
+def test_job_specs(spec: Json, want: str) -> None:
     assert [*dict.fromkeys(show(JOB.validate(a_job(**spec))))][:1] == ([want] if want else [])
 
 
 @pytest.mark.parametrize(
     ("old", "new", "want"),
     [
-        pytest.param({}, {"managedBy": "a.b/c"}, ["spec.managedBy Invalid"], id="who runs it"),
-        pytest.param({}, {"completions": 2}, ["spec.completions Invalid"], id="how much there is to do"),
+        pytest.param({}, {"managedBy": "a.b/c"}, ["spec.managedBy Invalid"], id="managedBy is immutable"),
+        pytest.param({}, {"completions": 2}, ["spec.completions Invalid"], id="completions are immutable"),
         pytest.param(
             {"completions": 3},
             {"parallelism": 2, "backoffLimit": 1},
             [],
-            id="how much at once, how often again",
+            id="parallelism and backoffLimit are mutable",
         ),
     ],
 )
-def test_what_may_change_in_a_job(old: Json, new: Json, want: list[str]) -> None:
+def test_mutable_fields_of_a_job(old: Json, new: Json, want: list[str]) -> None:
     assert show(JOB.validate_update(a_job(**old | new), a_job(**old))) == want
 
 
-def test_a_job_that_ran_is_sent_elsewhere_once_it_says_that_it_is_suspended() -> None:
+def test_the_template_of_a_job_is_mutable_once_it_is_suspended() -> None:
     started = {"startTime": "2024-01-01T00:00:00Z"}
     stopped = started | {"conditions": [{"type": "Suspended", "status": "True"}]}
     for status, want in ((started, ["spec.template Invalid"]), (stopped, [])):
@@ -166,7 +166,7 @@ def test_a_job_that_ran_is_sent_elsewhere_once_it_says_that_it_is_suspended() ->
     ("text", "count"),
     [("", 0), ("0", 1), ("0,2-4", 4), ("2,1", None), ("4-2", None), ("9", None), ("a", None)],
 )
-def test_indexes_rise_and_stay_below_the_completions(text: str, count: int | None) -> None:
+def test_indexes_are_increasing_and_below_completions(text: str, count: int | None) -> None:
     if count is None:
         with pytest.raises(ValueError, match=r"is not below|does not rise|is no index"):
             count_indexes(text, 9)
@@ -186,42 +186,51 @@ COMPLETE = a_status("SuccessCriteriaMet", "Complete", startTime=T1, completionTi
     ("old", "new", "want"),
     [
         pytest.param({}, COMPLETE, [], id="a job completes"),
-        pytest.param({}, a_status("FailureTarget", "Failed", startTime=T1), [], id="or fails"),
+        pytest.param({}, a_status("FailureTarget", "Failed", startTime=T1), [], id="a job fails"),
         pytest.param(
             {"startTime": T1, "active": 2},
             a_status("Complete", startTime=T1, active=2),
             ["status.conditions Invalid", "status.completionTime Required", "status.active Invalid"],
-            id="all that is missing is told",
+            id="all inconsistencies are reported",
         ),
         pytest.param(
-            COMPLETE, a_status(succeeded=1, startTime=T1), ["status.conditions Invalid"] * 2, id="it stays so"
+            COMPLETE,
+            a_status(succeeded=1, startTime=T1),
+            ["status.conditions Invalid"] * 2,
+            id="a terminal condition cannot be removed",
         ),
         pytest.param({}, {"active": -1}, ["status.active Invalid"], id="negative"),
         pytest.param(
-            {"active": 2}, {"active": 2, "ready": 3}, ["status.ready Invalid"], id="ready, not active"
+            {"active": 2},
+            {"active": 2, "ready": 3},
+            ["status.ready Invalid"],
+            id="more ready than active pods",
         ),
         pytest.param(
-            {"failed": 2}, {"failed": 1}, ["status.failed Invalid"], id="failures are not forgotten"
+            {"failed": 2}, {"failed": 1}, ["status.failed Invalid"], id="the failed counter cannot decrease"
         ),
         pytest.param(
-            {"startTime": T1}, {"startTime": T2}, ["status.startTime Invalid"], id="it started once"
+            {"startTime": T1}, {"startTime": T2}, ["status.startTime Invalid"], id="startTime is immutable"
         ),
-        pytest.param({"startTime": T1}, {}, ["status.startTime Invalid"], id="and did start"),
+        pytest.param({"startTime": T1}, {}, ["status.startTime Invalid"], id="startTime cannot be removed"),
         pytest.param(
-            {}, {"completedIndexes": "0"}, ["status.completedIndexes Invalid"], id="no indexes here"
+            {},
+            {"completedIndexes": "0"},
+            ["status.completedIndexes Invalid"],
+            id="completed indexes of a job without indexes",
         ),
         pytest.param(
             {},
             {"uncountedTerminatedPods": {"succeeded": ["u"], "failed": ["u"]}},
             ["status.uncountedTerminatedPods.failed[0] Duplicate"],
-            id="a pod ends once",
+            id="a pod counted twice",
         ),
     ],
 )
-def test_a_jobs_status(old: Json, new: Json, want: list[str]) -> None:
+def test_job_statuses(old: Json, new: Json, want: list[str]) -> None:
     assert show(JOB.validate_status(a_job(status=new), a_job(status=old))) == want
 
 
-def test_a_suspended_job_forgets_when_it_started() -> None:
+def test_a_suspended_job_may_lose_its_start_time() -> None:
     old, new = a_job(suspend=True, status={"startTime": T1}), a_job(suspend=True)
     assert JOB.validate_status(new, old) == []

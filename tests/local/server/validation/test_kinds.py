@@ -1,4 +1,4 @@
-"""What the smaller kinds refuse, each case by field and reason."""
+"""Validation of the smaller kinds; cases list field and reason."""
 
 from typing import Any
 
@@ -116,7 +116,7 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
         ),
     ],
 )
-def test_a_new_object(resource: str, obj: Json, want: list[str]) -> None:
+def test_creation_of_other_kinds(resource: str, obj: Json, want: list[str]) -> None:
     named = {"metadata": {"name": "n", "namespace": "default"}} | obj
     assert show(STRATEGIES[resource].validate(named)) == want
 
@@ -145,5 +145,5 @@ def test_a_new_object(resource: str, obj: Json, want: list[str]) -> None:
         (f"rolebindings.{RBAC}", {"roleRef": {"name": "a"}}, {"roleRef": {"name": "b"}}, ["roleRef Invalid"]),
     ],
 )
-def test_an_update(resource: str, old: Json, new: Json, want: list[str]) -> None:
+def test_updates_of_other_kinds(resource: str, old: Json, new: Json, want: list[str]) -> None:
     assert show(STRATEGIES[resource].validate_update(new, old)) == want

@@ -1,4 +1,4 @@
-"""What every object's metadata obeys."""
+"""Validation of metadata."""
 
 import pytest
 
@@ -21,7 +21,7 @@ from tests.local.server.validation.objects import show
         ("UPPER.com/a", False),
     ],
 )
-def test_a_label_key(key: str, good: bool) -> None:
+def test_label_keys(key: str, good: bool) -> None:
     assert (list(formats.qualified(key)) == []) is good
 
 
@@ -44,7 +44,7 @@ def test_metadata_reports_every_finding() -> None:
     ]
 
 
-def test_an_object_that_is_being_deleted_takes_no_new_finalizer() -> None:
+def test_a_terminating_object_accepts_no_new_finalizer() -> None:
     kind = Kind("", "v1", "ConfigMap", "configmaps", True)
     old = {"metadata": {"name": "a", "deletionTimestamp": "2024-01-01T00:00:00Z", "finalizers": ["a.b/c"]}}
     new = {"metadata": old["metadata"] | {"finalizers": ["a.b/c", "a.b/d"]}}

@@ -1,4 +1,4 @@
-"""What pods refuse, each case by field and reason: new ones, updates, status."""
+"""Validation of pods: creation, updates, status; cases list field and reason."""
 
 from typing import Any
 
@@ -15,28 +15,28 @@ POD = STRATEGIES["pods"]
 @pytest.mark.parametrize(
     ("pod", "want"),
     [
-        pytest.param(a_pod(), [], id="nothing wrong"),
+        pytest.param(a_pod(), [], id="a valid object"),
         pytest.param({"spec": {}}, ["spec.containers Required"], id="no containers"),
         pytest.param(a_pod({"name": "a"}), ["spec.containers[0].image Required"], id="no image"),
         pytest.param(
             a_pod(a_container("a"), a_container("a")),
             ["spec.containers[1].name Duplicate"],
-            id="one name twice",
+            id="a duplicate container name",
         ),
         pytest.param(
             a_pod(initContainers=[a_container()]),
             ["spec.initContainers[0].name Duplicate"],
-            id="init containers share the names",
+            id="init containers share the scope of names",
         ),
         pytest.param(
             a_pod(asking({"cpu": "2"}, {"cpu": "1"})),
             ["spec.containers[0].resources.requests Invalid"],
-            id="more asked for than allowed",
+            id="a request above the limit",
         ),
         pytest.param(
             a_pod(asking({"example.com/gpu": "1"})),
             ["spec.containers[0].resources.limits Required"],
-            id="a device without a limit",
+            id="an extended resource without a limit",
         ),
         pytest.param(
             a_pod(asking({"example.com/gpu": "500m"}, {"example.com/gpu": "500m"})),
@@ -44,17 +44,17 @@ POD = STRATEGIES["pods"]
                 "spec.containers[0].resources.limits[example.com/gpu] Invalid",
                 "spec.containers[0].resources.requests[example.com/gpu] Invalid",
             ],
-            id="half a device",
+            id="a fraction of an extended resource",
         ),
         pytest.param(
             a_pod(a_container(volumeMounts=[{"name": "v", "mountPath": "/v"}])),
             ["spec.containers[0].volumeMounts[0].name NotFound"],
-            id="a mount of no volume",
+            id="a mount of an unknown volume",
         ),
         pytest.param(
             a_pod(tolerations=[{"operator": "Equal"}]),
             ["spec.tolerations[0].operator Invalid"],
-            id="equal to no key",
+            id="an Equal toleration without a key",
         ),
         pytest.param(
             a_pod(restartPolicy="Sometimes", hostname="Has.Dots", activeDeadlineSeconds=0),
@@ -67,39 +67,42 @@ POD = STRATEGIES["pods"]
         ),
     ],
 )
-def test_a_pod(pod: Json, want: list[str]) -> None:
+def test_pods(pod: Json, want: list[str]) -> None:
     assert show(POD.validate(pod)) == want
 
 
 @pytest.mark.parametrize(
     ("before", "after", "want"),
     [
-        pytest.param({}, {"nodeName": "n"}, ["spec Forbidden"], id="only a binding places a pod"),
+        pytest.param({}, {"nodeName": "n"}, ["spec Forbidden"], id="nodeName is set by a binding only"),
         pytest.param({}, {"activeDeadlineSeconds": 9}, [], id="a deadline may be set"),
         pytest.param(
             {"activeDeadlineSeconds": 8},
             {"activeDeadlineSeconds": 9},
             ["spec.activeDeadlineSeconds Invalid"],
-            id="and not be put off",
+            id="but not extended",
         ),
         pytest.param(
             {"schedulingGates": [{"name": "g"}]},
             {"schedulingGates": [], "nodeSelector": {"a": "b"}},
             [],
-            id="a gated pod may be narrowed and released",
+            id="a gated pod may get a node selector and lose its gates",
         ),
         pytest.param(
             {},
             {"schedulingGates": [{"name": "g"}]},
             ["spec.schedulingGates Forbidden"],
-            id="no gate is added",
+            id="scheduling gates cannot be added",
         ),
         pytest.param(
-            {}, {"nodeSelector": {"a": "b"}}, ["spec Forbidden"], id="one that is not gated may not"
+            {},
+            {"nodeSelector": {"a": "b"}},
+            ["spec Forbidden"],
+            id="the node selector of an ungated pod is immutable",
         ),
     ],
 )
-def test_a_pods_update(before: Json, after: Json, want: list[str]) -> None:
+def test_pod_updates(before: Json, after: Json, want: list[str]) -> None:
     assert show(POD.validate_update(a_pod(**(before | after)), a_pod(**before))) == want
 
 
@@ -146,7 +149,7 @@ DISK: Json = {"key": "disk", "operator": "Exists"}
         ({"securityContext": {"runAsUser": -1}}, f"{C}.securityContext.runAsUser Invalid"),
     ],
 )
-def test_a_container(container: Json, want: str) -> None:
+def test_containers(container: Json, want: str) -> None:
     assert (*dict.fromkeys(show(POD.validate(a_pod(a_container(**container))))),)[:1] == (
         (want,) if want else ()
     )
@@ -195,17 +198,17 @@ def test_a_container(container: Json, want: str) -> None:
         ({"overhead": {"cpu": "-1"}}, "spec.overhead[cpu] Invalid"),
     ],
 )
-def test_a_pods_spec(spec: Json, want: str) -> None:
+def test_pod_specs(spec: Json, want: str) -> None:
     assert show(POD.validate(a_pod(**spec))) == [want]
 
 
-def test_two_containers_cannot_listen_on_one_port_of_the_node() -> None:
+def test_two_containers_cannot_share_a_host_port() -> None:
     port = {"containerPort": 80, "hostPort": 80}
     pod = a_pod(a_container("a", ports=[port]), a_container("b", ports=[port]))
     assert show(POD.validate(pod)) == ["spec.containers[1].ports[0].hostPort Duplicate"]
 
 
-def test_a_template_names_its_labels_without_their_metadata() -> None:
+def test_label_findings_of_a_template_omit_metadata_in_the_path() -> None:
     template = {"metadata": {"labels": {"bad key!": "v"}}, "spec": a_pod()["spec"]}
     assert show([*check("PodTemplateSpec", template, "spec.template")]) == ["spec.template.labels Invalid"]
 
@@ -217,52 +220,57 @@ KEPT = {"key": "a", "operator": "Exists"}
 @pytest.mark.parametrize(
     ("before", "after", "want"),
     [
-        pytest.param({}, {"containers": []}, ["spec.containers Forbidden"], id="containers stay"),
+        pytest.param(
+            {}, {"containers": []}, ["spec.containers Forbidden"], id="containers cannot be removed"
+        ),
         pytest.param(
             {"activeDeadlineSeconds": 8},
             {"activeDeadlineSeconds": None},
             ["spec.activeDeadlineSeconds Invalid"],
-            id="a deadline is not taken back",
+            id="a deadline cannot be removed",
         ),
         pytest.param(
-            {"tolerations": [KEPT]}, {"tolerations": [KEPT, {"key": "b"}]}, [], id="more is tolerated"
+            {"tolerations": [KEPT]}, {"tolerations": [KEPT, {"key": "b"}]}, [], id="tolerations can be added"
         ),
         pytest.param(
             {"tolerations": [KEPT | {"effect": "NoExecute"}]},
             {"tolerations": [KEPT | {"effect": "NoExecute", "tolerationSeconds": 9}]},
             [],
-            id="or for longer",
+            id="tolerationSeconds can change",
         ),
         pytest.param(
-            {"tolerations": [KEPT]}, {"tolerations": []}, ["spec.tolerations Forbidden"], id="but never less"
+            {"tolerations": [KEPT]},
+            {"tolerations": []},
+            ["spec.tolerations Forbidden"],
+            id="tolerations cannot be removed",
         ),
         pytest.param(
             GATED | {"nodeSelector": {"a": "b"}},
             {"nodeSelector": {"a": "c"}},
             ["spec.nodeSelector Invalid"],
-            id="a gated pod is not sent elsewhere",
+            id="node selector terms of a gated pod cannot change",
         ),
         pytest.param(
             GATED | {"affinity": needing(ZONE)},
             {"affinity": needing(ZONE, DISK)},
             [],
-            id="what it needs may grow",
+            id="requirements of a gated pod can be added",
         ),
         pytest.param(
             GATED | {"affinity": needing(ZONE)},
             {"affinity": needing(DISK)},
             [f"spec.affinity.nodeAffinity.{TERMS}[0] Invalid"],
-            id="and not change",
+            id="requirements of a gated pod cannot change",
         ),
         pytest.param(
             {"terminationGracePeriodSeconds": -1},
             {"terminationGracePeriodSeconds": 1},
             [],
-            id="a grace period that was never valid",
+            id="a negative grace period can become 1",
         ),
     ],
 )
-def test_what_may_change_in_a_pod(before: Json, after: Json, want: list[str]) -> None:
+def test_mutable_fields_of_a_pod(before: Json, after: Json, want: list[str]) -> None:
     old, new = a_pod(**before), a_pod(**before)
     new["spec"] |= after
     for field in [name for name, value in after.items() if value is None]:
@@ -279,9 +287,7 @@ def test_what_may_change_in_a_pod(before: Json, after: Json, want: list[str]) ->
         ("Always", 0, []),
     ],
 )
-def test_a_container_that_ended_for_good_does_not_run_again(
-    policy: str, exit_code: int, want: list[str]
-) -> None:
+def test_a_terminated_container_does_not_run_again(policy: str, exit_code: int, want: list[str]) -> None:
     def in_state(**state: Json) -> Json:
         return a_pod(restartPolicy=policy) | {
             "status": {"containerStatuses": [{"name": "main", "state": state}]}

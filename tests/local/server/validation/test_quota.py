@@ -1,4 +1,4 @@
-"""What ResourceQuotas and LimitRanges refuse."""
+"""Validation of ResourceQuotas and LimitRanges."""
 
 from typing import Any
 
@@ -14,18 +14,20 @@ LIMIT_RANGE, RESOURCE_QUOTA = STRATEGIES["limitranges"], STRATEGIES["resourcequo
 @pytest.mark.parametrize(
     ("item", "want"),
     [
-        pytest.param({"min": {"cpu": "1"}, "max": {"cpu": "2"}}, [], id="in order"),
+        pytest.param({"min": {"cpu": "1"}, "max": {"cpu": "2"}}, [], id="ordered bounds"),
         pytest.param(
-            {"min": {"cpu": "2"}, "max": {"cpu": "1"}}, ["spec.limits[0].min[cpu] Invalid"], id="turned round"
+            {"min": {"cpu": "2"}, "max": {"cpu": "1"}},
+            ["spec.limits[0].min[cpu] Invalid"],
+            id="min above max",
         ),
         pytest.param(
             {"defaultRequest": {"cpu": "500m"}, "default": {"cpu": "0.1"}},
             ["spec.limits[0].defaultRequest[cpu] Invalid"],
-            id="more asked for than allowed",
+            id="a request above the limit",
         ),
     ],
 )
-def test_a_limit_range(item: Json, want: list[str]) -> None:
+def test_limit_ranges(item: Json, want: list[str]) -> None:
     assert show(LIMIT_RANGE.validate({"spec": {"limits": [{"type": "Container"} | item]}})) == want
 
 
@@ -39,7 +41,7 @@ def test_a_limit_range(item: Json, want: list[str]) -> None:
         ({"type": "Pod", "maxLimitRequestRatio": {"cpu": "500m"}}, ["maxLimitRequestRatio[cpu] Invalid"]),
     ],
 )
-def test_an_item_of_a_limit_range(item: Json, want: list[str]) -> None:
+def test_limit_range_items(item: Json, want: list[str]) -> None:
     found = show(LIMIT_RANGE.validate({"spec": {"limits": [item]}}))
     assert found == [f"spec.limits[0].{cause}" for cause in want]
 
@@ -55,10 +57,10 @@ def test_an_item_of_a_limit_range(item: Json, want: list[str]) -> None:
         ({"scopes": ["BestEffort", "NotBestEffort"]}, ["spec.scopes Invalid"]),
     ],
 )
-def test_a_resource_quota(spec: Json, want: list[str]) -> None:
+def test_resource_quotas(spec: Json, want: list[str]) -> None:
     assert show(RESOURCE_QUOTA.validate({"spec": spec})) == want
 
 
-def test_a_quota_counts_the_same_pods_for_good() -> None:
+def test_the_scopes_of_a_quota_are_immutable() -> None:
     old, new = {"spec": {"scopes": ["BestEffort"]}}, {"spec": {"scopes": ["Terminating"]}}
     assert show(RESOURCE_QUOTA.validate_update(new, old)) == ["spec.scopes Invalid"]

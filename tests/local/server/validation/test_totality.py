@@ -1,4 +1,4 @@
-"""The law of every rule: what can be decoded can be judged.  A refusal is an answer, an exception is not."""
+"""Validation of random objects: any object that can be decoded is validated without an exception."""
 
 from random import Random
 from typing import Any
@@ -74,7 +74,7 @@ def an_object(kind: Kind, rng: Random) -> Json:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_whatever_decodes_can_be_judged(name: str) -> None:
+def test_validation_of_a_decoded_object_does_not_fail(name: str) -> None:
     kind, rng = KINDS[name], Random(name)
     found = 0
     for _ in range(PAIRS):
@@ -82,11 +82,11 @@ def test_whatever_decodes_can_be_judged(name: str) -> None:
         found += len(kind.strategy.validate(new) + kind.strategy.validate_create(new))
         found += len(kind.strategy.validate_update(new, old) + kind.strategy.validate_status(new, old))
         kind.strategy.warnings(new)
-    assert found, "the objects are so harmless that they try nothing"
+    assert found, "the random objects violate no rule"
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_an_update_that_changes_nothing_finds_nothing_new(name: str) -> None:
+def test_an_update_without_changes_has_no_findings(name: str) -> None:
     kind, rng = KINDS[name], Random(name)
     for _ in range(PAIRS):
         obj = an_object(kind, rng)
