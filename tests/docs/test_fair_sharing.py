@@ -9,13 +9,13 @@ from quorate.quota.fair_sharing import dominant_share
 from tests.docs.page import Example, job, section
 
 SHARES = section("fair-sharing.md", "Example: shares")
-UNTIL_FAIR = section("fair-sharing.md", "Example: until it is fair")
-TURNS = section("fair-sharing.md", "Example: taking turns")
+FAIR_PREEMPTION = section("fair-sharing.md", "Example: fair preemption")
+ADMISSION = section("fair-sharing.md", "Example: admission fair sharing")
 CPU = FlavorResource("default", "cpu")
 
 
 def share_with(world: Example, queue: str, milli_cpu: int) -> str:
-    """The share of ``queue`` as it is shown, if it used so much more."""
+    """Return the share of ``queue`` as shown, with ``milli_cpu`` more usage."""
     node = world.node(queue)
     tree.add_usage(node, {CPU: milli_cpu})
     share = dominant_share(node)
@@ -37,13 +37,13 @@ def test_shares() -> None:
         assert row["share"] == share_with(world, row["queue"], 0)
 
 
-def test_until_it_is_fair() -> None:
+def test_fair_preemption() -> None:
     running = [
         job(name, name[0], "1", admitted={"flavor": "default", "at": index})
         for index, name in enumerate(["a1", "a2", "a3", "a4", "b1", "b2"])
     ]
-    rows = UNTIL_FAIR.table("job", "b would have", "a has", "a would have", "preempted")
-    world = Example(UNTIL_FAIR.objects(), [*running, *(job(row["job"], "b", "1") for row in rows)])
+    rows = FAIR_PREEMPTION.table("job", "b would have", "a has", "a would have", "preempted")
+    world = Example(FAIR_PREEMPTION.objects(), [*running, *(job(row["job"], "b", "1") for row in rows)])
     world.come(*(held["name"] for held in running))
     for row in rows:
         assert row["b would have"] == share_with(world, "b", 1000)
@@ -51,7 +51,7 @@ def test_until_it_is_fair() -> None:
         assert row["a would have"] == share_with(world, "a", -1000)
         before = world.preempted()
         world.come(row["job"])
-        victims = [] if row["preempted"] == "nobody" else [row["preempted"]]
+        victims = [] if row["preempted"] == "none" else [row["preempted"]]
         assert world.preempted() == before | dict.fromkeys(victims, "InCohortFairSharing")
         world.leave(*victims)
         assert (row["job"] in world.admitted()) is bool(victims)
@@ -59,12 +59,12 @@ def test_until_it_is_fair() -> None:
     assert waiting == ["a4", "b4"]
 
 
-def test_taking_turns() -> None:
+def test_admission_fair_sharing() -> None:
     jobs = [job("a1", "alice", "4"), job("a2", "alice", "4", created=1), job("b1", "bob", "4", created=2)]
-    world = Example(TURNS.objects(), jobs)
+    world = Example(ADMISSION.objects(), jobs)
     world.come("a1")
     world.come("a2", "b1")
-    rows = TURNS.table("minutes", "alice used", "bob used", "runs")
+    rows = ADMISSION.table("minutes", "alice used", "bob used", "runs")
     running = "a1"
     for row in rows:
         world.run({"advance": f"{100_000 + 60 * int(row['minutes']) - world.now:.0f}s"})

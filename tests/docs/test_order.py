@@ -29,27 +29,29 @@ def waiting_job(row: Row) -> Json:
 
 @pytest.mark.parametrize(
     "row",
-    ONE_QUEUE.table("strategy", "admitted", "wait in line", "set aside"),
+    ONE_QUEUE.table("strategy", "admitted", "still queued", "inadmissible"),
     ids=lambda row: row["strategy"],
 )
 def test_one_queue(row: Row) -> None:
-    rows = ONE_QUEUE.table("place", "job", "priority", "cpu", "created", "before")
+    rows = ONE_QUEUE.table("position", "job", "priority", "cpu", "created", "before")
     objects = copy.deepcopy(ONE_QUEUE.objects())
     objects[-1]["spec"]["queueingStrategy"] = row["strategy"]
-    # In any order they come, the places are the same.
+    # The positions do not depend on the order of creation.
     jobs = [waiting_job(waiting) for waiting in reversed(rows)]
     world = Example(objects, jobs, {"waitForPodsReady": {"timeout": "5m"}})
     world.run({"create": [given["name"] for given in jobs]})
     active = [key.name for key in world.state.pending("research").active]
-    assert active == [waiting["job"] for waiting in sorted(rows, key=lambda waiting: int(waiting["place"]))]
+    assert active == [
+        waiting["job"] for waiting in sorted(rows, key=lambda waiting: int(waiting["position"]))
+    ]
 
     world.decide_all()
     waiting = world.state.pending("research")
     assert {
         "strategy": row["strategy"],
         "admitted": ", ".join(sorted(world.admitted(), reverse=True)),
-        "wait in line": ", ".join(key.name for key in waiting.active),
-        "set aside": ", ".join(key.name for key in waiting.inadmissible),
+        "still queued": ", ".join(key.name for key in waiting.active),
+        "inadmissible": ", ".join(key.name for key in waiting.inadmissible),
     } == row
 
 

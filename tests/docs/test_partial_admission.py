@@ -8,7 +8,7 @@ from quorate.controllers.jobs.batch import BatchJob
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from tests.docs.page import Example, Row, job, section
 
-STEPS = section("partial-admission.md", "How many")
+STEPS = section("partial-admission.md", "Number of pods")
 EXAMPLE = section("partial-admission.md", "Example")
 
 

@@ -11,7 +11,7 @@ ONE_QUEUE = section("preemption.md", "Example: one queue")
 COHORT = section("preemption.md", "Example: a cohort")
 
 
-@pytest.mark.parametrize("row", ONE_QUEUE.table("it needs", "preempted"), ids=lambda row: row["it needs"])
+@pytest.mark.parametrize("row", ONE_QUEUE.table("request", "preempted"), ids=lambda row: row["request"])
 def test_one_queue(row: Row) -> None:
     running = [
         job(
@@ -23,10 +23,10 @@ def test_one_queue(row: Row) -> None:
         )
         for held in ONE_QUEUE.table("job", "priority", "cpu", "since")
     ]
-    world = Example(ONE_QUEUE.objects(), [*running, job("next", "batch", row["it needs"], priority=1)])
+    world = Example(ONE_QUEUE.objects(), [*running, job("next", "batch", row["request"], priority=1)])
     world.come(*(held["name"] for held in running))
     world.come("next")
-    victims = [] if row["preempted"] == "nobody" else row["preempted"].split(", ")
+    victims = [] if row["preempted"] == "none" else row["preempted"].split(", ")
     assert sorted(world.preempted()) == sorted(victims)
     if victims:
         assert world.why("next").endswith(f". Pending the preemption of {len(victims)} workload(s)")
@@ -38,8 +38,8 @@ def test_one_queue(row: Row) -> None:
 
 @pytest.mark.parametrize(
     "row",
-    COHORT.table("it needs", "borrowWithinCohort", "preempted", "reason"),
-    ids=lambda row: f"{row['it needs']} {row['borrowWithinCohort'] or 'Never'}",
+    COHORT.table("request", "borrowWithinCohort", "preempted", "reason"),
+    ids=lambda row: f"{row['request']} {row['borrowWithinCohort'] or 'Never'}",
 )
 def test_a_cohort(row: Row) -> None:
     objects = copy.deepcopy(COHORT.objects())
@@ -47,7 +47,7 @@ def test_a_cohort(row: Row) -> None:
         (owner,) = [body for body in objects if body["metadata"]["name"] == "owner"]
         owner["spec"]["preemption"]["borrowWithinCohort"] = yaml.safe_load(row["borrowWithinCohort"])
     nine = [job(f"b{index}", "borrower", "1", admitted="default") for index in range(9)]
-    world = Example(objects, [*nine, job("next", "owner", row["it needs"], priority=5)])
+    world = Example(objects, [*nine, job("next", "owner", row["request"], priority=5)])
     world.come(*(held["name"] for held in nine))
     world.come("next")
     preempted = world.preempted()

@@ -9,14 +9,14 @@ CPU = FlavorResource("default", "cpu")
 
 
 def test_the_numbers_of_the_tree() -> None:
-    rows = EXAMPLE.table("node", "owns", "keeps", "uses", "free", "most")
-    later = EXAMPLE.table("job", "queue", "cpu", "says")
+    rows = EXAMPLE.table("node", "subtree quota", "guaranteed", "used", "available", "maximum")
+    later = EXAMPLE.table("job", "queue", "cpu", "message")
     used = {"theory": "9", "laboratory": "4", "library": "3"}
     jobs = [job(queue, queue, cpu, admitted="default") for queue, cpu in used.items()]
     world = Example(EXAMPLE.objects(), [*jobs, *(job(row["job"], row["queue"], row["cpu"]) for row in later)])
     world.come(*used)
-    numbers = {"owns": tree.subtree_quota, "keeps": tree.guaranteed, "uses": tree.used}
-    numbers |= {"free": tree.available, "most": tree.potential_available}
+    numbers = {"subtree quota": tree.subtree_quota, "guaranteed": tree.guaranteed, "used": tree.used}
+    numbers |= {"available": tree.available, "maximum": tree.potential_available}
     assert {row["node"] for row in rows} == {
         *world.state.ledger.quota.queues,
         *world.state.ledger.quota.cohorts,
@@ -28,4 +28,4 @@ def test_the_numbers_of_the_tree() -> None:
 
     world.come(*(row["job"] for row in later))
     for row in later:
-        assert world.why(row["job"]) == f"couldn't assign flavors to pod set main: {row['says']}"
+        assert world.why(row["job"]) == f"couldn't assign flavors to pod set main: {row['message']}"
