@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from quorate.api import codec
 from quorate.api.core import Node, Pod
-from quorate.api.events import ObjectReference
 from quorate.api.meta import Condition, Key, Uid, at_epoch, epoch, find_condition, with_condition
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -23,7 +22,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import NODES, PODS
-from quorate.local.controllers.core_events import EventRecorder
+from quorate.local.controllers.core_events import EventRecorder, involved_object
 from quorate.local.controllers.scheduler_filters import (
     FitError,
     NodeInfo,
@@ -188,7 +187,7 @@ class Scheduler:
             raise
         self._log.debug("pod bound", pod=key, node=node)
         self._events.event(
-            _pod_reference(pod), "Normal", "Scheduled", f"Successfully assigned {key} to {node}"
+            involved_object(PODS, pod), "Normal", "Scheduled", f"Successfully assigned {key} to {node}"
         )
 
     async def _report_unschedulable(self, pod: Pod, message: str) -> None:
@@ -205,7 +204,7 @@ class Scheduler:
         status = replace(pod.status, conditions=with_condition(pod.status.conditions, new))
         patch = status_merge_patch(pod.metadata, pod.status, status)
         await self._client.patch(PODS, pod.metadata.key, patch, subresource="status")
-        self._events.event(_pod_reference(pod), "Warning", "FailedScheduling", message)
+        self._events.event(involved_object(PODS, pod), "Warning", "FailedScheduling", message)
 
 
 def _is_schedulable(pod: Pod) -> bool:
@@ -225,15 +224,3 @@ def _queue_key(pod: Pod, arrival: int) -> QueueKey:
     """
     assert pod.metadata.creation_timestamp is not None, f"pod {pod.metadata.key} was never created"
     return (-(pod.spec.priority or 0), epoch(pod.metadata.creation_timestamp), arrival, pod.metadata.key)
-
-
-def _pod_reference(pod: Pod) -> ObjectReference:
-    metadata = pod.metadata
-    return ObjectReference(
-        api_version="v1",
-        kind="Pod",
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-    )

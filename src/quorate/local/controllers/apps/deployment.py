@@ -13,14 +13,6 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.kube.resources import Json
-from quorate.local.controllers.apps.control import (
-    controller_key,
-    enqueue_controllers,
-    is_controlled_by,
-    owner_references,
-    run_when_synced,
-    template_hash,
-)
 from quorate.local.controllers.apps.types import (
     DEPLOYMENTS,
     REPLICA_SETS,
@@ -28,6 +20,14 @@ from quorate.local.controllers.apps.types import (
     DeploymentStatus,
     ReplicaSet,
     RollingUpdate,
+)
+from quorate.local.controllers.pod_control import (
+    controller_key,
+    enqueue_controllers,
+    is_controlled_by,
+    owner_references,
+    run_when_synced,
+    template_hash,
 )
 from quorate.local.own_writes import MutationCache
 

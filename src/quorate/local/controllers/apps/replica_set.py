@@ -11,7 +11,8 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.local.controllers.apps.control import (
+from quorate.local.controllers.apps.types import PODS, REPLICA_SETS, ReplicaSet, ReplicaSetStatus
+from quorate.local.controllers.pod_control import (
     controller_key,
     delete_pod,
     enqueue_controllers,
@@ -22,7 +23,6 @@ from quorate.local.controllers.apps.control import (
     pod_from_template,
     run_when_synced,
 )
-from quorate.local.controllers.apps.types import PODS, REPLICA_SETS, ReplicaSet, ReplicaSetStatus
 from quorate.local.own_writes import MutationCache
 
 BURST_REPLICAS: Final = 500  # pods created or deleted per reconciliation, as in Kubernetes

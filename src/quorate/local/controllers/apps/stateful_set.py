@@ -16,7 +16,8 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.local.controllers.apps.control import (
+from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
+from quorate.local.controllers.pod_control import (
     controller_key,
     delete_pod,
     enqueue_controllers,
@@ -28,7 +29,6 @@ from quorate.local.controllers.apps.control import (
     run_when_synced,
     template_hash,
 )
-from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
 from quorate.local.own_writes import MutationCache
 
 POD_INDEX_LABEL: Final = "apps.kubernetes.io/pod-index"

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from quorate.api.events import ObjectReference
 from quorate.api.meta import Key, Uid
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
@@ -16,7 +15,7 @@ from quorate.kube.errors import ApiError, NotFound, Unreachable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.patches import status_merge_patch
-from quorate.local.controllers.core_events import EventRecorder, EventType
+from quorate.local.controllers.core_events import EventRecorder, EventType, involved_object
 from quorate.local.controllers.job.failure_policy import Backoff
 from quorate.local.controllers.job.pod_management import PodToCreate
 from quorate.local.controllers.job.pod_template import pod_from_template
@@ -104,7 +103,7 @@ class JobController:
         await self._release(result.release)
         for event in result.events:
             type_: EventType = "Warning" if event.warning else "Normal"
-            self._events.event(_job_reference(job), type_, event.reason, event.message)
+            self._events.event(involved_object(JOBS, job), type_, event.reason, event.message)
         self._log.debug(
             "job reconciled",
             job=job.metadata.key,
@@ -137,11 +136,13 @@ class JobController:
             pod = await self._client.create(PODS, pod_from_template(job, new))
         except (ApiError, Unreachable) as error:
             problem = error.message if isinstance(error, ApiError) else str(error)
-            self._events.event(_job_reference(job), "Warning", "FailedCreate", f"Error creating: {problem}")
+            self._events.event(
+                involved_object(JOBS, job), "Warning", "FailedCreate", f"Error creating: {problem}"
+            )
             return error
         self._pods.record(pod)
         self._events.event(
-            _job_reference(job), "Normal", "SuccessfulCreate", f"Created pod: {pod.metadata.name}"
+            involved_object(JOBS, job), "Normal", "SuccessfulCreate", f"Created pod: {pod.metadata.name}"
         )
         return None
 
@@ -152,7 +153,7 @@ class JobController:
             except NotFound:
                 return
             self._events.event(
-                _job_reference(job), "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}"
+                involved_object(JOBS, job), "Normal", "SuccessfulDelete", f"Deleted pod: {pod.metadata.name}"
             )
 
         await asyncio.gather(*(delete(pod) for pod in pods))
@@ -195,15 +196,3 @@ def _release_patch(pod: Pod) -> dict[str, Any]:
             "$deleteFromPrimitiveList/finalizers": [TRACKING_FINALIZER],
         }
     }
-
-
-def _job_reference(job: Job) -> ObjectReference:
-    metadata = job.metadata
-    return ObjectReference(
-        api_version="batch/v1",
-        kind="Job",
-        name=metadata.name,
-        namespace=metadata.namespace,
-        uid=metadata.uid,
-        resource_version=metadata.resource_version,
-    )

@@ -21,6 +21,7 @@ from quorate.local.controllers.job.failure_policy import (
     previous_failures,
 )
 from quorate.local.controllers.job.types import Job, JobSpec, Pod
+from quorate.local.controllers.pod_control import is_active, is_pod_finished
 
 IndexSet = frozenset[int]
 
@@ -85,7 +86,9 @@ def summarize_pods(job: Job, pods: Sequence[Pod]) -> PodSummary:
     return PodSummary(
         tracked=tracked,
         active=active,
-        terminating=tuple(pod for pod in pods if pod.metadata.deletion_timestamp and not has_ended(pod)),
+        terminating=tuple(
+            pod for pod in pods if pod.metadata.deletion_timestamp and not is_pod_finished(pod)
+        ),
         ready=count_ready(active),
         new_succeeded=new_succeeded,
         new_failed=new_failed,
@@ -97,14 +100,6 @@ def summarize_pods(job: Job, pods: Sequence[Pod]) -> PodSummary:
         failed_indexes=failed_indexes,
         last_failed=_last_failed_pods(spec, pods, completed | failed_indexes, active),
     )
-
-
-def has_ended(pod: Pod) -> bool:
-    return pod.status.phase in ("Succeeded", "Failed")
-
-
-def is_active(pod: Pod) -> bool:
-    return not has_ended(pod) and pod.metadata.deletion_timestamp is None
 
 
 def count_ready(pods: Iterable[Pod]) -> int:

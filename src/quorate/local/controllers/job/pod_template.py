@@ -9,9 +9,11 @@ from quorate.local.controllers.job.types import (
     INDEX_ANNOTATION,
     INDEX_FAILURES_ANNOTATION,
     INDEX_IGNORED_FAILURES_ANNOTATION,
+    JOBS,
     TRACKING_FINALIZER,
     Job,
 )
+from quorate.local.controllers.pod_control import owner_references
 
 Json = dict[str, Any]
 
@@ -29,16 +31,7 @@ def pod_from_template(job: Job, new: PodToCreate) -> Json:
         "labels": dict(template.get("metadata", {}).get("labels", {})),
         "annotations": dict(template.get("metadata", {}).get("annotations", {})),
         "finalizers": [TRACKING_FINALIZER],
-        "ownerReferences": [
-            {
-                "apiVersion": "batch/v1",
-                "kind": "Job",
-                "name": job.metadata.name,
-                "uid": job.metadata.uid,
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ],
+        "ownerReferences": owner_references(JOBS, job.metadata),
     }
     if new.index is not None:
         _add_completion_index(job, new, metadata, template["spec"])

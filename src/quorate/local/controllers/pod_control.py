@@ -1,4 +1,4 @@
-"""Functions that the workload controllers share: ownership, pod templates, running and deleting."""
+"""Functions that the workload and Job controllers share: ownership, pod templates, pod states."""
 
 import hashlib
 from typing import Any
@@ -50,9 +50,13 @@ async def delete_pod(client: Client, pod: Pod) -> None:
         return
 
 
+def is_pod_finished(pod: Pod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
 def is_active(pod: Pod) -> bool:
     """Return True if a pod is neither finished nor terminating."""
-    return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")
+    return pod.metadata.deletion_timestamp is None and not is_pod_finished(pod)
 
 
 def is_ready(pod: Pod) -> bool:
