@@ -1,6 +1,7 @@
 """Which candidate holds the lease, and that two never lead at once."""
 
 import asyncio
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -58,6 +59,13 @@ class OneLease:
         self.spec: dict[str, Any] | None = None
         self._version = 1
 
+    def renewed_for_s(self) -> float:
+        """Return for how long the holder has renewed the lease, seconds."""
+        if self.spec is None:
+            return 0.0
+        renewed, acquired = (datetime.fromisoformat(self.spec[each]) for each in ("renewTime", "acquireTime"))
+        return (renewed - acquired).total_seconds()
+
     def answer(self, request: Request) -> Answer:
         match request.method:
             case "POST" if self.spec is not None:
@@ -113,7 +121,7 @@ def test_a_leader_that_stops_releases_its_lease() -> None:
         first_run = asyncio.create_task(first.run())
         await wait_for(lambda: leading == ["first"])
         second_run = asyncio.create_task(second.run())
-        await asyncio.sleep(SHORT.lease_duration_s * 1.25)  # longer than the granted duration: it is renewed
+        await wait_for(lambda: lease.renewed_for_s() > SHORT.lease_duration_s)
         assert leading == ["first"]
         first.stop.set()
         await first_run
