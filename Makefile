@@ -44,10 +44,7 @@ check: lint ## lint and the fast tests (over a minute)
 	@$(BIN)/pytest -q -m 'not slow' $(PARALLEL)
 
 test: lint ## lint and every test, end-to-end ones included, with branch coverage (under ten minutes)
-	@rm -rf .coverage
-	@$(BIN)/coverage run -m pytest $(PARALLEL)
-	@$(BIN)/coverage combine --quiet
-	@$(BIN)/coverage report
+	@$(BIN)/pytest $(PARALLEL) --cov --cov-report=term:skip-covered
 
 search: $(STAMP) ## look for counterexamples to the laws, at random and for longer
 	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -q $(PARALLEL) --timeout 0 -k 'laws or oracle or history or machine' $(ARGS)
@@ -100,5 +97,5 @@ release: $(RELEASE_STAMP) ## cut a release: make release VERSION=0.2.0
 	@BIN=$(BIN) PYTHON=$(PYTHON) .ci/release "$(VERSION)"
 
 clean: ## remove the virtual environment and what tools left behind
-	rm -rf $(VENV) .coverage site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info
+	rm -rf $(VENV) .coverage* site dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks .import_linter_cache build src/*.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -7,7 +7,10 @@ import pytest
 from tests.faults.runs import run
 from tests.faults.trials import KINDS, Report, Trial
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.no_cover,  # many generated examples of rules that other tests measure
+]
 
 TRIALS = [Trial(seed, KINDS[seed % len(KINDS)]) for seed in range(len(KINDS))]
 # Two at a time: more of them on one event loop would starve each other, as their deadlines are short.

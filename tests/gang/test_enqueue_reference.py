@@ -9,12 +9,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from quorate.api.volcano import UNSCHEDULABLE
 from tests.gang.enqueue_worlds import LIMIT, QUOTA, RESOURCES, Json, world
 from tests.search import examples
+
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
 
 BASE_S, MOST_S, TIMEOUT_S = 10, 30, 100
 QUEUES = ("default", "fifo", "other")

@@ -27,6 +27,8 @@ from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of, name_of
 from tests.search import examples
 
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
+
 Json = dict[str, Any]
 
 CONFIGURATIONS = [

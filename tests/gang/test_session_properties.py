@@ -21,7 +21,10 @@ from tests.search import examples
 
 Json = dict[str, Any]
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.no_cover,  # many generated examples of rules that other tests measure
+]
 
 few = examples(40)
 profiles = st.sampled_from(("compat", "design"))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -26,6 +27,8 @@ from tests.placement.cluster_changes import Change, apply_change, changes
 from tests.placement.fixed_constraints import UNRESOLVABLE, FixedConstraints
 from tests.placement.oracle import OracleNode, oracle_best
 from tests.search import examples
+
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
 
 SHAPES = Shapes()
 KINDS = tuple(

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -16,6 +17,8 @@ from tests.queueing.notation import Json
 from tests.queueing.test_laws import QUEUES, policies, quotas, writes
 from tests.queueing.world import World
 from tests.search import examples
+
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
 
 COHORTS = ("", "left", "right", "top")
 which = st.integers(0, 7)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,8 @@ from quorate.quota.audit import audit
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 from tests.search import examples
+
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
 
 FLAVORS = ("one", "two")
 QUEUES = ("a", "b", "c")

@@ -18,6 +18,8 @@ from tests.queueing.loop_search import (
 )
 from tests.queueing.small_worlds import Job, Queue, Quota, Simulation, SmallWorld
 
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
+
 ONE_EACH = ((Quota(1),),)
 
 

@@ -6,12 +6,15 @@ order of heads.  It shares no code with the core, and computes all sums from the
 
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 from tests.search import examples
+
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
 
 QUEUES = ("a", "b", "c", "d")
 COHORTS = ("R", "S", "T")  # each may have an earlier one as parent: with the queues, up to four levels

@@ -26,6 +26,8 @@ from tests.placement.filters.oracle import Oracle
 from tests.placement.filters.test_laws import pods, worlds
 from tests.placement.filters.world import World, pod
 
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
+
 SCORING = Scoring(NodeOrderArguments(), None)
 
 

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +12,8 @@ from quorate.placement.framework import Capacity, InvalidationScope
 from tests.placement.filters.oracle import Oracle
 from tests.placement.filters.world import World, node, pod
 from tests.search import examples
+
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
 
 ZONES = st.sampled_from(("", "zone=1", "zone=2", "zone=3"))
 POOLS = st.sampled_from(("", "pool=x", "pool=y"))

@@ -11,6 +11,8 @@ from quorate.local.server.registry import builtin
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.registry.strategies import STRATEGIES
 
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
+
 Json = dict[str, Any]
 
 WORDS = (
