@@ -112,7 +112,7 @@ class SparkApplication(UnstructuredJobKind):
             each for each in view["spec"]["tolerations"] if each in kept_tolerations
         ]
         _write(document, spec, view)
-        # Spark's API takes no 0 where a job may leave the number out.
+        # Spark's API rejects 0 for a number of executors that was absent.
         if spec.count_field is not None and original.count != spec.count:
             write_field(document, spec.count_field, original.count)
 
