@@ -7,7 +7,7 @@ A rule about one field is a row of the table.  A rule that relates fields is a P
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import yaml
@@ -119,9 +119,21 @@ ENTRIES: dict[str, Callable[[dict[str, str], str], Iterable[Cause]]] = {
 }
 
 
+Check = Callable[[Any, str, Scope], Iterable[Cause]]
+"""Yields what is wrong with the value at a path; the scope is the object that has the field."""
+
+
+class _Row(NamedTuple):
+    """A rule compiled for checks; its fields with the paths that findings report."""
+
+    rule: FieldRule
+    fields: tuple[tuple[str, str], ...]
+    checks: tuple[Check, ...]
+
+
 @cache
 def rule_table() -> dict[str, tuple[FieldRule, ...]]:
-    """Return the rules of every type, with included rules in place and every row in its plural form."""
+    """Return the rules of every type, with included rules in place."""
     text = files(__package__).joinpath("field_rules.yaml").read_text("utf-8")
     table = msgspec.convert(yaml.load(text, Loader=yaml.CSafeLoader), dict[str, list[FieldRule]])
 
@@ -129,12 +141,21 @@ def rule_table() -> dict[str, tuple[FieldRule, ...]]:
         for rule in table[name]:
             if rule.include:
                 yield from expand(rule.include)
-            elif rule.field is not None:
-                yield msgspec.structs.replace(rule, field=None, fields=(rule.field,))
             else:
                 yield rule
 
     return {name: tuple(expand(name)) for name in table}
+
+
+@cache
+def _rows(type_name: str) -> tuple[_Row, ...]:
+    return tuple(_compile(rule) for rule in rule_table()[type_name])
+
+
+def _compile(rule: FieldRule) -> _Row:
+    fields = rule.fields or ((rule.field,) if rule.field is not None else ())
+    paths = tuple((field, field if rule.at is None else rule.at) for field in fields)
+    return _Row(rule, paths, tuple(_checks(rule)))
 
 
 def union_fields(type_name: str) -> tuple[str, ...]:
@@ -160,32 +181,35 @@ def validate_update_as(type_name: str) -> Callable[[Json, Json], list[Cause]]:
 def check(type_name: str, obj: Json, path: str = "", parent: Scope | None = None) -> Causes:
     """Yield what is wrong with an object by the rules of its type."""
     scope = Scope(type_name, obj, parent)
-    for rule in rule_table()[type_name]:
+    for rule, fields, checks in _rows(type_name):
         if rule.relation:
             yield from RELATIONS[rule.relation](obj, path, scope)
         elif rule.union:
             yield from _check_union(rule, obj, path, scope)
-        for field in rule.fields:
+        for field, reported in fields:
             value = _value_at(obj, field)
-            if value is None:
-                if rule.absent is not msgspec.UNSET:
-                    value = rule.absent
-                elif not (rule.required or rule.defined):
-                    continue
-            yield from _check_value(rule, value, _join(path, field if rule.at is None else rule.at), scope)
+            if value is None and rule.absent is not msgspec.UNSET:
+                value = rule.absent
+            if (rule.required and not value) or (rule.defined and value is None):
+                detail = rule.required or rule.defined
+                yield required(_join(path, reported), detail if isinstance(detail, str) else "")
+            elif value is not None:
+                where = _join(path, reported)
+                for check_value in checks:
+                    yield from check_value(value, where, scope)
 
 
 def check_update(type_name: str, new: Json, old: Json, path: str = "") -> Causes:
     """Yield what an update changes although its rules do not allow it."""
-    for rule in rule_table()[type_name]:
-        for field in rule.fields:
-            default = None if rule.absent is msgspec.UNSET else rule.absent
+    for rule, fields, _ in _rows(type_name):
+        default = None if rule.absent is msgspec.UNSET else rule.absent
+        for field, reported in fields:
             now, was = (_value_at(obj, field) for obj in (new, old))
             if (default if now is None else now) == (default if was is None else was):
                 continue
             if rule.once_set and not was:
                 continue
-            where = _join(path, rule.at or field)
+            where = _join(path, reported)
             if rule.frozen:
                 yield forbidden_field(where, rule.frozen)
             else:
@@ -207,64 +231,95 @@ def _join(path: str, field: str) -> str:
     return f"{path}.{field}" if path and field else path or field
 
 
-def _detail(given: bool | str) -> str:
-    return given if isinstance(given, str) else ""
+def _checks(rule: FieldRule) -> Iterator[Check]:
+    """Yield the checks of a value that is there, in the order of their findings."""
+    if rule.forbidden:
+        yield _cause_if(bool, lambda path, _: forbidden_field(path, rule.forbidden))
+    if (max_items := rule.max_items) is not None:
+        yield _cause_if(
+            lambda value: len(value) > max_items, lambda path, value: too_many(path, len(value), max_items)
+        )
+    if (max_characters := rule.max_characters) is not None:
+        yield _invalid_if(
+            lambda value: len(value) > max_characters, f"can have at most {max_characters} characters"
+        )
+    yield from _bounds(rule)
+    if rule.format or rule.unique:
+        yield _format_check(rule)
+    if (max_bytes := rule.max_bytes) is not None:
+        yield _cause_if(
+            lambda value: len(value) > max_bytes, lambda path, value: too_long(path, value, max_bytes)
+        )
+    if rule.entries:
+        check_entries = ENTRIES[rule.entries]
+        yield lambda value, path, _: check_entries(value, path)
+    if rule.type:
+        yield lambda value, path, scope: check(rule.type, value, path, scope)
+    if rule.items or rule.each:
+        yield _items_check(rule)
 
 
-def _check_value(rule: FieldRule, value: Any, path: str, scope: Scope) -> Causes:
-    if rule.required and not value:
-        yield required(path, _detail(rule.required))
-        return
-    if rule.defined and value is None:
-        yield required(path, _detail(rule.defined))
-        return
-    if rule.forbidden and value:
-        yield forbidden_field(path, rule.forbidden)
-    if rule.max_items is not None and len(value) > rule.max_items:
-        yield too_many(path, len(value), rule.max_items)
-    if rule.max_characters is not None and len(value) > rule.max_characters:
-        yield invalid_value(path, value, f"can have at most {rule.max_characters} characters")
-    yield from _check_bounds(rule, value, path)
-    if value or rule.absent is not msgspec.UNSET:
-        if rule.format:
-            for message in FORMATS[rule.format](value):
-                yield invalid_value(path, value, message)
+def _bounds(rule: FieldRule) -> Iterator[Check]:
+    def applies(value: Any) -> bool:
+        return bool(value) or not rule.zero_is_unset
+
+    if rule.enum:
+        yield _cause_if(
+            lambda value: applies(value) and value not in rule.enum,
+            lambda path, value: not_supported(path, value, rule.enum),
+        )
+    if (minimum := rule.minimum) is not None:
+        yield _invalid_if(lambda value: value < minimum, f"must be greater than or equal to {minimum}")
+    if rule.positive:
+        yield _invalid_if(lambda value: value <= 0, "must be greater than zero")
+    if rule.range is not None:
+        low, high = rule.range
+        yield _invalid_if(
+            lambda value: applies(value) and not low <= value <= high,
+            f"must be between {low} and {high}, inclusive",
+        )
+    if rule.equals is not msgspec.UNSET:
+        yield _invalid_if(lambda value: value != rule.equals, f"must be {rule.equals}")
+
+
+def _cause_if(test: Callable[[Any], bool], cause: Callable[[str, Any], Cause]) -> Check:
+    return lambda value, path, _: (cause(path, value),) if test(value) else ()
+
+
+def _invalid_if(test: Callable[[Any], bool], message: str) -> Check:
+    return _cause_if(test, lambda path, value: invalid_value(path, value, message))
+
+
+def _format_check(rule: FieldRule) -> Check:
+    """Return the check of format and uniqueness; it skips an empty value unless ``absent`` is given."""
+    format_function, check_empty = FORMATS.get(rule.format), rule.absent is not msgspec.UNSET
+
+    def check_format(value: Any, path: str, scope: Scope) -> Causes:
+        if not value and not check_empty:
+            return
+        for message in format_function(value) if format_function else ():
+            yield invalid_value(path, value, message)
         if rule.unique and scope.container.is_duplicate(rule.unique, value):
             yield duplicate(path, value)
-    if rule.max_bytes is not None and len(value) > rule.max_bytes:
-        yield too_long(path, value, rule.max_bytes)
-    if rule.entries:
-        yield from ENTRIES[rule.entries](value, path)
-    if rule.type:
-        yield from check(rule.type, value, path, scope)
-    if rule.items or rule.each:
-        yield from _check_items(rule, value, path, scope)
+
+    return check_format
 
 
-def _check_bounds(rule: FieldRule, value: Any, path: str) -> Causes:
-    if rule.zero_is_unset and not value:
-        return
-    if rule.enum and value not in rule.enum:
-        yield not_supported(path, value, rule.enum)
-    if rule.minimum is not None and value < rule.minimum:
-        yield invalid_value(path, value, f"must be greater than or equal to {rule.minimum}")
-    if rule.positive and value <= 0:
-        yield invalid_value(path, value, "must be greater than zero")
-    if rule.range is not None and not rule.range[0] <= value <= rule.range[1]:
-        yield invalid_value(path, value, "must be between {} and {}, inclusive".format(*rule.range))
-    if rule.equals is not msgspec.UNSET and value != rule.equals:
-        yield invalid_value(path, value, f"must be {rule.equals}")
+def _items_check(rule: FieldRule) -> Check:
+    value_checks = tuple(_bounds(rule.each)) if rule.each else ()
+    format_function = FORMATS.get(rule.each.format) if rule.each else None
 
-
-def _check_items(rule: FieldRule, values: list[Any], path: str, scope: Scope) -> Causes:
-    for index, value in enumerate(values):
-        where = path if rule.no_index else f"{path}[{index}]"
-        if rule.items:
-            yield from check(rule.items, value, where, scope)
-        if rule.each is not None:
-            yield from _check_bounds(rule.each, value, where)
-            for message in FORMATS[rule.each.format](value) if rule.each.format else ():
+    def check_items(values: list[Any], path: str, scope: Scope) -> Causes:
+        for index, value in enumerate(values):
+            where = path if rule.no_index else f"{path}[{index}]"
+            if rule.items:
+                yield from check(rule.items, value, where, scope)
+            for check_value in value_checks:
+                yield from check_value(value, where, scope)
+            for message in format_function(value) if format_function else ():
                 yield invalid_value(where, value, message)
+
+    return check_items
 
 
 def _check_union(rule: FieldRule, obj: Json, path: str, scope: Scope) -> Causes:
