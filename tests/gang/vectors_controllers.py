@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from quorate.api import codec
+from quorate.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus
 from quorate.api.meta import Condition, Key, ObjectMeta, Uid, at_epoch
 from quorate.api.quantity import parse_quantity
 from quorate.api.volcano import PodGroup, PodGroupStatus
@@ -15,15 +16,7 @@ from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job, with_defaults
 from quorate.controllers.volcano.job.job_phases import ACTIVE, RESTART, TRANSITIONS, ActionScope
 from quorate.controllers.volcano.job.job_pod_group import group_name, min_resources, min_task_member
-from quorate.controllers.volcano.job.job_pods import (
-    ContainerState,
-    ContainerStatus,
-    JobPod,
-    LostPod,
-    PlacedSpec,
-    PodStatus,
-    Terminated,
-)
+from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, PlacedSpec
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import POD_EVICTED, POD_FAILED, TASK_FAILED
 from quorate.controllers.volcano.queue_state import RootQueueCannotClose, next_state
@@ -124,7 +117,9 @@ def _replicas(task: str, counts: Mapping[str, int]) -> Iterator[tuple[str, int, 
 def _job_pod(given: Json, version: int, task: str, index: int, phase: str) -> JobPod:
     exit_code = given.get("exitCode", 1 if phase == "Failed" else 0)
     ended = (
-        ContainerState(terminated=Terminated(exit_code=exit_code)) if phase == "Failed" else ContainerState()
+        ContainerState(terminated=ContainerStateTerminated(exit_code=exit_code))
+        if phase == "Failed"
+        else ContainerState()
     )
     restarts = MANY if given.get("event") == TASK_FAILED and given.get("task", task) == task else 0
     return JobPod(

@@ -10,19 +10,16 @@ from typing import Any
 import msgspec
 
 from quorate.api import codec
+from quorate.api.core import ContainerState, ContainerStateTerminated, ContainerStatus, PodStatus
 from quorate.api.meta import Condition, ObjectMeta, Uid, at_epoch
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus
 from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, TASK_INDEX, Command, Job
 from quorate.controllers.volcano.job.job_pod_group import group_name, owner_reference_to
 from quorate.controllers.volcano.job.job_pods import (
-    ContainerState,
-    ContainerStatus,
     JobPod,
     LostPod,
     PlacedSpec,
-    PodStatus,
-    Terminated,
 )
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 
@@ -77,7 +74,9 @@ def _job_pod(task: str, index: int, word: str, version: int, retry: int, age: fl
     ended = ContainerState()
     if phase in ("Failed", "Succeeded"):
         exit_code = int(code or (1 if phase == "Failed" else 0))
-        ended = ContainerState(terminated=Terminated(exit_code=exit_code, finished_at=at_epoch(NOW - age)))
+        ended = ContainerState(
+            terminated=ContainerStateTerminated(exit_code=exit_code, finished_at=at_epoch(NOW - age))
+        )
     return JobPod(
         metadata=ObjectMeta(
             name=f"train-{task}-{index}",

@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from quorate.api.meta import Condition, Key, ObjectMeta, Struct, epoch, is_true
+from quorate.api.core import ContainerStateTerminated, PodStatus
+from quorate.api.meta import Key, ObjectMeta, Struct, epoch, is_true
 from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_NAME, JOB_RETRY_COUNT, JOB_VERSION, PARTITION, TASK_INDEX, Job
 from quorate.kube.resources import Resource
@@ -35,30 +35,8 @@ def prune_metadata(metadata: ObjectMeta, annotations: Set[str], labels: Set[str]
     )
 
 
-class Terminated(Struct):
-    exit_code: int = 0
-    finished_at: datetime | None = None
-
-
-class ContainerState(Struct):
-    terminated: Terminated | None = None
-
-
-class ContainerStatus(Struct):
-    restart_count: int = 0
-    state: ContainerState = ContainerState()
-
-
 class PlacedSpec(Struct):
     node_name: str = ""
-
-
-class PodStatus(Struct):
-    phase: str = "Pending"
-    conditions: tuple[Condition, ...] = ()
-    container_statuses: tuple[ContainerStatus, ...] = ()
-    init_container_statuses: tuple[ContainerStatus, ...] = ()
-    start_time: datetime | None = None
 
 
 class JobPod(Struct):
@@ -131,7 +109,7 @@ class JobPod(Struct):
             return 0.0 if began is None else epoch(began)
         return epoch(max(moments))
 
-    def _terminated_containers(self) -> Iterable[Terminated]:
+    def _terminated_containers(self) -> Iterable[ContainerStateTerminated]:
         for status in (*self.status.container_statuses, *self.status.init_container_statuses):
             if status.state.terminated is not None:
                 yield status.state.terminated
