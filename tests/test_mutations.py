@@ -8,6 +8,6 @@ from tests.mutations import MUTATIONS, ROOT, Mutation
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.rule)
-def test_a_mutation_finds_its_place(mutation: Mutation) -> None:
+def test_a_mutation_applies_to_the_code(mutation: Mutation) -> None:
     unbroken = ast.unparse(ast.parse(mutation.path(ROOT / "src").read_text()))
     assert mutation.applied_to(ROOT / "src") != unbroken

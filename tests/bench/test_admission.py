@@ -45,7 +45,7 @@ def test_a_preemption_is_one_write_for_the_victim(tmp_path: Path) -> None:
     assert outcome.requests["PATCH workloads/status"] <= 3 + 1 + 2
 
 
-def test_part_of_a_world_is_the_same_work_for_a_shorter_time() -> None:
+def test_a_part_of_a_scenario_has_the_same_load_for_a_shorter_time() -> None:
     part = BASELINE.scaled(0.1)
     assert [one.per_queue for one in part.classes] == [35, 10, 5]
     assert part.workloads == 1_500
@@ -67,7 +67,7 @@ process_cpu_seconds_total 12.25
 """
 
 
-def test_the_counters_of_a_kube_apiserver_are_read() -> None:
+def test_counters_of_a_kube_apiserver_are_read() -> None:
     counts = parse_counts(METRICS)
     assert counts.answered == Counter(
         {

@@ -8,7 +8,7 @@ from bench.worlds import WorkloadClass, World
 SMALL = WorkloadClass("small", per_queue=3, cpu=1, priority=50, runs_ms=200, every_ms=100)
 
 
-def test_a_world_ends_when_all_work_is_done_at_full_quota() -> None:
+def test_a_scenario_ends_when_all_work_is_done_at_full_quota() -> None:
     """With one cpu the second and the third workload each wait for the one before."""
     outcome = Simulation(World("one", 1, 1, (SMALL,), nominal=1, borrowing=0)).run(lambda _: None)
     assert outcome.finished_ms == 600
@@ -24,7 +24,7 @@ def test_a_queue_borrows_unused_quota_of_its_cohort() -> None:
     assert outcome.waits_ms == {"twin": [0, 0, 500, 500]}
 
 
-def test_a_preempted_workload_starts_over_when_its_preemptor_has_ended() -> None:
+def test_a_preempted_workload_restarts_after_its_preemptor_ends() -> None:
     """At 100 ms the late workload takes both cpus from the early one, which needs 400 ms more."""
     early = WorkloadClass("early", per_queue=1, cpu=1, priority=50, runs_ms=500, every_ms=0)
     late = WorkloadClass("late", per_queue=1, cpu=2, priority=200, runs_ms=1_000, every_ms=0, from_ms=100)
@@ -46,11 +46,11 @@ RUNS = Runs(count=1, low=2, median=2, high=2)
         (Limit("", RUNS, at_least=2), 1.9, True),
     ],
 )
-def test_a_value_beyond_the_limit_breaks_it(limit: Limit, value: float, broken: bool) -> None:
+def test_a_value_beyond_the_limit_fails(limit: Limit, value: float, broken: bool) -> None:
     assert Limits("any", {"it": limit}).broken({"it": value}) == (["it"] if broken else [])
 
 
-def test_the_recorded_runs_keep_their_limits() -> None:
+def test_recorded_runs_are_within_their_limits() -> None:
     for name, limit in load().measures.items():
         assert limit.allows(limit.runs.median), name
         assert limit.runs.low <= limit.runs.median <= limit.runs.high, name

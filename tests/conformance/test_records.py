@@ -24,8 +24,8 @@ from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
 from quorate.local.controllers import run_controllers
 from quorate.local.directory import ClusterDirectory
+from tests.concurrent_stories import requested_parameters, run_concurrently
 from tests.local.clusters import RunningServer, api_server
-from tests.side_by_side import asked_for, side_by_side
 
 HERE = Path(__file__).parent
 AREAS = sorted(path.stem for path in (HERE / "records").glob("*.jsonl"))
@@ -43,8 +43,8 @@ def answers(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[Answer | None]]]:
     directories = {area: tmp_path_factory.mktemp(area) for area in AREAS}
-    with side_by_side(
-        lambda area: asyncio.run(replay(area, directories[area])), asked_for(request, "area")
+    with run_concurrently(
+        lambda area: asyncio.run(replay(area, directories[area])), requested_parameters(request, "area")
     ) as under_way:
         yield under_way
 
@@ -52,9 +52,7 @@ def answers(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("area", AREAS)
-def test_every_record_of_the_area_is_answered_as_recorded(
-    area: str, answers: dict[str, Future[Answer | None]]
-) -> None:
+def test_the_server_responds_as_recorded(area: str, answers: dict[str, Future[Answer | None]]) -> None:
     answer = answers[area].result()
     if answer is None:
         pytest.skip(f"these records need kubectl {RECORDED_WITH}")

@@ -39,7 +39,7 @@ def test_every_package_has_a_paragraph_and_a_layer(package: str) -> None:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_package_says_what_it_is_and_what_it_may_import(package: str) -> None:
+def test_every_package_describes_itself_and_its_imports(package: str) -> None:
     docstring = find_spec(package)
     assert docstring is not None
     assert docstring.origin is not None

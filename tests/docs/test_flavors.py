@@ -10,7 +10,7 @@ EXAMPLE = section("flavors.md", "Example")
 CHOICE = section("flavors.md", "Example: preempt or borrow")
 
 
-def test_which_flavor() -> None:
+def test_flavor_choice() -> None:
     rows = EXAMPLE.table("job", "cpu", "node selector", "tolerates spot", "result")
     toleration = {"key": "spot", "operator": "Equal", "value": "true", "effect": "NoSchedule"}
     jobs = [

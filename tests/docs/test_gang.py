@@ -236,11 +236,11 @@ def test_an_example(play: Any) -> None:
     assert [[str(cell) for cell in row] for row in play()] == example(heading)
 
 
-def test_every_example_is_played() -> None:
+def test_every_example_is_run() -> None:
     assert section(PAGE, "Examples").text.count("\n### ") == len(EXAMPLES)
 
 
-def test_every_reason_is_told() -> None:
+def test_the_page_lists_every_reason() -> None:
     told = {row["reason"].strip("`") for row in _reasons().table("reason", "what helps")}
     assert told == {each.reason for each in get_args(pending_reasons.PendingReason)}
 
@@ -249,7 +249,7 @@ def _reasons() -> Section:
     return section(PAGE, "Reasons, and what to do")
 
 
-def test_the_defaults_are_told() -> None:
+def test_the_page_states_the_defaults() -> None:
     rows = section(PAGE, "Configuration").table("argument", "default", "means")
     told = {row["argument"].strip("`"): row["default"].strip("`") for row in rows}
     rules = EnqueueArguments()
@@ -263,12 +263,12 @@ def test_the_defaults_are_told() -> None:
     }
 
 
-def test_every_decision_is_told() -> None:
+def test_the_page_lists_every_decision() -> None:
     text = (CONCEPTS / PAGE).read_text()
     assert [number for number in range(1, 18) if f"\n| D{number} |" in text] == list(range(1, 17))
 
 
-def test_every_series_that_is_named_is_exported() -> None:
+def test_every_named_series_is_exported() -> None:
     for row in section(PAGE, "Metrics").table("series", "labels", "tells"):
         family = BY_NAME[row["series"].strip("`")]
         assert tuple(re.findall(r"`(\w+)`", row["labels"])) == family.labels, family.name

@@ -44,7 +44,7 @@ def why(world: World, name: str) -> str:
     return hold.message
 
 
-def test_best_effort_goes_on_behind_a_job_that_does_not_fit() -> None:
+def test_best_effort_admits_jobs_behind_one_that_does_not_fit() -> None:
     page, world = PAGE.read_text(), the_example("BestEffortFIFO")
     world.carry_out(world.admission_cycle.run(world.now).decisions)
     assert sorted(world.admitted()) == ["a", "c"]
@@ -56,7 +56,7 @@ def test_best_effort_goes_on_behind_a_job_that_does_not_fit() -> None:
     assert sorted(world.admitted()) == ["b", "c"]
 
 
-def test_strict_order_waits_behind_it() -> None:
+def test_strict_order_waits_behind_a_job_that_does_not_fit() -> None:
     world = the_example("StrictFIFO")
     world.carry_out(world.admission_cycle.run(world.now).decisions)
     assert sorted(world.admitted()) == ["a"]

@@ -63,7 +63,7 @@ def served(shell: ControllerContext, manifests: str) -> str:
 
 
 @needs_kubectl(21)  # its kustomize knows patches
-def test_the_manifests_install_roles_that_suffice_and_people_can_be_let_in(tmp_path: Path) -> None:
+def test_the_manifests_install_sufficient_roles_and_users_can_be_authorized(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     build, write, apply, check = commands("With kubectl")
     assert build.startswith("docker build -f deploy/Dockerfile")
@@ -100,7 +100,7 @@ def test_the_manifests_install_roles_that_suffice_and_people_can_be_let_in(tmp_p
             shell.says(command)
 
 
-def test_what_is_applied_of_the_gang_scheduler_is_what_is_written(tmp_path: Path) -> None:
+def test_the_page_applies_the_written_gang_scheduler_manifests(tmp_path: Path) -> None:
     write, definitions, rest, process = commands("The gang scheduler")
     shell = ControllerContext(tmp_path / "cluster")
     shell.says(write)

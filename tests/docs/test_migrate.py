@@ -45,7 +45,7 @@ def command(begins: str) -> str:
     return found.pop()
 
 
-def test_the_way_over_can_be_gone(tmp_path: Path) -> None:
+def test_the_migration_steps_work(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     with cluster(data_dir, "--without-controllers"):
         shell = ControllerContext(data_dir)

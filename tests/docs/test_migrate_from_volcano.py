@@ -20,7 +20,7 @@ def named(row: str, column: int) -> list[str]:
     return re.findall(r"`([^`]+)`", re.sub(r"\([^)]*\)", "", line.split("|")[column + 1]))
 
 
-def test_what_is_served_and_what_is_not() -> None:
+def test_the_page_lists_supported_and_unsupported_fields() -> None:
     assert named("actions", 1) == list(ACTIONS)
     assert sorted(named("actions", 2)) == sorted([*UNSUPPORTED_ACTIONS, NO_OP_ACTION])
     assert named("plugins", 1) == sorted(PLUGIN_DECODERS)
@@ -28,7 +28,7 @@ def test_what_is_served_and_what_is_not() -> None:
     assert named("plugins that are left aside", 2) == sorted(UNSUPPORTED_SCORERS)
 
 
-def test_the_file_for_a_soft_start() -> None:
+def test_the_configuration_for_a_gradual_migration() -> None:
     (text,) = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     loaded = load_scheduler_configuration(text)
     assert loaded.warnings == ()

@@ -40,7 +40,7 @@ def test_by_weight() -> None:
         assert row["deserves"] == cpus(got[row["queue"]]["cpu"]), row
 
 
-def test_parts_of_a_cpu() -> None:
+def test_fractional_cpu() -> None:
     queues = [{"name": name} for name in "abc"]
     groups = [{"name": name, "queue": name} for name in "abc"]
     pods = [{"name": name, "group": name, "count": 9, "cpu": 1} for name in "abc"]
@@ -55,7 +55,7 @@ def test_parts_of_a_cpu() -> None:
     assert world.bound_for == {"a": 3, "b": 3, "c": 3}
 
 
-def test_by_what_each_deserves() -> None:
+def test_by_deserved_share() -> None:
     rows = section(PAGE, "By what each deserves").table("when", "lab has", "field has")
     given = {
         "nodes": [{"name": "n1", "cpu": 10}],
@@ -102,7 +102,7 @@ def test_by_what_each_deserves() -> None:
     assert (has("lab"), has("field")) == (rows[2]["lab has"], rows[2]["field has"])
 
 
-def test_in_a_tree() -> None:
+def test_hierarchical_queues() -> None:
     rows = section(PAGE, "In a tree").table("group", "queue", "asks for", "says")
     queues = [
         {"name": "dept", "capability": {"cpu": 6}},

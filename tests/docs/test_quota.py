@@ -8,7 +8,7 @@ EXAMPLE = section("quota.md", "Example")
 CPU = FlavorResource("default", "cpu")
 
 
-def test_the_numbers_of_the_tree() -> None:
+def test_the_amounts_of_the_quota_tree() -> None:
     rows = EXAMPLE.table("node", "subtree quota", "guaranteed", "used", "available", "maximum")
     later = EXAMPLE.table("job", "queue", "cpu", "message")
     used = {"theory": "9", "laboratory": "4", "library": "3"}

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.concurrent_stories import requested_parameters, run_concurrently
 from tests.docs.walk import walk
 from tests.e2e.commands import needs_kubectl
-from tests.side_by_side import asked_for, side_by_side
 
 pytestmark = [
     pytest.mark.slow,
@@ -31,10 +31,12 @@ def walks(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Future[None]]]:
     directories = {page: tmp_path_factory.mktemp(Path(page).stem) for page in PAGES}
-    with side_by_side(lambda page: walk(page, directories[page]), asked_for(request, "page")) as under_way:
+    with run_concurrently(
+        lambda page: walk(page, directories[page]), requested_parameters(request, "page")
+    ) as under_way:
         yield under_way
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_is_true(page: str, walks: dict[str, Future[None]]) -> None:
+def test_a_task_page_is_correct(page: str, walks: dict[str, Future[None]]) -> None:
     walks[page].result()

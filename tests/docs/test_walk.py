@@ -25,7 +25,7 @@ kind: not a file
 """
 
 
-def test_a_page_is_files_and_steps() -> None:
+def test_a_page_is_read_as_files_and_steps() -> None:
     assert list(blocks(PAGE)) == [
         File("job.yaml", "kind: Job\n"),
         Step("kubectl create -f job.yaml", "job.batch/a created"),

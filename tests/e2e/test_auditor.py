@@ -10,7 +10,7 @@ from tests.e2e.world import World, play
 pytestmark = pytest.mark.slow
 
 
-def test_quota_that_nobody_holds_is_found_and_given_back() -> None:
+def test_leaked_quota_is_found_and_released() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")
         await world.job("first", runs="forever")

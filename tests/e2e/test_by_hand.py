@@ -29,7 +29,7 @@ def phases(data_dir: Path, job: str) -> list[str]:
     return [row[2] for row in rows(kubectl(data_dir, "get", "pods", "-l", f"job-name={job}"))]
 
 
-def test_the_deadlock_by_hand(data_dir: Path) -> None:
+def test_partial_gangs_deadlock_on_quota(data_dir: Path) -> None:
     without = str(EXAMPLE / "without-pods-ready.yaml")
     with cluster(data_dir, *NODES, "--config", without):
         create(data_dir, "cluster-queues", "1-quick-job", "2-job1", "3-job2")
@@ -55,7 +55,7 @@ def test_the_deadlock_by_hand(data_dir: Path) -> None:
         poll(lambda: rows(kubectl(data_dir, "get", "workloads")), lambda seen: not seen, within_s=30)
 
 
-def test_ready_pods_by_hand_and_watched(data_dir: Path) -> None:
+def test_wait_for_pods_ready_completes_both_jobs(data_dir: Path) -> None:
     with cluster(data_dir, *NODES, "--speed", "4", "--config", str(EXAMPLE / "with-pods-ready.yaml")):
         create(data_dir, "cluster-queues")
         watching = subprocess.Popen(

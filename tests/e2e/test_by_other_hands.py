@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 PLAIN = Configuration()
 
 
-def test_who_is_preempted_may_be_released_by_server_side_apply() -> None:
+def test_server_side_apply_releases_the_quota_of_a_preempted_workload() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="4", preemption={"withinClusterQueue": "LowerPriority"})
         await submit(world, "low", requests={"cpu": "2"}, priority=-1)
@@ -40,7 +40,7 @@ def test_who_is_preempted_may_be_released_by_server_side_apply() -> None:
     play(story, PLAIN)
 
 
-def test_who_is_preempted_may_be_finished_by_whoever_knows_no_other_condition() -> None:
+def test_an_update_with_only_the_finished_condition_finishes_a_preempted_workload() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="4", preemption={"withinClusterQueue": "LowerPriority"})
         await submit(world, "low", requests={"cpu": "4"}, priority=-1)
@@ -53,7 +53,7 @@ def test_who_is_preempted_may_be_finished_by_whoever_knows_no_other_condition() 
     play(story, PLAIN)
 
 
-def test_half_a_reservation_by_others_is_none() -> None:
+def test_a_partial_reservation_by_a_foreign_client_is_ignored() -> None:
     async def story(world: World) -> None:
         await submit(world, "one", requests={"cpu": "1"})
         await until_told(world, "one", "QuotaReserved", "False")
@@ -64,7 +64,7 @@ def test_half_a_reservation_by_others_is_none() -> None:
     play(story, PLAIN)
 
 
-def test_who_waits_for_the_same_as_others_is_told_so_as_well() -> None:
+def test_equal_pending_workloads_all_get_the_pending_reason() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="1")
         await submit(world, "first", requests={"cpu": "1"})

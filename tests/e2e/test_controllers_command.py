@@ -51,7 +51,7 @@ async def outcome(*options: str | Path) -> tuple[int | None, str]:
         return process.returncode, said.decode()
 
 
-def test_it_admits_jobs_and_exits_cleanly_when_told_to(tmp_path: Path) -> None:
+def test_the_controllers_admit_jobs_and_exit_with_0_on_sigterm(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_world() as world:
             cluster = world.client.config
@@ -72,7 +72,7 @@ def test_it_admits_jobs_and_exits_cleanly_when_told_to(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_cluster_that_lacks_our_kinds_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_missing_crds_end_the_controllers_with_the_command_that_installs_them(tmp_path: Path) -> None:
     async def story() -> None:
         async with api_server() as server:
             code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, server.token))
@@ -101,7 +101,7 @@ def test_a_cluster_that_lacks_our_kinds_is_refused_with_what_to_do(tmp_path: Pat
         pytest.param(None, "configuration.yaml: no such file", id="no file"),
     ],
 )
-def test_a_bad_configuration_is_refused_before_anything_starts(
+def test_an_invalid_configuration_ends_the_process_before_controllers_start(
     tmp_path: Path, configuration: str | None, want: str
 ) -> None:
     path = tmp_path / "configuration.yaml"
@@ -113,7 +113,7 @@ def test_a_bad_configuration_is_refused_before_anything_starts(
     assert "Traceback" not in said
 
 
-def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
+def test_the_error_for_an_unreachable_server_contains_its_address(tmp_path: Path) -> None:
     async def story() -> None:
         async with api_server() as server:
             stopped = server.url  # its port is free once it has stopped
@@ -125,7 +125,7 @@ def test_a_server_that_does_not_answer_is_named(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
-def test_a_bad_token_is_refused_as_such(tmp_path: Path) -> None:
+def test_an_invalid_token_is_reported_as_unauthorized(tmp_path: Path) -> None:
     async def story() -> None:
         async with api_server() as server:
             code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, "wrong"))

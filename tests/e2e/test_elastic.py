@@ -90,7 +90,7 @@ def test_a_job_grows_and_shrinks_within_quota_without_a_restart() -> None:
     play(story, Configuration(), Fleet(1, cpu="8"))
 
 
-def test_a_job_that_cannot_grow_runs_on_with_what_it_has() -> None:
+def test_a_job_without_quota_to_grow_keeps_running_at_its_size() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")
         await create(world, 2)

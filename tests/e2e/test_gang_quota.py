@@ -29,7 +29,7 @@ async def a_quota(world: GangWorld, name: str, cpu: str, *scopes: str) -> None:
     await world.client.create(RESOURCE_QUOTAS, {"metadata": {"name": name}, "spec": spec}, NAMESPACE)
 
 
-def test_a_quota_taken_by_others_sends_a_group_back_until_it_is_free_again() -> None:
+def test_a_group_returns_to_pending_while_a_resource_quota_is_exhausted() -> None:
     async def story(world: GangWorld) -> None:
         await a_quota(world, "team", "3")
         await world.group("a", 2, {"cpu": "2"})
@@ -53,7 +53,7 @@ def test_a_quota_taken_by_others_sends_a_group_back_until_it_is_free_again() -> 
     play_gangs(story, Fleet(1, cpu="8"), SETTINGS)
 
 
-def test_a_quota_nobody_can_judge_is_ignored_and_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_unsupported_resource_quota_is_ignored_with_an_event(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: GangWorld) -> None:
         await a_quota(world, "odd", "1", "CrossNamespacePodAffinity")
         await world.group("a", 2, {"cpu": "2"})

@@ -43,7 +43,7 @@ async def nodes_of(world: GangWorld, group: str) -> set[str]:
     return {pod.node_name for pod in await world.members(group)}
 
 
-def test_a_gang_waits_for_its_claim_and_goes_where_the_volume_is() -> None:
+def test_a_gang_waits_for_its_claim_and_is_placed_where_the_volume_is() -> None:
     async def story(world: GangWorld) -> None:
         await world.group("a", 2)
         await world.pods("a", 2, **using("data"))
@@ -74,7 +74,7 @@ def test_a_gang_waits_for_its_claim_and_goes_where_the_volume_is() -> None:
     play_gangs(story, Fleet(3, cpu="4"), SETTINGS)
 
 
-def test_who_makes_volumes_is_told_where_a_gang_goes() -> None:
+def test_the_claim_of_a_placed_gang_names_the_selected_node() -> None:
     async def story(world: GangWorld) -> None:
         slow = {
             "metadata": {"name": "slow"},
@@ -93,7 +93,7 @@ def test_who_makes_volumes_is_told_where_a_gang_goes() -> None:
     play_gangs(story, Fleet(3, cpu="4"), SETTINGS)
 
 
-def test_each_member_has_a_volume_of_its_own_kept_for_it_where_it_goes() -> None:
+def test_each_member_reserves_a_local_volume_on_its_node() -> None:
     async def story(world: GangWorld) -> None:
         local = {
             "metadata": {"name": "local"},
@@ -136,7 +136,7 @@ def a_disk(name: str, node: str) -> dict[str, Any]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def test_terms_look_into_namespaces_by_their_labels() -> None:
+def test_affinity_terms_select_namespaces_by_label() -> None:
     term = {
         "topologyKey": "kubernetes.io/hostname",
         "labelSelector": {},

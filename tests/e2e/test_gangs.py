@@ -32,7 +32,7 @@ tiers:
 """
 
 
-def test_pods_are_made_when_the_group_is_in_queue_and_run_when_all_have_a_node() -> None:
+def test_pods_are_created_at_inqueue_and_run_when_all_have_a_node() -> None:
     async def story(world: GangWorld) -> None:
         await world.group("a", 2, {"cpu": "2"})
         await world.until_phase("a", "Inqueue")
@@ -44,7 +44,7 @@ def test_pods_are_made_when_the_group_is_in_queue_and_run_when_all_have_a_node()
     play_gangs(story, Fleet(1, cpu="4"))
 
 
-def test_two_groups_that_fit_one_at_a_time_never_share_the_room() -> None:
+def test_two_groups_that_fit_only_one_at_a_time_never_run_together() -> None:
     async def story(world: GangWorld) -> None:
         await world.group("one", 3, {"cpu": "3"})
         await world.until_phase("one", "Inqueue")
@@ -59,7 +59,7 @@ def test_two_groups_that_fit_one_at_a_time_never_share_the_room() -> None:
     play_gangs(story, Fleet(2, cpu="2"), settings(DESIGN))
 
 
-def test_a_gang_whose_pods_exist_gets_no_node_before_all_of_them_do() -> None:
+def test_a_gang_gets_no_node_until_all_its_pods_exist() -> None:
     async def story(world: GangWorld) -> None:
         await world.group("a", 3)
         await world.pods("a", 3, cpu="2")
@@ -71,7 +71,7 @@ def test_a_gang_whose_pods_exist_gets_no_node_before_all_of_them_do() -> None:
     play_gangs(story, Fleet(2, cpu="2"), settings(WITHOUT_ENQUEUE))
 
 
-def test_a_group_goes_back_to_pending_when_its_node_is_lost_before_it_has_pods() -> None:
+def test_an_inqueue_group_returns_to_pending_when_its_node_is_lost() -> None:
     async def story(world: GangWorld) -> None:
         await world.group("a", 2, {"cpu": "4"})
         await world.until_phase("a", "Inqueue")
@@ -83,7 +83,7 @@ def test_a_group_goes_back_to_pending_when_its_node_is_lost_before_it_has_pods()
     play_gangs(story, Fleet(2, cpu="2"), settings(DESIGN))
 
 
-def test_what_a_group_in_queue_reserves_of_a_quota_is_not_given_to_the_next() -> None:
+def test_an_inqueue_group_reserves_resource_quota() -> None:
     async def story(world: GangWorld) -> None:
         quota = {"metadata": {"name": "team"}, "spec": {"hard": {"requests.cpu": "4"}}}
         await world.client.create(RESOURCE_QUOTAS, quota, NAMESPACE)
@@ -98,7 +98,7 @@ def test_what_a_group_in_queue_reserves_of_a_quota_is_not_given_to_the_next() ->
     play_gangs(story, Fleet(2, cpu="8"), settings(DESIGN))
 
 
-def test_a_group_whose_quota_others_took_in_a_race_goes_back_to_pending() -> None:
+def test_a_group_that_loses_its_resource_quota_in_a_race_returns_to_pending() -> None:
     async def story(world: GangWorld) -> None:
         quota = {"metadata": {"name": "team"}, "spec": {"hard": {"requests.cpu": "4"}}}
         await world.client.create(RESOURCE_QUOTAS, quota, NAMESPACE)
@@ -115,7 +115,7 @@ def test_a_group_whose_quota_others_took_in_a_race_goes_back_to_pending() -> Non
     play_gangs(story, Fleet(1, cpu="8"), settings(DESIGN))
 
 
-def test_room_that_pods_of_another_scheduler_take_is_not_given_to_a_gang() -> None:
+def test_pods_of_another_scheduler_reduce_the_idle_resources_of_a_gang() -> None:
     async def story(world: GangWorld) -> None:
         await world.pods("web", 2, scheduler="default-scheduler")
         await world.until_bound(web=2)
@@ -129,7 +129,7 @@ def test_room_that_pods_of_another_scheduler_take_is_not_given_to_a_gang() -> No
     play_gangs(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
 
 
-def test_without_the_enqueue_action_everything_is_as_before() -> None:
+def test_without_the_enqueue_action_gangs_are_placed_from_pending() -> None:
     async def story(world: GangWorld) -> None:
         await world.group("a", 2, {"cpu": "100"})
         await world.pods("a", 2)
@@ -138,7 +138,7 @@ def test_without_the_enqueue_action_everything_is_as_before() -> None:
     play_gangs(story, Fleet(1, cpu="2"), settings(WITHOUT_ENQUEUE))
 
 
-def test_a_running_gang_that_loses_a_node_gets_another_for_the_member_made_anew() -> None:
+def test_a_recreated_member_of_a_running_gang_gets_another_node() -> None:
     async def story(world: GangWorld) -> None:
         await world.group("a", 2)
         await world.pods("a", 2)
@@ -156,7 +156,7 @@ def test_a_running_gang_that_loses_a_node_gets_another_for_the_member_made_anew(
     play_gangs(story, Fleet(2, cpu="1"), settings(WITHOUT_ENQUEUE))
 
 
-def test_a_scheduler_that_was_stopped_in_the_middle_of_a_gang_completes_it() -> None:
+def test_a_restarted_scheduler_completes_a_partly_bound_gang() -> None:
     async def story(world: GangWorld) -> None:
         await world.stop_scheduler()
         await world.group("a", 20)
@@ -177,7 +177,7 @@ def test_a_scheduler_that_was_stopped_in_the_middle_of_a_gang_completes_it() -> 
     play_gangs(story, Fleet(1, cpu="2"), settings(WITHOUT_ENQUEUE))
 
 
-def test_an_important_gang_has_the_surplus_of_another_evicted_and_gets_its_room() -> None:
+def test_a_gang_of_higher_priority_preempts_the_surplus_of_another() -> None:
     async def story(world: GangWorld) -> None:
         for name, value in (("low", 1), ("high", 100)):
             await world.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
@@ -195,7 +195,7 @@ def test_an_important_gang_has_the_surplus_of_another_evicted_and_gets_its_room(
     play_gangs(story, Fleet(1, cpu="4"), settings(DESIGN))
 
 
-def test_a_pod_is_told_the_node_where_others_are_evicted_for_it() -> None:
+def test_a_preempting_pod_has_its_nominated_node() -> None:
     async def story(world: GangWorld) -> None:
         for name, value in (("low", 1), ("high", 100)):
             await world.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
@@ -219,7 +219,7 @@ def test_a_pod_is_told_the_node_where_others_are_evicted_for_it() -> None:
     play_gangs(story, Fleet(1, cpu="2"), settings(DESIGN))
 
 
-def test_a_queue_takes_back_what_another_has_beyond_its_share() -> None:
+def test_a_queue_reclaims_what_another_uses_beyond_its_deserved_share() -> None:
     async def story(world: GangWorld) -> None:
         await world.queue("one")
         await world.queue("two")
@@ -238,7 +238,7 @@ def test_a_queue_takes_back_what_another_has_beyond_its_share() -> None:
     play_gangs(story, Fleet(1, cpu="4"), settings(DESIGN))
 
 
-def test_pods_are_told_why_they_wait_in_the_word_that_autoscalers_look_for() -> None:
+def test_waiting_pods_have_the_unschedulable_reason_that_autoscalers_read() -> None:
     async def story(world: GangWorld) -> None:
         await world.group("a", 2)
         await world.pods("a", 2, cpu="3")
@@ -259,7 +259,7 @@ def test_pods_are_told_why_they_wait_in_the_word_that_autoscalers_look_for() -> 
     play_gangs(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
 
 
-def test_a_group_that_asks_for_what_is_not_served_is_told_so_and_placed() -> None:
+def test_a_group_with_an_unsupported_field_is_placed_and_gets_an_event() -> None:
     async def story(world: GangWorld) -> None:
         await world.group("a", 2, networkTopology={"mode": "hard", "highestTierAllowed": 1})
 
@@ -276,7 +276,7 @@ def test_a_group_that_asks_for_what_is_not_served_is_told_so_and_placed() -> Non
     play_gangs(story, Fleet(1, cpu="4"))
 
 
-def test_who_names_what_is_not_there_is_told_so() -> None:
+def test_references_to_missing_objects_are_reported() -> None:
     async def story(world: GangWorld) -> None:
         await world.group("a", 2, queue="nowhere")
         await world.pods("absent", 1)

@@ -88,7 +88,7 @@ async def why_it_is_inactive(world: World, queue: str) -> str:
     return await world.until(f"{queue} is told whether it is active", find)
 
 
-def test_hostile_objects_stop_nobody_else(caplog: pytest.LogCaptureFixture) -> None:
+def test_hostile_objects_do_not_stop_other_work(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World) -> None:
         await world.queues("4")
         await world.cluster_queue("4", "sound")

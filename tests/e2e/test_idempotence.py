@@ -279,7 +279,7 @@ STORIES = (
 )
 
 
-def test_controllers_that_start_anew_write_nothing() -> None:
+def test_restarted_controllers_write_nothing() -> None:
     turns = asyncio.Semaphore(e2e_world.SERVERS_AT_ONCE)
 
     async def written(story: Story, configuration: Configuration) -> dict[str, int]:
@@ -288,8 +288,8 @@ def test_controllers_that_start_anew_write_nothing() -> None:
             await story(world)
             return await written_by_a_new_start(world, configuration)
 
-    async def side_by_side() -> list[dict[str, int]]:
+    async def run_concurrently() -> list[dict[str, int]]:
         return await asyncio.gather(*(written(*each) for each in STORIES))
 
-    found = asyncio.run(side_by_side())
+    found = asyncio.run(run_concurrently())
     assert {story.__name__: each for (story, _), each in zip(STORIES, found, strict=True) if each} == {}

@@ -88,7 +88,7 @@ def running(integrations: Integrations) -> Configuration:
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda example: example.resource.kind)
-def test_a_job_of_every_kind_leads_the_same_life(example: Example) -> None:
+def test_a_job_of_each_kind_has_the_same_lifecycle(example: Example) -> None:
     async def story(world: World) -> None:
         await install(world, example)
         await world.start_queueing(running(example.integrations))
@@ -193,7 +193,7 @@ async def goes(life: Life) -> None:
     await life.world.until("job and workload are gone", life.is_gone)
 
 
-def test_a_part_of_a_job_has_no_workload_and_runs_only_with_the_whole() -> None:
+def test_a_child_job_has_no_workload_and_runs_only_with_its_parent() -> None:
     async def story(world: World) -> None:
         example = JOB_SET
         await install_definitions(world.client, [definition(example.resource)])
@@ -230,7 +230,7 @@ def test_a_part_of_a_job_has_no_workload_and_runs_only_with_the_whole() -> None:
     play(story)
 
 
-def test_a_job_below_too_many_others_is_told_so_and_left_alone() -> None:
+def test_a_job_with_too_deep_ownership_gets_an_event_and_is_not_managed() -> None:
     async def story(world: World) -> None:
         owner: list[Json] = []
         for level in range(12):
@@ -266,7 +266,7 @@ def test_every_kind_has_an_example() -> None:
     assert named == {BATCH_JOB, *FRAMEWORK_KINDS}
 
 
-def test_a_kind_is_set_up_when_its_definition_appears() -> None:
+def test_a_kind_is_managed_once_its_crd_is_established() -> None:
     async def story(world: World) -> None:
         example = JOB_SET
         await world.queues(cpu="100")

@@ -30,7 +30,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield data_dir
 
 
-def test_an_installation_brings_its_conversion_webhook_and_a_restart_leaves_it(tmp_path: Path) -> None:
+def test_a_conversion_webhook_is_installed_and_survives_a_restart(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     strategies = ("get", "crd", "-o", "jsonpath={.items[*].spec.conversion.strategy}")
     definitions = tmp_path / "crds"
@@ -52,7 +52,7 @@ def can(data_dir: Path, *question: str) -> bool:
 
 
 @needs_kubectl(24)  # create token
-def test_an_account_may_do_what_its_roles_say_and_keeps_its_token_over_a_restart(tmp_path: Path) -> None:
+def test_a_service_account_has_its_roles_and_keeps_its_token_across_a_restart(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     with cluster(data_dir, "--without-controllers"):
         kubectl(data_dir, "create", "serviceaccount", "robot")
@@ -84,7 +84,7 @@ def test_an_account_may_do_what_its_roles_say_and_keeps_its_token_over_a_restart
 
 @needs_kubectl(24)  # create token
 @pytest.mark.parametrize("section", ["Accounts and rights", "Webhooks"])
-def test_the_page_tells_what_works(section: str, running: Path) -> None:
+def test_the_commands_of_the_page_work(section: str, running: Path) -> None:
     for block in shell_blocks(PAGE.read_text(), section):
         done = subprocess.run(
             ["sh", "-e", "-c", block],
@@ -103,7 +103,7 @@ def shell_blocks(page: str, section: str) -> list[str]:
 
 
 @needs_kubectl(27)  # explain by OpenAPI v3
-def test_kubectl_explains_kinds_and_refuses_fields_that_do_not_exist(running: Path, tmp_path: Path) -> None:
+def test_kubectl_explains_kinds_and_rejects_unknown_fields(running: Path, tmp_path: Path) -> None:
     explained = kubectl(running, "explain", "clusterqueue.spec.preemption")
     assert "KIND:       ClusterQueue" in explained
     assert "reclaimWithinCohort\t<string>\n  enum: Never, LowerPriority, Any" in explained

@@ -21,7 +21,7 @@ async def workload(world: World, name: str, priority: int) -> None:
     await world.create(WORKLOADS, name, NAMESPACE, spec=spec)
 
 
-def test_a_victim_is_admitted_again_though_the_answer_to_its_eviction_is_late() -> None:
+def test_a_victim_is_readmitted_while_the_response_to_its_eviction_is_late() -> None:
     """The next decision about it must be written on what the watch brought, not on that answer."""
 
     async def story(world: World) -> None:
@@ -54,7 +54,7 @@ def test_a_victim_is_admitted_again_though_the_answer_to_its_eviction_is_late() 
     play(story, Configuration())
 
 
-def test_who_is_more_important_goes_before_those_who_were_there_when_writes_took_long() -> None:
+def test_late_responses_do_not_change_the_priority_order() -> None:
     """Only so many decisions wait to be written; the others are made when there is news of these."""
 
     async def story(world: World) -> None:

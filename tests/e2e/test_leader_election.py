@@ -121,7 +121,7 @@ class Reservations:
 
 
 @pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to stop"])
-def test_when_the_leader_ends_the_other_replica_goes_on_and_nothing_is_admitted_twice(
+def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(
     tmp_path: Path, end: signal.Signals
 ) -> None:
     async def story() -> None:
@@ -165,7 +165,7 @@ async def finished(world: World, at_least: int) -> bool:
     return sum(is_true(each.status.conditions, "Finished") for each in workloads) >= at_least
 
 
-def test_a_leader_that_cannot_renew_stands_by_and_goes_on_once_it_is_elected_again() -> None:
+def test_a_leader_that_cannot_renew_stops_until_it_is_elected_again() -> None:
     async def story() -> None:
         async with a_world() as world:
             await world.queues(cpu="2")

@@ -47,7 +47,7 @@ def definition(resource: Resource[Any]) -> dict[str, Any]:
     }
 
 
-def test_a_gang_of_an_older_version_is_placed_and_goes_with_its_object() -> None:
+def test_a_gang_of_an_older_version_is_placed_and_is_deleted_with_its_object() -> None:
     async def story() -> None:
         roles = [*scheduler.roles(SYSTEM), *scheduler.legacy_roles(SYSTEM)]
         async with (

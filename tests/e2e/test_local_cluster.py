@@ -26,7 +26,7 @@ def ask(data_dir: Path, path: str, token: str | None, method: str = "GET", body:
     return status
 
 
-def test_a_cluster_from_up_to_reset(tmp_path: Path) -> None:
+def test_a_local_cluster_starts_keeps_its_data_and_is_reset(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     map_ = '{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}}'
     maps = "/api/v1/namespaces/default/configmaps"
@@ -56,7 +56,7 @@ def test_a_cluster_from_up_to_reset(tmp_path: Path) -> None:
     assert not data_dir.exists()
 
 
-def test_a_busy_port_is_told(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         done = quorate("local", "up", "--data-dir", str(tmp_path / "data"), "--port", str(port))

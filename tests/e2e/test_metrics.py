@@ -42,7 +42,7 @@ async def scrape(url: str) -> Scrape:
     return result
 
 
-def test_dashboards_see_what_waits_runs_and_has_finished() -> None:
+def test_metrics_count_pending_admitted_and_finished_workloads() -> None:
     async def story(world: World) -> None:
         async with listening("metrics.bindAddress", metrics(world.replica)) as url:
             await world.queues(cpu="3", cohortName="lab")
@@ -98,7 +98,7 @@ def test_dashboards_see_what_waits_runs_and_has_finished() -> None:
     play(story, configuration, Fleet(1, cpu="8"))
 
 
-def test_preemptions_are_counted_for_who_preempts_and_evictions_for_who_goes() -> None:
+def test_preemptions_count_for_the_preemptor_queue_and_evictions_for_the_victim_queue() -> None:
     async def story(world: World) -> None:
         async with listening("metrics.bindAddress", metrics(world.replica)) as url:
             await world.queues(cpu="1", preemption={"withinClusterQueue": "LowerPriority"})
@@ -142,7 +142,7 @@ async def forgotten(url: str) -> bool:
     return not left
 
 
-def test_nobody_is_about_to_start_in_a_queue_that_is_held() -> None:
+def test_a_held_queue_has_no_active_pending_workloads() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="1", stopPolicy="Hold")
         await submit(world, "first", requests={"cpu": "1"}, priority=1)
@@ -165,7 +165,7 @@ def test_nobody_is_about_to_start_in_a_queue_that_is_held() -> None:
     play(story, Configuration())
 
 
-def test_series_have_labels_of_ones_own() -> None:
+def test_series_have_the_configured_custom_labels() -> None:
     labels = (
         CustomLabel(name="team", key="team"),
         CustomLabel(name="site", key="site", source="LocalQueue"),

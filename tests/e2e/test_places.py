@@ -40,7 +40,7 @@ spec:
 """
 
 
-def test_places_are_told_through_the_api_server_to_those_who_may(tmp_path: Path) -> None:
+def test_queue_positions_are_served_through_the_api_server_to_authorized_users(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     (tmp_path / "queues.yaml").write_text(QUEUES)
     for name in ("first", "second"):

@@ -13,7 +13,7 @@ from tests.e2e.world import NAMESPACE
 pytestmark = pytest.mark.slow
 
 
-def test_why_groups_wait_is_told_as_the_scheduler_decides_it(
+def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story(world: GangWorld) -> None:

@@ -110,7 +110,7 @@ async def until_event(world: World, reason: str, about: str) -> str:
     return await world.until(f"event {reason} about {about}", find)
 
 
-def test_a_gated_pod_waits_for_quota_then_runs_where_it_was_admitted() -> None:
+def test_a_gated_pod_waits_for_quota_then_runs_on_its_admitted_flavor() -> None:
     async def story(world: World) -> None:
         await pod(world, "one")
         taken_in = await until_pod(world, "one", "taken in", is_managed)
@@ -132,7 +132,7 @@ def test_a_gated_pod_waits_for_quota_then_runs_where_it_was_admitted() -> None:
     play(story, PODS_QUEUED, FLEET)
 
 
-def test_a_pod_that_was_made_without_a_gate_is_left_alone_and_told_of() -> None:
+def test_a_pod_created_without_a_gate_is_not_managed_and_gets_an_event() -> None:
     async def story(world: World) -> None:
         await world.queues("4")
         await pod(world, "one", gated=False)
@@ -148,7 +148,7 @@ def test_a_pod_that_was_made_without_a_gate_is_left_alone_and_told_of() -> None:
     play(story, PODS_QUEUED, FLEET)
 
 
-def test_a_pod_is_preempted_by_being_deleted_with_the_reason_in_its_status() -> None:
+def test_a_preempted_pod_is_deleted_with_the_reason_in_its_status() -> None:
     async def story(world: World) -> None:
         await world.queues("1")
         await pod(world, "one", runs=FOREVER, finalizers=("example.com/archive",))
@@ -176,7 +176,7 @@ def no_workloads(world: World) -> Callable[[], Any]:
     return find
 
 
-def test_a_group_waits_until_it_is_complete_and_starts_whole() -> None:
+def test_a_group_waits_until_it_is_complete_and_starts_all_its_pods() -> None:
     async def story(world: World) -> None:
         await world.queues("2")
         await pod(world, "leader", group="train", total=3, cpu="500m")
@@ -232,7 +232,7 @@ def test_a_failed_pod_of_a_group_is_replaced_by_another() -> None:
     play(story, PODS_QUEUED, FLEET)
 
 
-def test_a_preempted_group_gives_its_quota_back_and_waits_for_its_pods_to_be_made_again() -> None:
+def test_a_preempted_group_releases_its_quota_and_waits_for_new_pods() -> None:
     async def story(world: World) -> None:
         await world.flavor()
         await world.cluster_queue("2", preemption={"withinClusterQueue": "LowerPriority"})
@@ -271,7 +271,7 @@ def test_deleting_the_workload_of_a_group_deletes_the_group() -> None:
     play(story, PODS_QUEUED, FLEET)
 
 
-def test_a_group_has_no_more_pods_than_it_said() -> None:
+def test_excess_pods_of_a_group_are_deleted() -> None:
     async def story(world: World) -> None:
         await world.queues("2")
         for name in ("one", "two"):
@@ -285,7 +285,7 @@ def test_a_group_has_no_more_pods_than_it_said() -> None:
     play(story, PODS_QUEUED, FLEET)
 
 
-def test_controllers_that_start_anew_write_nothing_about_what_is_as_it_should_be() -> None:
+def test_restarted_controllers_write_nothing_about_settled_pods() -> None:
     async def settled(world: World) -> dict[str, str]:
         pods = {name: each.metadata.resource_version for name, each in (await pods_of(world)).items()}
         workload = await world.client.get(WORKLOADS, Key(NAMESPACE, "train"))
@@ -311,7 +311,7 @@ def test_controllers_that_start_anew_write_nothing_about_what_is_as_it_should_be
     play(story, PODS_QUEUED, FLEET)
 
 
-def test_a_group_survives_controllers_whose_writes_get_lost() -> None:
+def test_lost_writes_do_not_change_the_result_for_a_group() -> None:
     async def story(world: World) -> None:
         await world.queues("3")
         world.queueing_client.one_in = 4
@@ -324,7 +324,7 @@ def test_a_group_survives_controllers_whose_writes_get_lost() -> None:
     play(story, PODS_QUEUED, FLEET)
 
 
-def test_pods_of_namespaces_that_are_not_managed_are_left_alone_until_they_are() -> None:
+def test_pods_are_managed_once_their_namespace_matches_the_selector() -> None:
     of_teams = LabelSelector(match_labels={"kind": "team"})
     configuration = msgspec.structs.replace(PODS_QUEUED, managed_jobs_namespace_selector=of_teams)
 

@@ -40,7 +40,7 @@ def seconds(workload: Workload, type_: str) -> float:
     return epoch(found.last_transition_time)
 
 
-def test_readiness_is_told() -> None:
+def test_pods_ready_is_set_when_all_pods_are_ready() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="4")
         await world.job("train", pods=2, starts="500ms", runs="1s")
@@ -55,7 +55,7 @@ def test_readiness_is_told() -> None:
     play(story, waiting(timeout_s=60), NODES)
 
 
-def test_who_does_not_get_ready_is_evicted_backs_off_gives_up_and_may_be_reactivated() -> None:
+def test_a_workload_without_ready_pods_is_evicted_backs_off_and_is_deactivated() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="4")
         await world.job("stuck", pods=2, starts="1h")
@@ -95,7 +95,7 @@ def test_who_does_not_get_ready_is_evicted_backs_off_gives_up_and_may_be_reactiv
     play(story, waiting(timeout_s=3, limit=1), NODES)
 
 
-def test_with_block_admission_one_starts_at_a_time() -> None:
+def test_block_admission_starts_one_workload_at_a_time() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="8")
         await world.job("first", pods=2, starts="2s", runs="forever")
@@ -110,7 +110,7 @@ def test_with_block_admission_one_starts_at_a_time() -> None:
     play(story, waiting(timeout_s=60, block=True), NODES)
 
 
-def test_a_blocked_queue_moves_on_when_who_blocks_it_is_evicted() -> None:
+def test_a_blocked_queue_continues_when_the_blocking_workload_is_evicted() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="8")
         await world.job("stuck", starts="1h")
@@ -125,7 +125,7 @@ def test_a_blocked_queue_moves_on_when_who_blocks_it_is_evicted() -> None:
     play(story, waiting(timeout_s=60, block=True), NODES)
 
 
-def test_pods_without_a_node_have_a_clock_of_their_own() -> None:
+def test_unscheduled_pods_have_a_separate_timeout() -> None:
     """``slow`` takes its time to start, but on a node; ``lost`` finds no node for its second pod."""
 
     async def story(world: World) -> None:
@@ -146,7 +146,7 @@ def test_pods_without_a_node_have_a_clock_of_their_own() -> None:
     play(story, waiting(timeout_s=60, scheduling_s=60), NODES)
 
 
-def test_a_workload_may_ask_for_shorter_clocks() -> None:
+def test_a_workload_sets_shorter_timeouts() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="8")
         await world.job("hasty", starts="1h", annotations={TIMEOUT_ANNOTATION: "1s"})

@@ -49,7 +49,7 @@ async def install(world: World, port: int) -> None:
         await world.client.create(API_SERVICES, service)
 
 
-def test_pending_workloads_are_listed_with_their_places(
+def test_pending_workloads_are_listed_with_their_positions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:

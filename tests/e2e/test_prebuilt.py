@@ -13,7 +13,7 @@ pytestmark = pytest.mark.slow
 PREBUILT = "kueue.x-k8s.io/prebuilt-workload-name"
 
 
-def test_a_job_runs_once_the_workload_it_names_is_made_and_admitted() -> None:
+def test_a_job_starts_once_its_prebuilt_workload_is_admitted() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="1")
         await world.job("train", labels={PREBUILT: "made-before"}, runs="forever")

@@ -12,7 +12,7 @@ from tests.e2e.world import a_world
 pytestmark = pytest.mark.slow
 
 
-def test_a_sound_cluster_passes_and_a_mistake_is_an_exit_code(
+def test_a_valid_cluster_passes_and_an_error_sets_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:

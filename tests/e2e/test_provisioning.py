@@ -155,7 +155,7 @@ def test_a_failed_request_is_retried_until_the_limit() -> None:
     play(scenario, Configuration(), NODES)
 
 
-def test_a_request_follows_its_configuration_and_is_deleted_with_its_job() -> None:
+def test_a_provisioning_request_follows_its_configuration_and_is_deleted_with_its_job() -> None:
     async def scenario(world: World) -> None:
         await checked_queue(world)
         await world.job("train")

@@ -37,7 +37,7 @@ def active(status: str, reason: str, message: str) -> list[dict[str, str]]:
     return [{"type": "Active", "status": status, "reason": reason, "message": message}]
 
 
-def test_a_local_queue_follows_what_it_depends_on_and_keeps_no_trace_of_what_is_gone() -> None:
+def test_a_local_queue_reports_its_cluster_queue_and_drops_deleted_flavors() -> None:
     async def story(world: World) -> None:
         closed = "Can't submit new workloads to clusterQueue"
         unused = [{"name": "default", "resources": [{"name": "cpu", "total": "0"}]}]
@@ -68,7 +68,7 @@ def test_a_local_queue_follows_what_it_depends_on_and_keeps_no_trace_of_what_is_
     play(story, Configuration())
 
 
-def test_cohorts_say_what_share_they_borrow_where_sharing_is_fair() -> None:
+def test_cohorts_report_their_weighted_share_with_fair_sharing() -> None:
     async def story(world: World) -> None:
         await world.flavor()
         quota = {"name": "default", "resources": [{"name": "cpu", "nominalQuota": "3"}]}

@@ -44,7 +44,7 @@ async def events_about(world: World, kind: str) -> set[str]:
     }
 
 
-def test_a_job_is_held_admitted_started_where_its_flavor_is_and_finished() -> None:
+def test_a_job_is_suspended_admitted_started_on_its_flavor_and_finished() -> None:
     async def story(world: World) -> None:
         await world.flavor("spot", nodeLabels={"pool": "spot"})
         await world.cluster_queue("4", flavor="spot")
@@ -86,7 +86,7 @@ def test_a_job_is_held_admitted_started_where_its_flavor_is_and_finished() -> No
     play(story, PLAIN, NODES)
 
 
-def test_the_second_of_two_jobs_waits_with_numbers_and_starts_when_the_first_is_done() -> None:
+def test_the_second_of_two_jobs_waits_and_starts_when_the_first_finishes() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")
         await world.job("first", pods=2, runs="1s")
@@ -102,7 +102,7 @@ def test_the_second_of_two_jobs_waits_with_numbers_and_starts_when_the_first_is_
     play(story, PLAIN, NODES)
 
 
-def test_pods_that_are_done_make_room_before_their_job_is() -> None:
+def test_finished_pods_release_quota_before_their_job_finishes() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")
         await world.job("long", pods=2, runs="3s")  # one pod after the other: the node has room for one
@@ -115,7 +115,7 @@ def test_pods_that_are_done_make_room_before_their_job_is() -> None:
     play(story, PLAIN, Fleet(1, cpu="1"))
 
 
-def test_a_job_that_can_never_fit_is_told_so_with_numbers() -> None:
+def test_the_pending_reason_of_a_job_above_its_quota_has_the_amounts() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")
         await world.job("vast", pods=3)
@@ -140,7 +140,7 @@ def test_a_job_that_can_never_fit_is_told_so_with_numbers() -> None:
     play(story, PLAIN)
 
 
-def test_a_job_of_which_no_workload_can_be_made_is_told_why_and_may_be_mended() -> None:
+def test_a_job_with_an_invalid_template_gets_an_event_until_it_is_corrected() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")
         await world.job("odd", pods=2, annotations={"kueue.x-k8s.io/job-min-parallelism": "7"}, suspend=True)
@@ -159,7 +159,7 @@ def test_a_job_of_which_no_workload_can_be_made_is_told_why_and_may_be_mended() 
     play(story, PLAIN)
 
 
-def test_missing_queues_are_named_and_waited_for() -> None:
+def test_a_job_waits_for_missing_queues_and_its_condition_names_them() -> None:
     async def story(world: World) -> None:
         async def held(message: str) -> None:
             await world.until_condition("train", "QuotaReserved", "False", "Inadmissible", message)
@@ -176,7 +176,7 @@ def test_missing_queues_are_named_and_waited_for() -> None:
     play(story, PLAIN)
 
 
-def test_the_queue_may_be_named_by_the_older_annotation() -> None:
+def test_the_older_annotation_names_the_queue() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="1")
         await world.job("train", queue="", annotations={"kueue.x-k8s.io/queue-name": "queue"})
@@ -185,7 +185,7 @@ def test_the_queue_may_be_named_by_the_older_annotation() -> None:
     play(story, PLAIN)
 
 
-def test_a_job_without_a_queue_is_none_of_our_business() -> None:
+def test_a_job_without_a_queue_is_not_managed() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="1")
         await world.job("free", queue="")
@@ -199,7 +199,7 @@ def test_a_job_without_a_queue_is_none_of_our_business() -> None:
     play(story, PLAIN, NODES)
 
 
-def test_a_deleted_job_gives_its_quota_to_the_next() -> None:
+def test_a_deleted_job_releases_its_quota() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="1")
         await world.job("first", runs="forever")
@@ -217,7 +217,7 @@ def test_a_deleted_job_gives_its_quota_to_the_next() -> None:
     play(story, PLAIN)
 
 
-def test_who_has_the_higher_priority_goes_first() -> None:
+def test_the_higher_priority_is_admitted_first() -> None:
     async def story(world: World) -> None:
         for name, value in (("low", 1), ("high", 100)):
             await world.create(WORKLOAD_PRIORITY_CLASSES, name, value=value)
@@ -235,7 +235,7 @@ def test_who_has_the_higher_priority_goes_first() -> None:
     play(story, PLAIN)
 
 
-def test_a_higher_priority_preempts_a_lower_one_which_comes_back_later() -> None:
+def test_a_higher_priority_preempts_a_lower_one_which_is_admitted_again_later() -> None:
     async def story(world: World) -> None:
         for name, value in (("low", 1), ("high", 100)):
             await world.create(WORKLOAD_PRIORITY_CLASSES, name, value=value)
@@ -261,7 +261,7 @@ def test_a_higher_priority_preempts_a_lower_one_which_comes_back_later() -> None
     play(story, PLAIN, NODES)
 
 
-def test_a_job_may_start_with_fewer_pods_when_it_says_so() -> None:
+def test_a_job_with_partial_admission_starts_with_fewer_pods() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="3")
         fewer = {"kueue.x-k8s.io/job-min-parallelism": "2"}
@@ -279,7 +279,7 @@ def test_a_job_may_start_with_fewer_pods_when_it_says_so() -> None:
     play(story, PLAIN, NODES)
 
 
-def test_a_new_value_of_a_priority_class_reaches_who_waits() -> None:
+def test_a_changed_priority_class_updates_pending_workloads() -> None:
     async def story(world: World) -> None:
         for name, value in (("one", 1), ("two", 2)):
             await world.create(WORKLOAD_PRIORITY_CLASSES, name, value=value)
@@ -345,7 +345,7 @@ async def set_stop_policy(world: World, policy: str) -> None:
     await world.client.patch(CLUSTER_QUEUES, Key("", "research"), {"spec": {"stopPolicy": policy}})
 
 
-def test_a_held_queue_keeps_what_runs_and_admits_nothing() -> None:
+def test_a_held_queue_keeps_admitted_workloads_and_admits_no_new_ones() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")
         await world.job("before", runs="forever")
@@ -362,7 +362,7 @@ def test_a_held_queue_keeps_what_runs_and_admits_nothing() -> None:
     play(story, PLAIN, NODES)
 
 
-def test_a_drained_queue_stops_what_runs_and_takes_it_back() -> None:
+def test_a_drained_queue_evicts_admitted_workloads_and_readmits_them_on_resume() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")
         await world.job("train", pods=2, runs="forever")
@@ -389,7 +389,7 @@ def test_a_drained_queue_stops_what_runs_and_takes_it_back() -> None:
     play(story, PLAIN, NODES)
 
 
-def test_what_is_in_use_is_not_let_go() -> None:
+def test_objects_in_use_keep_their_finalizer() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="1")
         await world.job("train", runs="forever")
@@ -425,7 +425,7 @@ def test_what_is_in_use_is_not_let_go() -> None:
     play(story, PLAIN)
 
 
-def test_local_queues_say_whether_they_take_work() -> None:
+def test_local_queues_report_whether_they_are_active() -> None:
     async def story(world: World) -> None:
         async def active(reason: str, message: str) -> None:
             async def find() -> bool:
@@ -445,7 +445,7 @@ def test_local_queues_say_whether_they_take_work() -> None:
     play(story, PLAIN)
 
 
-def test_an_admission_costs_few_writes() -> None:
+def test_an_admission_takes_a_bounded_number_of_writes() -> None:
     """What one suspended job costs from its creation to its end, events and queue statuses aside.
 
     A job of one pod: of several, one that is done before the others makes room, which is one more write.

@@ -26,7 +26,7 @@ def assets(folder: Path) -> Path:
     return folder
 
 
-def test_a_program_that_ends_at_once_has_the_last_word(tmp_path: Path) -> None:
+def test_the_error_contains_the_output_of_a_server_that_exits(tmp_path: Path) -> None:
     folder = assets(tmp_path)
     (folder / "kube-apiserver").write_text("#!/bin/sh\necho 'unknown flag: --secure-port' >&2\nexit 1\n")
 
@@ -46,7 +46,9 @@ def played_on(folder: Path) -> str:
     return done.stdout
 
 
-def test_stories_are_skipped_with_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_stories_are_skipped_with_a_reason_without_a_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv(ASSETS, raising=False)
     assert why_not().startswith("KUBEBUILDER_ASSETS is not set (name a folder with etcd, kube-apiserver")
     monkeypatch.setenv(ASSETS, str(tmp_path))
@@ -56,5 +58,5 @@ def test_stories_are_skipped_with_the_reason(tmp_path: Path, monkeypatch: pytest
         assert f"SKIPPED [1] {story}: {why_not()}" in said
 
 
-def test_the_option_plays_them(tmp_path: Path) -> None:
+def test_the_real_option_runs_stories_on_the_configured_server(tmp_path: Path) -> None:
     assert "2 passed" in played_on(assets(tmp_path))

@@ -51,7 +51,7 @@ async def until_said(process: Process, message: str) -> dict[str, Any]:
     raise AssertionError(f"the process ended without saying {message!r}")
 
 
-def test_a_new_configuration_is_taken_over_where_it_can_be(tmp_path: Path) -> None:
+def test_reloadable_settings_apply_without_a_restart(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_world() as world:
             mounted = Mounted(tmp_path, PATIENT)

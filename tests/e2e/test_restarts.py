@@ -60,7 +60,7 @@ def test_nothing_is_lost_or_admitted_twice_when_one_write_in_four_is_lost() -> N
     play(story, Configuration(), NODES)
 
 
-def test_nothing_is_lost_or_admitted_twice_while_others_write_to_the_same_workloads() -> None:
+def test_nothing_is_lost_or_admitted_twice_while_foreign_clients_write_workloads() -> None:
     async def story(world: World) -> None:
         watching = asyncio.create_task(never_over_quota(world))
         meddling = asyncio.create_task(meddle(world))

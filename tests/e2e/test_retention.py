@@ -25,7 +25,7 @@ async def until_no_workload_is_left(world: World) -> None:
     await world.until("no workload", gone)
 
 
-def test_finished_workloads_go_and_their_jobs_stay_also_those_of_before() -> None:
+def test_finished_workloads_are_deleted_and_their_jobs_stay() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="4")
         await world.job("early")
@@ -62,7 +62,7 @@ IMPATIENT = Configuration(
 )
 
 
-def test_a_job_that_the_controllers_gave_up_goes() -> None:
+def test_a_job_deactivated_by_the_controllers_is_deleted() -> None:
     play(a_stuck_job_goes, IMPATIENT, NODES)
 
 
@@ -82,7 +82,7 @@ async def a_stuck_job_goes(world: World) -> None:
     await until_no_workload_is_left(world)
 
 
-def test_pods_that_the_controllers_gave_up_go() -> None:
+def test_pods_deactivated_by_the_controllers_are_deleted() -> None:
     """Their check rejects the workload, so they never run."""
     kept = Configuration(
         retention=ObjectRetention(deactivated_s=1.0), integrations=Integrations(frameworks=("pod",))

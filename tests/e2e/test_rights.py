@@ -61,7 +61,7 @@ async def as_the_account(world: World) -> AsyncIterator[WatchedClient]:
         yield client
 
 
-def test_the_account_may_do_all_that_a_life_of_jobs_takes_and_no_more() -> None:
+def test_the_controller_roles_suffice_for_jobs_and_grant_nothing_else() -> None:
     async def story() -> None:
         async with a_world() as world, as_the_account(world) as client:
             configuration = load_configuration(CONFIGURATION).configuration
@@ -84,7 +84,7 @@ def test_the_account_may_do_all_that_a_life_of_jobs_takes_and_no_more() -> None:
 @pytest.mark.parametrize(
     "example", [JOB_SET, RAY_CLUSTER, TRAIN_JOB], ids=lambda example: example.resource.kind
 )
-def test_it_suffices_for_the_life_of_a_job_of_another_kind(example: Example) -> None:
+def test_the_controller_roles_suffice_for_other_job_kinds(example: Example) -> None:
     async def story() -> None:
         async with a_world() as world, as_the_account(world) as client:
             await test_kinds.install(world, example)
@@ -97,7 +97,7 @@ def test_it_suffices_for_the_life_of_a_job_of_another_kind(example: Example) -> 
     asyncio.run(story())
 
 
-def test_it_suffices_to_delete_jobs_that_were_given_up() -> None:
+def test_the_controller_roles_suffice_to_delete_deactivated_jobs() -> None:
     async def story() -> None:
         async with a_world(test_retention.NODES) as world, as_the_account(world) as client:
             async with deciding(client, test_retention.IMPATIENT) as replica:
@@ -109,7 +109,7 @@ def test_it_suffices_to_delete_jobs_that_were_given_up() -> None:
     asyncio.run(story())
 
 
-def test_it_suffices_to_ask_for_capacity() -> None:
+def test_the_controller_roles_suffice_for_provisioning_requests() -> None:
     async def story() -> None:
         async with a_world() as world, as_the_account(world) as client:
             async with deciding(client, Configuration()) as replica:

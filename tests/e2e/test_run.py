@@ -11,7 +11,7 @@ from tests.e2e.commands import EXAMPLE, quorate
 pytestmark = pytest.mark.slow
 
 
-def test_quota_alone_ends_in_a_deadlock_that_says_who_holds_and_who_lacks() -> None:
+def test_quota_without_gangs_deadlocks_and_the_report_names_holders_and_waiters() -> None:
     for _ in range(ATTEMPTS):  # one job may, seldom, get all its places before the other has begun
         done = quorate("local", "run", str(EXAMPLE), "--config", str(EXAMPLE / "without-pods-ready.yaml"))
         if done.returncode != 0:
@@ -37,7 +37,7 @@ def moment_of(output: str, job: str, stage: str) -> float:
     return float(shown[1])
 
 
-def test_with_ready_pods_every_job_completes_one_after_the_other() -> None:
+def test_wait_for_pods_ready_completes_the_jobs_one_after_another() -> None:
     done = quorate(
         "local", "run", str(EXAMPLE), "--config", str(EXAMPLE / "with-pods-ready.yaml"), "--speed", "4"
     )
@@ -78,7 +78,7 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_a_failed_job_is_told_with_its_reason(directory: Path) -> None:
+def test_a_failed_job_is_reported_with_its_reason(directory: Path) -> None:
     (directory / "bad.yaml").write_text(JOB.format(name="bad", exit_code=3, memory="1Mi"))
     (directory / "good.yaml").write_text(JOB.format(name="good", exit_code=0, memory="1Mi"))
     done = quorate("local", "run", str(directory), "--speed", "5")
@@ -86,7 +86,7 @@ def test_a_failed_job_is_told_with_its_reason(directory: Path) -> None:
     assert "bad failed: BackoffLimitExceeded: " in done.stdout
 
 
-def test_a_job_that_never_fits_its_queue_is_told_the_numbers(directory: Path) -> None:
+def test_a_job_above_the_quota_of_its_queue_is_reported_with_the_amounts(directory: Path) -> None:
     (directory / "big.yaml").write_text(JOB.format(name="big", exit_code=0, memory="20Gi"))
     done = quorate("local", "run", str(directory))
     assert done.returncode == 3, done.stdout + done.stderr
@@ -95,7 +95,7 @@ def test_a_job_that_never_fits_its_queue_is_told_the_numbers(directory: Path) ->
     assert "16858Mi" in done.stdout
 
 
-def test_the_time_can_be_over(directory: Path) -> None:
+def test_a_run_ends_at_its_time_limit(directory: Path) -> None:
     (directory / "slow.yaml").write_text(
         JOB.format(name="slow", exit_code=0, memory="1Mi").replace("100ms,", "60s,")
     )
@@ -104,7 +104,7 @@ def test_the_time_can_be_over(directory: Path) -> None:
     assert "not finished within 2 s: slow (allow more with --timeout)" in done.stdout
 
 
-def test_what_the_server_refuses_is_told_with_its_place(directory: Path) -> None:
+def test_a_manifest_rejected_by_the_server_is_reported_with_its_location(directory: Path) -> None:
     (directory / "a.yaml").write_text("apiVersion: batch/v1\nkind: Jobb\nmetadata: {name: a}\n")
     job = JOB.format(name="Not_A_Name", exit_code=0, memory="1Mi")
     (directory / "b.yaml").write_text(job)

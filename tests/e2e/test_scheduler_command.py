@@ -55,7 +55,7 @@ async def said_by(process: Process, message: str) -> Any:
                 return line
 
 
-def test_it_places_gangs_answers_probes_and_exits_cleanly_when_told_to(tmp_path: Path) -> None:
+def test_the_scheduler_places_gangs_serves_probes_and_exits_with_0_on_sigterm(tmp_path: Path) -> None:
     async def story() -> None:
         async with a_gang_world(Fleet(1, cpu="4")) as world:
             cluster = world.client.config
@@ -109,7 +109,7 @@ def test_it_places_gangs_answers_probes_and_exits_cleanly_when_told_to(tmp_path:
     asyncio.run(story())
 
 
-def test_a_cluster_that_lacks_the_kinds_is_refused_with_what_to_do(tmp_path: Path) -> None:
+def test_missing_crds_end_the_scheduler_with_the_command_that_installs_them(tmp_path: Path) -> None:
     async def story() -> None:
         async with api_server() as server:
             code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, server.token))

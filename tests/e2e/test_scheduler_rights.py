@@ -73,7 +73,7 @@ async def deciding(world: GangWorld, client: WatchedClient, options: Options) ->
         assert seen.model is None, "a scheduler that no longer decides exports no model"
 
 
-def test_the_account_may_do_all_that_a_life_of_gangs_takes_and_no_more() -> None:
+def test_the_scheduler_roles_suffice_for_gangs_and_grant_nothing_else() -> None:
     async def story() -> None:
         async with (
             a_gang_world(Fleet(1, cpu="4")) as world,
@@ -115,7 +115,7 @@ async def live(world: GangWorld) -> None:
     await world.until_queue_holds("default", cpu="4", pods="2")
 
 
-def test_asking_an_autoscaler_for_nodes_takes_a_role_of_its_own() -> None:
+def test_provisioning_requests_need_a_separate_role() -> None:
     async def story() -> None:
         roles = [*scheduler.roles(SYSTEM), *scheduler.demand_roles(SYSTEM)]
         async with (

@@ -58,7 +58,7 @@ async def live_pods(world: World) -> list[QueuedPod]:
     return [each for each in (await pods_of(world)).values() if each.metadata.deletion_timestamp is None]
 
 
-def test_each_pod_of_a_deployment_waits_for_quota_of_its_own() -> None:
+def test_each_pod_of_a_deployment_waits_for_its_own_quota() -> None:
     async def story(world: World) -> None:
         await world.queues("2")
         await world.client.create(DEPLOYMENTS, a_set(3), NAMESPACE)
@@ -74,7 +74,7 @@ def test_each_pod_of_a_deployment_waits_for_quota_of_its_own() -> None:
     play(story, QUEUED, FLEET)
 
 
-def test_a_deployment_that_serves_already_is_not_interrupted_but_told() -> None:
+def test_a_running_deployment_keeps_its_pods_and_gets_an_event() -> None:
     async def story(world: World) -> None:
         await world.queues("2")
         await world.client.create(DEPLOYMENTS, a_set(1, queue=""), NAMESPACE)
@@ -88,7 +88,7 @@ def test_a_deployment_that_serves_already_is_not_interrupted_but_told() -> None:
     play(story, QUEUED, FLEET)
 
 
-def test_a_stateful_set_is_admitted_whole_and_rests_when_it_is_scaled_to_nothing() -> None:
+def test_a_stateful_set_is_admitted_as_a_group_and_releases_quota_at_zero_replicas() -> None:
     async def story(world: World) -> None:
         await world.queues("1")
         await world.client.create(STATEFUL_SETS, a_set(2), NAMESPACE)
@@ -117,7 +117,7 @@ async def no_pods(world: World) -> bool:
     return not await pods_of(world)
 
 
-def test_an_evicted_stateful_set_has_its_pods_made_again_and_waits() -> None:
+def test_an_evicted_stateful_set_recreates_its_pods_and_waits() -> None:
     async def story(world: World) -> None:
         await world.queues("2")
         await world.client.create(STATEFUL_SETS, a_set(2), NAMESPACE)
@@ -138,7 +138,7 @@ def test_an_evicted_stateful_set_has_its_pods_made_again_and_waits() -> None:
     play(story, QUEUED, FLEET)
 
 
-def test_every_kind_of_set_is_known_by_its_framework() -> None:
+def test_each_serving_kind_has_an_integration_name() -> None:
     assert set(SETS) == {"deployment", "statefulset", "leaderworkerset.x-k8s.io/leaderworkerset"}
 
 
@@ -189,7 +189,7 @@ async def groups(world: World) -> dict[str, list[tuple[str, int]]]:
     }
 
 
-def test_each_group_of_a_leader_worker_set_is_admitted_by_itself() -> None:
+def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:
     def pod_spec() -> Json:
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
         return {"containers": [container], "terminationGracePeriodSeconds": 0}

@@ -65,7 +65,7 @@ async def told(world: World, kind: str, reason: str) -> str:
     return await world.until(f"an event {reason} about a {kind}", find)
 
 
-def test_a_check_holds_a_reservation_and_adds_to_the_pods_when_it_is_ready() -> None:
+def test_a_pending_check_delays_admission_and_a_ready_one_updates_the_pods() -> None:
     async def story(world: World) -> None:
         await checked_queues(world)
         await world.job("train")
@@ -84,7 +84,7 @@ def test_a_check_holds_a_reservation_and_adds_to_the_pods_when_it_is_ready() -> 
     play(story, PLAIN, NODES)
 
 
-def test_a_check_that_contradicts_the_job_ends_it_unstarted() -> None:
+def test_a_check_update_that_conflicts_with_the_job_finishes_it_unstarted() -> None:
     async def story(world: World) -> None:
         await checked_queues(world)
         await world.job("train", nodeSelector={"zone": "a"})
@@ -99,7 +99,7 @@ def test_a_check_that_contradicts_the_job_ends_it_unstarted() -> None:
     play(story, PLAIN, NODES)
 
 
-def test_a_check_may_want_a_retry_later_even_of_what_runs() -> None:
+def test_a_retry_check_evicts_a_running_workload() -> None:
     async def story(world: World) -> None:
         await checked_queues(world, onFlavors=["default"])
         await world.job("train", runs="1h")
@@ -117,7 +117,7 @@ def test_a_check_may_want_a_retry_later_even_of_what_runs() -> None:
     play(story, PLAIN, NODES)
 
 
-def test_a_check_may_reject_and_its_user_may_try_again() -> None:
+def test_a_rejected_workload_is_deactivated_and_a_user_reactivates_it() -> None:
     async def story(world: World) -> None:
         await checked_queues(world)
         await world.job("train")
@@ -133,7 +133,7 @@ def test_a_check_may_reject_and_its_user_may_try_again() -> None:
     play(story, PLAIN, NODES)
 
 
-def test_a_check_in_use_is_not_let_go_and_is_let_go_when_nobody_names_it() -> None:
+def test_a_check_keeps_its_finalizer_while_a_cluster_queue_uses_it() -> None:
     async def story(world: World) -> None:
         await checked_queues(world)
 
@@ -159,7 +159,7 @@ def test_a_check_in_use_is_not_let_go_and_is_let_go_when_nobody_names_it() -> No
     play(story, PLAIN)
 
 
-def test_a_workload_gated_by_others_waits_for_them() -> None:
+def test_a_workload_with_admission_gates_waits_until_they_are_removed() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="4")
         await world.job("train", annotations={"kueue.x-k8s.io/admission-gated-by": "example.com/budget"})

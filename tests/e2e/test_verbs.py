@@ -144,7 +144,7 @@ def test_the_lists_have_the_columns_of_kueuectl(tell: Tell) -> None:
     tell(story)
 
 
-def test_what_is_printed_whole_can_be_read_back(tell: Tell) -> None:
+def test_yaml_and_json_output_is_decodable(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         listed = json.loads(await command.says("queue", "list", "-o", "json"))
         assert [
@@ -160,7 +160,7 @@ def test_what_is_printed_whole_can_be_read_back(tell: Tell) -> None:
     tell(story)
 
 
-def test_a_stopped_queue_gives_its_work_back_and_a_resumed_one_takes_it_again(tell: Tell) -> None:
+def test_a_stopped_queue_evicts_its_workloads_and_a_resumed_one_admits_them(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train")
         await world.until_admitted("train")
@@ -210,7 +210,7 @@ def test_a_stopped_workload_waits_until_it_is_resumed(tell: Tell) -> None:
     tell(story)
 
 
-def test_explain_says_what_is_lacking_who_holds_it_and_what_it_would_take(tell: Tell) -> None:
+def test_explain_states_the_missing_quota_its_holders_and_what_helps(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=3)
         await world.until_admitted("train")
@@ -259,7 +259,7 @@ def test_explain_says_what_is_lacking_who_holds_it_and_what_it_would_take(tell: 
     tell(story)
 
 
-def test_explain_knows_queues_that_are_missing_or_stopped(tell: Tell) -> None:
+def test_explain_reports_missing_and_stopped_queues(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("lost", queue="nowhere")
         await world.until_condition("lost", "QuotaReserved", "False", "Inadmissible")
@@ -274,7 +274,7 @@ def test_explain_knows_queues_that_are_missing_or_stopped(tell: Tell) -> None:
     tell(story)
 
 
-def test_describe_tells_all_that_matters(tell: Tell) -> None:
+def test_describe_prints_spec_status_and_events(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=3)
         await world.until_admitted("train")
@@ -297,7 +297,7 @@ def test_describe_tells_all_that_matters(tell: Tell) -> None:
     tell(story)
 
 
-def test_queues_and_flavors_are_made_on_the_command_line(tell: Tell) -> None:
+def test_create_commands_create_queues_and_flavors(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         made = await command.says("flavor", "create", "spot", "--node-labels", "capacity=spot")
         assert made == "resourceflavor.kueue.x-k8s.io/spot created\n"
@@ -331,7 +331,7 @@ def test_queues_and_flavors_are_made_on_the_command_line(tell: Tell) -> None:
     tell(story)
 
 
-def test_a_workload_is_deleted_with_its_job_once_that_is_confirmed(tell: Tell) -> None:
+def test_delete_asks_before_it_deletes_a_workload_with_its_job(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         for job in ("train", "test"):
             await world.job(job)
@@ -371,7 +371,7 @@ async def until_workloads(world: World, count: int) -> None:
     await world.until(f"{count} workloads", found)
 
 
-def test_the_pods_of_a_job_are_found_through_what_made_them(tell: Tell) -> None:
+def test_the_pods_of_a_job_are_found_through_their_owners(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=2, suspend=True)
         await world.job("other", pods=1, suspend=True)
@@ -408,7 +408,7 @@ async def pods_of(world: World, job: str, count: int) -> list[ObjectMeta]:
     return await world.until(f"{count} pods of {job}", find)
 
 
-def test_the_versions_of_all_parts_are_told(tell: Tell) -> None:
+def test_version_prints_client_server_and_controllers(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         client, cluster, controllers = (await command.says("version")).splitlines()
         assert client == f"quorate      {__version__}"
@@ -428,7 +428,7 @@ def test_the_versions_of_all_parts_are_told(tell: Tell) -> None:
     tell(story)
 
 
-def test_explain_judges_by_the_configuration_of_the_controllers(tell: Tell, tmp_path: Path) -> None:
+def test_explain_uses_the_configuration_of_the_controllers(tell: Tell, tmp_path: Path) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=9)
         name = (await world.until_condition("train", "QuotaReserved", "False")).metadata.name
@@ -459,7 +459,7 @@ def test_explain_judges_by_the_configuration_of_the_controllers(tell: Tell, tmp_
     tell(story)
 
 
-def test_a_configuration_that_may_not_be_read_leaves_the_defaults(tell: Tell) -> None:
+def test_explain_uses_the_defaults_without_access_to_the_configuration(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         # An account for the gang scheduler may not read the configuration of the controllers.
         roles = scheduler.roles(DEFAULT_NAMESPACE)
@@ -522,7 +522,7 @@ MISTAKES = (
 )  # fmt: skip
 
 
-def test_mistakes_are_told_in_one_message(tell: Tell) -> None:
+def test_an_error_is_one_message(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("unmanaged", queue="")
         known = {"server": world.client.config.server, "kubeconfig": os.environ["KUBECONFIG"]}
@@ -538,7 +538,7 @@ def test_mistakes_are_told_in_one_message(tell: Tell) -> None:
     tell(story)
 
 
-def test_other_kinds_of_job_are_found_by_any_of_their_names(tell: Tell) -> None:
+def test_other_job_kinds_are_found_by_each_of_their_names(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train")
         await world.until_admitted("train")
@@ -555,7 +555,7 @@ def test_other_kinds_of_job_are_found_by_any_of_their_names(tell: Tell) -> None:
     tell(story)
 
 
-def test_it_is_a_plugin_of_kubectl(tell: Tell, tmp_path: Path) -> None:
+def test_the_command_runs_as_a_kubectl_plugin(tell: Tell, tmp_path: Path) -> None:
     entries: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert entries["kubectl-quorate"] == entries["quorate"]
     module, function = entries["kubectl-quorate"].split(":")

@@ -76,7 +76,7 @@ def test_the_process_is_ready_once_it_serves_webhooks(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_an_address_in_use_ends_the_process_with_the_field(tmp_path: Path) -> None:
+def test_an_address_in_use_ends_the_process_and_names_the_field(tmp_path: Path) -> None:
     async def scenario() -> None:
         port, probes = free_port(), free_port()
         async with a_world() as world:

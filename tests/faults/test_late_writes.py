@@ -25,7 +25,7 @@ LATE_S = 1.0
 LATE = Plan(seed=0, rate=0.0, laid_down={("PATCH workloads/status", 1): Late(LATE_S, 0.0)})
 
 
-def test_a_reservation_in_doubt_keeps_its_quota_until_the_server_has_answered() -> None:
+def test_an_unconfirmed_reservation_keeps_its_quota_until_the_server_responds() -> None:
     async def story(world: World, proxy: Proxy) -> None:
         async def under_way() -> bool:
             return proxy.asked["PATCH workloads/status"] > 0
@@ -42,7 +42,7 @@ def test_a_reservation_in_doubt_keeps_its_quota_until_the_server_has_answered() 
     play(LATE, story)
 
 
-def test_a_reservation_refused_as_if_somebody_else_had_written_is_made_again() -> None:
+def test_a_reservation_with_a_conflict_is_retried() -> None:
     async def story(world: World, proxy: Proxy) -> None:
         await world.queues(cpu="1")
         await world.job("only", runs="1h")
@@ -51,7 +51,7 @@ def test_a_reservation_refused_as_if_somebody_else_had_written_is_made_again() -
     play(Plan(seed=0, rate=0.0, laid_down={("PATCH workloads/status", 1): Refused(409)}), story)
 
 
-def test_a_job_that_was_started_without_our_hearing_of_it_is_stopped_before_its_quota_is_given_back() -> None:
+def test_a_job_whose_start_was_not_confirmed_is_stopped_before_its_quota_is_released() -> None:
     late = Lagging(after=2, lag_s=2.0)  # both its kind and Volcano's are "jobs"
     watches = {("WATCH jobs", 1): late, ("WATCH jobs", 2): late}
     plan = Plan(seed=0, rate=0.0, laid_down={("PATCH jobs", 1): Lost(done=True), **watches})

@@ -105,7 +105,7 @@ A_LIFE = (
 )
 
 
-def test_an_ordinary_life_breaks_no_promise() -> None:
+def test_an_ordinary_history_violates_no_invariant() -> None:
     assert list(findings(*A_LIFE)) == []
 
 
@@ -156,5 +156,5 @@ def test_an_ordinary_life_breaks_no_promise() -> None:
         ),
     ],
 )
-def test_what_is_found(objects: list[Recorded], broken: set[str]) -> None:
+def test_each_violation_is_reported(objects: list[Recorded], broken: set[str]) -> None:
     assert set(findings(*objects)) == broken

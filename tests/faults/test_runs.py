@@ -18,7 +18,7 @@ GROUPS = [TRIALS[at : at + 2] for at in range(0, len(TRIALS), 2)]
 
 
 @pytest.mark.parametrize("trials", GROUPS, ids=lambda trials: f"seed-{trials[0].seed}")
-def test_every_promise_holds_at_every_stored_state_and_all_work_ends(trials: list[Trial]) -> None:
+def test_invariants_hold_in_every_stored_state_and_all_jobs_finish(trials: list[Trial]) -> None:
     async def together() -> list[Report]:
         return await asyncio.gather(*(run(trial) for trial in trials))
 

@@ -12,7 +12,7 @@ AT_ONCE: Final = 4  # of stories that wait four fifths of their time, on two cor
 T = TypeVar("T")
 
 
-def asked_for(request: pytest.FixtureRequest, parameter: str) -> list[str]:
+def requested_parameters(request: pytest.FixtureRequest, parameter: str) -> list[str]:
     """The values of ``parameter`` for which tests of the requesting module are to run, in their order."""
     return [
         str(item.callspec.params[parameter])
@@ -22,7 +22,7 @@ def asked_for(request: pytest.FixtureRequest, parameter: str) -> list[str]:
 
 
 @contextmanager
-def side_by_side(play: Callable[[str], T], names: Sequence[str]) -> Iterator[dict[str, Future[T]]]:
+def run_concurrently(play: Callable[[str], T], names: Sequence[str]) -> Iterator[dict[str, Future[T]]]:
     """The outcomes of ``play`` by name, while the block lasts; at its end what has not begun is dropped."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {name: pool.submit(play, name) for name in names}
