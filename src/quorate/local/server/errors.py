@@ -165,12 +165,6 @@ def method_not_allowed() -> StatusError:
     return StatusError(405, "MethodNotAllowed", message, {})
 
 
-def method_not_supported(group: str, plural: str, verb: str) -> StatusError:
-    """Return the 405 for a verb that the kind does not support on a path that is served."""
-    message = f'{verb} is not supported on resources of kind "{group_resource(group, plural)}"'
-    return StatusError(405, "MethodNotAllowed", message, status_details(group, plural, ""))
-
-
 def resource_expired(message: str) -> StatusError:
     return StatusError(410, "Expired", message)
 

@@ -7,6 +7,7 @@ from quorate.local.objects.crd import definition
 from quorate.local.server.registry.defaults import cluster as cluster_defaults
 from quorate.local.server.registry.defaults import pods as pod_defaults
 from quorate.local.server.registry.defaults import workloads as workload_defaults
+from quorate.local.server.registry.defaults.constants import set_constants
 from quorate.local.server.registry.kinds import Strategy
 from quorate.local.server.registry.validation import (
     api_extensions,
@@ -95,7 +96,7 @@ STRATEGIES: dict[str, Strategy] = {
     ),
     "limitranges": Strategy(default=cluster_defaults.default_limit_range, validate=validate_as("LimitRange")),
     "priorityclasses.scheduling.k8s.io": Strategy(
-        default=cluster_defaults.default_priority_class,
+        default=set_constants("PriorityClass"),
         validate=validate_as("PriorityClass"),
         validate_update=validate_update_as("PriorityClass.update"),
     ),
@@ -129,32 +130,32 @@ STRATEGIES: dict[str, Strategy] = {
         validate=validate_as("ClusterRoleBinding"), validate_update=validate_update_as("RoleBinding.update")
     ),
     "mutatingwebhookconfigurations.admissionregistration.k8s.io": Strategy(
-        default=cluster_defaults.default_mutating_webhooks,
+        default=set_constants("MutatingWebhookConfiguration"),
         validate=validate_as("MutatingWebhookConfiguration"),
     ),
     "validatingwebhookconfigurations.admissionregistration.k8s.io": Strategy(
-        default=cluster_defaults.default_validating_webhooks,
+        default=set_constants("ValidatingWebhookConfiguration"),
         validate=validate_as("ValidatingWebhookConfiguration"),
     ),
     "poddisruptionbudgets.policy": Strategy(
-        default=cluster_defaults.default_disruption_budget,
+        default=set_constants("PodDisruptionBudget"),
         prepare_for_create=cluster_defaults.clear_status,
         validate=validate_as("PodDisruptionBudget"),
     ),
     "persistentvolumes": Strategy(
-        default=cluster_defaults.default_volume,
+        default=set_constants("PersistentVolume"),
         prepare_for_create=cluster_defaults.set_pending,
         validate=validate_as("PersistentVolume"),
         validate_update=storage.validate_volume_update,
     ),
     "persistentvolumeclaims": Strategy(
-        default=cluster_defaults.default_claim,
+        default=set_constants("PersistentVolumeClaim"),
         prepare_for_create=cluster_defaults.set_pending,
         validate=validate_as("PersistentVolumeClaim"),
         validate_update=storage.validate_claim_update,
     ),
     "storageclasses.storage.k8s.io": Strategy(
-        default=cluster_defaults.default_storage_class,
+        default=set_constants("StorageClass"),
         validate=validate_as("StorageClass"),
         validate_update=validate_update_as("StorageClass.update"),
     ),
@@ -163,13 +164,13 @@ STRATEGIES: dict[str, Strategy] = {
         default=cluster_defaults.default_network_policy, validate=validate_as("NetworkPolicy")
     ),
     "apiservices.apiregistration.k8s.io": Strategy(
-        default=cluster_defaults.default_api_service,
+        default=set_constants("APIService"),
         prepare_for_create=cluster_defaults.clear_status,
         validate=validate_as("APIService"),
     ),
-    "endpoints": Strategy(default=cluster_defaults.default_endpoints, validate=validate_as("Endpoints")),
+    "endpoints": Strategy(default=set_constants("Endpoints"), validate=validate_as("Endpoints")),
     "endpointslices.discovery.k8s.io": Strategy(
-        default=cluster_defaults.default_endpoint_slice,
+        default=set_constants("EndpointSlice"),
         validate=validate_as("EndpointSlice"),
         validate_update=validate_update_as("EndpointSlice.update"),
     ),

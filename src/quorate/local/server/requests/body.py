@@ -37,10 +37,10 @@ def read_object(context: RequestContext, kind: Kind, options: str) -> Json:
     return decoded.object
 
 
-def report_findings(context: RequestContext, strictness: str, findings: list[str], context_text: str) -> None:
+def report_findings(context: RequestContext, strictness: str, findings: list[str], problem: str) -> None:
     """Report unknown and duplicate fields as an error, as warnings, or not at all."""
     if strictness == "Strict" and findings:
-        raise bad_request(f"{context_text}: strict decoding error: {', '.join(findings)}")
+        raise bad_request(f"{problem}: strict decoding error: {', '.join(findings)}")
     if strictness == "Warn":
         context.warnings.extend(findings)
 
@@ -61,9 +61,9 @@ def _parse(context: RequestContext, kind: Kind) -> media_types.ParsedBody:
     unrecognized = (
         f"the object provided is unrecognized (must be of type {kind.kind}): couldn't get version/kind"
     )
-    read = _PARSERS[media_types.body_media_type(context.content_type)]
+    parse = _PARSERS[media_types.body_media_type(context.content_type)]
     try:
-        body = read(context.body)
+        body = parse(context.body)
     except StatusError as error:
         raise bad_request(f"{unrecognized}; {error.message} ({_excerpt(context.body)})") from error
     if not isinstance(body.document, dict):
@@ -93,13 +93,13 @@ def _check_version(obj: Json, kind: Kind) -> None:
     if (api_version, name) == (kind.api_version, kind.kind):
         return
     version = api_version.rpartition("/")[2]
-    context_text = f'{name} in version "{version}" cannot be handled as a {kind.kind}'
+    problem = f'{name} in version "{version}" cannot be handled as a {kind.kind}'
     if re.fullmatch(r"v\d\w*", version) and name in _REGISTERED_KINDS and api_version == kind.api_version:
         raise bad_request(
-            f"{context_text}: converting ({version}.{name}) to (core.{kind.kind}): unknown conversion"
+            f"{problem}: converting ({version}.{name}) to (core.{kind.kind}): unknown conversion"
         )
     raise bad_request(
-        f'{context_text}: no kind "{name}" is registered for version "{api_version}" in scheme "{SCHEME}'
+        f'{problem}: no kind "{name}" is registered for version "{api_version}" in scheme "{SCHEME}'
     )
 
 

@@ -48,19 +48,19 @@ class AcceptedMediaType:
 @lru_cache(maxsize=256)  # a client sends the same header with every request
 def negotiate(header: str) -> AcceptedMediaType:
     """Return the first choice of an Accept header that is supported.  Raises StatusError(406)."""
-    refusal = not_acceptable()
-    refusal.details = {}  # empty, unless only the representation is unsupported
+    error = not_acceptable()
+    error.details = {}  # empty, unless only the representation is unsupported
     for media_type, parameters in parse_accept(header):
-        plain = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media_type, media_type)
-        if plain not in (JSON, YAML):
+        encoding = {"*/*": JSON, "application/*": JSON, "text/yaml": YAML}.get(media_type, media_type)
+        if encoding not in (JSON, YAML):
             continue
-        refusal.details = None
+        error.details = None
         representation = Representation.__members__.get(_REPRESENTATIONS.get(parameters.get("as", ""), ""))
         version = parameters.get("v", "v1")
-        known = parameters.get("g", "meta.k8s.io") == "meta.k8s.io" and version in ("v1", "v1beta1")
-        if representation is not None and known:
-            return AcceptedMediaType(representation, version, plain)
-    raise refusal
+        is_supported = parameters.get("g", "meta.k8s.io") == "meta.k8s.io" and version in ("v1", "v1beta1")
+        if representation is not None and is_supported:
+            return AcceptedMediaType(representation, version, encoding)
+    raise error
 
 
 _REPRESENTATIONS = {representation.value: representation.name for representation in Representation}
@@ -120,8 +120,8 @@ def parse_json(data: bytes) -> ParsedBody:
     except RecursionError as error:
         raise bad_request("json parse error: exceeded max depth") from error
     # Most clients write compact JSON.  If encoding gives the same bytes, no field was a duplicate.
-    lost_none = msgspec.json.encode(document) == data
-    return ParsedBody(document, () if lost_none else tuple(_duplicate_fields(data)))
+    has_no_duplicates = msgspec.json.encode(document) == data
+    return ParsedBody(document, () if has_no_duplicates else tuple(_duplicate_fields(data)))
 
 
 def parse_protobuf(data: bytes) -> ParsedBody:
@@ -143,11 +143,8 @@ def parse_yaml(data: bytes) -> ParsedBody:
 
 def _syntax_error(data: bytes) -> str:
     """Return the syntax error of a JSON text in kube-apiserver's words; empty if the text is valid."""
-    # The standard library reports what it expected, and where.
-    import json
-
     try:
-        json.loads(data)
+        json.loads(data)  # reports what it expected, and where
     except json.JSONDecodeError as error:
         if error.pos >= len(error.doc):
             return "unexpected end of JSON input"
@@ -172,14 +169,14 @@ def _duplicate_fields(data: bytes) -> Iterable[str]:
     # Only the standard library's parser exposes the pairs before they become a dict.
     duplicates: dict[int, list[str]] = {}
 
-    def members(pairs: list[tuple[str, Any]]) -> Json:
+    def collect(pairs: list[tuple[str, Any]]) -> Json:
         built = dict(pairs)
         if len(built) != len(pairs):
             names = [name for name, _ in pairs]
             duplicates[id(built)] = [name for index, name in enumerate(names) if name in names[:index]]
         return built
 
-    document = json.loads(data, object_pairs_hook=members)
+    document = json.loads(data, object_pairs_hook=collect)
     return _paths(document, duplicates, "") if duplicates else ()
 
 

@@ -12,7 +12,6 @@ from quorate.local.server.storage.store import Entry
 Json = dict[str, Any]
 Requirement = Callable[[Mapping[str, str]], bool]
 
-OPERATORS = ("=", "==", "!=", "in", "notin", "gt", "lt")
 _TOKEN = re.compile(r"\s*(==|!=|=|!|<|>|\(|\)|,|[^\s=!<>(),]+)")
 
 
@@ -78,18 +77,18 @@ def _field_requirements(kind: Kind, text: str) -> Iterator[Requirement]:
         if match is None:
             raise bad_request(f"invalid selector: '{text}'; can't understand '{term}'")
         label, operator, value = match.groups()
-        known = [
+        supported = [
             "metadata.name",
             *(["metadata.namespace"] if kind.namespaced else []),
             *kind.selectable_fields,
         ]
-        if label not in known:
+        if label not in supported:
             if kind.selectable_fields:
                 raise bad_request(f"field label not supported: {label}")
             offered = 'only "metadata.name", "metadata.namespace"'
             raise bad_request(f'"{label}" is not a known field selector: {offered}')
-        wanted = operator != "!="
-        yield lambda values, label=label, value=value, wanted=wanted: (values[label] == value) is wanted  # type: ignore[misc]
+        equal = operator != "!="
+        yield lambda values, label=label, value=value, equal=equal: (values[label] == value) is equal  # type: ignore[misc]
 
 
 class _Lexer:
@@ -107,10 +106,10 @@ class _Lexer:
         self._next += 1
         return word
 
-    def expect(self, *wanted: str) -> str:
+    def expect(self, *expected: str) -> str:
         word = self.take()
-        if word not in wanted:
-            raise bad_request(f"unable to parse requirement: found '{word}', expected: {', '.join(wanted)}")
+        if word not in expected:
+            raise bad_request(f"unable to parse requirement: found '{word}', expected: {', '.join(expected)}")
         return word
 
 
@@ -166,10 +165,10 @@ def _integer_requirement(key: str, operator: str, text: str) -> Requirement:
     bound = int(text)
 
     def holds(labels: Mapping[str, str]) -> bool:
-        given = labels.get(key, "")
-        if not re.fullmatch(r"[+-]?\d+", given):
+        number = labels.get(key, "")
+        if not re.fullmatch(r"[+-]?\d+", number):
             return False
-        return int(given) > bound if operator == ">" else int(given) < bound
+        return int(number) > bound if operator == ">" else int(number) < bound
 
     return holds
 

@@ -13,6 +13,7 @@ from quorate.api.meta import Struct
 from quorate.local.objects.crd.definition import Definition
 from quorate.local.server.backend_client import BackendClient, BackendUnreachable
 from quorate.local.server.errors import internal
+from quorate.local.server.registry.validation.formats import REVIEW_VERSIONS
 
 Json = dict[str, Any]
 Converter = Callable[[Json, str], Json]
@@ -20,7 +21,6 @@ Converter = Callable[[Json, str], Json]
 ConvertAll = Callable[[Sequence[Json], str], Awaitable[list[Json]]]
 """The same for a list of objects; may call a webhook."""
 
-REVIEW_VERSIONS = ("v1", "v1beta1")
 TIMEOUT_S = 30.0
 MUTABLE_METADATA = ("labels", "annotations")
 """The metadata that a webhook may convert."""
@@ -71,7 +71,9 @@ async def _call_webhook(
     backends: BackendClient, webhook: Json, kind: str, uid: str, objects: Sequence[Json], api_version: str
 ) -> list[Json]:
     """Convert objects by one request to a conversion webhook.  Raises StatusError(500)."""
-    version = next(known for known in webhook["conversionReviewVersions"] if known in REVIEW_VERSIONS)
+    version = next(
+        candidate for candidate in webhook["conversionReviewVersions"] if candidate in REVIEW_VERSIONS
+    )
     review = {
         "kind": "ConversionReview",
         "apiVersion": f"apiextensions.k8s.io/{version}",
@@ -79,11 +81,11 @@ async def _call_webhook(
     }
     failed = f"conversion webhook for {kind} failed"
     try:
-        place = backends.resolve(webhook["clientConfig"])
-        content = await backends.post(place, msgspec.json.encode(review), TIMEOUT_S)
+        backend = backends.resolve(webhook["clientConfig"])
+        content = await backends.post(backend, msgspec.json.encode(review), TIMEOUT_S)
         response = msgspec.json.decode(content, type=_Review).response
-    except (BackendUnreachable, msgspec.DecodeError) as failure:
-        raise internal(f"{failed}: {failure}") from failure
+    except (BackendUnreachable, msgspec.DecodeError) as error:
+        raise internal(f"{failed}: {error}") from error
     if response is None or response.uid != uid:
         raise internal(f'{failed}: expected response.uid="{uid}"')
     if response.result.status != "Success":
@@ -99,15 +101,17 @@ async def _call_webhook(
 
 def _check_converted(new: Json, old: Json, api_version: str, failed: str) -> Json:
     """Check a converted object and restore the metadata that must not change.  Raises StatusError(500)."""
-    given = new.get("metadata") or {}
+    metadata = new.get("metadata") or {}
     if (new.get("apiVersion"), new.get("kind")) != (api_version, old["kind"]):
         got = f"{new.get('apiVersion')}, Kind={new.get('kind')}"
         raise internal(f"{failed}: expected {api_version}, Kind={old['kind']}, got {got}")
     for field in IMMUTABLE_METADATA:
-        if given.get(field) != old["metadata"].get(field):
-            raise internal(f"{failed}: must have the same {field}: {given.get(field)}")
+        if metadata.get(field) != old["metadata"].get(field):
+            raise internal(f"{failed}: must have the same {field}: {metadata.get(field)}")
     kept = {name: value for name, value in old["metadata"].items() if name not in MUTABLE_METADATA}
-    return new | {"metadata": kept | {name: given[name] for name in MUTABLE_METADATA if given.get(name)}}
+    return new | {
+        "metadata": kept | {name: metadata[name] for name in MUTABLE_METADATA if metadata.get(name)}
+    }
 
 
 CORE_FIELDS = {

@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from quorate.local.server.admission.webhooks.match_conditions import MatchCondition, compile_condition
+from quorate.local.server.registry.validation.formats import REVIEW_VERSIONS
 from quorate.local.server.storage.store import Entry, Key, Store
 
 Json = dict[str, Any]
 
 MUTATING = "mutatingwebhookconfigurations.admissionregistration.k8s.io"
 VALIDATING = "validatingwebhookconfigurations.admissionregistration.k8s.io"
-REVIEW_VERSIONS = ("v1", "v1beta1")
 
 
 @dataclass(frozen=True, slots=True)

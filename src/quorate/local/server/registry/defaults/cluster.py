@@ -1,4 +1,4 @@
-"""Defaults of the smaller kinds: cluster objects, services, policies, storage and webhooks."""
+"""Defaults of the smaller kinds that depend on other fields, and their initial status."""
 
 import base64
 from typing import Any
@@ -58,11 +58,6 @@ def default_limit_range(obj: Json) -> None:
             item["defaultRequest"] = requests
 
 
-def default_priority_class(obj: Json) -> None:
-    obj.setdefault("value", 0)
-    obj.setdefault("preemptionPolicy", "PreemptLowerPriority")
-
-
 def clear_status(obj: Json) -> None:
     obj["status"] = {}
 
@@ -101,10 +96,6 @@ def prepare_service_for_update(new: Json, old: Json) -> None:
             new.setdefault("spec", {}).setdefault(name, old["spec"][name])
 
 
-def default_disruption_budget(obj: Json) -> None:
-    obj.setdefault("spec", {})
-
-
 def default_network_policy(obj: Json) -> None:
     """Set policyTypes: Ingress, and Egress if the policy has egress rules."""
     spec = obj.get("spec", {})
@@ -115,71 +106,5 @@ def default_network_policy(obj: Json) -> None:
             port.setdefault("protocol", "TCP")
 
 
-def default_endpoints(obj: Json) -> None:
-    for subset in obj.get("subsets", ()):
-        for port in subset.get("ports", ()):
-            port.setdefault("protocol", "TCP")
-
-
-def default_endpoint_slice(obj: Json) -> None:
-    for port in obj.get("ports") or ():
-        set_missing(port, {"name": "", "protocol": "TCP"})
-
-
-def default_api_service(obj: Json) -> None:
-    default_service = obj.setdefault("spec", {}).get("service")
-    if default_service:
-        default_service.setdefault("port", 443)
-
-
-def default_volume(obj: Json) -> None:
-    set_missing(
-        obj.setdefault("spec", {}), {"persistentVolumeReclaimPolicy": "Retain", "volumeMode": "Filesystem"}
-    )
-    obj.setdefault("status", {}).setdefault("phase", "Pending")
-
-
-def default_claim(obj: Json) -> None:
-    obj.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
-    obj.setdefault("status", {}).setdefault("phase", "Pending")
-
-
 def set_pending(obj: Json) -> None:
     obj["status"] = {"phase": "Pending"}
-
-
-def default_storage_class(obj: Json) -> None:
-    set_missing(obj, {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
-
-
-HTTPS_PORT = 443
-TIMEOUT_S = 10
-
-
-def default_validating_webhooks(configuration: Json) -> None:
-    for webhook in configuration.get("webhooks", ()):
-        _default_webhook(webhook)
-
-
-def default_mutating_webhooks(configuration: Json) -> None:
-    for webhook in configuration.get("webhooks", ()):
-        _default_webhook(webhook)
-        webhook.setdefault("reinvocationPolicy", "Never")
-
-
-def _default_webhook(webhook: Json) -> None:
-    set_missing(
-        webhook,
-        {
-            "failurePolicy": "Fail",
-            "matchPolicy": "Equivalent",
-            "namespaceSelector": {},
-            "objectSelector": {},
-            "timeoutSeconds": TIMEOUT_S,
-        },
-    )
-    for rule in webhook.get("rules", ()):
-        rule.setdefault("scope", "*")
-    default_service = webhook.get("clientConfig", {}).get("service")
-    if default_service:
-        default_service.setdefault("port", HTTPS_PORT)
