@@ -1,4 +1,4 @@
-"""The pages of the reference are what the code says."""
+"""The generated reference pages match the code."""
 
 import ast
 import inspect
@@ -18,7 +18,7 @@ from quorate.placement.filters.failures import FilterFailure
 ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / "docs" / "reference"
 SOURCES = [ROOT / "src" / "quorate" / package for package in ("controllers", "queueing")]
-WORDS = re.compile(r"KEY|VALUE|VOLUME")  # what the page has in the place of names
+WORDS = re.compile(r"KEY|VALUE|VOLUME")  # placeholders of the page for names
 REASON = re.compile(r"[A-Z][a-z]+[A-Za-z]*")
 
 
@@ -28,7 +28,7 @@ def test_a_page_is_up_to_date(name: str) -> None:
     assert (DIRECTORY / name).read_text(encoding="utf-8") == PAGES[name](), again
 
 
-def test_each_command_has_an_example_and_each_option_a_word() -> None:
+def test_each_command_has_an_example_and_each_option_a_description() -> None:
     for section in page().split("\n## ")[1:]:
         name, *lines = section.splitlines()
         assert sum(line.startswith(f"    {name}") for line in lines) >= 2, f"{name} has no example"
@@ -36,12 +36,12 @@ def test_each_command_has_an_example_and_each_option_a_word() -> None:
 
 
 def reasons(path: Path) -> Iterator[str]:
-    """The reasons of events that a module names itself; others are those of conditions."""
+    """Yield the literal event reasons of a module; the remaining ones are reasons of conditions."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Call):
             function = node.func
             called = function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
-            if called in ("Event", "event", "_told", "told", "Told"):
+            if called in ("Event", "event", "normal_event", "warning_event"):
                 texts = [each.value for each in node.args if isinstance(each, ast.Constant)]
                 words = [text for text in texts if isinstance(text, str) and REASON.fullmatch(text)]
                 yield from (word for word in words if word not in ("Normal", "Warning"))
@@ -56,7 +56,7 @@ def test_every_event_is_on_the_page() -> None:
     assert [each for each in sorted(listed) if f'"{each}"' not in text and each != "EvictedDueTo…"] == []
 
 
-def test_every_objection_to_a_node_is_on_the_page() -> None:
+def test_every_filter_failure_is_on_the_page() -> None:
     known = {value for value in vars(failures).values() if isinstance(value, FilterFailure)}
     made = {
         make(*("NAME" for _ in inspect.signature(make).parameters))
@@ -64,13 +64,13 @@ def test_every_objection_to_a_node_is_on_the_page() -> None:
         if inspect.isfunction(make) and inspect.signature(make).return_annotation is FilterFailure
     }
     assert len(made) == 6
-    listed = {reason.objection for reason in REASONS}
+    listed = {reason.failure for reason in REASONS}
     as_listed = {FilterFailure(one.remedy, WORDS.sub("NAME", one.reason)) for one in listed}
     assert known | made <= as_listed
 
 
-def test_what_helps_is_said_as_kube_scheduler_decides_whether_to_preempt() -> None:
-    codes = {reason.objection.reason: reason.objection.code for reason in REASONS}
+def test_failures_resolved_by_eviction_match_kube_scheduler() -> None:
+    codes = {reason.failure.reason: reason.failure.code for reason in REASONS}
     assert {reason for reason, code in codes.items() if code == "Unschedulable"} == {
         "node(s) didn't have free ports for the requested pod ports",
         "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode",

@@ -110,7 +110,7 @@ def test_the_page_lists_every_enable_field() -> None:
 
 
 def test_the_page_lists_what_is_not_supported() -> None:
-    refused, warned = section("Plugins of Volcano that are not served").split("These only prefer")
+    refused, warned = section("Unsupported plugins of Volcano").split("These plugins only score")
     assert set(re.findall(r"`([\w-]+)`", refused)) == set(UNSUPPORTED_FILTERS)
     assert set(re.findall(r"`([\w-]+)`", warned)) == set(UNSUPPORTED_SCORERS)
 

@@ -1,4 +1,4 @@
-"""The pages of the reference that are made from what the code says."""
+"""Generated reference pages."""
 
 from quorate.cli.reference import commands, events, filter_failures, kinds
 
@@ -7,7 +7,7 @@ PAGES = {
     "kinds.md": kinds.page,
     "gang-kinds.md": kinds.gang_page,
     "events.md": events.page,
-    "placement-verdicts.md": filter_failures.page,
+    "filter-failures.md": filter_failures.page,
 }
 
 __all__ = ["PAGES"]

@@ -1,4 +1,4 @@
-"""``python -m quorate.cli.reference DIRECTORY`` writes the pages."""
+"""Write the reference pages: ``python -m quorate.cli.reference DIRECTORY``."""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The page of all commands, made from the command line itself."""
+"""The reference page of all commands, generated from the command line interface."""
 
 import re
 from collections.abc import Iterator
@@ -13,19 +13,20 @@ from quorate.cli.lazy_commands import LazyCommand
 _HEAD: Final = """\
 # Commands
 
-Made from the command line itself (`make reference`); `--help` after any command says the same. As a plugin of
-kubectl each is `kubectl quorate COMMAND`.
+This page is generated from the command line interface (`make reference`); `--help` after any command
+prints the same text. With Quorate as a kubectl plugin, each command is also available as `kubectl quorate
+COMMAND`.
 
-What the outside world does wrong, such as a server that does not answer or a file that is not there, is one
-message on standard error and the exit code 2, unless a command says otherwise below.
+An external error, such as a server that does not respond or a file that does not exist, prints one
+message on standard error. The exit code is then 2, unless a command documents another one below.
 """
-_BRACES: Final = re.compile(r"[{](.*?)[}]([.]{3})?")  # around what must be there, which is the usual case
+_BRACES: Final = re.compile(r"[{](.*?)[}]([.]{3})?")  # around required arguments, which is the usual case
 _INNER: Final = r"\1"
-_TYPE: Final = re.compile(r" <(list\[)?(path|str)\]?>$")  # says nothing that the name does not
+_TYPE: Final = re.compile(r" <(list\[)?(path|str)\]?>$")  # repeats the name of the argument
 
 
 def page() -> str:
-    """The page, in Markdown."""
+    """Return the page as Markdown."""
     return "\n".join([_HEAD, *_commands(typer.main.get_command(app), ("quorate",))])
 
 
@@ -36,7 +37,7 @@ def _commands(command: object, path: tuple[str, ...]) -> Iterator[str]:
         for name, inner in command.commands.items():
             yield from _commands(inner, (*path, name))
         return
-    assert isinstance(command, TyperCommand), f"{path} is made by something else than typer"
+    assert isinstance(command, TyperCommand), f"{path} is not a typer command"
     context = typer.Context(command, info_name=" ".join(path))
     yield f"## {' '.join(path)}\n"
     usage = " ".join([*path, *command.collect_usage_pieces(context)])
@@ -48,10 +49,10 @@ def _commands(command: object, path: tuple[str, ...]) -> Iterator[str]:
 
 
 def _help(text: str) -> str:
-    """The help as it is written, without the marks for a terminal; an example as code."""
+    """Return the help text without terminal markup, with the example as a code block."""
     plain = _plain(text).strip()
-    told, example, command = plain.partition("Example: ")
-    listed = re.sub(r"^(\d+) (.*)$", r"- \1: \2", told.strip(), flags=re.MULTILINE)
+    description, example, command = plain.partition("Example: ")
+    listed = re.sub(r"^(\d+) (.*)$", r"- \1: \2", description.strip(), flags=re.MULTILINE)
     listed = listed.replace("Exit code:\n", "Exit code:\n\n")
     return f"{listed}\n\n    {command.strip()}" if example else listed
 
@@ -61,10 +62,10 @@ def _plain(text: str) -> str:
 
 
 def _row(parameter: object, context: typer.Context) -> str | None:
-    assert isinstance(parameter, TyperArgument | TyperOption), f"{parameter} is made by something else"
+    assert isinstance(parameter, TyperArgument | TyperOption), f"{parameter} is not a typer parameter"
     record = parameter.get_help_record(context)
     if record is None:
         return None
     record = _TYPE.sub("", record[0]), record[1]
-    written, told = (_plain(each).replace("|", "\\|").replace("\n", " ") for each in record)
-    return f"| `{written}` | {told} |"
+    syntax, text = (_plain(each).replace("|", "\\|").replace("\n", " ") for each in record)
+    return f"| `{syntax}` | {text} |"

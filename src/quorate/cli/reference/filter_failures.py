@@ -1,4 +1,4 @@
-"""The page of the reasons why a node does not take a pod."""
+"""The reference page of filter failures: the reasons why a pod does not fit a node."""
 
 from typing import Final, NamedTuple
 
@@ -6,48 +6,54 @@ from quorate.placement.filters import failures
 from quorate.placement.filters.failures import FilterFailure, Remedy
 
 _HEAD: Final = """\
-# Why a pod does not fit a node
+# Filter failures
 
-When pods of a pod group find no node, its condition `Unschedulable` says how many nodes have too little of a
-resource, and how many do not take the pod whatever room they have, with one of the reasons below. Each such
-node is counted once, for the first reason that is true of it in the order of this page. The wording is
-kube-scheduler's where that has the same rule.
+If pods of a pod group fit no node, its condition `Unschedulable` gives the number of nodes with
+insufficient resources, and the number of nodes that a filter rejects for one of the reasons below. Each
+rejected node counts once, for the first reason in the order of this page that applies to it. The messages
+are those of kube-scheduler where it has the same filter.
 
-| what helps | that is | code in kube-scheduler |
+| resolved by | meaning | status code in kube-scheduler |
 |---|---|---|
 """
-_WHAT_HELPS: Final = {
-    Remedy.PREEMPTION: ("eviction", "other pods of the node end, or are preempted"),
-    Remedy.WAITING: ("time", "something else changes; no pods of the node are preempted for it"),
-    Remedy.OTHER_NODES: ("other nodes", "or other labels and taints; without them the pod can never fit"),
+_RESOLUTIONS: Final = {
+    Remedy.PREEMPTION: ("eviction", "the node fits after other pods on it end or are preempted"),
+    Remedy.WAITING: (
+        "waiting",
+        "another object has to change; no pods of the node are preempted for the pod",
+    ),
+    Remedy.OTHER_NODES: ("other nodes", "the pod fits only nodes with other labels or taints"),
 }
 _TABLE: Final = """
-| reason | when | what helps |
+| reason | when | resolved by |
 |---|---|---|
 """
 _TAIL: Final = """
-What only prefers nodes never keeps a pod away: preferred affinity, `PreferNoSchedule`, `ScheduleAnyway`.
+Preferences never reject a node: preferred affinity, `PreferNoSchedule`, `ScheduleAnyway`.
 
-Each rule but those about ready and unschedulable nodes can be switched off by the arguments of the plugin
-`predicates` in the scheduler's configuration, for instance `predicate.NodeAffinityEnable: false`.
+The arguments of the plugin `predicates` in the [scheduler configuration](scheduler-configuration.md)
+disable each filter except those for nodes that are not ready or unschedulable, for instance
+`predicate.NodeAffinityEnable: false`.
 
-Pods that are being deleted count until they are gone, except for topology spread, which never counts them. A
-place that is promised for when they are gone is judged without them.
+Terminating pods count until they no longer exist. Topology spread never counts them. The filters ignore
+them for a pipelined pod, which starts after they have terminated.
 
-## What is not looked at
+## Constraints that are not evaluated
 
-- The storage that drivers say they have left, and volumes that are attached to a node without a pod there.
-- That two claims of different pods would be bound to the same volume that is there already, as long as it is
-  for neither: then the bind of one of them is refused, and it is placed again.
-- Volumes of drivers of old written into the pod itself.
-- The topology spread that an administrator sets for all pods of a cluster's services.
+- The remaining storage capacity that drivers report, and volumes that are attached to a node without a
+  pod there.
+- The case that two claims of different pods match the same existing volume before either is bound. The
+  bind of one of them is then refused, and its pod is scheduled again.
+- In-tree volumes, of drivers without CSI, in the spec of the pod itself.
+- The default topology spread that an administrator configures for the pods of services.
 - Devices that a pod claims by dynamic resource allocation (`predicate.DynamicResourceAllocationEnable`).
-- Tolerations with the operators `Lt` and `Gt`, which Kubernetes 1.36 has switched off: they tolerate nothing.
+- Tolerations with the operators `Lt` and `Gt`, which are disabled in Kubernetes 1.36: they tolerate
+  nothing.
 """
 
 
 class Reason(NamedTuple):
-    objection: FilterFailure
+    failure: FilterFailure
     when: str
 
 
@@ -62,54 +68,69 @@ REASONS: Final = (
         "a claim is not bound, and its class does not wait for the first consumer",
     ),
     Reason(failures.BOUND_VOLUME_MISSING, "a claim is bound to a volume that does not exist"),
-    Reason(failures.NOT_READY, "its condition `Ready` is not true"),
-    Reason(failures.UNSCHEDULABLE, "it is cordoned, and the pod does not tolerate that"),
+    Reason(failures.NOT_READY, "the condition `Ready` of the node is not true"),
+    Reason(failures.UNSCHEDULABLE, "the node is cordoned, and the pod does not tolerate that"),
     Reason(
         failures.untolerated_taint("KEY", "VALUE"),
-        "the first of its taints of effect `NoSchedule` or `NoExecute` that the pod does not tolerate",
+        "the first taint of the node with effect `NoSchedule` or `NoExecute` that the pod does not tolerate",
     ),
     Reason(
         failures.untolerated_taint("node.kubernetes.io/KEY", ""),
-        "such a taint tells of a state of the node that passes",
+        "such a taint that describes a temporary state of the node",
     ),
-    Reason(failures.NODE_AFFINITY, "its labels or its name are not among those the pod asks for"),
+    Reason(
+        failures.NODE_AFFINITY, "the labels or the name of the node do not match those that the pod requires"
+    ),
     Reason(
         failures.PORT_CONFLICT,
-        "another pod of the node has the host port, for the same address or for all of them",
+        "another pod on the node uses the host port, for the same address or for all addresses",
     ),
     Reason(
         failures.CLAIM_IN_USE,
-        "a claim may be used by one pod at a time, and another pod uses it, on whichever node",
+        "a claim allows one pod at a time, and another pod uses it, on this or another node",
     ),
     Reason(
         failures.TOO_MANY_VOLUMES,
-        "with the pod's volumes, those of one driver would be more than its `CSINode` allows",
+        "with the volumes of the pod, the volumes of one driver would exceed the limit in the `CSINode`",
     ),
-    Reason(failures.VOLUME_AFFINITY, "a volume cannot be reached from the node, by its `nodeAffinity`"),
+    Reason(failures.VOLUME_AFFINITY, "the `nodeAffinity` of a volume excludes the node"),
     Reason(
         failures.NO_VOLUME_TO_BIND,
-        "a claim waits for its consumer: no free volume there suits it and the class makes none there, or "
-        "another pod that uses the claim goes to another node",
+        "a claim waits for its first consumer, and no free volume on the node matches and the class creates "
+        "none there; or another pod that uses the claim is placed on another node",
     ),
-    Reason(failures.NO_VOLUME_ZONE, "a volume has labels of another zone or region than the node"),
-    Reason(failures.TOPOLOGY_SPREAD_LABEL, "it lacks the label by which the pod is to be spread"),
+    Reason(failures.NO_VOLUME_ZONE, "the zone or region labels of a volume differ from those of the node"),
+    Reason(
+        failures.TOPOLOGY_SPREAD_LABEL,
+        "the node does not have the `topologyKey` label of a spread constraint",
+    ),
     Reason(
         failures.TOPOLOGY_SPREAD,
-        "its domain would have more than `maxSkew` pods more than the domain that has fewest",
+        "the domain of the node would exceed the domain with the fewest pods by more than `maxSkew`",
     ),
-    Reason(failures.AFFINITY, "its domain lacks pods that the pod requires near"),
-    Reason(failures.ANTI_AFFINITY, "its domain has pods that the pod must be apart from"),
-    Reason(failures.EXISTING_ANTI_AFFINITY, "its domain has pods that must be apart from the pod"),
+    Reason(
+        failures.AFFINITY,
+        "the domain of the node does not have the pods that the required affinity of the pod selects",
+    ),
+    Reason(
+        failures.ANTI_AFFINITY,
+        "the domain of the node has pods that the required anti-affinity of the pod selects",
+    ),
+    Reason(
+        failures.EXISTING_ANTI_AFFINITY,
+        "the domain of the node has pods with a required anti-affinity that selects the pod",
+    ),
 )
 
 
 def page() -> str:
-    helps = (
+    """Return the page as Markdown."""
+    resolutions = (
         f"| {word} | {text} | `{FilterFailure(remedy, '').code}` |\n"
-        for remedy, (word, text) in _WHAT_HELPS.items()
+        for remedy, (word, text) in _RESOLUTIONS.items()
     )
     rows = (
-        f"| `{reason.objection.reason}` | {reason.when} | {_WHAT_HELPS[reason.objection.remedy][0]} |\n"
+        f"| `{reason.failure.reason}` | {reason.when} | {_RESOLUTIONS[reason.failure.remedy][0]} |\n"
         for reason in REASONS
     )
-    return "".join((_HEAD, *helps, _TABLE, *rows, _TAIL))
+    return "".join((_HEAD, *resolutions, _TABLE, *rows, _TAIL))

@@ -1,4 +1,4 @@
-"""The pages of all kinds of queueing and of gang scheduling, made from the definitions that are installed."""
+"""The reference pages of the queueing and gang scheduling kinds, generated from their CRDs."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -8,43 +8,45 @@ from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 Json = dict[str, Any]
 
 _HEAD: Final = """\
-# Kinds
+# Queueing kinds
 
-Made from the definitions that `quorate crds` writes (`make reference`). Fields are those of `v1beta2`,
-which is what is stored; [the webhooks](../concepts/webhooks.md) convert from and to `v1beta1`. Rules are
-checked by the API server with nothing else installed. What depends on more than one object, such as whether
-a flavor exists, shows in the conditions of the object that refers to it.
+This page is generated from the CustomResourceDefinitions that `quorate crds` writes (`make reference`).
+The fields are those of `v1beta2`, the stored version; [the webhooks](../concepts/webhooks.md) convert
+from and to `v1beta1`. The API server checks the rules with no other component installed. Errors that
+concern more than one object, such as a flavor that does not exist, appear in the conditions of the object
+that refers to the other one.
 
-`*` is what must be there.
+`*` marks required fields.
 """
 _GANG_HEAD: Final = """\
-# Kinds of gang scheduling
+# Gang scheduling kinds
 
-Made from the definitions that `quorate crds` writes into the directory `gang` (`make reference`). They are
-Volcano's kinds; where a cluster has Volcano's own definitions of them, those are used as they are. Rules are
-checked by the API server with nothing else installed, and Volcano's definitions check fewer.
+This page is generated from the CustomResourceDefinitions that `quorate crds` writes into the directory
+`gang` (`make reference`). The kinds are Volcano's; if a cluster has Volcano's own
+CustomResourceDefinitions, these are used unchanged. The API server checks the rules with no other
+component installed; Volcano's definitions check fewer rules.
 
-`*` is what must be there.
+`*` marks required fields.
 """
 _AT_THE_ROOT: Final = ("value", "description", "action", "target", "reason", "message", "spec", "status")
 _LIMITS: Final = {
     "minimum": "at least {}",
     "maximum": "at most {}",
-    "minLength": "{} characters or more",
-    "maxLength": "{} characters or less",
-    "minItems": "{} items or more",
-    "maxItems": "{} items or less",
-    "maxProperties": "{} entries or less",
+    "minLength": "at least {} characters",
+    "maxLength": "at most {} characters",
+    "minItems": "at least {} items",
+    "maxItems": "at most {} items",
+    "maxProperties": "at most {} entries",
 }
 
 
 def page() -> str:
-    """That of ``kueue.x-k8s.io``, in Markdown."""
+    """Return the page of ``kueue.x-k8s.io`` as Markdown."""
     return "\n".join([_HEAD, *_sections(queueing_definitions())])
 
 
 def gang_page() -> str:
-    """That of Volcano's groups."""
+    """Return the page of Volcano's API groups as Markdown."""
     return "\n".join([_GANG_HEAD, *_sections(gang_definitions())])
 
 
@@ -53,13 +55,13 @@ def _sections(definitions: tuple[Json, ...]) -> Iterator[str]:
         spec = definition["spec"]
         newest = next(each for each in spec["versions"] if each["storage"])
         names = [spec["names"]["plural"], *spec["names"].get("shortNames", ())]
-        scope = "of a namespace" if spec["scope"] == "Namespaced" else "of the cluster"
+        scope = "Namespaced" if spec["scope"] == "Namespaced" else "Cluster-scoped"
         yield f"## {spec['names']['kind']}\n"
-        yield f"One {scope}; for kubectl {', '.join(f'`{name}`' for name in names)}.\n"
+        yield f"{scope}; names for kubectl: {', '.join(f'`{name}`' for name in names)}.\n"
         columns = newest.get("additionalPrinterColumns", [])
         if columns:
             shown = ", ".join(f"{each['name']} (`{each['jsonPath']}`)" for each in columns)
-            yield f"`kubectl get` shows {shown}.\n"
+            yield f"Columns of `kubectl get`: {shown}.\n"
         yield "| field | type | default | rules |\n|---|---|---|---|"
         properties = newest["schema"]["openAPIV3Schema"]["properties"]
         for name in properties.keys() - {"apiVersion", "kind", "metadata"}:
@@ -83,7 +85,7 @@ def _rows(path: str, schema: Json, required: bool) -> Iterator[str]:
 
 
 def _is_whole(schema: Json) -> bool:
-    """Whether what is below belongs to Kubernetes, and is described there."""
+    """Return True if the fields below belong to Kubernetes and are documented there."""
     return bool(schema.get("x-kubernetes-preserve-unknown-fields"))
 
 
@@ -105,7 +107,7 @@ def _rules(schema: Json) -> Iterator[str]:
             least = key.startswith("min") and key != "minimum" and schema[key] == 1
             yield "not empty" if least else text.format(schema[key])
     if "x-kubernetes-list-map-keys" in schema:
-        yield f"one for each {', '.join(schema['x-kubernetes-list-map-keys'])}"
+        yield f"unique by {', '.join(schema['x-kubernetes-list-map-keys'])}"
     for rule in schema.get("x-kubernetes-validations", ()):
         yield rule["message"].replace("|", "\\|")
 
