@@ -1,4 +1,4 @@
-"""Clients accept the server certificate only if they trust the authority, and only for loopback."""
+"""Clients that trust the authority accept the server certificate for loopback."""
 
 import ssl
 from pathlib import Path

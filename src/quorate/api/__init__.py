@@ -1,4 +1,4 @@
-"""The objects of all API groups as typed structs: quantities, conditions, validation, conversion, CRDs.
+"""Typed objects of all API groups, with validation, conversion and CRDs.
 
 Entry points: ``kueue``, ``volcano``, ``configuration``, ``quantity``, ``validation``.
 Imports nothing of ours.

@@ -51,7 +51,7 @@ def look_up(document: Any, path: Path) -> Any:
 
 
 def read_field(document: Any, path: Path, type_: type[T], default: T | None = None) -> T:
-    """Return the value at ``path``; raise ``InvalidTemplate`` for another type or a missing value."""
+    """Return the value at ``path``.  Raises ``InvalidTemplate`` for another type or none."""
     found = look_up(document, path)
     if found is None and default is not None:
         return default

@@ -88,7 +88,7 @@ def is_older(one: ObjectMeta, other: ObjectMeta) -> bool:
 
 
 class Condition(Struct):
-    """One entry of ``status.conditions``; ``last_transition_time`` moves only when ``status`` does."""
+    """A condition; ``last_transition_time`` changes only when ``status`` changes."""
 
     type: str
     status: ConditionStatus
@@ -174,7 +174,7 @@ def matches_requirement(requirement: SelectorRequirement, labels: Mapping[str, s
 
 
 def matches_selector(selector: LabelSelector | None, labels: Mapping[str, str]) -> bool:
-    """Return True if ``selector`` matches ``labels``: an empty one matches all, None matches nothing."""
+    """Return True if ``selector`` matches ``labels``; {} matches all, None nothing."""
     if selector is None:
         return False
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(

@@ -44,8 +44,8 @@ _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T"
 _BINARY_SUFFIX: Final = {power: suffix for suffix, power in _BINARY.items()} | {0: ""}
 _DECIMAL_SUFFIX: Final = {power: suffix for suffix, power in _DECIMAL.items()}
 # A hostile exponent such as 1e999999999 must not become a gigabyte of digits.
-_LARGEST_EXPONENT: Final = 100
-_LONGEST_TEXT: Final = 400  # Python itself limits integers in text to 4300 digits
+_MAX_EXPONENT: Final = 100
+_MAX_TEXT_LENGTH: Final = 400  # Python itself limits integers in text to 4300 digits
 
 
 @total_ordering
@@ -104,7 +104,7 @@ class Quantity:
         return f"Quantity({str(self)!r})"
 
     def __str__(self) -> str:
-        """Return the canonical form: no fraction, and the largest suffix that keeps the amount exact."""
+        """Return the canonical form: no fraction, and the largest suffix that is exact."""
         if self.nanos == 0:
             return "0"
         match self.form:
@@ -130,7 +130,7 @@ def _strip(amount: int, base: int, limit: int | None) -> tuple[int, int]:
 
 
 def parse_quantity(value: str | int) -> Quantity:
-    """Parse any form that the API accepts: ``1``, ``100m``, ``0.1``, ``8429Mi``, ``1e3``, ``-1Ei``.
+    """Parse any form that the API accepts: ``1``, ``100m``, ``0.1``, ``8429Mi``, ``-1Ei``.
 
     Amounts below one nano-unit are rounded away from zero, as in the API, so that a positive request never
     becomes zero. Raises ``InvalidQuantity``.
@@ -144,7 +144,7 @@ def parse_quantity(value: str | int) -> Quantity:
 
 @lru_cache(maxsize=4096)
 def _parse(text: str) -> Quantity:
-    match = _GRAMMAR.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
+    match = _GRAMMAR.fullmatch(text) if len(text) <= _MAX_TEXT_LENGTH else None
     if match is None or not (match["whole"] or match["fraction"]):
         raise InvalidQuantity(text)
     fraction, suffix = match["fraction"] or "", match["suffix"] or ""
@@ -157,7 +157,7 @@ def _parse(text: str) -> Quantity:
         numerator, shift, form = digits, _DECIMAL[suffix], Form.DECIMAL_SI
     else:
         numerator, shift, form = digits, int(suffix[1:]), Form.DECIMAL_EXPONENT
-        if abs(shift) > _LARGEST_EXPONENT:
+        if abs(shift) > _MAX_EXPONENT:
             raise InvalidQuantity(text)
     power = shift - len(fraction) + 9
     if power >= 0:

@@ -42,8 +42,8 @@ _NANOS: Final = {
     "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
 }  # fmt: skip
 _PART: Final = re.compile(r"([0-9]*)(?:\.([0-9]*))?(ns|us|µs|μs|ms|s|m|h)")
-_LARGEST_NANOS: Final = 2**63 - 1  # 292 years
-LONGEST_S: Final = _LARGEST_NANOS / 10**9
+_MAX_NANOS: Final = 2**63 - 1  # 292 years
+MAX_DURATION_S: Final = _MAX_NANOS / 10**9
 
 
 class InvalidDuration(ValueError):
@@ -73,7 +73,7 @@ def parse_duration(text: str) -> float:
         whole, fraction, unit = part[1] or "0", part[2] or "", _NANOS[part[3]]
         nanos += int(whole) * unit + int(fraction or "0") * unit // 10 ** len(fraction)
         position = part.end()
-        if nanos > _LARGEST_NANOS:
+        if nanos > _MAX_NANOS:
             raise InvalidDuration(text)
     if position == 0:
         raise InvalidDuration(text)

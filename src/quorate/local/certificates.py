@@ -1,4 +1,4 @@
-"""Certificates of a one-machine cluster: its own authority, and a server certificate for loopback.
+"""Certificates of a one-machine cluster: an authority, and a server certificate.
 
 Only the cluster's kubeconfig trusts the authority.
 """

@@ -1,4 +1,4 @@
-"""A Kubernetes cluster on one machine: API server, controllers and simulated nodes in one event loop.
+"""A cluster on one machine: API server, controllers and simulated nodes in one event loop.
 
 All parts access the API server over HTTP with the administrator's kubeconfig, like any client.
 """

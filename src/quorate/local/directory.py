@@ -1,4 +1,4 @@
-"""The data directory of a one-machine cluster: its lock, and the files that survive a restart.
+"""The data directory of a one-machine cluster: its lock, and persistent files.
 
 running.json   locked while a cluster runs here; contains its process id and address
     cluster.db     the objects

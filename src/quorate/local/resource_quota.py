@@ -87,6 +87,6 @@ def _is_terminating(pod: Pod) -> bool:
 
 
 def _is_best_effort(pod: Pod) -> bool:
-    """Return True for QoS class BestEffort: no container has requests or limits of cpu or memory."""
+    """Return True for QoS class BestEffort: no requests or limits of cpu or memory."""
     amounts = pod_requests(pod.spec).items() | pod_limits(pod.spec).items()
     return not any(amount for name, amount in amounts if name in ("cpu", "memory"))

@@ -113,7 +113,10 @@ def test_the_flat_requeuing_timestamp_is_accepted_with_a_warning() -> None:
 
 
 def test_the_backoff_of_the_first_release_can_be_expressed() -> None:
-    """KEP-1282 in Kueue 0.6: 1.41284738^(n-1) seconds, uncapped; thirty retries at 300 s take about a day."""
+    """KEP-1282 in Kueue 0.6: 1.41284738^(n-1) seconds, uncapped.
+
+    Thirty retries at 300 s take about a day.
+    """
     legacy = RequeuingStrategy(backoff_base_s=1.0, backoff_factor=1.41284738, backoff_max_s=math.inf)
     waits = [
         min(legacy.backoff_base_s * legacy.backoff_factor**retry, legacy.backoff_max_s) for retry in range(30)

@@ -1,4 +1,4 @@
-"""The scheduler's view of pods keeps all fields that affect placement, and shares equal parts."""
+"""The scheduler's view of pods keeps fields that affect placement, and shares equal parts."""
 
 from msgspec.structs import replace
 

@@ -217,7 +217,7 @@ names = st.sampled_from(["a", "b", "node-1", "node-2", "rack"])
 
 @st.composite
 def slices(draw: st.DrawFn) -> Json:
-    """Return one slice in the form this module writes: values that all domains share are universal."""
+    """Return one slice in the form this module writes: shared values are universal."""
     domains = draw(st.lists(st.tuples(names, names, st.integers(1, 9)), min_size=1, max_size=4))
     levels = [[domain[at] for domain in domains] for at in (0, 1)]
     counts = [domain[2] for domain in domains]

@@ -30,7 +30,7 @@ def test_empty_and_absent_min_resources_differ(spec: str, want: object) -> None:
 
 
 def test_a_pod_group_without_status_and_queue() -> None:
-    """KubeRay and other operators create such objects, and without a webhook no defaults are set."""
+    """KubeRay and other operators create such objects; without a webhook it has no defaults."""
     group = pod_group("{}")
     assert (group.status.phase, group.spec.queue, group.spec.min_member) == ("", volcano.DEFAULT_QUEUE, 0)
 

@@ -70,7 +70,7 @@ async def _all_there(local: LocalCluster, count: int) -> list[dict[str, Any]] | 
 
 
 def test_two_gangs_that_fit_one_at_a_time_deadlock() -> None:
-    """The deadlock arises by itself: pods are bound one by one, in order of creation, where they fit."""
+    """The deadlock arises by itself: pods are bound one by one, in order of creation."""
     script = {"together": "4", "duration": "1s"}
 
     async def story(local: LocalCluster) -> None:

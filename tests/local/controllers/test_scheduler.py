@@ -28,7 +28,7 @@ def a_pod(name: str) -> dict[str, Any]:
 
 
 async def scheduled_pods(made: list[dict[str, Any]], room: int) -> set[str]:
-    """Return the scheduled pods on a node with capacity for ``room`` of them, created one after the other."""
+    """Return the scheduled pods on a node with capacity for ``room`` of them."""
     async with (
         api_server() as server,
         Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,

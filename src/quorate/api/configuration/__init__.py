@@ -230,7 +230,7 @@ def _metrics(fields: Section, gates: dict[str, bool]) -> Metrics:
 
 
 def _namespace_selector(fields: Section, namespace: str) -> LabelSelector:
-    """Return the selector of managed namespaces, which must exclude system and controller namespaces."""
+    """Return the selector of managed namespaces, which must not match those of the system."""
     own = ("kube-system", namespace)
     default = LabelSelector(
         match_expressions=(SelectorRequirement(key=NAMESPACE_NAME_LABEL, operator="NotIn", values=own),)

@@ -1,4 +1,4 @@
-"""Configuration of job kinds: enabled integrations, and job kinds declared by paths of their fields."""
+"""Configuration of job kinds: enabled integrations, and kinds declared by field paths."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""``metrics.customLabels`` of Configuration: metric labels whose values come from API objects."""
+"""``metrics.customLabels`` of Configuration: metric labels with values from API objects."""
 
 import re
 from typing import Final, Literal, get_args

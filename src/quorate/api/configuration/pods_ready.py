@@ -1,4 +1,4 @@
-"""``waitForPodsReady`` of Configuration: timeouts of unready pods, and requeuing after eviction."""
+"""``waitForPodsReady`` of Configuration: timeouts of unready pods, and requeuing."""
 
 from typing import Literal, get_args
 

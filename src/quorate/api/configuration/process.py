@@ -39,7 +39,7 @@ class Address(msgspec.Struct, frozen=True):
 
     @property
     def is_loopback(self) -> bool:
-        """Return True if only this machine can reach the address; host names but localhost do not count."""
+        """Return True for a loopback address; of host names only for localhost."""
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Configuration of queueing: counted resources, fair sharing, and retention of finished objects."""
+"""Configuration of queueing: counted resources, fair sharing, retention."""
 
 from collections.abc import Callable
 from typing import Literal, get_args

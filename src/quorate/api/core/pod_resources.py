@@ -41,7 +41,7 @@ class PodResources(Protocol):
 
 
 def pod_requests(spec: PodResources) -> Resources:
-    """Return the effective request of one pod by resource, including resources with request zero.
+    """Return the effective request of one pod by resource, including zero requests.
 
     Init containers run one after the other, each alongside the sidecars started before it. The containers run
     together, alongside all sidecars. The effective request is the maximum over these phases.
@@ -101,7 +101,7 @@ def _limits_as_requests(spec: PodResources) -> _LimitsPod:
 
 
 def _is_pod_level_resource(resource: str) -> bool:
-    """Return True if pod-level amounts exist for ``resource``; devices, for example, are per container."""
+    """Return True if ``resource`` has pod-level amounts; devices do not, for example."""
     return resource in ("cpu", "memory") or resource.startswith("hugepages-")
 
 

@@ -108,7 +108,7 @@ class PersistentVolumeClaimSource(Struct):
 
 
 class EphemeralVolumeSource(Struct):
-    """A volume with its own claim, which is named after the pod and the volume: ``<pod>-<volume>``."""
+    """A volume with its own claim, which is named ``<pod>-<volume>``."""
 
 
 class Volume(Struct):

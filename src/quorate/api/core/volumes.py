@@ -1,4 +1,4 @@
-"""Volumes of core/v1 and storage.k8s.io/v1: node affinity of claims and volume limits of nodes."""
+"""Volumes of core/v1 and storage.k8s.io/v1: node affinity and volume limits."""
 
 from typing import Final
 
@@ -50,7 +50,7 @@ class PersistentVolume(Struct):
 
 
 class PersistentVolumeClaimSpec(Struct):
-    """A ``storage_class_name`` of None selects the default class, and "" volumes without a class."""
+    """A ``storage_class_name`` of None selects the default class, "" selects no class."""
 
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
@@ -76,7 +76,7 @@ class TopologySelectorTerm(Struct):
 
 
 class StorageClass(Struct):
-    """A storage class; with WaitForFirstConsumer a volume is provisioned where its pod is placed."""
+    """A storage class; WaitForFirstConsumer provisions a volume where its pod is placed."""
 
     metadata: ObjectMeta
     provisioner: str = ""

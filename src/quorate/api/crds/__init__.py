@@ -95,7 +95,7 @@ class KindVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def custom_resource_definitions(
     field_list: str, conversions: Mapping[str, Json] | None = None
 ) -> tuple[Json, ...]:
-    """Return the definition of each kind in ``field_list`` (YAML text), sorted by group and kind.
+    """Return the definitions in ``field_list`` (YAML text), sorted by group and kind.
 
     ``conversions`` gives ``spec.conversion`` by kind. Other kinds get strategy None, with which an API server
     drops fields that differ between versions (see ``conversion.CONVERTED_KINDS``).
@@ -273,7 +273,7 @@ def _type_schema(type_: str) -> Json:
 
 
 def _pod_template() -> Json:
-    """Return the schema of a pod template: validated only where admission reads it, never pruned.
+    """Return the schema of pod templates, which are never pruned and hardly validated.
 
     Listing every field of core/v1 would take thousands of lines, would lag behind Kubernetes releases, and
     would prune unlisted fields of users' templates.

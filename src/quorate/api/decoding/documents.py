@@ -32,7 +32,7 @@ class InvalidYaml(ValueError):
 
 
 class Document(msgspec.Struct, frozen=True):
-    """One YAML document: its JSON ``value``, the line of each path, and findings about duplicate keys."""
+    """One YAML document: its JSON ``value``, the line of each path, and duplicate keys."""
 
     value: Any
     lines: dict[str, int]

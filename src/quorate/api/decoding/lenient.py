@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from quorate.api.decoding.strict import Decoder, Field, InvalidValue, Section
 from quorate.api.findings import quote_value
-from quorate.api.syntax import LONGEST_S, InvalidDuration, parse_duration
+from quorate.api.syntax import MAX_DURATION_S, InvalidDuration, parse_duration
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ def arguments(read_arguments: Callable[[Arguments], T]) -> Decoder[T]:
 
 
 _BOOLEANS: Final = {"true": True, "false": False}
-_LARGEST: Final = 2**31 - 1
+_MAX_INT32: Final = 2**31 - 1
 _DECIMAL: Final = re.compile(r"[+-]?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 
@@ -89,8 +89,8 @@ def non_negative_integer(field: Field) -> int:
     number = exact_number(field)
     if number.denominator != 1:
         raise InvalidValue("is not a whole number")
-    if not 0 <= number <= _LARGEST:
-        raise InvalidValue(f"is out of range, must be 0 to {_LARGEST}")
+    if not 0 <= number <= _MAX_INT32:
+        raise InvalidValue(f"is out of range, must be 0 to {_MAX_INT32}")
     return int(number)
 
 
@@ -118,7 +118,7 @@ def duration_or_seconds(*, exclusive: bool = False) -> Decoder[float]:
             result = Fraction(_duration(field))
         if result < 0 or (exclusive and result == 0):
             raise InvalidValue(f"is too short, must be {'more than' if exclusive else 'at least'} 0s")
-        if result > LONGEST_S:
+        if result > MAX_DURATION_S:
             raise InvalidValue("is too long, must be at most 292 years")
         return float(result)
 

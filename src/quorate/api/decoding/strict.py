@@ -223,7 +223,10 @@ def number(field: Field) -> float:
 
 
 def duration(*, minimum_s: float = 0.0, exclusive: bool = False) -> Decoder[float]:
-    """Return a decoder of a duration in seconds: at least ``minimum_s``, or more if ``exclusive``."""
+    """Return a decoder of a duration in seconds with a minimum.
+
+    If ``exclusive``, the duration must exceed the minimum.
+    """
 
     def read(field: Field) -> float:
         try:

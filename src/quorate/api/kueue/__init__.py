@@ -103,7 +103,7 @@ class AdmissionScope(Struct):
 
 
 class ReadinessOverrides(Struct):
-    """Durations that override those of the configuration (see ``queueing.pods_ready``).  Not in Kueue."""
+    """Overrides of configured durations (see ``queueing.pods_ready``).  Not in Kueue."""
 
     timeout: str | None = None
     recovery_timeout: str | None = None
@@ -204,7 +204,7 @@ class LocalQueue(Struct):
 
 
 class PodSet(Struct, omit_defaults=False):
-    """``count`` equal pods with a PodTemplateSpec stored as bytes (see ``batch.decode_template``)."""
+    """``count`` equal pods; the template is stored as bytes (``batch.decode_template``)."""
 
     name: str = "main"
     count: Int32 = 1

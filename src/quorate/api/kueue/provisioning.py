@@ -10,7 +10,7 @@ MergePolicy = Literal["IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequi
 
 
 class RetryStrategy(Struct):
-    """Retry delays: attempt ``n + 1`` starts ``base * 2 ** (n - 1)`` seconds after failure ``n``."""
+    """Retry ``base * 2 ** (n - 1)`` seconds after failure ``n``."""
 
     backoff_limit_count: int = 3
     backoff_base_seconds: int = 60

@@ -1,4 +1,4 @@
-"""Kueue's visibility API (``visibility.kueue.x-k8s.io``): pending workloads and their positions."""
+"""Kueue's visibility API (``visibility.kueue.x-k8s.io``): positions of workloads."""
 
 from typing import Any, Final
 

@@ -1,4 +1,4 @@
-"""The configuration file of the gang scheduler: Volcano's ``volcano-scheduler.conf``, and ``profile``.
+"""The gang scheduler's configuration: Volcano's ``volcano-scheduler.conf``, and ``profile``.
 
 ``actions`` lists what a session does, in order; ``tiers`` lists the plugins that it calls; ``configurations``
 holds arguments of actions. ``profile`` is Quorate's own: ``design`` (default), or ``compat`` for Volcano's

@@ -1,4 +1,4 @@
-"""Validation of fields that several kinds share: labels, annotations, taints, selectors, gates."""
+"""Validation of fields that several kinds share, such as labels and selectors."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
@@ -84,7 +84,7 @@ def join_names(names: Sequence[str]) -> str:
 
 
 _PATH: Final = child_path("metadata.annotations", ADMISSION_GATED_BY)
-_LONGEST_GATE: Final = 63
+_MAX_GATE_LENGTH: Final = 63
 
 
 def gate_findings(annotations: Mapping[str, str]) -> Findings:
@@ -95,14 +95,16 @@ def gate_findings(annotations: Mapping[str, str]) -> Findings:
         if gate in gates[:at]:
             yield Finding(_PATH, gate, "is named twice (name it once)")
         elif not _is_gate(gate):
-            rule = f"is not a gate (write example.com/name, at most {_LONGEST_GATE} characters)"
+            rule = f"is not a gate (write example.com/name, at most {_MAX_GATE_LENGTH} characters)"
             yield Finding(_PATH, gate, rule)
 
 
 def _is_gate(text: str) -> bool:
     """Return True for a domain-prefixed path, such as a controller name."""
     domain, slash, name = text.partition("/")
-    return bool(slash) and len(text) <= _LONGEST_GATE and is_dns_subdomain(domain) and is_qualified_name(name)
+    return (
+        bool(slash) and len(text) <= _MAX_GATE_LENGTH and is_dns_subdomain(domain) and is_qualified_name(name)
+    )
 
 
 def gate_update_findings(old: Mapping[str, str], new: Mapping[str, str]) -> Findings:

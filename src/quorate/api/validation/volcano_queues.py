@@ -54,7 +54,7 @@ def queue_update_findings(
 
 
 def queue_delete_findings(queue: Queue, queues: Queues, *, refuse_in_use: bool) -> Findings:
-    """Validate a deletion; ``refuse_in_use`` also rejects it while pods of the queue hold resources."""
+    """Validate a deletion; ``refuse_in_use`` rejects it while pods hold resources."""
     if queue.metadata.name in (ROOT_QUEUE, DEFAULT_QUEUE):
         rule = "is a queue that every cluster must have, it cannot be deleted (close it instead)"
         yield Finding("metadata.name", queue.metadata.name, rule, reason=PROTECTED)
@@ -145,7 +145,7 @@ def _annotated(queue: Queue) -> tuple[str, str]:
 
 
 def _hierarchy_annotations(queue: Queue, queues: Queues) -> Findings:
-    """Validate the weight hierarchy of ``drf``: one weight per queue, and pods only in leaf queues."""
+    """Validate the weight hierarchy of ``drf``: one weight per queue, pods only in leaves."""
     path, weights = _annotated(queue)
     if not path and not weights:
         return
@@ -199,7 +199,7 @@ def _parent(queue: Queue, queues: Queues, depth: int) -> Findings:
 
 
 def ancestors(queue: Queue, queues: Queues) -> Iterator[Queue]:
-    """Return the ancestors of ``queue``, nearest first, without the root; each once, even in cycles."""
+    """Yield the ancestors of ``queue``, nearest first, without the root, each once."""
     seen: set[str] = set()
     name = parent_of(queue)
     while name not in ("", ROOT_QUEUE) and name in queues and name not in seen:

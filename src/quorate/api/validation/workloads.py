@@ -187,7 +187,7 @@ def _reclaimable(
 
 
 def _pod_set_updates(workload: Workload, counts: Mapping[str, int]) -> Findings:
-    """Validate what admission checks add to pods, as it is merged into templates at the job's start."""
+    """Validate what admission checks add to pods, as the templates get it."""
     for at, check in enumerate(workload.status.admission_checks):
         for position, update in enumerate(check.pod_set_updates):
             path = f"status.admissionChecks[{at}].podSetUpdates[{position}]"

@@ -83,7 +83,7 @@ class PodGroupSpec(Struct):
 
 
 class PodGroupCondition(Struct):
-    """``transition_id`` identifies the writing session; a change of it or the time alone is irrelevant."""
+    """``transition_id`` identifies the writing session; its change alone is irrelevant."""
 
     type: str = ""
     status: ConditionStatus = "Unknown"
@@ -136,7 +136,7 @@ class ExtendCluster(Struct):
 
 
 class QueueSpec(Struct):
-    """For resources that are not listed, ``capability`` is unlimited, and the other two are zero."""
+    """Unlisted resources are unlimited in ``capability``, and zero in the other two."""
 
     weight: Int32 = 1
     capability: Resources = {}

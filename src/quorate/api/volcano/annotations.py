@@ -1,4 +1,4 @@
-"""Annotations, labels and scheduling gates of pods, pod groups, queues, namespaces and pod owners.
+"""Annotations, labels and scheduling gates for gang scheduling.
 
 All names are annotations unless stated otherwise. They are Volcano's (1.15) and kube-batch's, which preceded
 it.

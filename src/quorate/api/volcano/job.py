@@ -1,4 +1,4 @@
-"""batch.volcano.sh/v1alpha1 Job and bus.volcano.sh/v1alpha1 Command, and the defaults of jobs.
+"""batch.volcano.sh/v1alpha1 Job with its defaults, and bus.volcano.sh/v1alpha1 Command.
 
 Field meanings are Volcano's (v1.15). The structs have the defaults of the stored schema. ``with_defaults``
 adds those of Volcano's webhook (queue, task names, minimums), which may be absent; it changes nothing if the
@@ -60,7 +60,7 @@ class LifecyclePolicy(Struct):
 
 
 class DependsOn(Struct):
-    """Tasks of which ``any`` or ``all`` must run or be finished before this task's pods are created."""
+    """Tasks of which ``any`` or ``all`` must run or be finished before this task starts."""
 
     name: tuple[str, ...] = ()
     iteration: Literal["", "any", "all"] = ""  # "" means all

@@ -1,4 +1,4 @@
-"""The two API versions of pod groups and queues before v1beta1, and their conversion to v1beta1.
+"""Pod groups and queues of the two API versions before v1beta1, and their conversion.
 
 ``scheduling.incubator.k8s.io/v1alpha1`` belongs to kube-batch and early Volcano,
 ``scheduling.sigs.dev/v1alpha2`` to kube-batch 0.5 and Volcano 0.2 and 0.3. Their fields have the same names

@@ -35,7 +35,7 @@ class ClusterRole(Struct):
 def aggregated_rules(
     role: ClusterRole, rule: AggregationRule, roles: Iterable[ClusterRole]
 ) -> tuple[PolicyRule, ...]:
-    """Return the rules of all other roles that a selector matches, by role name, without duplicates."""
+    """Return the distinct rules of all other roles that a selector matches, by role name."""
     picked = sorted(
         (
             other

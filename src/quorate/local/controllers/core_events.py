@@ -28,7 +28,7 @@ def involved_object(resource: Resource[T], obj: T) -> ObjectReference:
 
 
 class EventRecorder:
-    """``event`` never blocks and never fails; an event that cannot be written is logged and dropped."""
+    """``event`` never blocks or fails; an event that cannot be written is dropped."""
 
     def __init__(self, client: Client, clock: Clock, rng: random.Random, component: str) -> None:
         self._client = client

@@ -1,4 +1,4 @@
-"""The garbage collector: deletes objects whose owners are gone, and orders foreground deletion.
+"""The garbage collector: deletes objects without owners, and orders foreground deletion.
 
 An object is deleted when none of its owners exists. With foreground deletion of an owner, its dependents are
 deleted first; with orphaning, they lose the reference and stay.

@@ -1,4 +1,4 @@
-"""Functions that the workload and Job controllers share: ownership, pod templates, pod states."""
+"""Functions that the workload and Job controllers share."""
 
 import hashlib
 from typing import Any
@@ -85,7 +85,7 @@ def owner_references(resource: Resource[Any], metadata: ObjectMeta) -> list[Json
 
 
 def pod_from_template(template: msgspec.Raw, owner: list[Json], **named: str) -> Json:
-    """Return the body of a pod from ``template``; ``named`` sets name or generateName, and namespace."""
+    """Return a pod from ``template``; ``named`` sets name or generateName, and namespace."""
     document: Json = msgspec.json.decode(template)
     described = document.get("metadata") or {}
     metadata = {

@@ -26,7 +26,7 @@ HEALTHY: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Fleet:
-    """``count`` equal nodes, named node-1, node-2, ...; amounts are quantities in the API's notation."""
+    """``count`` equal nodes, named node-1, node-2, ...; amounts are quantities."""
 
     count: int
     cpu: str = "8"

@@ -1,4 +1,4 @@
-"""The lifecycle of a simulated pod: a state machine from pod, progress and time to the next status.
+"""The lifecycle of a simulated pod, as a state machine.
 
 The stage of a pod is derived from its status, so it survives a restart of this process. ``Progress`` is how
 far the pod has come within the stage. It is exact while this process watches the pod, and is otherwise
@@ -159,7 +159,7 @@ def _crash_delay_s(pod: Pod) -> float:
 
 
 def _stage_entered_at(pod: Pod, stage: Stage) -> float | None:
-    """Return since when the pod progresses in its stage, by its status; None if it waits for peers."""
+    """Return since when the pod progresses in its stage; None if it waits for peers."""
     moments: list[datetime | None] = [pod.status.start_time]
     containers = pod.status.container_statuses
     peers_condition = find_condition(pod.status.conditions, pod_status.PROGRESSING)

@@ -1,4 +1,4 @@
-"""Pod statuses with all fields that a kubelet writes; the other pod types are those of ``api.core``."""
+"""Pod statuses with all fields that a kubelet writes; they extend those of ``api.core``."""
 
 from datetime import datetime
 

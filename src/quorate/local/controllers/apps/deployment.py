@@ -1,4 +1,4 @@
-"""The Deployment controller: one ReplicaSet per pod template, and rolling updates between them."""
+"""The Deployment controller: one ReplicaSet per pod template, and rolling updates."""
 
 import math
 from collections.abc import Mapping, Sequence

@@ -107,7 +107,7 @@ def count_ready(pods: Iterable[Pod]) -> int:
 
 
 def is_index_in_range(spec: JobSpec, pod: Pod) -> bool:
-    """Return True if the pod's index is below completions, which an elastic job may have reduced."""
+    """Return True if the index is below completions, which elastic jobs may reduce."""
     if not spec.indexed:
         return True
     return pod.index is not None and pod.index < (spec.completions or 0)

@@ -60,7 +60,7 @@ class SyncResult:
 
 
 def sync_job(job: Job, pods: Sequence[Pod], now: float, backoff: Backoff) -> SyncResult:
-    """Compute the sync result; ``pods`` are controlled by the job, ``backoff`` is the previous result's."""
+    """Compute the sync result from the controlled pods and the previous backoff."""
     if is_finished(job.status) or job.metadata.deletion_timestamp:
         return SyncResult(
             job.status, backoff, release=tuple(pod for pod in pods if pod.has_tracking_finalizer)
@@ -119,7 +119,7 @@ def _has_outcome(spec: JobSpec, pod: Pod) -> bool:
 def _counted_status(
     job: Job, summary: PodSummary, release: Sequence[Pod], finished: FinishedReason | None
 ) -> JobStatus:
-    """Return the status with pods of ``release`` listed as uncounted, and earlier listed ones counted."""
+    """Return the status with released pods uncounted, and earlier uncounted ones counted."""
     status = job.status
     listed = status.uncounted_terminated_pods or UncountedTerminatedPods()
     tracked = {pod.metadata.uid for pod in summary.tracked}
@@ -186,7 +186,7 @@ def _suspended_condition(
 def _finish_conditions(
     status: JobStatus, summary: PodSummary, finished: FinishedReason | None, moment: datetime
 ) -> tuple[JobStatus, tuple[JobEvent, ...]]:
-    """Set the interim condition, and the terminal condition when all pods are finished and counted."""
+    """Set the interim condition, and the terminal one when all pods are counted."""
     if finished is None:
         return status, ()
     conditions = status.conditions

@@ -59,7 +59,7 @@ class JobSpec(batch.JobSpec):
 
     @property
     def replaces_terminating(self) -> bool:
-        """Return True if a terminating pod counts as failed, and is replaced, before it has finished."""
+        """Return True if a terminating pod is replaced before it has finished."""
         return self.pod_replacement_policy != "Failed"
 
 

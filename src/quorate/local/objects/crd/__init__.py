@@ -1,1 +1,1 @@
-"""CustomResourceDefinitions: validation, compiled schemas, and validation of custom resources."""
+"""CustomResourceDefinitions, their compiled schemas, and validation of custom resources."""

@@ -46,7 +46,7 @@ def _prune_metadata(value: Any, kind: MapOf, path: str) -> Iterator[str]:
 
 
 def apply_defaults(value: Any, schema: Schema) -> None:
-    """Set absent fields that have a default, in place; a null in a non-nullable field counts as absent.
+    """Set absent fields to their defaults, in place; an invalid null counts as absent.
 
     Defaults apply to the inserted default value too.
     """

@@ -148,7 +148,7 @@ _VERSION = re.compile(r"v(\d+)(?:(alpha|beta)(\d+))?")
 
 
 def version_priority(version: str) -> tuple[Any, ...]:
-    """Return a sort key for kube-aware version order: v2, v1, v1beta1, v1alpha2, then other names."""
+    """Return a sort key for version priority: v2, v1, v1beta1, v1alpha2, then other names."""
     match = _VERSION.fullmatch(version)
     if not match:
         return 1, version
@@ -158,7 +158,7 @@ def version_priority(version: str) -> tuple[Any, ...]:
 
 
 def naming_status(definition: Json, served: Sequence[Definition], now: str) -> Json:
-    """Return a definition's status with its names checked against served ones; `now` is RFC 3339.
+    """Return a definition's status after checking its names; `now` is RFC 3339.
 
     A definition with conflicting names is not established; one that was established stays so.
     """
