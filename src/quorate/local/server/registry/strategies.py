@@ -17,7 +17,6 @@ from quorate.local.server.registry.validation import (
     pod_updates,
     pods,
     quota,
-    rbac,
     storage,
     workloads,
 )
@@ -27,7 +26,8 @@ from quorate.local.server.registry.validation.field_rules import (
     validate_update_as,
 )
 
-__all__ = ["STRATEGIES", "quota", "rbac"]  # these register relations that only the table of field rules names
+RELATIONS_OF_FIELD_RULES = (api_extensions, cluster, networking, pods, quota, storage, workloads)
+"""The modules whose import registers the relations that the table of field rules names."""
 
 STRATEGIES: dict[str, Strategy] = {
     "customresourcedefinitions.apiextensions.k8s.io": Strategy(

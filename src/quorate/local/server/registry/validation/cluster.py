@@ -1,4 +1,4 @@
-"""Rules that relate fields of nodes, priority classes, events, ConfigMaps and Secrets."""
+"""Rules that relate fields of nodes, priority classes, events, ConfigMaps, Secrets and RBAC objects."""
 
 import base64
 
@@ -7,6 +7,7 @@ from quorate.local.server.errors import (
     duplicate,
     forbidden_field,
     invalid_value,
+    not_supported,
     required,
     too_long,
 )
@@ -18,7 +19,10 @@ from quorate.local.server.registry.validation.field_rules import (
     check_update,
     relation,
 )
+from quorate.local.server.registry.validation.formats import check_format, subdomain
 
+RBAC_GROUP = "rbac.authorization.k8s.io"
+RESOURCE_FIELDS = ("apiGroups", "resources", "resourceNames")
 MAX_USER_PRIORITY = 1_000_000_000
 SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 MAX_DATA_BYTES = 1024 * 1024
@@ -116,3 +120,38 @@ def validate_config_map_update(new: Json, old: Json) -> list[Cause]:
 def validate_secret_update(new: Json, old: Json) -> list[Cause]:
     frozen = check_update("Secret.immutable", new, old) if old.get("immutable") else ()
     return [*check_update("Secret.update", new, old), *frozen]
+
+
+@relation
+def resources_or_urls(rule: Json, path: str, scope: Scope) -> Causes:
+    """Check that a rule is about resources or, in a ClusterRole, about non-resource URLs."""
+    urls = rule.get("nonResourceURLs")
+    if not urls:
+        for field in ("apiGroups", "resources"):
+            if not rule.get(field):
+                yield required(f"{path}.{field}", "resource rules must supply at least one")
+        return
+    if scope.container.type == "Role":
+        message = "namespaced rules cannot apply to non-resource URLs"
+        yield invalid_value(f"{path}.nonResourceURLs", urls, message)
+    if any(rule.get(field) for field in RESOURCE_FIELDS):
+        message = "rules cannot apply to both regular resources and non-resource URLs"
+        yield invalid_value(f"{path}.nonResourceURLs", urls, message)
+
+
+@relation
+def subject_kind(subject: Json, path: str, scope: Scope) -> Causes:
+    group, name = subject.get("apiGroup", ""), subject.get("name", "")
+    match subject.get("kind"):
+        case "ServiceAccount":
+            if name:
+                yield from check_format(name, f"{path}.name", subdomain)
+            if group:
+                yield not_supported(f"{path}.apiGroup", group, [""])
+            if scope.container.type == "ClusterRoleBinding" and not subject.get("namespace"):
+                yield required(f"{path}.namespace")
+        case "User" | "Group":
+            if group not in ("", RBAC_GROUP):
+                yield not_supported(f"{path}.apiGroup", group, [RBAC_GROUP])
+        case kind:
+            yield not_supported(f"{path}.kind", kind or "", ("ServiceAccount", "User", "Group"))
