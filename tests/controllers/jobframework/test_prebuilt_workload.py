@@ -106,8 +106,8 @@ def test_a_prebuilt_workload_that_is_not_equivalent_is_finished() -> None:
         "The prebuilt workload is out of sync with its user job",
     )
     assert show(got)[-1] == "patch Job spec.suspend"
-    over = a_workload("Finished=OutOfSync")
-    assert reasons(plan(naming(template=bigger), over, prebuilt=over)) == ["FinishedWorkload"]
+    finished = a_workload("Finished=OutOfSync")
+    assert reasons(plan(naming(template=bigger), finished, prebuilt=finished)) == ["FinishedWorkload"]
 
 
 # Feature gates, and labels that a workload follows.

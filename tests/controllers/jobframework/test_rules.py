@@ -239,8 +239,8 @@ def test_a_job_waits_for_a_missing_flavor() -> None:
 
 @pytest.mark.parametrize(("type_", "reason"), [("Complete", "Succeeded"), ("Failed", "Failed")])
 def test_a_finished_job_finishes_its_workload(type_: str, reason: str) -> None:
-    ended = [{"type": type_, "status": "True", "message": "it is over"}]
-    job = a_job(suspend=False, status={"conditions": ended})
+    finished = [{"type": type_, "status": "True", "message": "it is over"}]
+    job = a_job(suspend=False, status={"conditions": finished})
     got = plan(job, a_workload(admitted_to=["spot"]))
     assert written(got, "Finished") == ("True", reason, "it is over")
     assert reasons(got) == ["FinishedWorkload"]
@@ -475,8 +475,8 @@ def decided(kind: BatchJob, workload: Workload) -> JobPlan:
 
 
 def test_a_job_on_hold_keeps_its_workload_without_quota() -> None:
-    held = decided(JobOnHold(), a_workload("QuotaReserved"))
-    assert written(held, "QuotaReserved") == ("False", "OnHold", "Job is on hold")
+    on_hold = decided(JobOnHold(), a_workload("QuotaReserved"))
+    assert written(on_hold, "QuotaReserved") == ("False", "OnHold", "Job is on hold")
     assert decided(JobOnHold(), a_workload("!QuotaReserved=OnHold")) == IDLE
     back = decided(BatchJob(), a_workload("!QuotaReserved=OnHold"))
     assert written(back, "QuotaReserved") == (
@@ -548,8 +548,8 @@ def test_messages_of_pending_checks_are_reported() -> None:
         AdmissionCheckState(name="c", state="Ready", message="done"),
         AdmissionCheckState(name="d", state="Pending"),
     )
-    waiting = a_workload("QuotaReserved", status=WorkloadStatus(admission_checks=checks))
-    (event,) = events(plan(a_job(), waiting))
+    pending = a_workload("QuotaReserved", status=WorkloadStatus(admission_checks=checks))
+    (event,) = events(plan(a_job(), pending))
     assert (event.reason, event.message) == ("UpdatedAdmissionCheck", "a: in line; b: almost")
 
 
@@ -647,8 +647,8 @@ def test_with_the_gate_the_default_priority_class_applies() -> None:
 
 def test_a_job_in_a_pod_group_starts_when_quota_and_group_are_admitted() -> None:
     group = Key("default", "podgroup-1")
-    waits = plan(a_job(), a_workload(admitted_to=["spot"]), membership=Membership(group, admitted=False))
-    assert (show(waits), reasons(waits)) == ([], ["PodGroupPending"])
+    pending = plan(a_job(), a_workload(admitted_to=["spot"]), membership=Membership(group, admitted=False))
+    assert (show(pending), reasons(pending)) == ([], ["PodGroupPending"])
     starts = plan(a_job(), a_workload(admitted_to=["spot"]), membership=Membership(group, admitted=True))
     (patch,) = starts.writes
     assert isinstance(patch, Patch)

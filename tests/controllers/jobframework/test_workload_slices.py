@@ -100,9 +100,9 @@ def test_growth_with_reserved_quota_creates_a_second_slice() -> None:
 
 
 def test_the_job_keeps_running_while_the_second_slice_is_pending() -> None:
-    waiting = a_slice(5, name="second", replaces="first")
-    assert plan(a_growing_job(5, **RUNNING), running(3), waiting) == IDLE
-    assert show(plan(a_growing_job(6, **RUNNING), running(3), waiting)) == ["patch Workload spec.podSets"]
+    pending = a_slice(5, name="second", replaces="first")
+    assert plan(a_growing_job(5, **RUNNING), running(3), pending) == IDLE
+    assert show(plan(a_growing_job(6, **RUNNING), running(3), pending)) == ["patch Workload spec.podSets"]
 
 
 def test_the_second_slice_is_deleted_when_the_job_shrinks_back() -> None:
@@ -120,9 +120,9 @@ def test_the_first_slice_is_finished_when_the_second_is_admitted() -> None:
     assert [(each.regarding.name, each.event.reason) for each in got.events] == [
         ("first", "WorkloadSliceReplaced")
     ]
-    over = a_slice(3, "Finished=WorkloadSliceReplaced")
+    finished = a_slice(3, "Finished=WorkloadSliceReplaced")
     second = running(5, name="second", replaces="first")
-    assert show(plan(a_growing_job(5, **RUNNING), over, second)) == ["patch Workload metadata.finalizers"]
+    assert show(plan(a_growing_job(5, **RUNNING), finished, second)) == ["patch Workload metadata.finalizers"]
 
 
 def test_slices_are_ordered_by_replacement_not_by_name() -> None:
@@ -134,17 +134,17 @@ def test_slices_are_ordered_by_replacement_not_by_name() -> None:
 
 
 def test_a_job_stops_when_its_first_slice_is_evicted() -> None:
-    waiting = a_slice(5, name="second", replaces="first")
+    pending = a_slice(5, name="second", replaces="first")
     evicted = running(3)
     conditions = (*evicted.status.conditions, *a_workload("Evicted=Preempted").status.conditions)
     evicted = msgspec.structs.replace(
         evicted, status=msgspec.structs.replace(evicted.status, conditions=conditions)
     )
-    assert reasons(plan(a_growing_job(5, **RUNNING), evicted, waiting)) == ["Stopped"]
+    assert reasons(plan(a_growing_job(5, **RUNNING), evicted, pending)) == ["Stopped"]
     released = a_slice(3, "!QuotaReserved", "Evicted=Preempted")
-    got = plan(a_growing_job(5), released, waiting)
+    got = plan(a_growing_job(5), released, pending)
     assert written(got, "Finished")[:2] == ("True", "OutOfSync")
-    assert plan(a_growing_job(5), waiting) == IDLE
+    assert plan(a_growing_job(5), pending) == IDLE
 
 
 def test_any_other_change_is_handled_as_for_ordinary_jobs() -> None:
@@ -154,9 +154,9 @@ def test_any_other_change_is_handled_as_for_ordinary_jobs() -> None:
 
 
 def test_both_slices_finish_with_the_job() -> None:
-    ended = {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}
+    finished = {"conditions": [{"type": "Complete", "status": "True", "message": "done"}]}
     got = plan(
-        a_growing_job(5, suspend=False, status=ended),
+        a_growing_job(5, suspend=False, status=finished),
         running(3),
         a_slice(5, name="second", replaces="first"),
     )
@@ -167,9 +167,9 @@ def test_both_slices_finish_with_the_job() -> None:
 
 
 def a_pod(
-    name: str, *, held: bool = True, phase: str = "Pending", age: float = 0.0, of: str = "main"
+    name: str, *, gated: bool = True, phase: str = "Pending", age: float = 0.0, of: str = "main"
 ) -> GatedPod:
-    gates = (SchedulingGate(name=ELASTIC_GATE), SchedulingGate(name="other")) if held else ()
+    gates = (SchedulingGate(name=ELASTIC_GATE), SchedulingGate(name="other")) if gated else ()
     pod = GatedPod(
         metadata=ObjectMeta(
             name=name,
@@ -188,11 +188,14 @@ def a_pod(
     [
         pytest.param([a_pod("a"), a_pod("b")], 1, ["a"], id="up to the admitted count"),
         pytest.param([a_pod("a"), a_pod("b", age=9)], 1, ["b"], id="the oldest first"),
-        pytest.param([a_pod("a", held=False), a_pod("b"), a_pod("c")], 2, ["b"], id="ungated pods count"),
+        pytest.param([a_pod("a", gated=False), a_pod("b"), a_pod("c")], 2, ["b"], id="ungated pods count"),
         pytest.param(
-            [a_pod("a", held=False, phase="Failed"), a_pod("b")], 1, ["b"], id="terminated pods do not count"
+            [a_pod("a", gated=False, phase="Failed"), a_pod("b")],
+            1,
+            ["b"],
+            id="terminated pods do not count",
         ),
-        pytest.param([a_pod("a", held=False), a_pod("b")], 1, [], id="enough pods are ungated"),
+        pytest.param([a_pod("a", gated=False), a_pod("b")], 1, [], id="enough pods are ungated"),
     ],
 )
 def test_the_oldest_pods_are_ungated(pods: list[GatedPod], admitted: int, want: list[str]) -> None:

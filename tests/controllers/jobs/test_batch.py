@@ -250,7 +250,7 @@ def test_a_template_is_restored_when_the_last_pod_is_gone(suspend: bool, want: l
         a_job(suspend=suspend, annotations=annotations, template=STARTED, status=status), [ORIGINAL]
     )
     assert [patch.body for patch in stop.patches] == want
-    assert stop.waits
+    assert stop.waits_for_pods
 
 
 def test_a_stop_is_completed_without_the_original_pod_sets() -> None:

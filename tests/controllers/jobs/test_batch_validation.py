@@ -16,7 +16,7 @@ SYNC = "kueue.x-k8s.io/job-completions-equal-parallelism"
 SYNCED = {"completionMode": "Indexed", "completions": 3}
 
 
-def judged(old: Job | None, new: Job, elastic: bool = False) -> list[str]:
+def findings_of(old: Job | None, new: Job, elastic: bool = False) -> list[str]:
     return [
         str(each) for each in BatchJob().findings(old, new, ValidationScope(queued=True, elastic=elastic))
     ]
@@ -58,7 +58,7 @@ def job(annotations: dict[str, str] | None = None, **spec: Any) -> Job:
     ],
 )
 def test_validation_of_a_new_job(annotations: dict[str, str], spec: dict[str, Any], want: list[str]) -> None:
-    found = judged(None, job(annotations, **spec))
+    found = findings_of(None, job(annotations, **spec))
     assert [each.partition(": ")[2] for each in found] == want
 
 
@@ -98,7 +98,7 @@ def test_validation_of_a_new_job(annotations: dict[str, str], spec: dict[str, An
     ],
 )  # fmt: skip
 def test_validation_of_an_update(old: Job, new: Job, want: list[str]) -> None:
-    assert judged(old, new) == want
+    assert findings_of(old, new) == want
 
 
 def test_an_elastic_job_has_neither_a_minimum_nor_a_topology() -> None:
@@ -108,10 +108,10 @@ def test_an_elastic_job_has_neither_a_minimum_nor_a_topology() -> None:
         "spec": {"containers": [CONTAINER]},
     }
     elastic = "kueue.x-k8s.io/elastic-job"
-    assert judged(None, job({MINIMUM: "2"}), elastic=True) == [
+    assert findings_of(None, job({MINIMUM: "2"}), elastic=True) == [
         f"metadata.annotations[{MINIMUM}]: '2' cannot be used together with {elastic}"
     ]
-    assert judged(None, a_job(template=msgspec.Raw(codec.encode(pods))), elastic=True) == [
+    assert findings_of(None, a_job(template=msgspec.Raw(codec.encode(pods))), elastic=True) == [
         f"spec.template.metadata.annotations[{topology}]: 'rack' is not supported "
         f"together with metadata.annotations[{elastic}]"
     ]

@@ -41,7 +41,7 @@ def a_ray_job(cluster: Mapping[str, Any] | None = None, **spec: Any) -> Unstruct
     return foreign_job(copy.deepcopy(spec))
 
 
-def asked(pod_set: PodSet) -> list[str]:
+def requested_by_containers(pod_set: PodSet) -> list[str]:
     """Return the containers of one pod as ``name: cpu memory``."""
     containers = decode_template(pod_set.template).spec.containers
     return [
@@ -94,7 +94,7 @@ def test_a_worker_group_has_one_replica_by_default() -> None:
     ],
 )
 def test_containers_that_kuberay_adds_to_the_head_are_counted(job: UnstructuredJob, want: list[str]) -> None:
-    assert asked(RayCluster().pod_sets(job)[0]) == want
+    assert requested_by_containers(RayCluster().pod_sets(job)[0]) == want
 
 
 def test_the_head_requests_at_least_as_much_as_the_redis_cleanup() -> None:
@@ -102,7 +102,7 @@ def test_the_head_requests_at_least_as_much_as_the_redis_cleanup() -> None:
         "spec": {"containers": [{"name": "ray", "resources": {"requests": {"cpu": "2", "memory": "1Mi"}}}]}
     }
     job = a_cluster(gcsFaultToleranceOptions={}, headGroupSpec={"template": head})
-    assert asked(RayCluster().pod_sets(job)[0]) == ["ray: 2 256Mi"]
+    assert requested_by_containers(RayCluster().pod_sets(job)[0]) == ["ray: 2 256Mi"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_the_head_requests_at_least_as_much_as_the_redis_cleanup() -> None:
 )
 def test_the_submitter_is_counted(mode: dict[str, Any], want: dict[str, list[str]]) -> None:
     pod_sets = RayJob().pod_sets(a_ray_job(**mode))
-    assert {each.name: asked(each) for each in pod_sets if each.name != "workers"} == want
+    assert {each.name: requested_by_containers(each) for each in pod_sets if each.name != "workers"} == want
 
 
 def test_the_default_submitter_is_written_at_the_start_and_removed_at_the_stop() -> None:

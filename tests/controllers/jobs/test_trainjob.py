@@ -153,8 +153,8 @@ def test_a_job_waits_for_its_runtime() -> None:
 )
 def test_the_runtime_of_a_job(reference: Any, want: tuple[str, str] | None) -> None:
     needed = KIND.referenced_object(foreign_job({"runtimeRef": reference}))
-    shown = None if needed is None else (needed.resource.kind, str(needed.key).removeprefix("/"))
-    assert shown == want
+    with_our_patch = None if needed is None else (needed.resource.kind, str(needed.key).removeprefix("/"))
+    assert with_our_patch == want
 
 
 INFO = PodSetInfo(name="node", count=1, node_selector={"pool": "spot"})
@@ -171,7 +171,10 @@ def test_the_runtime_patch_is_first_at_a_start_and_last_at_a_stop() -> None:
 
     busy = msgspec.structs.replace(running, status={"jobsStatus": [{"name": "node", "active": 1}]})
     begun = KIND.stop(busy, None)
-    assert ([patch.body for patch in begun.patches], begun.waits) == ([{"spec": {"suspend": True}}], True)
+    assert ([patch.body for patch in begun.patches], begun.waits_for_pods) == (
+        [{"spec": {"suspend": True}}],
+        True,
+    )
 
     idle = msgspec.structs.replace(running, spec={**running.spec, "suspend": True})
     (rest,) = KIND.stop(idle, None).patches
@@ -187,8 +190,8 @@ def test_our_runtime_patch_exists_from_the_creation() -> None:
     job = a_job(NODE, runtimePatches=[foreign_patch])
     (first,) = KIND.stop(job, None).patches
     assert first.body == {"spec": {"runtimePatches": [foreign_patch, {"manager": "kueue.x-k8s.io/manager"}]}}
-    shown = msgspec.structs.replace(job, spec=merged(job.spec, first.body["spec"]))
-    assert KIND.stop(shown, None).patches == ()
+    with_our_patch = msgspec.structs.replace(job, spec=merged(job.spec, first.body["spec"]))
+    assert KIND.stop(with_our_patch, None).patches == ()
 
 
 def test_an_interrupted_start_is_repeated() -> None:
@@ -196,6 +199,6 @@ def test_an_interrupted_start_is_repeated() -> None:
     first = KIND.start(job, [INFO])
     assert not isinstance(first, InjectionConflict)
     half = msgspec.structs.replace(job, spec=merged(job.spec, first[0].body["spec"]))
-    again = KIND.start(half, [INFO])
-    assert not isinstance(again, InjectionConflict)
-    assert [patch.body for patch in again] == [{"spec": {"suspend": False}}]
+    repeated = KIND.start(half, [INFO])
+    assert not isinstance(repeated, InjectionConflict)
+    assert [patch.body for patch in repeated] == [{"spec": {"suspend": False}}]

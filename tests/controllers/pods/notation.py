@@ -28,7 +28,7 @@ def a_pod(
     group: str = "train",
     total: str = "2",
     queue: str = "queue",
-    held: bool = True,
+    has_finalizer: bool = True,
     age: int = 0,
     annotations: dict[str, str] | None = None,
     labels: dict[str, str] | None = None,
@@ -37,7 +37,7 @@ def a_pod(
 
     ``age``: smaller is older.  ``role``: empty if the annotation is missing.
     """
-    phase, _, gone = state.partition("-")
+    phase, _, deleted = state.partition("-")
     spec: dict[str, Any] = {"containers": [{"name": "main"}]}
     if phase == "gated":
         spec["schedulingGates"] = [{"name": constants.ADMISSION_GATE}]
@@ -57,9 +57,9 @@ def a_pod(
                 **(labels or {}),
             },
             annotations={**({constants.ROLE_HASH: role} if role else {}), **in_group, **(annotations or {})},
-            finalizers=(constants.MANAGED,) if held else (),
+            finalizers=(constants.MANAGED,) if has_finalizer else (),
             creation_timestamp=START + timedelta(seconds=age),
-            deletion_timestamp=at_epoch(NOW + 30) if gone else None,
+            deletion_timestamp=at_epoch(NOW + 30) if deleted else None,
         ),
         spec=msgspec.Raw(codec.encode(spec)),
         status=PodStatus(

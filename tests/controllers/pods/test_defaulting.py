@@ -26,20 +26,20 @@ def a_pod(labels: Json | None = None, annotations: Json | None = None, **spec: A
 def test_a_pod_with_a_queue_name_is_gated() -> None:
     given = a_pod(QUEUE)
     before = copy.deepcopy(given)
-    held = default_pod(given, HERE)
+    gated = default_pod(given, HERE)
     assert given == before, "the argument is not changed"
-    assert held["spec"]["schedulingGates"] == GATES
-    assert held["metadata"]["labels"] == {**QUEUE, constants.MANAGED: "true"}
-    assert held["metadata"]["finalizers"] == [constants.MANAGED]
-    assert held["metadata"]["annotations"] == {constants.ROLE_HASH: "7aa6c7b8"}
-    assert default_pod(held, HERE) == held, "defaulting is idempotent"
+    assert gated["spec"]["schedulingGates"] == GATES
+    assert gated["metadata"]["labels"] == {**QUEUE, constants.MANAGED: "true"}
+    assert gated["metadata"]["finalizers"] == [constants.MANAGED]
+    assert gated["metadata"]["annotations"] == {constants.ROLE_HASH: "7aa6c7b8"}
+    assert default_pod(gated, HERE) == gated, "defaulting is idempotent"
 
 
 def test_existing_fields_are_kept() -> None:
     given = a_pod(QUEUE, {constants.ROLE_HASH: "mine"}, schedulingGates=[{"name": "other"}])
-    held = default_pod(given, HERE)
-    assert held["spec"]["schedulingGates"] == [{"name": "other"}, *GATES]
-    assert held["metadata"]["annotations"] == {constants.ROLE_HASH: "mine"}
+    gated = default_pod(given, HERE)
+    assert gated["spec"]["schedulingGates"] == [{"name": "other"}, *GATES]
+    assert gated["metadata"]["annotations"] == {constants.ROLE_HASH: "mine"}
 
 
 @pytest.mark.parametrize(
@@ -60,11 +60,11 @@ def test_other_pods_are_unchanged(labels: Json, setting: DefaultingContext) -> N
 
 
 def test_a_pod_gets_the_default_queue_of_its_namespace() -> None:
-    held = default_pod(
+    gated = default_pod(
         a_pod(),
         DefaultingContext(namespace_managed=True, has_default_queue=True, default_priority_class=True),
     )
-    assert held["metadata"]["labels"] == {
+    assert gated["metadata"]["labels"] == {
         "kueue.x-k8s.io/queue-name": "default",
         "kueue.x-k8s.io/priority-class": "default",
         constants.MANAGED: "true",
@@ -72,16 +72,16 @@ def test_a_pod_gets_the_default_queue_of_its_namespace() -> None:
 
 
 def test_every_pod_is_gated_if_jobs_without_a_queue_name_are_managed() -> None:
-    held = default_pod(a_pod(), DefaultingContext(namespace_managed=True, manage_without_queue_name=True))
-    assert held["spec"]["schedulingGates"] == GATES
+    gated = default_pod(a_pod(), DefaultingContext(namespace_managed=True, manage_without_queue_name=True))
+    assert gated["spec"]["schedulingGates"] == GATES
 
 
 def test_a_pod_of_a_suspending_parent_is_only_gated() -> None:
     given = a_pod(annotations={constants.SUSPENDING_PARENT: "statefulset"})
-    held = default_pod(given, DefaultingContext(namespace_managed=False))
-    assert held["spec"]["schedulingGates"] == GATES
-    assert held["metadata"]["labels"] == {}
-    assert "finalizers" not in held["metadata"]
+    gated = default_pod(given, DefaultingContext(namespace_managed=False))
+    assert gated["spec"]["schedulingGates"] == GATES
+    assert gated["metadata"]["labels"] == {}
+    assert "finalizers" not in gated["metadata"]
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_a_pod_with_a_prebuilt_workload(state: str, named: Workload | None, want
 def test_adoption_of_a_pod_without_webhooks(
     state: str, queue: str, managed: bool, child: bool, want: str
 ) -> None:
-    pod = a_pod("a", state, group="", queue=queue, held=False)
+    pod = a_pod("a", state, group="", queue=queue, has_finalizer=False)
     labels = {key: text for key, text in pod.metadata.labels.items() if key != "kueue.x-k8s.io/managed"}
     stray = msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, labels=labels))
     got = adoption_plan(stray, namespace_managed=managed, is_child=child, without_queue_name=False)

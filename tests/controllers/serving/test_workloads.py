@@ -107,7 +107,7 @@ def test_without_its_priority_class_there_is_no_workload() -> None:
 
 
 def test_pods_get_the_labels_of_their_group() -> None:
-    pod = a_pod("db-0", group="", held=False, role="other")
+    pod = a_pod("db-0", group="", has_finalizer=False, role="other")
     workload = a_group_workload("main=2", "not-QuotaReserved:Pending", name=DB)
     assert STATEFUL_SET.serving is not None
     plan = serving_plan(STATEFUL_SET.serving, a_set(), (workload,), (pod,), NOTHING, JobOptions(), NOW)

@@ -53,7 +53,7 @@ class Stop:
 
     patches: tuple[Patch, ...] = ()
     begins: bool = False  # False also when an earlier, interrupted stop is resumed
-    waits: bool = False  # the rest must wait until the last pod is gone
+    waits_for_pods: bool = False  # the rest must wait until the last pod is gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ class JobKind(ABC, Generic[J]):
         """Plan the stop of a job and the restoration of its pod sets from ``workload``."""
         stop = self.stop(state.job, None if workload is None else workload.spec.pod_sets)
         events = (state.event("Stopped", message),) if stop.begins else ()
-        return JobPlan(writes=stop.patches, events=events, stopping=stop.waits)
+        return JobPlan(writes=stop.patches, events=events, stopping=stop.waits_for_pods)
 
     def finalize(self, job: J) -> tuple[tuple[Write, ...], ...]:
         """Return the writes that release objects of an ended or deleted job, to be sent concurrently."""

@@ -89,8 +89,8 @@ def restore(template: msgspec.Raw, original: msgspec.Raw, keep_labels: Collectio
         have, want = _part(present, section, name, {}), _part(wanted, section, name, {})
         kept = {key: have[key] for key in keep_labels if key in have} if name == "labels" else {}
         want = want | kept
-        gone = {key: None for key in have if key not in want}
-        if changed := gone | {key: value for key, value in want.items() if have.get(key) != value}:
+        removed = {key: None for key in have if key not in want}
+        if changed := removed | {key: value for key, value in want.items() if have.get(key) != value}:
             patch.setdefault(section, {})[name] = changed
     for section, name in _LISTS:
         items = _part(wanted, section, name, [])

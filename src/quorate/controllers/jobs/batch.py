@@ -121,7 +121,7 @@ class BatchJob(JobKind[Job]):
             begin = {"metadata": {"annotations": {STOPPING: "true"}}, "spec": {"suspend": True}}
             patches.append(_patch(job, begin))
         if self.is_active(job):
-            return Stop(tuple(patches), begins=not job.spec.suspend, waits=True)
+            return Stop(tuple(patches), begins=not job.spec.suspend, waits_for_pods=True)
         patches += _clear_start_time(job)
         body: dict[str, Any] = {"metadata": {"annotations": {STOPPING: None}}}
         if spec := _restored(job, originals):

@@ -51,11 +51,11 @@ class KubeflowJob(UnstructuredJobKind):
     def priority_class(self, job: UnstructuredJob) -> str:
         """Return the class of the run policy, otherwise of the first template that names one."""
         templates = (self._template(type_) for type_ in self._present(job))
-        places = [
+        paths = [
             (*_POLICY, "schedulingPolicy", "priorityClass"),
             *((*template, "spec", "priorityClassName") for template in templates),
         ]
-        return next(filter(None, (read_field(job.document, place, str, "") for place in places)), "")
+        return next(filter(None, (read_field(job.document, path, str, "") for path in paths)), "")
 
     def _present(self, job: UnstructuredJob) -> list[str]:
         return [type_ for type_ in self._types if look_up(job.document, (*self._specs, type_)) is not None]

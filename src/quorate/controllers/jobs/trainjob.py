@@ -116,7 +116,7 @@ class TrainJob(UnstructuredJobKind):
         suspended = self.is_suspended(job)
         begin = () if suspended else (self._patch(job, {"spec": {"suspend": True}}),)
         if self.is_active(job):
-            return Stop(begin, begins=not suspended, waits=True)
+            return Stop(begin, begins=not suspended, waits_for_pods=True)
         return Stop((*begin, *self._set_runtime_patch(job, [])), begins=not suspended)
 
     def _set_runtime_patch(self, job: UnstructuredJob, added: list[Json]) -> tuple[Patch, ...]:
