@@ -39,7 +39,7 @@ async def open_store(path: Path | str = ":memory:", keep: int = 100) -> AsyncIte
 
 
 def describe(changes: list[Change]) -> list[str]:
-    verbs = {(False, True): "made", (True, True): "changed", (True, False): "deleted"}
+    verbs = {(False, True): "created", (True, True): "changed", (True, False): "deleted"}
     return [f"{verbs[c.old is not None, c.new is not None]} {c.key.name}" for c in changes]
 
 
@@ -99,13 +99,13 @@ async def test_a_list_at_an_old_revision_shows_the_old_state() -> None:
 async def test_the_log_of_a_resource_lists_changes_in_order_and_wakes_watchers() -> None:
     async with open_store() as store:
         created = await store.create(key("a"), an_object("a"))
-        moved = store.changed("pods")
+        change_event = store.changed("pods")
         await store.create(Key("nodes", "", "n"), an_object("n"))
         changed = await store.update(key("a"), an_object("a", x="1"), created.revision)
         await store.delete(key("a"), changed.revision)
-        assert moved.is_set()
+        assert change_event.is_set()
         assert not store.changed("pods").is_set()
-        assert describe(list(store.changes("pods", 0))) == ["made a", "changed a", "deleted a"]
+        assert describe(list(store.changes("pods", 0))) == ["created a", "changed a", "deleted a"]
         assert describe(list(store.changes("pods", created.revision))) == ["changed a", "deleted a"]
 
 
@@ -129,10 +129,10 @@ async def test_objects_revisions_and_the_log_survive_a_restart(tmp_path: Path) -
     file = tmp_path / "state.db"
     async with open_store(file, keep=5) as store:
         entry = await store.create(key("a"), an_object("a"))
-        doomed = await store.create(key("b"), an_object("b"))
+        deleted = await store.create(key("b"), an_object("b"))
         for turn in range(12):
             entry = await store.update(key("a"), an_object("a", turn=str(turn)), entry.revision)
-        await store.delete(key("b"), doomed.revision)
+        await store.delete(key("b"), deleted.revision)
         before = (store.revision, store.oldest_revision, store.entries("pods"))
         log = list(store.changes("pods", store.oldest_revision))
     async with open_store(file, keep=5) as store:

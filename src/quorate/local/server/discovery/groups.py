@@ -47,18 +47,18 @@ def core_versions(address: str) -> Json:
 
 def group_list(registry: Registry, remote: RemoteGroups) -> Json:
     """Return the response of GET /apis.  ``remote``: the aggregated groups."""
-    described = [_api_group(registry, name) for name in group_names(registry)]
-    described += [
+    groups = [_api_group(registry, name) for name in group_names(registry)]
+    groups += [
         _describe_group(name, [version.version for version in versions]) for name, versions in remote.items()
     ]
-    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": described}
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
 
 
 def api_group(registry: Registry, name: str, remote: RemoteGroups) -> Json | None:
     """Return the response of GET /apis/GROUP; None if there is no such group."""
     if name in remote and not registry.has_group(name):
-        described = _describe_group(name, [version.version for version in remote[name]])
-        return {"kind": "APIGroup", "apiVersion": "v1"} | described
+        group = _describe_group(name, [version.version for version in remote[name]])
+        return {"kind": "APIGroup", "apiVersion": "v1"} | group
     if not name or not registry.has_group(name):
         return None
     return {"kind": "APIGroup", "apiVersion": "v1"} | _api_group(registry, name)
@@ -69,12 +69,12 @@ def resource_list(registry: Registry, group_name: str, version: str) -> Json | N
     kinds = _kinds(registry, group_name, version)
     if not kinds:
         return None
-    listed = [entry for kind in kinds for entry in _resource_entries(kind)]
+    resources = [entry for kind in kinds for entry in _resource_entries(kind)]
     return {
         "kind": "APIResourceList",
         "apiVersion": "v1",
         "groupVersion": kinds[0].api_version,
-        "resources": listed,
+        "resources": resources,
     }
 
 
@@ -92,7 +92,9 @@ def aggregated_discovery(registry: Registry, names: Iterable[str], remote: Remot
         ]
         items.append({"metadata": {"name": name} if name else {}, "versions": versions})
     for name, served in remote.items():
-        items.append({"metadata": {"name": name}, "versions": [_remote_version(each) for each in served]})
+        items.append(
+            {"metadata": {"name": name}, "versions": [_remote_version(version) for version in served]}
+        )
     return {
         "kind": "APIGroupDiscoveryList",
         "apiVersion": "apidiscovery.k8s.io/v2",

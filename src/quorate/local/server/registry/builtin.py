@@ -13,6 +13,12 @@ from quorate.local.server.registry.kinds import ALL_VERBS, SCALE, STATUS, Kind, 
 from quorate.local.server.registry.strategies import STRATEGIES
 from quorate.local.server.storage import object_encoding, version_conversion
 
+ADMISSION = "admissionregistration.k8s.io"
+AUTHENTICATION = "authentication.k8s.io"
+AUTHORIZATION = "authorization.k8s.io"
+FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
+STORAGE_GROUP = "storage.k8s.io"
+
 CREATE_ONLY = ("create",)
 NO_COLLECTION_DELETE = tuple(verb for verb in ALL_VERBS if verb != "deletecollection")
 PROXY_VERBS = ("create", "delete", "get", "patch", "update")
@@ -189,10 +195,6 @@ API_GROUPS = (
     ),
 )
 
-
-WEBHOOKS = "admissionregistration.k8s.io"
-FLOW_CONTROL = "flowcontrol.apiserver.k8s.io"
-
 CLUSTER = (
     Kind("", "v1", "Endpoints", "endpoints", True, short_names=("ep",), list_kind="EndpointsList"),
     Kind(
@@ -204,7 +206,7 @@ CLUSTER = (
         tracks_generation=True,
     ),
     Kind(
-        WEBHOOKS,
+        ADMISSION,
         "v1",
         "MutatingWebhookConfiguration",
         "mutatingwebhookconfigurations",
@@ -213,7 +215,7 @@ CLUSTER = (
         tracks_generation=True,
     ),
     Kind(
-        WEBHOOKS,
+        ADMISSION,
         "v1",
         "ValidatingWebhookConfiguration",
         "validatingwebhookconfigurations",
@@ -269,9 +271,6 @@ CLUSTER = (
     ),
 )
 
-
-STORAGE_GROUP = "storage.k8s.io"
-
 STORAGE = (
     Kind(
         "",
@@ -305,8 +304,6 @@ STORAGE = (
     Kind(STORAGE_GROUP, "v1", "CSINode", "csinodes", False, return_deleted_object=True),
 )
 
-
-AUTHORIZATION, AUTHENTICATION = "authorization.k8s.io", "authentication.k8s.io"
 REVIEWS = tuple(
     Kind(group, "v1", kind, kind.lower() + "s", namespaced, verbs=CREATE_ONLY)
     for group, kind, namespaced in (
