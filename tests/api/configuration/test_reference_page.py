@@ -68,11 +68,11 @@ def test_the_page_lists_the_supported_job_kinds() -> None:
 
 
 def test_messages_on_the_page_match_the_code() -> None:
-    shown = re.findall(r"^    (line .*)$", PAGE, re.MULTILINE)
+    documented = re.findall(r"^    (line .*)$", PAGE, re.MULTILINE)
     text = (
         "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\nwaitForPodsReady:\n"
         "  timout: 10m\n  requeuingStrategy:\n    backoffLimitCount: -1\n"
     )
     with pytest.raises(InvalidConfiguration) as refusal:
         load_configuration(text)
-    assert sorted(map(str, refusal.value.findings)) == shown
+    assert sorted(map(str, refusal.value.findings)) == documented

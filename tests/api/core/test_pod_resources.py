@@ -9,38 +9,38 @@ from quorate.api.core import PodSpec
 from quorate.api.core.pod_resources import pod_requests
 
 
-def asks(**requests: str) -> dict[str, Any]:
+def container(**requests: str) -> dict[str, Any]:
     return {"name": "c", "resources": {"requests": requests}}
 
 
 def sidecar(**requests: str) -> dict[str, Any]:
-    return asks(**requests) | {"restartPolicy": "Always"}
+    return container(**requests) | {"restartPolicy": "Always"}
 
 
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        pytest.param({"containers": [asks()]}, {}, id="nothing"),
+        pytest.param({"containers": [container()]}, {}, id="nothing"),
         pytest.param(
-            {"containers": [asks(cpu="1", memory="1Gi"), asks(cpu="500m")]},
+            {"containers": [container(cpu="1", memory="1Gi"), container(cpu="500m")]},
             {"cpu": "1500m", "memory": "1Gi"},
             id="containers run together",
         ),
         pytest.param(
-            {"initContainers": [asks(cpu="3"), asks(cpu="1")], "containers": [asks(cpu="2")]},
+            {"initContainers": [container(cpu="3"), container(cpu="1")], "containers": [container(cpu="2")]},
             {"cpu": "3"},
             id="init containers run one after the other",
         ),
         pytest.param(
             {
-                "initContainers": [asks(cpu="3"), sidecar(cpu="1"), asks(cpu="4")],
-                "containers": [asks(cpu="2")],
+                "initContainers": [container(cpu="3"), sidecar(cpu="1"), container(cpu="4")],
+                "containers": [container(cpu="2")],
             },
             {"cpu": "5"},
             id="a sidecar runs alongside later init containers",
         ),
         pytest.param(
-            {"initContainers": [asks(cpu="1"), sidecar(cpu="2")], "containers": [asks(cpu="2")]},
+            {"initContainers": [container(cpu="1"), sidecar(cpu="2")], "containers": [container(cpu="2")]},
             {"cpu": "4"},
             id="and alongside the containers",
         ),
@@ -50,12 +50,12 @@ def sidecar(**requests: str) -> dict[str, Any]:
             id="a limit alone is also the request",
         ),
         pytest.param(
-            {"resources": {"requests": {"cpu": "1"}}, "containers": [asks(cpu="3", memory="1Mi")]},
+            {"resources": {"requests": {"cpu": "1"}}, "containers": [container(cpu="3", memory="1Mi")]},
             {"cpu": "1", "memory": "1Mi"},
             id="pod-level resources replace the sum",
         ),
         pytest.param(
-            {"overhead": {"cpu": "250m"}, "containers": [asks(cpu="1")]},
+            {"overhead": {"cpu": "250m"}, "containers": [container(cpu="1")]},
             {"cpu": "1250m"},
             id="overhead is added",
         ),

@@ -110,8 +110,8 @@ def test_the_page_lists_every_enable_field() -> None:
 
 
 def test_the_page_lists_what_is_not_supported() -> None:
-    refused, warned = section("Unsupported plugins of Volcano").split("These plugins only score")
-    assert set(re.findall(r"`([\w-]+)`", refused)) == set(UNSUPPORTED_FILTERS)
+    rejected, warned = section("Unsupported plugins of Volcano").split("These plugins only score")
+    assert set(re.findall(r"`([\w-]+)`", rejected)) == set(UNSUPPORTED_FILTERS)
     assert set(re.findall(r"`([\w-]+)`", warned)) == set(UNSUPPORTED_SCORERS)
 
 
@@ -130,10 +130,10 @@ def test_the_example_equals_the_default() -> None:
 
 def test_messages_on_the_page_match_the_code() -> None:
     _, messages = blocks()
-    slip, refused, warned = messages.splitlines()
-    assert explain_group('actions: "enqeue, allocate"\n') == [slip]
+    typo, rejected, warned = messages.splitlines()
+    assert explain_group('actions: "enqeue, allocate"\n') == [typo]
     tiers = "actions: allocate\n\ntiers: [{plugins: [\n  {name: gang},\n  {name: tdm}]}]\n"
-    assert explain_group(tiers) == [refused]
+    assert explain_group(tiers) == [rejected]
     factor = "{name: overcommit, arguments: {overcommit-factor: 0.5}}"
     body = f"{{actions: allocate, tiers: [{{plugins: [{{name: gang}}]}}, {{plugins: [{factor}]}}]}}"
     assert load_scheduler_configuration(body).warnings == (warned,)

@@ -149,10 +149,10 @@ def test_a_new_job(spec: str, want: list[str]) -> None:
 )  # fmt: skip
 def test_amounts_in_templates(container: str, want: list[str]) -> None:
     template = f"{{spec: {{containers: [{container}]}}}}"
-    said = refusals(f"{{tasks: [{{name: w, replicas: 1, template: {template}}}]}}")
+    got = refusals(f"{{tasks: [{{name: w, replicas: 1, template: {template}}}]}}")
     path = "spec.tasks[0].template.spec.containers[0]"
-    assert len(said) == len(want)
-    assert all(one.startswith(f"{path}{start}") for one, start in zip(said, want, strict=True))
+    assert len(got) == len(want)
+    assert all(one.startswith(f"{path}{start}") for one, start in zip(got, want, strict=True))
 
 
 @pytest.mark.parametrize(
@@ -214,10 +214,10 @@ def test_amounts_in_templates(container: str, want: list[str]) -> None:
     ],
 )  # fmt: skip
 def test_policies_of_a_job_and_of_a_task(policies: str, want: list[str]) -> None:
-    def fits(said: list[str], path: str) -> bool:
-        return len(said) == len(want) and all(
+    def fits(got: list[str], path: str) -> bool:
+        return len(got) == len(want) and all(
             one.startswith(f"{path}{other}".replace("spec.policies[0] (", f"{path}[0] ("))
-            for one, other in zip(said, want, strict=True)
+            for one, other in zip(got, want, strict=True)
         )
 
     assert fits(refusals(f"{{policies: {policies}, tasks: [{W}]}}"), "spec.policies")
@@ -254,8 +254,8 @@ def test_dependencies(needs: dict[str, str], want: list[str]) -> None:
 
 def test_names_that_are_too_long_for_pods() -> None:
     assert refusals(f"{{tasks: [{W}]}}", "x" * 64)[0].startswith("metadata.name: ")
-    (said,) = refusals("{tasks: [{name: worker, replicas: 101}]}", "x" * 53)
-    assert said.endswith("which exceed 63 characters")
+    (got,) = refusals("{tasks: [{name: worker, replicas: 101}]}", "x" * 53)
+    assert got.endswith("which exceed 63 characters")
     assert refusals("{tasks: [{name: worker, replicas: 101}]}", "x" * 52) == []
 
 
@@ -287,9 +287,9 @@ def test_a_gang_that_waits_for_itself_produces_a_warning(
         return f"{{name: {name}, replicas: {replicas}, minAvailable: {minimum or replicas}{more}}}"
 
     tasks = f"{a_task('m', master, ', dependsOn: {name: [w]}')}, {a_task('w', worker, '')}"
-    said = list(volcano_job_warnings(a_job(f"{{minAvailable: {least}, tasks: [{tasks}]}}")))
-    assert len(said) == bool(says)
-    assert all(says in one for one in said)
+    got = list(volcano_job_warnings(a_job(f"{{minAvailable: {least}, tasks: [{tasks}]}}")))
+    assert len(got) == bool(says)
+    assert all(says in one for one in got)
 
 
 STORED = """
@@ -385,8 +385,8 @@ def test_immutable_fields(change: tuple[str, str], want: str) -> None:
 
 
 def test_tasks_cannot_be_added_or_removed() -> None:
-    (said,) = changed(("volumes:", "- {name: x, replicas: 1}\nvolumes:"))
-    assert said.startswith("spec.tasks: [{")
+    (got,) = changed(("volumes:", "- {name: x, replicas: 1}\nvolumes:"))
+    assert got.startswith("spec.tasks: [{")
 
 
 def test_an_invalid_stored_job_can_be_labelled() -> None:

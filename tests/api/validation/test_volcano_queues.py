@@ -224,9 +224,9 @@ CHILD = a_queue("child", "{parent: parent, deserved: {cpu: 4}, guarantee: {resou
     ],
 )  # fmt: skip
 def test_a_queue_in_its_hierarchy(queue: Queue, others: Queues, want: str) -> None:
-    (said,) = texts(queue_findings(queue, others)) or [""]
-    assert said.startswith(want)
-    assert bool(said) is bool(want)
+    (got,) = texts(queue_findings(queue, others)) or [""]
+    assert got.startswith(want)
+    assert bool(got) is bool(want)
 
 
 def test_cycles_and_deep_hierarchies_are_rejected() -> None:
@@ -254,13 +254,13 @@ def test_an_invalid_stored_queue_stays_editable() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "refused"), [("Open", False), ("Closed", False), ("Closing", True), ("x", True)]
+    ("state", "rejected"), [("Open", False), ("Closed", False), ("Closing", True), ("x", True)]
 )
-def test_only_states_open_and_closed_can_be_requested(state: str, refused: bool) -> None:
-    said = [f"status.state: {state!r} cannot be requested (write Open or Closed)"] if refused else []
+def test_only_states_open_and_closed_can_be_requested(state: str, rejected: bool) -> None:
+    got = [f"status.state: {state!r} cannot be requested (write Open or Closed)"] if rejected else []
     old, new = a_queue("q", state="Open"), a_queue("q", state=state)
-    assert texts(queue_findings(new, {})) == said
-    assert texts(queue_update_findings(old, new, {})) == said
+    assert texts(queue_findings(new, {})) == got
+    assert texts(queue_update_findings(old, new, {})) == got
     assert texts(queue_update_findings(new, new, {})) == []  # the state was set by the controller
 
 

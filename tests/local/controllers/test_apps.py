@@ -183,7 +183,7 @@ def test_a_deployment_rolls_out_and_is_deleted_with_its_dependents() -> None:
                 said = [each["metadata"]["annotations"] for each in sets if each["spec"]["replicas"]]
                 return [(each.get("note"), "kubectl" in str(each)) for each in said] == [(note, False)]
 
-            await cluster.until(f"the newest set says {note}", find)
+            await cluster.until(f"the newest set has {note}", find)
 
         web = body("web", 3)
         applied = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
@@ -230,7 +230,7 @@ def test_a_stateful_set_recreates_pods_with_their_names() -> None:
             pods = {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in await cluster.pods()}
             return pods.get("db-0") not in (None, first["db-0"])
 
-        await cluster.until("db-0 is made anew", is_new)
+        await cluster.until("db-0 is created again", is_new)
         await until_ready(cluster, STATEFUL_SETS, "db", 2)
         with pytest.raises(Invalid, match="updates to statefulset spec for fields other than"):
             await cluster.client.patch(STATEFUL_SETS, Key("default", "db"), {"spec": {"serviceName": "x"}})
@@ -252,8 +252,8 @@ def test_invalid_deployments_are_rejected(change: Json, message: str) -> None:
     async def story(cluster: LocalCluster) -> None:
         wrong = body("web", 1)
         wrong["spec"] |= change
-        with pytest.raises((Invalid, Conflict)) as refused:
+        with pytest.raises((Invalid, Conflict)) as rejection:
             await cluster.client.create(DEPLOYMENTS, wrong, "default")
-        assert message in str(refused.value)
+        assert message in str(rejection.value)
 
     live(story)

@@ -66,7 +66,7 @@ def check(world: SimulatedJob) -> None:
     if is_finished(status):
         assert not live, "a finished job has pods"
         assert not any(pod.has_tracking_finalizer for pod in world.pods.values()), (
-            "a finished job holds on to a pod"
+            "a finished job has a tracked pod"
         )
 
 

@@ -27,21 +27,21 @@ def a_pod(name: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "namespace": "default"}, "spec": {"containers": containers}}
 
 
-async def scheduled_pods(made: list[dict[str, Any]], room: int) -> set[str]:
-    """Return the scheduled pods on a node with capacity for ``room`` of them."""
+async def scheduled_pods(manifests: list[dict[str, Any]], capacity: int) -> set[str]:
+    """Return the scheduled pods on a node with capacity for ``capacity`` of them."""
     async with (
         api_server() as server,
         Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
     ):
-        await register(client, WallClock(), Fleet(1, memory=f"{room}Gi"), "node-1")
+        await register(client, WallClock(), Fleet(1, memory=f"{capacity}Gi"), "node-1")
         pods = Informer(client, PODS)
         scheduler = Scheduler(client, WallClock(), random.Random(1), pods)
         async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
             running = [tasks.create_task(pods.run())]
             await pods.synced.wait()
-            for pod in made:
-                await client.create(PODS, pod)
-            await _until(pods, lambda: len(pods) == len(made))
+            for manifest in manifests:
+                await client.create(PODS, manifest)
+            await _until(pods, lambda: len(pods) == len(manifests))
             running.append(tasks.create_task(scheduler.run()))  # finds all pods pending
             await _until(pods, lambda: all(map(_is_evaluated, pods)))
             for task in running:
@@ -62,5 +62,5 @@ def _is_evaluated(pod: Pod) -> bool:
 
 
 def test_pods_are_scheduled_in_order_of_creation() -> None:
-    made = [a_pod("late-name"), a_pod("early-name"), a_pod("another")]
-    assert asyncio.run(scheduled_pods(made, room=2)) == {"late-name", "early-name"}
+    manifests = [a_pod("late-name"), a_pod("early-name"), a_pod("another")]
+    assert asyncio.run(scheduled_pods(manifests, capacity=2)) == {"late-name", "early-name"}

@@ -144,19 +144,19 @@ def test_select_node(pod: Pod, nodes: list[NodeInfo], want: str) -> None:
 
 
 def test_resources_are_used_and_released() -> None:
-    room, pod = a_node("a"), a_pod("3")
-    room.add_pod(pod_amounts(pod.spec))
-    assert str(select_node(pod, [room])) == "0/1 nodes are available: 1 Insufficient cpu"
-    room.remove_pod(pod_amounts(pod.spec))
-    assert select_node(pod, [room]) == SelectedNode("a")
+    node_info, pod = a_node("a"), a_pod("3")
+    node_info.add_pod(pod_amounts(pod.spec))
+    assert str(select_node(pod, [node_info])) == "0/1 nodes are available: 1 Insufficient cpu"
+    node_info.remove_pod(pod_amounts(pod.spec))
+    assert select_node(pod, [node_info]) == SelectedNode("a")
 
 
 def test_a_node_holds_a_limited_number_of_pods() -> None:
-    room, pod = a_node("a"), a_pod("0", "0")
+    node_info, pod = a_node("a"), a_pod("0", "0")
     for _ in range(3):
-        assert select_node(pod, [room]) == SelectedNode("a")
-        room.add_pod(pod_amounts(pod.spec))
-    assert str(select_node(pod, [room])) == "0/1 nodes are available: 1 Too many pods"
+        assert select_node(pod, [node_info]) == SelectedNode("a")
+        node_info.add_pod(pod_amounts(pod.spec))
+    assert str(select_node(pod, [node_info])) == "0/1 nodes are available: 1 Too many pods"
 
 
 def test_equal_pods_spread_over_equal_nodes() -> None:

@@ -44,17 +44,17 @@ def manage_pods(job: Job, summary: PodSummary, now: float, backoff: Backoff) -> 
     surplus = _excess_pods(job, summary.active, len(summary.active) - wanted)
     if surplus:
         return PodChanges(discard=surplus[:MAX_PODS_PER_SYNC])
-    room = wanted - len(summary.active)
+    missing = wanted - len(summary.active)
     if not job.spec.replaces_terminating:
-        room -= len(summary.terminating)
-    if room <= 0:
+        missing -= len(summary.terminating)
+    if missing <= 0:
         return PodChanges()
     if job.spec.backoff_limit_per_index is None and backoff.ready_at > now:
         return PodChanges(wake_at=backoff.ready_at)
-    room = min(room, MAX_PODS_PER_SYNC)
+    missing = min(missing, MAX_PODS_PER_SYNC)
     if not job.spec.indexed:
-        return PodChanges(create=(PodToCreate(),) * room)
-    return _create_indexes(job, summary, _pending_indexes(job, summary, room), now)
+        return PodChanges(create=(PodToCreate(),) * missing)
+    return _create_indexes(job, summary, _pending_indexes(job, summary, missing), now)
 
 
 def _wanted_active(job: Job, summary: PodSummary) -> int:

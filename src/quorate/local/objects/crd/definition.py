@@ -190,8 +190,8 @@ def _empty_names() -> Json:
 
 
 def _condition(kind: str, outcome: tuple[bool, str, str], old: Mapping[str, Json], now: str) -> Json:
-    holds, reason, message = outcome
-    status = "True" if holds else "False"
+    is_true, reason, message = outcome
+    status = "True" if is_true else "False"
     before = old.get(kind, {})
     return {
         "type": kind,

@@ -178,22 +178,22 @@ def _combination_causes(value: Any, schema: Schema, path: str) -> Iterator[Cause
     if schema.not_ and not evaluate([schema.not_])[0]:
         yield violation("not validate the schema (not)")
     if schema.any_of:
-        judged = evaluate(schema.any_of)
-        if all(judged):
+        results = evaluate(schema.any_of)
+        if all(results):
             yield violation("validate at least one schema (anyOf)")
-            yield from min(judged, key=len)
+            yield from min(results, key=len)
     if schema.one_of:
-        judged = evaluate(schema.one_of)
-        if all(judged):
+        results = evaluate(schema.one_of)
+        if all(results):
             yield violation("validate one and only one schema (oneOf). Found none valid")
-            yield from min(judged, key=len)
-        elif judged.count([]) > 1:
-            count = judged.count([])
+            yield from min(results, key=len)
+        elif results.count([]) > 1:
+            count = results.count([])
             yield violation(f"validate one and only one schema (oneOf). Found {count} valid alternatives")
-    judged = evaluate(schema.all_of)
-    if any(judged):
+    results = evaluate(schema.all_of)
+    if any(results):
         yield violation("validate all the schemas (allOf)")
-        for causes in judged:
+        for causes in results:
             yield from causes
 
 
@@ -248,8 +248,8 @@ def _rule_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Ca
         for rule in due:
             violation = rule.violation(spelled, olds)
             if violation:
-                shown = value if isinstance(value, str | int | float) else None
-                yield _violated(violation.reason, path + violation.field_path, shown, violation.message)
+                scalar = value if isinstance(value, str | int | float) else None
+                yield _violated(violation.reason, path + violation.field_path, scalar, violation.message)
     if isinstance(value, dict):
         for name, part in value.items():
             inner = schema.field_schema(name)

@@ -196,8 +196,8 @@ def _type_errors(value: Any, kind: Type, path: str) -> Iterable[str]:
         case Scalar(name):
             wanted = _SCALAR_TYPES.get(name, (str, int, float))
             if not isinstance(value, wanted) or (isinstance(value, bool) and name != "boolean"):
-                shown = "numeric (int or float)" if name in ("integer", "number") else name
-                yield f"{path}: expected {shown}, got {_go_value(value)}"
+                expected = "numeric (int or float)" if name in ("integer", "number") else name
+                yield f"{path}: expected {expected}, got {_go_value(value)}"
         case ListOf():
             yield from _list_type_errors(value, kind, path)
         case MapOf():

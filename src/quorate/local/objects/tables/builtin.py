@@ -274,9 +274,9 @@ SERVICE = TableLayout((NAME, *columns("Type,Cluster-IP,External-IP,Port(s),Age",
 def _quota(obj: Json, now: float) -> list[Any]:
     status = obj.get("status") or {}
     hard, used = status.get("hard") or {}, status.get("used") or {}
-    shown = {name: f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard)}
-    limits = [text for name, text in shown.items() if name.startswith("limits.")]
-    requests = [text for name, text in shown.items() if not name.startswith("limits.")]
+    texts = {name: f"{name}: {used.get(name, '0')}/{hard[name]}" for name in sorted(hard)}
+    limits = [text for name, text in texts.items() if name.startswith("limits.")]
+    requests = [text for name, text in texts.items() if not name.startswith("limits.")]
     return [obj["metadata"]["name"], ", ".join(requests), ", ".join(limits), age_of(obj, now)]
 
 
@@ -292,8 +292,8 @@ def _binding(obj: Json, now: float) -> list[Any]:
             f"{s['namespace']}/{s['name']}" if kind == "ServiceAccount" else s["name"] for s in found
         )
 
-    people = (named("User"), named("Group"), named("ServiceAccount"))
-    return [obj["metadata"]["name"], f"{role['kind']}/{role['name']}", age_of(obj, now), *people]
+    subjects_by_kind = (named("User"), named("Group"), named("ServiceAccount"))
+    return [obj["metadata"]["name"], f"{role['kind']}/{role['name']}", age_of(obj, now), *subjects_by_kind]
 
 
 BINDING = TableLayout((NAME, *columns("Role,Age", "Users,Groups,ServiceAccounts")), _binding)
