@@ -51,9 +51,9 @@ class ProvisioningRequester:
             self._reconciler.enqueue(key)
         await self._reconciler.run()
 
-    def publish(self, lacking_nodes: Iterable[Key]) -> None:
+    def publish(self, groups_without_nodes: Iterable[Key]) -> None:
         """Keep a request for each of these groups, and for no other."""
-        wanted = set(lacking_nodes)
+        wanted = set(groups_without_nodes)
         for key in sorted((wanted ^ self._wanted) | (self._published - wanted)):
             self._reconciler.enqueue(key)
         self._wanted = wanted

@@ -167,9 +167,9 @@ class Scheduler:
             self._events.event(regarding, event.type, event.reason, event.message)
         self._pod_conditions.write(outcome.pending_reasons)
         if self._provisioning is not None:
-            self._provisioning.publish(self._lacking_nodes(outcome))
+            self._provisioning.publish(self._groups_without_nodes(outcome))
 
-    def _lacking_nodes(self, outcome: Outcome) -> list[Key]:
+    def _groups_without_nodes(self, outcome: Outcome) -> list[Key]:
         """Return the groups that are not admitted because the nodes lack resources."""
         return [
             key

@@ -110,8 +110,8 @@ def decide(queue: Queue, parent: Queue | None, phases: Mapping[str, int], comman
     )
     stored = queue.metadata.annotations
     changed = {key: value for key, value in marks.items() if stored.get(key, "false") != value}
-    lacks_parent = not queue.spec.parent and name != ROOT_QUEUE
-    return QueuePlan(status, changed, ROOT_QUEUE if lacks_parent else "", events)
+    has_no_parent = not queue.spec.parent and name != ROOT_QUEUE
+    return QueuePlan(status, changed, ROOT_QUEUE if has_no_parent else "", events)
 
 
 def _action(queue: Queue, parent: Queue | None, command: str) -> tuple[QueueAction, Mapping[str, str]]:

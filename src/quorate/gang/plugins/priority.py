@@ -46,10 +46,10 @@ def priority(session: Session, entry: PluginEntry) -> PluginCallbacks:
         task_order=lambda task: (-task.priority,),
         preemptable=preemptable,
         not_preemptable=not_preemptable,
-        job_starving=lacks_members,
+        job_starving=is_short_of_members,
     )
 
 
-def lacks_members(gang: Gang) -> bool:
+def is_short_of_members(gang: Gang) -> bool:
     """Return True if any member neither has a node nor is pipelined."""
     return gang.task_counts.ready + gang.task_counts.pipelined < len(gang.tasks)

@@ -244,17 +244,17 @@ def _approval_findings(definition: Json) -> Iterator[Cause]:
     group = definition["spec"].get("group", "")
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return
-    said = definition["metadata"].get("annotations", {}).get(APPROVED, "")
+    approval = definition["metadata"].get("annotations", {}).get(APPROVED, "")
     where, why = (
         f"metadata.annotations[{APPROVED}]",
         f'protected groups must have approval annotation "{APPROVED}"',
     )
-    url = urlsplit(said)
-    if not said:
+    url = urlsplit(approval)
+    if not approval:
         yield errors.required(where, f"{why}, {_ABOUT_APPROVAL}")
-    elif not said.startswith("unapproved") and not (url.scheme and url.netloc):
+    elif not approval.startswith("unapproved") and not (url.scheme and url.netloc):
         why += ' with either a URL or a reason starting with "unapproved"'
-        yield errors.invalid_value(where, said, f"{why}, {_ABOUT_APPROVAL}")
+        yield errors.invalid_value(where, approval, f"{why}, {_ABOUT_APPROVAL}")
 
 
 def update_findings(definition: Json, old: Json) -> list[Cause]:
