@@ -15,6 +15,7 @@ from quorate.controllers.jobframework.pod_group_membership import Membership
 class UngatedPods:
     """Pods that a plan ungates; for the metrics."""
 
+    gate: str
     count: int
     cluster_queue: str
     is_group: bool

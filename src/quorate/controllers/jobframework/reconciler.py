@@ -28,7 +28,6 @@ from quorate.controllers.jobframework.job_plan import (
 from quorate.controllers.jobframework.pod_group_membership import Memberships
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.metrics import Record, record_workload_creations
-from quorate.controllers.pods.constants import ADMISSION_GATE
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Invalid, NotFound
@@ -208,7 +207,7 @@ class JobReconciler(Generic[J]):
 
 def _record_ungated_pods(record: Record, ungated: UngatedPods, now: float) -> None:
     labels = {
-        "name": ADMISSION_GATE,
+        "name": ungated.gate,
         "cluster_queue": ungated.cluster_queue,
         "is_group": str(ungated.is_group).lower(),
     }

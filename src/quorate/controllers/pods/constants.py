@@ -20,4 +20,6 @@ OWNER_KIND: Final = "kueue.x-k8s.io/job-owner-gvk"  # on the Workload of a set: 
 OWNER_NAME: Final = "kueue.x-k8s.io/job-owner-name"
 COMPONENT_INDEX: Final = "kueue.x-k8s.io/component-workload-index"
 
+DEPLOYMENT: Final = "deployment"  # suspending parent of pods that are admitted individually
+
 TERMINATION_TARGET: Final = "TerminationTarget"  # condition of a pod that is being stopped

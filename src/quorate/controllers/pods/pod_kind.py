@@ -23,6 +23,7 @@ from quorate.controllers.jobframework.interface import (
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, UngatedPods
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
+from quorate.controllers.pods.constants import ADMISSION_GATE
 from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers, template_of, terminate, ungate
 from quorate.controllers.pods.queued_pod import (
     PODS,
@@ -89,7 +90,11 @@ class PodsKind(JobKind[J]):
             concurrent=tuple(sequences),
             events=tuple(normal_event(reference_to(PODS, pod), "Started", message) for pod in gated),
             ungated=UngatedPods(
-                len(gated), admission.cluster_queue, self.is_group, transition_time(admitted)
+                gate=ADMISSION_GATE,
+                count=len(gated),
+                cluster_queue=admission.cluster_queue,
+                is_group=self.is_group,
+                admitted_at=transition_time(admitted),
             ),
         )
 

@@ -16,7 +16,6 @@ from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind
 from quorate.controllers.pods.pod_kind import PodKind
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, group_name_of, is_managed
-from quorate.controllers.serving.set_templates import DEPLOYMENT
 from quorate.kube.controller.expectations import Version, versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
@@ -166,7 +165,7 @@ class PodController:
         if until is not None:
             return until
         parent = pod.metadata.annotations.get(constants.SUSPENDING_PARENT)
-        if parent not in (None, DEPLOYMENT.framework):
+        if parent not in (None, constants.DEPLOYMENT):
             return None  # the reconciler of its set labels the pod
         ancestor = await self._ancestors.managing_ancestor(pod.metadata) if parent is None else None
         if isinstance(ancestor, OwnerNotFound | BrokenOwnerChain):

@@ -30,7 +30,7 @@ class SetKind:
     copies_labels: bool  # each pod is queued individually and needs the label of the queue
 
 
-DEPLOYMENT: Final = SetKind("deployment", (("spec", "template"),), ("status", "readyReplicas"), True)
+DEPLOYMENT: Final = SetKind(constants.DEPLOYMENT, (("spec", "template"),), ("status", "readyReplicas"), True)
 STATEFUL_SET: Final = SetKind("statefulset", (("spec", "template"),), ("status", "readyReplicas"), False)
 LEADER_WORKER_SET: Final = SetKind(
     "leaderworkerset.x-k8s.io/leaderworkerset",
