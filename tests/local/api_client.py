@@ -1,12 +1,15 @@
 """An API client for tests: a request is a method, a path and a body, the response a status and JSON."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import aiohttp
 
+from quorate.local.server.apiserver import NO_CONVERTERS
+from quorate.local.server.storage.version_conversion import Converter
 from tests.local.clusters import RunningServer, api_server
 
 Json = dict[str, Any]
@@ -25,16 +28,15 @@ class ApiClient:
         """Return status and body of the response; ``headers`` are written with _ for -."""
         if method == "PATCH":
             headers.setdefault("Content_Type", MERGE_PATCH)
-        header_names = {name.replace("_", "-"): value for name, value in headers.items()}
         async with self._session.request(
-            method, self._url + path, json=body, headers=header_names
+            method, self._url + path, json=body, headers=_header_names(headers)
         ) as response:
             text = response.content_type != "application/json"
             return response.status, await (response.text() if text else response.json())
 
     @asynccontextmanager
-    async def stream(self, path: str) -> AsyncIterator[aiohttp.StreamReader]:
-        async with self._session.get(self._url + path) as response:
+    async def stream(self, path: str, **headers: str) -> AsyncIterator[aiohttp.StreamReader]:
+        async with self._session.get(self._url + path, headers=_header_names(headers)) as response:
             yield response.content
 
     async def create(self, path: str, body: Json) -> Json:
@@ -52,6 +54,10 @@ class ApiClient:
                 await asyncio.sleep(0.01)
 
 
+def _header_names(headers: dict[str, str]) -> dict[str, str]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
 @asynccontextmanager
 async def connect(server: RunningServer, token: str | None = None) -> AsyncIterator[ApiClient]:
     """Connect as the administrator, or with another token; an empty token is anonymous."""
@@ -61,11 +67,15 @@ async def connect(server: RunningServer, token: str | None = None) -> AsyncItera
         yield ApiClient(server.url, session)
 
 
-def run_with_server(scenario: Callable[[ApiClient], Awaitable[None]]) -> None:
-    """Run a scenario as the administrator of an empty cluster without controllers."""
+def run_with_server(
+    scenario: Callable[[ApiClient], Awaitable[None]],
+    path: Path | str = ":memory:",
+    converters: Mapping[str, Converter] = NO_CONVERTERS,
+) -> None:
+    """Run a scenario as the administrator of a cluster without controllers; the same path is a restart."""
 
     async def run() -> None:
-        async with api_server() as server, connect(server) as client:
+        async with api_server(path, converters=converters) as server, connect(server) as client:
             await scenario(client)
 
     asyncio.run(run())

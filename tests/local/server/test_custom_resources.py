@@ -1,17 +1,11 @@
 """CustomResourceDefinitions over HTTP: registration, conversion, deletion, restarts."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import pytest
 
-from quorate.local.server.apiserver import NO_CONVERTERS
-from quorate.local.server.storage.version_conversion import Converter
-from tests.local.api_client import ApiClient
-from tests.local.clusters import api_server
+from tests.local.api_client import ApiClient, run_with_server
 
 pytestmark = pytest.mark.slow
 
@@ -50,20 +44,6 @@ async def define(client: ApiClient, definition: Json | None = None) -> None:
 def is_established(definition: Json) -> bool:
     conditions = definition.get("status", {}).get("conditions", [])
     return any((c["type"], c["status"]) == ("Established", "True") for c in conditions)
-
-
-def run_with_server(
-    scenario: Callable[[ApiClient], Awaitable[None]],
-    path: Path | str = ":memory:",
-    converters: Mapping[str, Converter] = NO_CONVERTERS,
-) -> None:
-    async def run() -> None:
-        async with api_server(path, converters=converters) as server:
-            headers = {"Authorization": f"Bearer {server.token}"}
-            async with aiohttp.ClientSession(headers=headers) as session:
-                await scenario(ApiClient(server.url, session))
-
-    asyncio.run(run())
 
 
 def test_an_established_definition_is_served() -> None:

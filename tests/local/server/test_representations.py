@@ -1,14 +1,11 @@
 """Representations of responses: tables and partial metadata, in lists and watches."""
 
-import asyncio
 import json
-from collections.abc import Awaitable, Callable
 from typing import Any
 
-import aiohttp
 import pytest
 
-from tests.local.clusters import RunningServer, api_server
+from tests.local.api_client import ApiClient, run_with_server
 
 pytestmark = pytest.mark.slow
 
@@ -17,52 +14,30 @@ METADATA = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"
 PATH = "/api/v1/namespaces/default/configmaps"
 
 
-class ApiClient:
-    """A client of one server."""
+async def create(client: ApiClient, name: str) -> None:
+    await client.create(PATH, {"metadata": {"name": name}})
 
-    def __init__(self, server: RunningServer, session: aiohttp.ClientSession) -> None:
-        self._url, self._session = server.url, session
-        session.headers["Authorization"] = f"Bearer {server.token}"
 
-    async def create(self, name: str) -> None:
-        async with self._session.post(self._url + PATH, json={"metadata": {"name": name}}) as response:
-            assert response.status == 201, await response.text()
-
-    async def get(self, path: str, accept: str) -> tuple[int, Any]:
-        async with self._session.get(self._url + path, headers={"Accept": accept}) as response:
-            return response.status, await response.json()
-
-    async def watch(self, frames: int, accept: str) -> list[Any]:
-        """Return the first events of a watch."""
-        url = f"{self._url}{PATH}?watch=true&labelSelector=!none"
-        async with self._session.get(url, headers={"Accept": accept}) as response:
-            return [json.loads(await response.content.readline()) for _ in range(frames)]
+async def watch(client: ApiClient, frames: int, accept: str) -> list[Any]:
+    """Return the first events of a watch."""
+    async with client.stream(f"{PATH}?watch=true&labelSelector=!none", Accept=accept) as content:
+        return [json.loads(await content.readline()) for _ in range(frames)]
 
 
 def names(table: Any) -> list[str]:
     return [row["cells"][0] for row in table["rows"]]
 
 
-def run_with_server(scenario: Callable[[ApiClient], Awaitable[None]]) -> None:
-    """Run a scenario with a client and a new server."""
-
-    async def run() -> None:
-        async with api_server() as server, aiohttp.ClientSession() as session:
-            await scenario(ApiClient(server, session))
-
-    asyncio.run(run())
-
-
 def test_lists_objects_and_watches_support_tables() -> None:
     async def scenario(client: ApiClient) -> None:
-        await client.create("a")
-        await client.create("b")
-        _, listed = await client.get(PATH, TABLE)
+        await create(client, "a")
+        await create(client, "b")
+        _, listed = await client.send("GET", PATH, Accept=TABLE)
         assert [column["name"] for column in listed["columnDefinitions"]] == ["Name", "Data", "Age"]
         assert {"a", "b"} <= set(names(listed))
-        _, single = await client.get(f"{PATH}/a", TABLE)
+        _, single = await client.send("GET", f"{PATH}/a", Accept=TABLE)
         assert names(single) == ["a"]
-        first, second = await client.watch(2, TABLE)
+        first, second = await watch(client, 2, TABLE)
         assert first["object"]["columnDefinitions"] is not None
         assert second["object"]["columnDefinitions"] is None
         assert len(names(first["object"])) == len(names(second["object"])) == 1
@@ -72,13 +47,13 @@ def test_lists_objects_and_watches_support_tables() -> None:
 
 def test_lists_objects_and_watches_support_partial_metadata() -> None:
     async def scenario(client: ApiClient) -> None:
-        await client.create("a")
-        _, single = await client.get(f"{PATH}/a", METADATA)
+        await create(client, "a")
+        _, single = await client.send("GET", f"{PATH}/a", Accept=METADATA)
         assert (single["kind"], single["metadata"]["name"]) == ("PartialObjectMetadata", "a")
         assert "data" not in single
-        _, listed = await client.get(PATH, METADATA.replace("Metadata;", "MetadataList;"))
+        _, listed = await client.send("GET", PATH, Accept=METADATA.replace("Metadata;", "MetadataList;"))
         assert {item["kind"] for item in listed["items"]} == {"PartialObjectMetadata"}
-        (frame,) = await client.watch(1, METADATA)
+        (frame,) = await watch(client, 1, METADATA)
         assert frame["object"]["kind"] == "PartialObjectMetadata"
 
     run_with_server(scenario)
@@ -94,7 +69,7 @@ def test_lists_objects_and_watches_support_partial_metadata() -> None:
 )
 def test_an_unsupported_representation_is_an_error(path: str, accept: str, code: int) -> None:
     async def scenario(client: ApiClient) -> None:
-        status, body = await client.get(path, accept)
+        status, body = await client.send("GET", path, Accept=accept)
         assert (status, body["kind"]) == (code, "Status")
 
     run_with_server(scenario)
