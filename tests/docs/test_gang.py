@@ -67,7 +67,7 @@ def placed(world: World, of: str) -> tuple[int, int]:
 Rows = Iterator[tuple[Any, ...]]
 
 
-def without_a_pod_until_it_can_start() -> Rows:
+def pods_created_after_admission() -> Rows:
     here = world({"podGroups": [group("a", 2, 2)], "delayedPods": [pods("a", 2)]})
 
     def row() -> tuple[Any, ...]:
@@ -83,7 +83,7 @@ def without_a_pod_until_it_can_start() -> Rows:
     yield row()
 
 
-def back_off() -> Rows:
+def backoff() -> Rows:
     here = world({"nodes": [NODE, {"name": "n2", "cpu": 4}], "podGroups": [group("a", 8, 2)]})
     began = here.now
 
@@ -105,7 +105,7 @@ def back_off() -> Rows:
     yield row()
 
 
-def quota() -> Rows:
+def namespace_quota() -> Rows:
     rq = {"name": "rq", "hard": {"cpu": 4}, "used": {"cpu": 0}}
     here = world({
         "nodes": [{"name": "n1", "cpu": 100}], "quotas": [rq],
@@ -122,7 +122,7 @@ def quota() -> Rows:
     yield stands(here, "a", "b", "c")
 
 
-def more_than_the_cluster_has() -> Rows:
+def overcommit() -> Rows:
     here = world({
         "nodes": [{"name": "n1", "cpu": 10}], "queues": [{"name": "q1"}, {"name": "q2"}],
         "podGroups": [
@@ -134,7 +134,7 @@ def more_than_the_cluster_has() -> Rows:
     yield stands(here, "a", "b", "c")
 
 
-def what_preempt_can_take_is_lent() -> Rows:
+def preemptable_surplus() -> Rows:
     here = world({
         "podGroups": [group("fat", 2, 2, created=1, **RUNS), group("a", 2, 2, created=2)],
         "pods": [pods("fat", 4, node="n1", **RUNS)], "delayedPods": [pods("a", 2)],
@@ -168,7 +168,7 @@ def all_or_nothing() -> Rows:
     yield _of(here, "big"), _of(here, "small")
 
 
-def waiting_for_others_to_leave() -> Rows:
+def terminating_pods() -> Rows:
     here = world({
         "nodes": [{"name": "n1", "cpu": 1}, {"name": "n2", "cpu": 1}],
         "podGroups": [
@@ -204,7 +204,7 @@ def evicting_a_gang() -> Rows:
         yield (_evicted(here, "low"),)
 
 
-def taking_back_a_share() -> Rows:
+def reclaim() -> Rows:
     here = world({
         "queues": [{"name": "q1"}, {"name": "q2"}],
         "podGroups": [
@@ -217,9 +217,9 @@ def taking_back_a_share() -> Rows:
 
 
 EXAMPLES = [
-    without_a_pod_until_it_can_start, back_off, quota, more_than_the_cluster_has,
-    what_preempt_can_take_is_lent, all_or_nothing, waiting_for_others_to_leave, evicting_a_gang,
-    taking_back_a_share,
+    pods_created_after_admission, backoff, namespace_quota, overcommit,
+    preemptable_surplus, all_or_nothing, terminating_pods, evicting_a_gang,
+    reclaim,
 ]  # fmt: skip
 
 
@@ -232,7 +232,7 @@ def example(heading: str) -> list[list[str]]:
 
 @pytest.mark.parametrize("play", EXAMPLES, ids=lambda play: play.__name__)
 def test_an_example(play: Any) -> None:
-    heading = play.__name__.replace("_", " ").capitalize().replace("Back off", "Back-off")
+    heading = play.__name__.replace("_", " ").capitalize()
     assert [[str(cell) for cell in row] for row in play()] == example(heading)
 
 
@@ -241,16 +241,16 @@ def test_every_example_is_run() -> None:
 
 
 def test_the_page_lists_every_reason() -> None:
-    told = {row["reason"].strip("`") for row in _reasons().table("reason", "what helps")}
+    told = {row["reason"].strip("`") for row in _reasons().table("reason", "remedy")}
     assert told == {each.reason for each in get_args(pending_reasons.PendingReason)}
 
 
 def _reasons() -> Section:
-    return section(PAGE, "Reasons, and what to do")
+    return section(PAGE, "Reasons")
 
 
 def test_the_page_states_the_defaults() -> None:
-    rows = section(PAGE, "Configuration").table("argument", "default", "means")
+    rows = section(PAGE, "Configuration").table("argument", "default", "meaning")
     told = {row["argument"].strip("`"): row["default"].strip("`") for row in rows}
     rules = EnqueueArguments()
     assert told == {
@@ -269,6 +269,6 @@ def test_the_page_lists_every_decision() -> None:
 
 
 def test_every_named_series_is_exported() -> None:
-    for row in section(PAGE, "Metrics").table("series", "labels", "tells"):
+    for row in section(PAGE, "Metrics").table("series", "labels", "meaning"):
         family = BY_NAME[row["series"].strip("`")]
         assert tuple(re.findall(r"`(\w+)`", row["labels"])) == family.labels, family.name

@@ -25,7 +25,7 @@ def test_the_page_lists_supported_and_unsupported_fields() -> None:
     assert sorted(named("actions", 2)) == sorted([*UNSUPPORTED_ACTIONS, NO_OP_ACTION])
     assert named("plugins", 1) == sorted(PLUGIN_DECODERS)
     assert named("plugins that are refused", 2) == sorted(UNSUPPORTED_FILTERS)
-    assert named("plugins that are left aside", 2) == sorted(UNSUPPORTED_SCORERS)
+    assert named("plugins that are ignored", 2) == sorted(UNSUPPORTED_SCORERS)
 
 
 def test_the_configuration_for_a_gradual_migration() -> None:

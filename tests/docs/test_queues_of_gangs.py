@@ -1,4 +1,4 @@
-"""The numbers of ``docs/concepts/queues-of-gangs.md``, computed and played."""
+"""The numbers of ``docs/concepts/queues-of-gangs.md``, computed and run."""
 
 from typing import Any
 
@@ -21,14 +21,14 @@ def cpus(milli: Any) -> str:
     return str(milli // 1000)
 
 
-def test_by_weight() -> None:
-    rows = section(PAGE, "By weight").table("queue", "weight", "asks for", "deserves")
+def test_shares_by_weight() -> None:
+    rows = section(PAGE, "Proportion: shares by weight").table("queue", "weight", "requests", "deserves")
     more: dict[str, Any] = {"c": {"capability": {"cpu": 3}}, "d": {"guarantee": {"cpu": 1}}}
     queues = {
         row["queue"]: {"name": row["queue"], "weight": int(row["weight"]), **more.get(row["queue"], {})}
         for row in rows
     }
-    opened = {row["queue"]: read({"cpu": row["asks for"]}) for row in rows}
+    opened = {row["queue"]: read({"cpu": row["requests"]}) for row in rows}
     total = read({"cpu": 12})
     got = deserved(
         total,
@@ -56,7 +56,7 @@ def test_fractional_cpu() -> None:
 
 
 def test_by_deserved_share() -> None:
-    rows = section(PAGE, "By what each deserves").table("when", "lab has", "field has")
+    rows = section(PAGE, "Capacity: deserved amounts").table("when", "lab has", "field has")
     given = {
         "nodes": [{"name": "n1", "cpu": 10}],
         "queues": [
@@ -103,19 +103,19 @@ def test_by_deserved_share() -> None:
 
 
 def test_hierarchical_queues() -> None:
-    rows = section(PAGE, "In a tree").table("group", "queue", "asks for", "says")
+    rows = section(PAGE, "Capacity: queue hierarchy").table("group", "queue", "requests", "message")
     queues = [
         {"name": "dept", "capability": {"cpu": 6}},
         *({"name": name, "parent": "dept"} for name in ("t1", "t2")),
     ]
     groups = [
-        {"name": row["group"], "queue": row["queue"], "minResources": {"cpu": int(row["asks for"])}}
+        {"name": row["group"], "queue": row["queue"], "minResources": {"cpu": int(row["requests"])}}
         for row in rows
     ]
     opened = PluginSession(
         {"queues": queues, "podGroups": groups}, [{"name": "capacity", "enableHierarchy": True}]
     )
     for row in rows:
-        assert opened.admission(row["group"]) == row["says"]
-        if not row["says"]:
+        assert opened.admission(row["group"]) == row["message"]
+        if not row["message"]:
             opened.admit(row["group"])
