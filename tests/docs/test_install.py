@@ -82,7 +82,7 @@ def test_the_manifests_install_sufficient_roles_and_users_can_be_authorized(tmp_
         missing = [each["about"] for each in report["remarks"] if each["severity"] == "error"]
         assert {"webhooks quorate-mutating-webhook-configuration"} <= {*missing}
 
-        admins, users, scraper, *look = commands("Let people use it")
+        admins, users, scraper, *look = commands("Grant access")
         shell.says("kubectl create namespace team-a")
         for command in (admins, users, scraper):
             shell.says(command)

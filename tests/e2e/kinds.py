@@ -415,7 +415,7 @@ TRAIN_JOB = Example(
 
 # Declared on the page that leads through it.
 FLEET = Example(
-    integrations=declared_on("tasks/your-own-kind.md", "## Declare it"),
+    integrations=declared_on("tasks/your-own-kind.md", "## Declare the kind"),
     spec={"state": "Running", "size": 3, "pods": pods()},
     suspend="spec.state",
     stopped_is="Stopped",
