@@ -15,7 +15,7 @@ from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan,
 from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.kube.writes import Patch
-from tests.controllers.jobframework.test_rules import RUNNING, events, reasons, show, written
+from tests.controllers.jobframework.plans import RUNNING, events, reasons, show, written
 from tests.controllers.objects import CONTAINER, a_job, a_workload, template
 
 NAME = "kueue.x-k8s.io/prebuilt-workload-name"

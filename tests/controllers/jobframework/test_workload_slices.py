@@ -16,7 +16,7 @@ from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.ray import RayCluster
 from quorate.kube.patches import merged
 from quorate.kube.writes import Create, Delete, Patch
-from tests.controllers.jobframework.test_rules import RUNNING, SPOT, reasons, show, written
+from tests.controllers.jobframework.plans import RUNNING, SPOT, reasons, show, written
 from tests.controllers.jobs.test_ray import a_cluster
 from tests.controllers.objects import a_job, a_workload, template
 

@@ -1,0 +1,157 @@
+"""The one workload of a job: its creation, equivalence, update in place and surplus workloads."""
+
+import msgspec
+
+from quorate.api.configuration.feature_gates import Gates
+from quorate.api.kueue import (
+    PodSet,
+    WorkloadPriorityClass,
+)
+from quorate.api.meta import ObjectMeta
+from quorate.controllers.jobframework.job_plan import IDLE, JobOptions
+from quorate.kube.writes import Create, Delete, Patch
+from tests.controllers.jobframework.plans import OPTIONS, RUNNING, events, plan, reasons, show
+from tests.controllers.objects import CONTAINER, a_job, a_workload, template
+
+
+def test_a_suspended_job_gets_a_workload() -> None:
+    got = plan(a_job())
+    assert show(got) == ["create Workload"]
+    (create,) = got.writes
+    assert isinstance(create, Create)
+    assert create.body.metadata.name == "job-train-e4af4"
+    assert reasons(got) == ["CreatedWorkload"]
+
+
+def test_an_ignored_topology_request_is_reported_once() -> None:
+    request = "kueue.x-k8s.io/podset-required-topology"
+    job = a_job(template=template(annotations={request: "rack"}))
+    ignored, created = events(plan(job))
+    assert (ignored.type, ignored.reason) == ("Warning", "IgnoredAnnotation")
+    assert ignored.message == (
+        f"pod set main: metadata.annotations[{request}]: 'rack' is without effect: there is no "
+        "topology-aware scheduling here, pods are admitted by quota alone (affinity can keep them together)"
+    )
+    assert created.reason == "CreatedWorkload"
+
+
+def test_the_queue_name_may_be_the_older_annotation() -> None:
+    job = a_job(queue="", annotations={"kueue.x-k8s.io/queue-name": "old"})
+    (create,) = plan(job).writes
+    assert isinstance(create, Create)
+    assert create.body.spec.queue_name == "old"
+
+
+def test_jobs_without_a_queue_name_are_managed_if_configured() -> None:
+    options = JobOptions(manage_jobs_without_queue_name=True)
+    assert show(plan(a_job(queue="", **RUNNING), options=options))[0].startswith("patch Job")
+
+
+def test_a_job_that_was_created_running_is_suspended_at_once() -> None:
+    got = plan(a_job(**RUNNING))
+    assert show(got) == ["patch Job spec.suspend"]
+    assert reasons(got) == ["Stopped"]
+
+
+def test_the_workload_is_created_when_the_last_pod_is_gone() -> None:
+    assert plan(a_job(status={"active": 1})) == IDLE
+    assert show(plan(a_job(status={"active": 0}))) == ["create Workload"]
+
+
+def test_a_job_waits_for_a_missing_priority_class() -> None:
+    job = a_job(labels={"kueue.x-k8s.io/priority-class": "high"})
+    got = plan(job)
+    assert (got.writes, reasons(got)) == ((), ["ErrWorkloadCompose"])
+    assert got.missing_dependency == "WorkloadPriorityClass high doesn't exist: create it, or name another"
+    high = WorkloadPriorityClass(metadata=ObjectMeta(name="high"), value=5)
+    assert show(plan(job, classes=[high])) == ["create Workload"]
+
+
+BIGGER = template(containers=[{**CONTAINER, "resources": {"requests": {"cpu": "2"}}}])
+
+
+def test_the_workload_of_a_suspended_job_is_updated_in_place() -> None:
+    got = plan(a_job(template=BIGGER, parallelism=5), a_workload())
+    (patch,) = got.writes
+    assert isinstance(patch, Patch)
+    (pod_set,) = patch.body["spec"]["podSets"]
+    assert (pod_set.count, b'"cpu":"2"' in bytes(pod_set.template)) == (5, True)
+    assert "active" not in patch.body["spec"]
+    assert reasons(got) == ["UpdatedWorkload"]
+
+
+def test_a_running_job_that_was_changed_is_stopped_and_restored() -> None:
+    workload = a_workload(admitted_to=["spot"])
+    got = plan(a_job(template=BIGGER, suspend=False), workload)
+    assert reasons(got) == ["Stopped", "DeletedWorkload"]
+    assert show(got)[-2:] == ["patch Workload metadata.finalizers", "delete Workload"]
+    assert reasons(plan(a_job(template=BIGGER, **RUNNING), workload)) == ["Stopped"], (
+        "the workload is needed for the restoration when the last pod is gone"
+    )
+
+
+def test_injected_fields_do_not_count_as_a_change() -> None:
+    started = template(nodeSelector={"pool": "spot"}, tolerations=[{"key": "spot"}])
+    assert plan(a_job(template=started, **RUNNING), a_workload(admitted_to=["spot"])) == IDLE
+
+
+def test_a_partially_admitted_job_is_equivalent_with_fewer_pods() -> None:
+    annotations = {"kueue.x-k8s.io/job-min-parallelism": "1"}
+    whole = PodSet(count=3, min_count=1, template=template())
+    workload = a_workload(admitted_to=["spot"], pod_sets=[whole])
+    assert workload.status.admission is not None
+    (assignment,) = workload.status.admission.pod_set_assignments
+    fewer = msgspec.structs.replace(assignment, count=2)
+    admission = msgspec.structs.replace(workload.status.admission, pod_set_assignments=(fewer,))
+    workload = msgspec.structs.replace(
+        workload, status=msgspec.structs.replace(workload.status, admission=admission)
+    )
+    assert plan(a_job(parallelism=2, annotations=annotations, **RUNNING), workload) == IDLE
+
+
+def test_an_admission_without_finished_pods_is_equivalent_to_the_whole_job() -> None:
+    """Pods that succeeded before an eviction are not admitted again; the job keeps its counts."""
+    workload = a_workload(admitted_to=["spot"])
+    admission = workload.status.admission
+    assert admission is not None
+    (assignment,) = admission.pod_set_assignments
+    left = msgspec.structs.replace(
+        admission, pod_set_assignments=(msgspec.structs.replace(assignment, count=2),)
+    )
+    status = msgspec.structs.replace(workload.status, admission=left)
+    assert plan(a_job(**RUNNING), msgspec.structs.replace(workload, status=status)) == IDLE
+
+
+def test_surplus_workloads_are_deleted() -> None:
+    got = plan(a_job(), a_workload(), a_workload(name="other"))
+    assert [write.key.name for write in got.writes if isinstance(write, Delete)] == ["other"]
+    assert reasons(got) == ["DeletedWorkload"]
+
+
+def test_the_workload_of_an_earlier_job_of_the_same_name_is_deleted() -> None:
+    got = plan(a_job(), a_workload(uid="another life"))
+    assert show(got) == ["patch Workload metadata.finalizers", "delete Workload"]
+
+
+def test_with_the_gate_workload_names_fit_a_label() -> None:
+    short = JobOptions(gates=Gates(short_workload_names=True))
+    job = msgspec.structs.replace(a_job(), metadata=msgspec.structs.replace(a_job().metadata, name="a" * 63))
+    lengths = [
+        len(write.body.metadata.name)
+        for options in (OPTIONS, short)
+        for write in plan(job, options=options).writes
+        if isinstance(write, Create)
+    ]
+    assert lengths == [73, 63]
+
+
+def test_with_the_gate_the_default_priority_class_applies() -> None:
+    default = WorkloadPriorityClass(metadata=ObjectMeta(name="default"), value=7)
+    by_default = JobOptions(gates=Gates(workload_priority_class_defaulting=True))
+    priorities = [
+        write.body.spec.priority
+        for options, classes in ((OPTIONS, [default]), (by_default, []), (by_default, [default]))
+        for write in plan(a_job(), options=options, classes=classes).writes
+        if isinstance(write, Create)
+    ]
+    assert priorities == [0, 0, 7]
