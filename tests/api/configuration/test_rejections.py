@@ -284,7 +284,7 @@ webhook: {port: 0}
 @pytest.mark.parametrize(
     ("text", "want"),
     [
-        ("", ".: '' holds 0 documents, must hold one of kind Configuration"),
+        ("", ".: '' contains 0 documents, must hold one of kind Configuration"),
         (
             "a: [",
             "line 1: .: 'a: [' did not find expected node content",

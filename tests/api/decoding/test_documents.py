@@ -63,8 +63,8 @@ def test_the_line_of_an_absent_path_is_that_of_its_ancestor(path: str, line: int
     ("text", "line", "problem"),
     [
         pytest.param("a: 1\nb: [1", 2, "did not find", id="an open bracket"),
-        pytest.param("a: 1\n\tb: 2", 2, "holds a tab where YAML wants spaces", id="a tab"),
-        pytest.param("a:\n\t- b", 2, "holds a tab where YAML wants spaces", id="a tab before an entry"),
+        pytest.param("a: 1\n\tb: 2", 2, "contains a tab where YAML requires spaces", id="a tab"),
+        pytest.param("a:\n\t- b", 2, "contains a tab where YAML requires spaces", id="a tab before an entry"),
         pytest.param("a: 1\n2: b", 2, "a key must be text", id="a number as key"),
         pytest.param("a: !!python/object:os.system x", 1, "tag", id="a foreign tag"),
         pytest.param("a: !!int x", 1, "'x' is not a valid int", id="a wrong tag"),
@@ -74,7 +74,7 @@ def test_the_line_of_an_absent_path_is_that_of_its_ancestor(path: str, line: int
         pytest.param("a: &a [*a]", 1, "nested deeper than 100", id="a list that contains itself"),
         pytest.param(
             "\n".join(["a0: &a0 [x]"] + [f"a{n}: &a{n} [{f'*a{n - 1},' * 9}]" for n in range(1, 9)]),
-            1, "holds more than", id="aliases that multiply",
+            1, "contains more than", id="aliases that multiply",
         ),
     ],
 )  # fmt: skip

@@ -219,7 +219,9 @@ def test_profile_compat_disables_features_that_volcano_lacks() -> None:
     ("body", "want"),
     [
         pytest.param("actions: [a", "line 1: .: 'actions: [a' did not find expected", id="not YAML"),
-        pytest.param("", ".: '' holds 0 documents, must hold one with actions and tiers", id="no document"),
+        pytest.param(
+            "", ".: '' contains 0 documents, must hold one with actions and tiers", id="no document"
+        ),
         pytest.param("[]", "line 1: .: [] is not a mapping of fields", id="not a mapping"),
         pytest.param(
             "{kind: ConfigMap, data: {volcano-scheduler.conf: x}}",

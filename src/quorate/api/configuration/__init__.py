@@ -120,7 +120,7 @@ def load_configuration(text: str) -> LoadedConfiguration:
     context = decode_context(text, "must hold one of kind Configuration")
     root = context.root()
     version = _version(root)
-    configuration = root.read(section(lambda fields: _configuration(fields, version)), None)
+    configuration = root.decode(section(lambda fields: _configuration(fields, version)), None)
     if configuration is None or context.findings:
         raise InvalidConfiguration(context.findings)
     return LoadedConfiguration(configuration, tuple(context.warnings))

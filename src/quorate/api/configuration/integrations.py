@@ -119,7 +119,7 @@ class Integrations(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_integrations(version: str) -> Decoder[Integrations]:
-    def read_fields(fields: Section) -> Integrations:
+    def decode_fields(fields: Section) -> Integrations:
         if version == "v1beta1" and "podOptions" in fields:
             fields.at("podOptions").warn("is checked but not honoured (write managedJobsNamespaceSelector)")
             fields.take("podOptions", _POD_OPTIONS, None)
@@ -135,11 +135,11 @@ def decode_integrations(version: str) -> Decoder[Integrations]:
             ),
         )
 
-    return section(read_fields)
+    return section(decode_fields)
 
 
 def _external_frameworks(queued: Sequence[str]) -> Decoder[tuple[ExternalFramework, ...]]:
-    def read(field: Field) -> tuple[ExternalFramework, ...]:
+    def decode(field: Field) -> tuple[ExternalFramework, ...]:
         external = list_of(_external_framework)(field)
         if len(external) == len(field.value):  # otherwise the indexes do not match
             for index, framework in enumerate(external):
@@ -147,7 +147,7 @@ def _external_frameworks(queued: Sequence[str]) -> Decoder[tuple[ExternalFramewo
                     field.items()[index].reject("is queued already (keep one)")
         return external
 
-    return read
+    return decode
 
 
 def _external_framework(field: Field) -> ExternalFramework:
@@ -166,7 +166,7 @@ def _frameworks(field: Field) -> tuple[str, ...]:
 
 
 def _declared_frameworks(frameworks: tuple[str, ...]) -> Decoder[tuple[DeclaredFramework, ...]]:
-    def read(field: Field) -> tuple[DeclaredFramework, ...]:
+    def decode(field: Field) -> tuple[DeclaredFramework, ...]:
         declared = list_of(section(_declared_framework))(field)
         names = [*frameworks, *(framework.name for framework in declared)]
         if len(declared) == len(field.value):  # otherwise the indexes do not match
@@ -176,7 +176,7 @@ def _declared_frameworks(frameworks: tuple[str, ...]) -> Decoder[tuple[DeclaredF
                     item.reject(f"makes {framework.name}, which is queued already (keep one)")
         return declared
 
-    return read
+    return decode
 
 
 def _declared_framework(fields: Section) -> DeclaredFramework:
@@ -240,13 +240,13 @@ def _path(field: Field) -> Path:
 
 
 def _path_in(part: str) -> Decoder[Path]:
-    def read(field: Field) -> Path:
+    def decode(field: Field) -> Path:
         path = _path(field)
         if path[0] != part or len(path) == 1:
             raise InvalidValue(f"does not lead into {part} (write {part}, a dot and names)")
         return path
 
-    return read
+    return decode
 
 
 def _pod_set(fields: Section) -> PodSetPaths:

@@ -51,7 +51,7 @@ def decode_custom_labels(field: Field) -> tuple[CustomLabel, ...]:
     list_of(lambda item: item.value, maximum=20)(field)
     labels: list[CustomLabel] = []
     for item in field.items():
-        label = item.read(section(_label), None)
+        label = item.decode(section(_label), None)
         if label is None:
             continue
         before = [each for each in labels if each.source == label.source]

@@ -69,13 +69,13 @@ class AdmissionFairSharing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_fair_sharing(version: Version) -> Callable[[Section], FairSharing | None]:
-    def read_fields(fields: Section) -> FairSharing | None:
+    def decode_fields(fields: Section) -> FairSharing | None:
         on = fields.take("enable", boolean, False) if version == "v1beta1" else True
         default = FairSharing().preemption_strategies
         strategies = fields.take("preemptionStrategies", _preemption_strategies, default)
         return FairSharing(preemption_strategies=strategies) if on else None
 
-    return read_fields
+    return decode_fields
 
 
 def _preemption_strategies(field: Field) -> tuple[PreemptionStrategy, ...]:

@@ -71,7 +71,7 @@ def _invalid_yaml(error: yaml.MarkedYAMLError, text: str) -> InvalidYaml:
     line = min(error.problem_mark.line + 1 if error.problem_mark else 1, last)
     problem = error.problem or "is not YAML"
     if error.problem_mark and text.split("\n")[line - 1].startswith("\t", error.problem_mark.column):
-        return InvalidYaml(line, "holds a tab where YAML wants spaces")
+        return InvalidYaml(line, "contains a tab where YAML requires spaces")
     if error.context_mark and (start := error.context_mark.line + 1) < line:
         problem += f" {error.context} that starts in line {start}"
     return InvalidYaml(line, problem)
@@ -92,7 +92,7 @@ class _DocumentBuilder:
         if depth > _MAX_DEPTH:
             raise InvalidYaml(line, f"is nested deeper than {_MAX_DEPTH} levels")
         if self._values > _MAX_VALUES:
-            raise InvalidYaml(line, f"holds more than {_MAX_VALUES} values once its aliases are expanded")
+            raise InvalidYaml(line, f"contains more than {_MAX_VALUES} values once its aliases are expanded")
         self.lines[path] = line
         match node:
             case yaml.MappingNode():

@@ -38,35 +38,35 @@ class Arguments(LenientSection):
             return default
         try:
             return decoder(field)
-        except InvalidValue as refusal:
-            field.warn(f"{quote_value(field.value)} {refusal.rule}: the default is used")
+        except InvalidValue as invalid:
+            field.warn(f"{quote_value(field.value)} {invalid.rule}: the default is used")
             return default
 
 
-def lenient_section(read_fields: Callable[[LenientSection], T]) -> Decoder[T]:
-    def read(field: Field) -> T:
+def lenient_section(decode_fields: Callable[[LenientSection], T]) -> Decoder[T]:
+    def decode(field: Field) -> T:
         if not isinstance(field.value, dict):
             raise InvalidValue("is not a mapping of fields")
         fields = LenientSection(field)
-        result = read_fields(fields)
+        result = decode_fields(fields)
         fields.close()
         return result
 
-    return read
+    return decode
 
 
-def arguments(read_arguments: Callable[[Arguments], T]) -> Decoder[T]:
+def arguments(decode_arguments: Callable[[Arguments], T]) -> Decoder[T]:
     """Return a decoder of arguments, which may be absent."""
 
-    def read(field: Field) -> T:
+    def decode(field: Field) -> T:
         if field.value is not None and not isinstance(field.value, dict):
             raise InvalidValue("is not a mapping of arguments")
         given = Arguments(Field(field.context, field.path, field.value or {}))
-        result = read_arguments(given)
+        result = decode_arguments(given)
         given.close()
         return result
 
-    return read
+    return decode
 
 
 _BOOLEANS: Final = {"true": True, "false": False}
@@ -111,7 +111,7 @@ def exact_number(field: Field) -> Fraction:
 def duration_or_seconds(*, exclusive: bool = False) -> Decoder[float]:
     """Return a decoder of a duration in Go's syntax or in seconds; not zero if ``exclusive``."""
 
-    def read(field: Field) -> float:
+    def decode(field: Field) -> float:
         try:
             result = exact_number(field)
         except InvalidValue:
@@ -122,7 +122,7 @@ def duration_or_seconds(*, exclusive: bool = False) -> Decoder[float]:
             raise InvalidValue("is too long, must be at most 292 years")
         return float(result)
 
-    return read
+    return decode
 
 
 def _duration(field: Field) -> float:

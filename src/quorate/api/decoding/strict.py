@@ -63,7 +63,7 @@ def decode_context(text: str, rule: str) -> DecodeContext:
         written = text.split("\n")[invalid.line - 1][:40]
         raise InvalidConfiguration([Finding("", written, invalid.problem, invalid.line)]) from invalid
     if len(documents) != 1:
-        raise InvalidConfiguration([Finding("", text[:40], f"holds {len(documents)} documents, {rule}")])
+        raise InvalidConfiguration([Finding("", text[:40], f"contains {len(documents)} documents, {rule}")])
     return DecodeContext(documents[0])
 
 
@@ -83,12 +83,12 @@ class Field:
     def warn(self, remark: str) -> None:
         self.context.warnings.append(f"{self.path}: {remark}")
 
-    def read(self, decoder: "Decoder[T]", fallback: U) -> T | U:
+    def decode(self, decoder: "Decoder[T]", fallback: U) -> T | U:
         """Return the decoded value, or ``fallback`` after recording a finding."""
         try:
             return decoder(self)
-        except InvalidValue as refusal:
-            self.reject(refusal.rule)
+        except InvalidValue as invalid:
+            self.reject(invalid.rule)
             return fallback
 
     def items(self) -> "list[Field]":
@@ -121,7 +121,7 @@ class Section:
 
     def take(self, name: str, decoder: Decoder[T], default: U) -> T | U:
         field = self.at(name)
-        return default if field.value is None else field.read(decoder, default)
+        return default if field.value is None else field.decode(decoder, default)
 
     def reject_if_present(self, name: str, rule: str) -> None:
         """Reject a field of another version, and say what to write instead."""
@@ -138,28 +138,28 @@ class Section:
                 self.at(name).reject(f"is in an unknown field ({hint})")
 
 
-def section(read_fields: Callable[[Section], T]) -> Decoder[T]:
-    """Return a decoder of a mapping whose fields ``read_fields`` decodes."""
+def section(decode_fields: Callable[[Section], T]) -> Decoder[T]:
+    """Return a decoder of a mapping whose fields ``decode_fields`` decodes."""
 
-    def read(field: Field) -> T:
+    def decode(field: Field) -> T:
         if not isinstance(field.value, dict):
             raise InvalidValue("is not a mapping of fields")
         fields = Section(field)
-        result = read_fields(fields)
+        result = decode_fields(fields)
         fields.close()
         return result
 
-    return read
+    return decode
 
 
 def ignored_section(readers: dict[str, Decoder[Any]]) -> Decoder[None]:
     """Return a decoder of a mapping that is validated and ignored."""
 
-    def read_fields(fields: Section) -> None:
+    def decode_fields(fields: Section) -> None:
         for name, decoder in readers.items():
             fields.take(name, decoder, None)
 
-    return section(read_fields)
+    return section(decode_fields)
 
 
 def list_of(
@@ -167,30 +167,30 @@ def list_of(
 ) -> Decoder[tuple[T, ...]]:
     """Return a decoder of a list, which omits invalid items and items decoded to None."""
 
-    def read(field: Field) -> tuple[T, ...]:
+    def decode(field: Field) -> tuple[T, ...]:
         if not isinstance(field.value, list):
             raise InvalidValue("is not a list")
         count = len(field.value)
         if count < minimum or (maximum is not None and count > maximum):
             raise InvalidValue(f"has {count} entries, must have {_range_text(minimum, maximum)}")
-        kept = (item.read(decoder, None) for item in field.items())
+        kept = (item.decode(decoder, None) for item in field.items())
         return tuple(item for item in kept if item is not None)
 
-    return read
+    return decode
 
 
 def map_of(decoder: Decoder[T], *, maximum: int | None = None) -> Decoder[dict[str, T]]:
     """Return a decoder of a mapping with arbitrary keys, which omits invalid values."""
 
-    def read(field: Field) -> dict[str, T]:
+    def decode(field: Field) -> dict[str, T]:
         if not isinstance(field.value, dict):
             raise InvalidValue("is not a mapping")
         if maximum is not None and len(field.value) > maximum:
             raise InvalidValue(f"has {len(field.value)} entries, must have {_range_text(0, maximum)}")
-        entries = {key: field.entry(key).read(decoder, None) for key in field.value}
+        entries = {key: field.entry(key).decode(decoder, None) for key in field.value}
         return {key: entry for key, entry in entries.items() if entry is not None}
 
-    return read
+    return decode
 
 
 def boolean(field: Field) -> bool:
@@ -206,14 +206,14 @@ def text(field: Field) -> str:
 
 
 def integer(minimum: int = -(2**31), maximum: int = 2**31 - 1) -> Decoder[int]:
-    def read(field: Field) -> int:
+    def decode(field: Field) -> int:
         if not isinstance(field.value, int) or isinstance(field.value, bool):
             raise InvalidValue("is not a whole number")
         if not minimum <= field.value <= maximum:
             raise InvalidValue(f"is out of range, must be {_range_text(minimum, maximum)}")
         return field.value
 
-    return read
+    return decode
 
 
 def number(field: Field) -> float:
@@ -228,7 +228,7 @@ def duration(*, minimum_s: float = 0.0, exclusive: bool = False) -> Decoder[floa
     If ``exclusive``, the duration must exceed the minimum.
     """
 
-    def read(field: Field) -> float:
+    def decode(field: Field) -> float:
         try:
             seconds = parse_duration(text(field))
         except InvalidDuration as invalid:
@@ -239,7 +239,7 @@ def duration(*, minimum_s: float = 0.0, exclusive: bool = False) -> Decoder[floa
             )
         return seconds
 
-    return read
+    return decode
 
 
 def quantity(field: Field) -> Quantity:
@@ -254,25 +254,25 @@ def quantity(field: Field) -> Quantity:
 def choice(options: tuple[T, ...]) -> Decoder[T]:
     """Return a decoder that accepts one of ``options``, given as ``get_args`` of a Literal."""
 
-    def read(field: Field) -> T:
+    def decode(field: Field) -> T:
         for option in options:
             if field.value == option:
                 return option
         raise InvalidValue(f"is not allowed here (write {' or '.join(map(str, options))})")
 
-    return read
+    return decode
 
 
 def text_matching(fits: Callable[[str], bool], noun: str) -> Decoder[str]:
     """Return a decoder of text that satisfies ``fits``; ``noun`` describes such text."""
 
-    def read(field: Field) -> str:
+    def decode(field: Field) -> str:
         value = text(field)
         if not fits(value):
             raise InvalidValue(f"is not {noun}")
         return value
 
-    return read
+    return decode
 
 
 def label_selector(field: Field) -> LabelSelector:

@@ -108,7 +108,7 @@ def load_scheduler_configuration(text: str) -> LoadedSchedulerConfiguration:
     context = decode_context(text, "must hold one with actions and tiers")
     root = context.root()
     _refuse_manifests(root)
-    configuration = root.read(lenient_section(_configuration), None)
+    configuration = root.decode(lenient_section(_configuration), None)
     if configuration is None or context.findings:
         raise InvalidConfiguration(context.findings)
     return LoadedSchedulerConfiguration(configuration, tuple(context.warnings))
@@ -141,7 +141,7 @@ def _configuration(fields: LenientSection) -> SchedulerConfiguration:
     nothing = Field(fields.field.context, "configurations", None)
 
     def rules(action: Action, decoder: Callable[[Arguments], R], fallback: R) -> R:
-        return given.get(action, nothing).read(arguments(decoder), fallback)
+        return given.get(action, nothing).decode(arguments(decoder), fallback)
 
     configuration = SchedulerConfiguration(
         profile=profile,
@@ -251,7 +251,7 @@ def _plugin(fields: LenientSection) -> PluginEntry | None:
         return None
     if hierarchy and name not in HIERARCHICAL_PLUGINS:
         fields.at("enableHierarchy").warn(f"has no effect: {name} does not support a hierarchy")
-    understood = given.read(arguments(PLUGIN_DECODERS[name]), None)
+    understood = given.decode(arguments(PLUGIN_DECODERS[name]), None)
     return None if understood is None else PluginEntry(name, understood, disabled, hierarchy)
 
 

@@ -42,7 +42,7 @@ class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
 def read_description(document: Document) -> tuple[ClusterDescription, list[Finding]]:
     """Return the description in the document, and the findings about it."""
     context = DecodeContext(document)
-    return context.root().read(section(_fields), ClusterDescription()), context.findings
+    return context.root().decode(section(_fields), ClusterDescription()), context.findings
 
 
 def _fields(fields: Section) -> ClusterDescription:
