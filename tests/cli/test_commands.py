@@ -27,7 +27,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
         pytest.param(
             ["local", "up", "--without-controllers", "--config", "c.yaml"],
-            "error: --config is for the controllers that --without-controllers leaves out",
+            "error: --config has no effect with --without-controllers",
         ),
         pytest.param(["local", "down", "--data-dir", "data"], "error: {here}/data: no cluster runs here"),
     ],

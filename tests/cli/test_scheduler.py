@@ -14,9 +14,9 @@ from tests.cli.conftest import Quorate
             "--scheduler-conf", "bad.conf", "bad.conf:1: actions: 'alocate' names 'alocate'", id="a bad file"
         ),
         pytest.param("--scheduler-conf", "none.conf", "none.conf: no such file", id="no file"),
-        pytest.param("--scheduler-conf", "endless.conf", "holds more than 1 MiB", id="a file of too much"),
+        pytest.param("--scheduler-conf", "endless.conf", "is larger than 1 MiB", id="a file of too much"),
         pytest.param("--health-address", "8081", "'8081' is no address", id="a port alone"),
-        pytest.param("--scheduler-name", "", "'' names no scheduler", id="no name"),
+        pytest.param("--scheduler-name", "", "'' is no schedulerName", id="no name"),
         pytest.param("--lease-namespace", "", "'' is no namespace", id="no namespace"),
         pytest.param("--schedule-period", "inf", "Input should be", id="sessions that never come"),
     ],

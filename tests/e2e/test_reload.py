@@ -62,15 +62,15 @@ def test_reloadable_settings_apply_without_a_restart(tmp_path: Path) -> None:
                 await world.until_admitted("stuck")
 
                 mounted.swap(WRONG)
-                refused = await until_said(process, "configuration refused, the last one stays in force")
+                refused = await until_said(process, "invalid configuration ignored")
                 assert "waitForPodsReady.timeout: 'soon' is not a duration" in refused["finding"]
 
                 mounted.swap(IMPATIENT)
-                await until_said(process, "configuration taken over")
+                await until_said(process, "configuration reloaded")
                 await world.until_condition("stuck", "Evicted", reason="PodsReadyTimeout")
 
                 mounted.swap(ELSEWHERE)
-                waiting = await until_said(process, "configuration needs a restart for some fields")
+                waiting = await until_said(process, "configuration fields need a restart")
                 assert waiting["fields"] == "health"
 
                 process.terminate()

@@ -1,6 +1,6 @@
-"""The ``quorate`` command: one module per command group, none of which decides anything.
+"""The ``quorate`` command: one module per command group, without scheduling decisions.
 
-Entry points: ``main`` and ``app`` here; a command's module is imported when the command is used.
+Entry points: ``main`` and ``app`` here; the module of a command is imported when the command is used.
 Imports every other package.
 """
 
@@ -28,7 +28,7 @@ class Commands(LazyGroup):
         ),
         LazyCommand(
             "workload", "quorate.cli.verbs.workload:workload",
-            "Workloads, one for each job: list, describe, explain, stop, resume, delete, and their pods.",
+            "Workloads, one for each job: list, describe, explain, stop, resume, delete, pods.",
         ),
         LazyCommand(
             "podgroup", "quorate.cli.verbs.podgroup:podgroup",
@@ -36,11 +36,11 @@ class Commands(LazyGroup):
         ),
         LazyCommand(
             "flavor", "quorate.cli.verbs.flavor:flavor",
-            "Flavors, the kinds of capacity there are: list, create.",
+            "Resource flavors, the kinds of nodes that quota is defined for: list, create.",
         ),
         LazyCommand(
             "demo", "quorate.cli.run.demo:demo",
-            "Watch two jobs block each other for good, then the same jobs complete, in two ways.",
+            "Run two jobs into a deadlock, then the same jobs to completion in two ways.",
         ),
         LazyCommand(
             "controllers", "quorate.cli.controllers:controllers",
@@ -52,23 +52,23 @@ class Commands(LazyGroup):
         ),
         LazyCommand(
             "crds", "quorate.cli.deployment.crds:crds",
-            "Write the CustomResourceDefinitions of the queueing kinds, to install them in a cluster.",
+            "Write the CustomResourceDefinitions, to install them in a cluster.",
         ),
         LazyCommand(
             "manifests", "quorate.cli.deployment.command:manifests",
-            "Write all that an installation in a cluster is made of, to be applied with kubectl.",
+            "Write the manifests of an installation, to apply with kubectl.",
         ),
         LazyCommand(
             "preflight", "quorate.cli.preflight.command:preflight",
-            "Check a cluster before or after an installation, and say what is wrong and what to do.",
+            "Check a cluster before or after an installation; report problems and remedies.",
         ),
         LazyCommand(
             "webhooks", "quorate.cli.deployment.webhooks:webhooks",
-            "Write the webhook configurations for the kinds of a Configuration, to install them in a cluster.",  # noqa: E501
+            "Write the webhook configurations for the kinds of a Configuration.",
         ),
         LazyCommand(
             "version", "quorate.cli.verbs.version:version",
-            "Print the version of this program, of the cluster, and the image of the controllers in it.",
+            "Print the versions of this program, of the cluster and of the controllers in it.",
         ),
     )  # fmt: skip
 
@@ -78,7 +78,7 @@ app = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    pretty_exceptions_enable=False,  # a fault of ours is shown as Python shows it
+    pretty_exceptions_enable=False,  # a bug is shown as a Python traceback
 )
 
 
@@ -94,14 +94,14 @@ def quorate(
         False, "--version", callback=_print_version, is_eager=True, help="Print the version."
     ),
 ) -> None:
-    """Decide which batch jobs may start, when, and where.
+    """Batch queueing and gang scheduling for Kubernetes.
 
     [b]Start here:[/b] quorate demo
     """
 
 
 def _wrap_to_terminal(line: str) -> str:
-    """Broken between words where people read it, whole where programs do."""
+    """Wrap the line to the width of a terminal; return it unchanged if standard error is no terminal."""
     if not sys.stderr.isatty():
         return line
     width = shutil.get_terminal_size().columns
@@ -110,7 +110,7 @@ def _wrap_to_terminal(line: str) -> str:
 
 
 def main() -> None:
-    """Run the command line; what the outside world does wrong is one message and a non-zero exit code."""
+    """Run the command line; report an error of the environment as one message and exit code 2."""
     try:
         app()
     except asyncio.CancelledError:

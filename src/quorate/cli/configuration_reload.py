@@ -1,7 +1,7 @@
-"""Following the file of the configuration while the process runs.
+"""Reload the configuration file while the process runs.
 
-The file is read now and then, whole: that also sees a mounted ConfigMap, whose files are links that are
-swapped.  A text that is the same twice in a row is taken to be complete.
+The whole file is read once a second.  That works for a mounted ConfigMap too, where the kubelet swaps
+symbolic links.  A text counts as complete when it is the same twice in a row.
 """
 
 from collections.abc import Callable
@@ -14,29 +14,29 @@ from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 
-EVERY_S: Final = 1.0
+POLL_INTERVAL_S: Final = 1.0
 
 
-async def follow(path: Path, clock: Clock, take_over: Callable[[str], None]) -> None:
-    """Have ``take_over`` called with each text that ``path`` comes to hold, until cancelled.
+async def follow(path: Path, clock: Clock, apply: Callable[[str], None]) -> None:
+    """Call ``apply`` with each new text of ``path``, until cancelled.
 
-    It raises ``InvalidFiles`` for one that is wrong: that is logged, and changes nothing.
+    ``apply`` raises ``InvalidFiles`` for an invalid text, which is logged.
     """
-    judged: str | InvalidFiles | None = None
+    applied: str | InvalidFiles | None = None
     latest: str | InvalidFiles | None = None
     while True:
-        await clock.sleep_until(clock.now() + EVERY_S)
+        await clock.sleep_until(clock.now() + POLL_INTERVAL_S)
         before, latest = latest, (now := _read(path))
-        if now == before and now != judged:
-            judged = now
+        if now == before and now != applied:
+            applied = now
             try:
                 if isinstance(now, InvalidFiles):
                     raise now
-                take_over(now)
+                apply(now)
             except InvalidFiles as invalid:
                 log = logger(__name__).bind(file=path)
                 for finding in invalid.findings:
-                    log.error("configuration refused, the last one stays in force", finding=finding)
+                    log.error("invalid configuration ignored", finding=finding)
 
 
 def _read(path: Path) -> str | InvalidFiles:
@@ -54,7 +54,7 @@ class ConfigurationFile:
         clock: Clock,
         adapt: Callable[[Configuration], Configuration],
     ) -> None:
-        """``configured`` holds what the file said at the start; ``adapt`` what the command line changes."""
+        """``configured`` is the configuration at the start; ``adapt`` applies the command line options."""
         self._path = path
         self._configured = configured
         self._clock = clock
@@ -62,20 +62,20 @@ class ConfigurationFile:
         self._log = logger(__name__).bind(file=path)
 
     async def follow(self) -> None:
-        """Take over what the file comes to say, until cancelled; what is wrong with it changes nothing."""
-        await follow(self._path, self._clock, self._take_over)
+        """Apply changes of the file until cancelled; ignore an invalid file."""
+        await follow(self._path, self._clock, self._apply)
 
-    def _take_over(self, text: str) -> None:
-        """Raises ``InvalidFiles``."""
+    def _apply(self, text: str) -> None:
+        """Apply the fields that can change at runtime.  Raises ``InvalidFiles``."""
         loaded = configuration_in(self._path, text)
         running = self._configured.current
-        new, waiting = apply_reload(running, self._adapt(loaded.configuration))
-        if new == running and not waiting:
+        new, needs_restart = apply_reload(running, self._adapt(loaded.configuration))
+        if new == running and not needs_restart:
             return
         for warning in loaded.warnings:
             self._log.warning("configuration", finding=warning)
-        if waiting:
-            self._log.warning("configuration needs a restart for some fields", fields=", ".join(waiting))
+        if needs_restart:
+            self._log.warning("configuration fields need a restart", fields=", ".join(needs_restart))
         if new != running:
-            self._log.info("configuration taken over")
+            self._log.info("configuration reloaded")
             self._configured.update(new)

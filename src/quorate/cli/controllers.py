@@ -1,4 +1,4 @@
-"""``quorate controllers``: the queueing controllers for any cluster."""
+"""``quorate controllers``: run the queueing controllers for a cluster."""
 
 import asyncio
 import logging
@@ -64,15 +64,13 @@ def controllers(
     context: Context = "",
     config: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", help="A Configuration of config.kueue.x-k8s.io; without one, the defaults."
-        ),
+        typer.Option(metavar="FILE", help="A Configuration of config.kueue.x-k8s.io. Default: all defaults."),
     ] = None,
     webhooks: Annotated[
         bool | None,
         typer.Option(
             "--webhooks/--no-webhooks",
-            help="Serve webhooks, on 127.0.0.1:9443 if the configuration names no address. "
+            help="Serve webhooks, on 127.0.0.1:9443 if the Configuration has no address. "
             "Default: if it has the field webhook.",
             show_default=False,
         ),
@@ -82,9 +80,9 @@ def controllers(
 ) -> None:
     """Run the queueing controllers for a cluster until Ctrl-C or SIGTERM.
 
-    They may be stopped at any moment and started anew: all they know is in the cluster.
-    The configuration is followed: what it comes to say is taken over while they run, where that can be.
-    With [b]leaderElection.leaderElect[/b] in the configuration one of several decides, the others stand by.
+    All state is in the cluster, so they can be stopped and restarted at any time.
+    Changes of the Configuration file are applied at runtime where possible.
+    With [b]leaderElection.leaderElect[/b] in the Configuration one replica is the leader, the rest stand by.
 
     [b]Example:[/b] quorate controllers --kubeconfig ~/.quorate/local/kubeconfig --config configuration.yaml
     """
@@ -93,11 +91,11 @@ def controllers(
     for warning in loaded.warnings:
         logger(__name__).warning("configuration", file=config, finding=warning)
     configured = DynamicConfiguration(with_webhooks(loaded.configuration, webhooks))
-    following = []
+    files = []
     if config is not None:
         file = ConfigurationFile(config, configured, WallClock(), lambda new: with_webhooks(new, webhooks))
-        following.append(file)
-    uvloop.run(_serve(kubeconfig, context, configured, following))
+        files.append(file)
+    uvloop.run(_serve(kubeconfig, context, configured, files))
 
 
 async def _serve(
@@ -127,16 +125,16 @@ async def _serve(
     ):
         await _require_served_kinds(client)
         async with asyncio.TaskGroup() as tasks:
-            # First of all: reading what is stored in an older version may ask for them.
-            asked = [
-                tasks.create_task(run_webhooks(client, WallClock(), configuration, serves))
-                for serves in webhooks.values()
+            # Start webhooks first: reading objects stored in an older version may call them.
+            webhook_servers = [
+                tasks.create_task(run_webhooks(client, WallClock(), configuration, ready))
+                for ready in webhooks.values()
             ]
-            deciding = run_replica(client, WallClock(), configured, rng, replica, new_identity)
+            replica_run = run_replica(client, WallClock(), configured, rng, replica, new_identity)
             parts = [
-                *asked,
+                *webhook_servers,
                 *(tasks.create_task(file.follow()) for file in files),
-                tasks.create_task(deciding),
+                tasks.create_task(replica_run),
                 tasks.create_task(_announce(replica, client.config.server)),
             ]
             await wait_for_signal(lambda: log.info("starting", server=client.config.server))
@@ -156,18 +154,22 @@ def _endpoints(client: Client, configuration: Configuration) -> HttpsEndpoints:
 async def _serve_https(
     endpoints: HttpsEndpoints, configuration: Configuration, replica: Replica
 ) -> AsyncIterator[None]:
-    counted, waiting = configuration.metrics.address, configuration.visibility.address
+    metrics_address, visibility_address = configuration.metrics.address, configuration.visibility.address
     async with (
-        endpoints.serving("metrics.bindAddress", counted, metrics(replica), metrics_access),
+        endpoints.serving("metrics.bindAddress", metrics_address, metrics(replica), metrics_access),
         endpoints.serving(
-            "visibilityServer", waiting, visibility(replica), pending_workloads_access, aggregated=True
+            "visibilityServer",
+            visibility_address,
+            visibility(replica),
+            pending_workloads_access,
+            aggregated=True,
         ),
     ):
         yield
 
 
-def _rate_limiter(pace: ClientConnection | None) -> TokenBucketRateLimiter | None:
-    return None if pace is None else TokenBucketRateLimiter(pace.qps, pace.burst)
+def _rate_limiter(settings: ClientConnection | None) -> TokenBucketRateLimiter | None:
+    return None if settings is None else TokenBucketRateLimiter(settings.qps, settings.burst)
 
 
 async def _announce(replica: Replica, server: str) -> None:
@@ -184,7 +186,7 @@ class _ServedList(Struct):
 
 
 async def _require_served_kinds(client: Client) -> None:
-    """Raise ``UsageError`` when the cluster lacks a kind, rather than wait for it without a word."""
+    """Raise ``UsageError`` if the cluster does not serve a kind, instead of waiting for it silently."""
     try:
         body = await client.request("GET", f"/apis/{GROUP}/{VERSION}")
     except NotFound:

@@ -1,4 +1,4 @@
-"""Errors of the outside world as one clear message each; what is none of these is a fault of ours."""
+"""Exit codes, and errors of the environment (input, files, cluster) as one message each."""
 
 from enum import IntEnum
 from typing import Final
@@ -7,17 +7,17 @@ from typing import Final
 class Exit(IntEnum):
     COMPLETED = 0
     FAILED = 1
-    BAD_INPUT = 2  # also what the option parser uses
+    BAD_INPUT = 2  # also used by the option parser
     NO_PROGRESS = 3
     TIMED_OUT = 4
-    INTERRUPTED = 130  # as shells say of what SIGINT ended
+    INTERRUPTED = 130  # the convention of shells for SIGINT
 
 
 class UsageError(Exception):
-    """A command cannot do what it was asked; the text says why and what to do."""
+    """The command cannot do what the arguments ask for; the text says why and what to do instead."""
 
 
-# What to do beside what the error says.  By name: who fails need not import what others would fail with.
+# A remedy to append to the message.  Errors are listed by name so that a command need not import them all.
 KNOWN: Final = {
     "quorate.cli.errors.UsageError": "",
     "quorate.cli.files.InvalidFiles": "",
@@ -37,7 +37,7 @@ KNOWN: Final = {
 
 
 def user_message(error: BaseException) -> str | None:
-    """What to tell the user; ``None`` when only a traceback can help, because we are wrong."""
+    """Return the message for the user; None for a bug, which needs a traceback."""
     if isinstance(error, BaseExceptionGroup):
         messages = [user_message(each) for each in error.exceptions]
         known = [message for message in messages if message is not None]

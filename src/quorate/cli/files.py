@@ -1,4 +1,4 @@
-"""Files given on the command line, and what is wrong with them."""
+"""Options that name configuration files, and reading these files."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -16,13 +16,16 @@ from quorate.api.scheduler_configuration import (
 )
 
 Config = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The Configuration of the queueing controllers.")
+    Path | None,
+    typer.Option(
+        metavar="FILE", help="The Configuration of the queueing controllers. Default: all defaults."
+    ),
 ]
 SchedulerConf = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Volcano's scheduler configuration (actions, tiers of plugins); without one, the defaults.",
+        help="Volcano's scheduler configuration: actions, tiers of plugins. Default: all defaults.",
     ),
 ]
 
@@ -30,7 +33,7 @@ SchedulerConf = Annotated[
 def _scheduler_name(written: str) -> str:
     if not written:
         raise typer.BadParameter(
-            "'' names no scheduler (write the schedulerName of the pods, or leave it out)"
+            "'' is no schedulerName (write the schedulerName of the pods, or leave the option out)"
         )
     return written
 
@@ -41,17 +44,17 @@ SchedulerNames = Annotated[
         "--scheduler-name",
         metavar="NAME",
         parser=_scheduler_name,
-        help="The schedulerName of pods to place; may be given several times. Default: quorate, volcano.",
+        help="schedulerName of the pods to schedule; may be repeated. Default: quorate, volcano.",
         show_default=False,
     ),
 ]
 
 
-_LARGEST: Final = 1 << 20
+_MAX_BYTES: Final = 1 << 20
 
 
 class InvalidFiles(Exception):
-    """Files that cannot be used, with everything that was found wrong in them."""
+    """Files that cannot be used, with all findings about them."""
 
     def __init__(self, findings: Iterable[str]) -> None:
         self.findings = tuple(findings)
@@ -68,27 +71,27 @@ class InvalidFiles(Exception):
 
 
 def compiler_lines(path: Path, findings: Iterable[Finding]) -> Iterator[str]:
-    """Findings as compilers print them, so that editors can jump there."""
+    """Yield ``file:line: finding``, the format in which editors find locations."""
     for finding in findings:
         yield f"{path}:{finding.line or 1}: {Finding(finding.path, finding.value, finding.rule)}"
 
 
 def read_configuration(path: Path | None) -> LoadedConfiguration:
-    """The controllers' configuration; the defaults without a file.  Raises ``InvalidFiles``."""
+    """Return the controllers' configuration; the defaults if ``path`` is None.  Raises ``InvalidFiles``."""
     if path is None:
         return LoadedConfiguration(default_configuration(), ())
     return configuration_in(path, read_text(path))
 
 
 def read_scheduler_configuration(path: Path | None) -> LoadedSchedulerConfiguration:
-    """The gang scheduler's configuration; the defaults without a file.  Raises ``InvalidFiles``."""
+    """Return the scheduler's configuration; the defaults if ``path`` is None.  Raises ``InvalidFiles``."""
     if path is None:
         return LoadedSchedulerConfiguration(default_scheduler_configuration(), ())
     return scheduler_configuration_in(path, read_text(path))
 
 
 def scheduler_configuration_in(path: Path, text: str) -> LoadedSchedulerConfiguration:
-    """What the ``text`` of the file says.  Raises ``InvalidFiles``."""
+    """Return the configuration in ``text``, the content of ``path``.  Raises ``InvalidFiles``."""
     try:
         return load_scheduler_configuration(text)
     except InvalidConfiguration as error:
@@ -96,13 +99,13 @@ def scheduler_configuration_in(path: Path, text: str) -> LoadedSchedulerConfigur
 
 
 def read_text(path: Path) -> str:
-    """Raises ``InvalidFiles``, also for more than a ConfigMap can hold, without reading all of it."""
+    """Return the text of a file.  Raises ``InvalidFiles``, also above 1 MiB, the limit of a ConfigMap."""
     try:
         with path.open("rb") as file:
-            content = file.read(_LARGEST + 1)
-        if len(content) > _LARGEST:
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
             raise InvalidFiles(
-                [f"{path}: holds more than 1 MiB, as no configuration does (is it the right file?)"]
+                [f"{path}: is larger than 1 MiB, the limit of a ConfigMap (is it the right file?)"]
             )
         return content.decode()
     except OSError as error:
@@ -112,7 +115,7 @@ def read_text(path: Path) -> str:
 
 
 def configuration_in(path: Path, text: str) -> LoadedConfiguration:
-    """What the ``text`` of the file says.  Raises ``InvalidFiles``."""
+    """Return the configuration in ``text``, the content of ``path``.  Raises ``InvalidFiles``."""
     try:
         return load_configuration(text)
     except InvalidConfiguration as error:

@@ -1,4 +1,4 @@
-"""Commands that are imported when they are used: who asks for one need not wait for all the others."""
+"""Commands whose modules are imported on first use, to keep the start of each command fast."""
 
 from collections.abc import Sequence
 from importlib import import_module
@@ -9,23 +9,23 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class LazyCommand(TyperCommand):
-    """What the list of commands shows of one; ``load`` has the command itself."""
+    """A placeholder with the name and the summary of a command; ``load`` imports the command."""
 
-    def __init__(self, name: str, place: str, says: str) -> None:
-        """``place``: MODULE:NAME of a function or a ``Typer``; ``says``: the first line of its help."""
-        super().__init__(name, help=says)
-        self._place = place
+    def __init__(self, name: str, target: str, summary: str) -> None:
+        """``target``: MODULE:NAME of a function or a ``Typer``; ``summary``: the first line of its help."""
+        super().__init__(name, help=summary)
+        self._target = target
 
     def load(self) -> TyperCommand | TyperGroup:
-        module, _, name = self._place.partition(":")
+        module, _, name = self._target.partition(":")
         found = getattr(import_module(module), name)
         if isinstance(found, typer.Typer):
             loaded: Any = typer.main.get_group(found)
         else:
-            alone = typer.Typer(rich_markup_mode="rich", add_completion=False)
-            alone.command()(found)
-            loaded = typer.main.get_command(alone)
-        assert isinstance(loaded, TyperCommand | TyperGroup), f"{self._place} is no command"
+            single = typer.Typer(rich_markup_mode="rich", add_completion=False)
+            single.command()(found)
+            loaded = typer.main.get_command(single)
+        assert isinstance(loaded, TyperCommand | TyperGroup), f"{self._target} is no command"
         loaded.name = self.name
         return loaded
 
@@ -39,6 +39,6 @@ class LazyGroup(TyperGroup):
             self.add_command(command)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Asked by whoever goes on to use the command that ``args`` begin with."""
+        """Return the command that ``args`` begin with, imported."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, rest

@@ -1,4 +1,4 @@
-"""``quorate local``: a cluster on this machine."""
+"""``quorate local``: a Kubernetes cluster on this machine."""
 
 import asyncio
 import os
@@ -40,7 +40,7 @@ from quorate.local.directory import ClusterDirectory, DirectoryInUse
 from quorate.scheduler.scheduler import SCHEDULER_NAMES, Options
 
 DEFAULT_PORT: Final = 7443
-_STOPS_WITHIN_S: Final = 15.0
+_STOP_TIMEOUT_S: Final = 15.0
 
 local = typer.Typer(
     no_args_is_help=True,
@@ -49,14 +49,14 @@ local = typer.Typer(
 )
 
 DataDir = Annotated[
-    Path, typer.Option(metavar="DIR", help="Where the cluster keeps its state, certificates and kubeconfig.")
+    Path, typer.Option(metavar="DIR", help="The directory for state, certificates and kubeconfig.")
 ]
-Port = Annotated[int, typer.Option(min=0, max=65535, help="Where to listen; 0 takes any that is free.")]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes any free port.")]
 DEFAULT_DIRECTORY: Final = Path("~/.quorate/local")
 
 
 class Scheduling(StrEnum):
-    """Who gives pods their nodes."""
+    """Which schedulers run."""
 
     BOTH = "both"
     PLAIN = "plain"
@@ -76,34 +76,31 @@ def up(
     without_controllers: Annotated[
         bool,
         typer.Option(
-            "--without-controllers", help="Leave the queueing controllers to [b]quorate controllers[/b]."
+            "--without-controllers",
+            help="Start no queueing controllers; run [b]quorate controllers[/b] separately.",
         ),
     ] = False,
     scheduling: Annotated[
         Scheduling,
         typer.Option(
-            help="Who gives pods nodes: the [b]plain[/b] scheduler, one by one, to those that name none or "
-            "default-scheduler; the [b]gang[/b] scheduler to those of quorate and volcano, and alone to all."
+            help="Which schedulers run: [b]plain[/b] for pods of default-scheduler, one by one; [b]gang[/b] "
+            "also schedules those of quorate and volcano; [b]both[/b]: each its own."
         ),
     ] = Scheduling.BOTH,
     scheduler_conf: SchedulerConf = None,
 ) -> None:
     """Start the cluster and keep it running until Ctrl-C.
 
-    What is in it survives: the next [b]up[/b] on the same directory goes on where this one stopped.
+    The state is kept: the next [b]up[/b] on the same directory continues from it.
 
     [b]Example:[/b] quorate local up --nodes 2 --node-memory 8429Mi
     """
     described = ClusterDescription(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
     settings = Settings(fleet(described), port, speed, plain_scheduler=scheduling is not Scheduling.GANG)
     if without_controllers and config is not None:
-        raise UsageError(
-            "--config is for the controllers that --without-controllers leaves out (drop one of them)"
-        )
+        raise UsageError("--config has no effect with --without-controllers (drop one of the two)")
     if scheduling is Scheduling.PLAIN and scheduler_conf is not None:
-        raise UsageError(
-            "--scheduler-conf is for the scheduler that --scheduling plain leaves out (drop one)"
-        )
+        raise UsageError("--scheduler-conf has no effect with --scheduling plain (drop one of the two)")
     configuration = None if without_controllers else _configuration(config)
     gang_scheduler = _gang_scheduler_settings(scheduling, scheduler_conf)
     configure("console")
@@ -127,7 +124,7 @@ def up(
 
 @local.command()
 def down(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
-    """Stop the cluster of a data directory, wherever it was started.
+    """Stop the cluster of a data directory.
 
     [b]Example:[/b] quorate local down
     """
@@ -136,11 +133,11 @@ def down(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
     if running is None:
         raise UsageError(f"{directory.path}: no cluster runs here (quorate local up starts one)")
     os.kill(running.pid, signal.SIGTERM)
-    deadline = time.monotonic() + _STOPS_WITHIN_S
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
     while directory.running() is not None:
         if time.monotonic() >= deadline:
             raise UsageError(
-                f"process {running.pid} has not stopped within {_STOPS_WITHIN_S:g} s (kill -9 {running.pid})"
+                f"process {running.pid} has not stopped within {_STOP_TIMEOUT_S:g} s (kill -9 {running.pid})"
             )
         time.sleep(0.05)
     typer.echo(f"stopped process {running.pid}; the state stays in {directory.path}")
@@ -148,7 +145,7 @@ def down(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
 
 @local.command()
 def status(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
-    """Say whether a cluster runs, where, and what is in it. Exits with 1 when none does.
+    """Show whether the cluster runs, its server, and its numbers of objects. Exit code 1 if it is stopped.
 
     [b]Example:[/b] quorate local status
     """
@@ -166,17 +163,17 @@ def status(data_dir: DataDir = DEFAULT_DIRECTORY) -> None:
     table.add_row("up for", f"{WallClock().now() - running.since:.0f} s")
     table.add_row("kubeconfig", str(directory.kubeconfig))
     if running.server:
-        for what, count in uvloop.run(_contents(directory.kubeconfig)):
-            table.add_row(what, count)
+        for kind, count in uvloop.run(_object_counts(directory.kubeconfig)):
+            table.add_row(kind, count)
     Console().print(table)
 
 
 @local.command()
 def reset(
     data_dir: DataDir = DEFAULT_DIRECTORY,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete everything a stopped cluster has kept: objects, certificates, token, kubeconfig.
+    """Delete the state of a stopped cluster: objects, certificates, token, kubeconfig.
 
     [b]Example:[/b] quorate local reset --yes
     """
@@ -209,15 +206,15 @@ def _gang_scheduler_settings(scheduling: Scheduling, path: Path | None) -> GangS
     return GangSchedulerSettings(loaded.configuration, Options(names=names))
 
 
-async def _contents(kubeconfig: Path) -> list[tuple[str, str]]:
+async def _object_counts(kubeconfig: Path) -> list[tuple[str, str]]:
     async with Client(await load_rest_config(kubeconfig), random.Random()) as client:
         nodes, jobs, pods = [await client.list(resource) for resource in (NODES, JOBS, PODS)]
         phases = [pod.status.phase for pod in pods.items]
-        told = ", ".join(f"{phases.count(phase)} {phase.lower()}" for phase in sorted(set(phases)))
+        by_phase = ", ".join(f"{phases.count(phase)} {phase.lower()}" for phase in sorted(set(phases)))
         return [
             ("nodes", str(len(nodes.items))),
             ("jobs", str(len(jobs.items))),
-            ("pods", f"{len(phases)} ({told})" if told else "0"),
+            ("pods", f"{len(phases)} ({by_phase})" if by_phase else "0"),
         ]
 
 

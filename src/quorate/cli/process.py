@@ -1,4 +1,4 @@
-"""What every process of ours has: a way to its cluster, an identity, and an end that signals ask for."""
+"""Options and functions common to the long-running processes: cluster access, identity, signals."""
 
 import asyncio
 import gc
@@ -19,52 +19,52 @@ Kubeconfig = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="How to reach the cluster. Default: $KUBECONFIG, ~/.kube/config, or the pod's own account.",
+        help="The kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the service account of the pod.",
     ),
 ]
 Context = Annotated[
-    str, typer.Option(metavar="NAME", help="The kubeconfig's context, if not the current one.")
+    str, typer.Option(metavar="NAME", help="The context of the kubeconfig. Default: the current one.")
 ]
 LogFormat = Annotated[
-    Format, typer.Option(help="Lines for people, or JSON for machines; both on standard error.")
+    Format, typer.Option(help="Format of the log on standard error: readable lines, or JSON.")
 ]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log every step.")]
-_STOPPING: Final = (signal.SIGINT, signal.SIGTERM)
-_GARBAGE_AFTER: Final = (50_000, 20, 20)
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log debug messages.")]
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+_GC_THRESHOLDS: Final = (50_000, 20, 20)
 
 
 def tune_garbage_collection() -> None:
-    """Have Python look for circles of objects after 50,000 new ones, not after 700.
+    """Raise the garbage collection threshold from 700 to 50,000 new objects.
 
-    For who keeps a large cluster in memory and is sent thousands of objects a second, none of which is ever
-    part of a circle: looking for some took a seventh of their time.
+    For processes that hold a large cluster in memory and receive thousands of objects a second, none of them
+    in a reference cycle: the collector took a seventh of their time.
     """
-    gc.set_threshold(*_GARBAGE_AFTER)
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def new_identity() -> str:
-    """By which replicas on whatever machine tell each other apart."""
+    """Return an identity for leader election, unique across machines."""
     return f"{platform.node()}_{new_uid()}"
 
 
 def new_uid() -> str:
-    return str(uuid.uuid4())  # noqa: TID251  the one source of identity of the processes we compose
+    return str(uuid.uuid4())  # noqa: TID251  the one source of identity of all processes
 
 
 async def wait_for_signal(announce: Callable[[], None]) -> None:
-    """Return at SIGINT or SIGTERM; ``announce`` is called once they are listened for."""
+    """Return at SIGINT or SIGTERM; call ``announce`` once the handlers are installed."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in _STOPPING:
+    for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, stopped.set)
     announce()
     await stopped.wait()
 
 
 async def run_until_signal(work: Coroutine[None, None, T]) -> T:
-    """What ``work`` returns; SIGINT and SIGTERM end it in order, by cancelling it, at whatever moment."""
+    """Return the result of ``work``; cancel it at SIGINT or SIGTERM."""
     task = asyncio.ensure_future(work)
     loop = asyncio.get_running_loop()
-    for number in _STOPPING:
+    for number in _STOP_SIGNALS:
         loop.add_signal_handler(number, task.cancel)
     return await task

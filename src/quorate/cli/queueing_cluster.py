@@ -1,6 +1,6 @@
-"""A local cluster that knows our kinds, with the queueing controllers and the gang scheduler or without.
+"""A local cluster with the queueing and gang definitions and, optionally, the controllers and the scheduler.
 
-The cluster itself knows nothing of Quorate: what makes it a queueing cluster is put together here.
+The local cluster is a plain Kubernetes; this module installs Quorate in it.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ from quorate.scheduler.scheduler import Options
 
 @dataclass(frozen=True, slots=True)
 class GangSchedulerSettings:
-    """How a gang scheduler is to run beside the cluster."""
+    """The settings of a gang scheduler that runs beside the cluster."""
 
     configuration: SchedulerConfiguration
     options: Options
@@ -57,10 +57,10 @@ async def run_queueing_cluster(
     rng: random.Random,
     gang_scheduler: GangSchedulerSettings | None = None,
 ) -> AsyncIterator[Client]:
-    """A cluster with our kinds installed, for as long as the block lasts.
+    """Run a cluster with the definitions installed while the block lasts.
 
-    With a ``configuration`` the queueing controllers run beside it and are at work when the block begins, and
-    so does the gang scheduler with ``gang_scheduler``; without, they are somebody else's to start.
+    With ``configuration`` the queueing controllers run, with ``gang_scheduler`` the gang scheduler; both are
+    ready when the block begins.
     """
     async with (
         run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}),
@@ -80,11 +80,11 @@ async def run_queueing_cluster(
 async def _run_controllers(
     client: Client, clock: Clock, rng: random.Random, configuration: Configuration
 ) -> AsyncIterator[None]:
-    """The queueing controllers, at work when the block begins."""
+    """Run the queueing controllers; they are ready when the block begins."""
     replica = Replica("standalone", configuration.metrics.custom_labels)
     async with asyncio.TaskGroup() as tasks, serve_visibility(client, clock, replica):
-        deciding = run_queueing(client, clock, DynamicConfiguration(configuration), rng, replica)
-        controllers = tasks.create_task(deciding)
+        queueing = run_queueing(client, clock, DynamicConfiguration(configuration), rng, replica)
+        controllers = tasks.create_task(queueing)
         await replica.ready.wait()
         yield
         controllers.cancel()
@@ -94,7 +94,7 @@ async def _run_controllers(
 async def _run_gang_scheduler(
     client: Client, clock: Clock, gang_scheduler: GangSchedulerSettings
 ) -> AsyncIterator[None]:
-    """The gang scheduler, at work when the block begins."""
+    """Run the gang scheduler; it is ready when the block begins."""
     status = SchedulerStatus()
     async with asyncio.TaskGroup() as tasks:
         configured = DynamicConfiguration(gang_scheduler.configuration)
@@ -107,10 +107,10 @@ async def _run_gang_scheduler(
 
 
 def _without_conversion(definition: Json) -> Json:
-    """The definition, silent about conversion.
+    """Return the definition without ``spec.conversion``.
 
-    The cluster converts by itself until an installation brings a webhook for it, which must neither conflict
-    with what we own nor be taken out when the cluster starts again.
+    The local cluster converts versions itself.  An installation may set a conversion webhook: it must not
+    conflict with the fields owned here, and must remain when the cluster restarts.
     """
     spec = {name: value for name, value in definition["spec"].items() if name != "conversion"}
     return definition | {"spec": spec}
@@ -124,9 +124,9 @@ _ANY_PORT: Final = Address("127.0.0.1", 0)
 
 @asynccontextmanager
 async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> AsyncIterator[None]:
-    """Answer the visibility API of the cluster of ``client``, on this machine, while the block lasts.
+    """Serve the visibility API to the cluster of ``client`` while the block lasts.
 
-    The cluster forgets about it at the end: an API that nobody answers slows down every client.
+    Its APIServices are deleted at the end: an aggregated API without a server slows down every client.
     """
     endpoints = HttpsEndpoints(
         DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()

@@ -1,4 +1,4 @@
-"""``quorate scheduler``: the gang scheduler for any cluster."""
+"""``quorate scheduler``: run the gang scheduler for a cluster."""
 
 import asyncio
 import logging
@@ -75,17 +75,19 @@ def scheduler(
     scheduler_name: SchedulerNames = None,
     schedule_period: Annotated[
         float,
-        typer.Option(metavar="SECONDS", min=0.0, max=3600.0, help="The least time between two sessions."),
+        typer.Option(
+            metavar="SECONDS", min=0.0, max=3600.0, help="The minimum time between two scheduling sessions."
+        ),
     ] = 0.05,
     binds_at_once: Annotated[
-        int, typer.Option(metavar="N", min=1, help="How many pods are bound side by side.")
+        int, typer.Option(metavar="N", min=1, help="How many pods are bound concurrently.")
     ] = 64,
     provisioning_class: Annotated[
         str,
         typer.Option(
             metavar="NAME",
-            help="Ask an autoscaler for nodes that pod groups lack, by ProvisioningRequests of this class. "
-            "Default: do not ask.",
+            help="Create ProvisioningRequests of this class for pod groups that fit no nodes. "
+            "Default: none are created.",
             show_default=False,
         ),
     ] = "",
@@ -97,17 +99,17 @@ def scheduler(
         ),
     ] = False,
     leader_elect: Annotated[
-        bool, typer.Option("--leader-elect", help="Of several replicas let one decide, by a lease.")
+        bool, typer.Option("--leader-elect", help="Elect a leader among replicas, by a Lease.")
     ] = False,
     lease_namespace: Annotated[
-        str, typer.Option(metavar="NAMESPACE", parser=_namespace, help="Where that lease is.")
+        str, typer.Option(metavar="NAMESPACE", parser=_namespace, help="The namespace of that Lease.")
     ] = "quorate-system",
     health_address: Annotated[
         Address | None,
         typer.Option(
             metavar="ADDRESS",
             parser=_address,
-            help="Where to answer a kubelet's probes, such as :8081. Default: nowhere.",
+            help="The address for the probes of the kubelet, such as :8081. Default: none.",
             show_default=False,
         ),
     ] = None,
@@ -116,8 +118,8 @@ def scheduler(
         typer.Option(
             metavar="ADDRESS",
             parser=_address,
-            help="Where to answer Prometheus, such as :8080; beyond this machine over TLS, only to who "
-            "may read metrics. Default: nowhere.",
+            help="The address for Prometheus, such as :8080. Other than on localhost: over TLS, for clients "
+            "with permission to get /metrics. Default: none.",
             show_default=False,
         ),
     ] = None,
@@ -126,9 +128,9 @@ def scheduler(
 ) -> None:
     """Run the gang scheduler for a cluster until Ctrl-C or SIGTERM.
 
-    Pods of a pod group (scheduling.volcano.sh) that name it as their scheduler get nodes together: as many
-    as the group needs, or none. Other pods are left to the schedulers they name.
-    It may be stopped at any moment and started anew: all it knows is in the cluster.
+    It schedules pods with its schedulerName. Pods of a PodGroup (scheduling.volcano.sh) get nodes together:
+    at least minMember of them, or none. All state is in the cluster, so it can be stopped and restarted at
+    any time.
 
     [b]Example:[/b] quorate scheduler --scheduler-conf volcano-scheduler.conf
     """
@@ -145,14 +147,14 @@ def scheduler(
         legacy_apis=legacy_apis,
     )
     lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
-    listening = ListenAddresses(health_address, metrics_address)
+    addresses = ListenAddresses(health_address, metrics_address)
     tune_garbage_collection()
-    uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease, listening))
+    uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease, addresses))
 
 
 @dataclass(frozen=True, slots=True)
 class ListenAddresses:
-    """Where the process answers; ``None``: nowhere."""
+    """The addresses to serve on; None: not served."""
 
     health: Address | None
     metrics: Address | None
@@ -165,38 +167,38 @@ async def _serve(
     configured: DynamicConfiguration[SchedulerConfiguration],
     options: Options,
     lease: Key | None,
-    listening: ListenAddresses,
+    addresses: ListenAddresses,
 ) -> None:
     log = logger(__name__)
     clock = WallClock()
     status = SchedulerStatus()
-    elected = None if lease is None else ElectionOptions(lease, LeaseTimings(), new_identity)
+    election = None if lease is None else ElectionOptions(lease, LeaseTimings(), new_identity)
     probes = health_checks(Health(), status.ready, {})
-    counted = GangMetrics(status, clock)
+    gang_metrics = GangMetrics(status, clock)
     async with (
         Client(await load_rest_config(kubeconfig, context), random.Random()) as client,
-        serving("--health-address", listening.health, probes),
+        serving("--health-address", addresses.health, probes),
         HttpsEndpoints(
             DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
-        ).serving("--metrics-address", listening.metrics, counted.application(), metrics_access),
+        ).serving("--metrics-address", addresses.metrics, gang_metrics.application(), metrics_access),
     ):
         await _require_served_kinds(client)
         async with asyncio.TaskGroup() as tasks:
             parts = [
-                tasks.create_task(run_scheduler(client, clock, options, configured, status, elected)),
+                tasks.create_task(run_scheduler(client, clock, options, configured, status, election)),
                 tasks.create_task(_announce(status, client.config.server, options.names)),
             ]
             if conf is not None:
-                following = follow(conf, clock, lambda text: _take_over(conf, text, configured))
-                parts.append(tasks.create_task(following))
+                reload = follow(conf, clock, lambda text: _apply(conf, text, configured))
+                parts.append(tasks.create_task(reload))
             await wait_for_signal(lambda: log.info("starting", server=client.config.server))
             log.info("stopping")
             for part in parts:
                 part.cancel()
 
 
-def _take_over(path: Path, text: str, configured: DynamicConfiguration[SchedulerConfiguration]) -> None:
-    """Raises ``InvalidFiles``."""
+def _apply(path: Path, text: str, configured: DynamicConfiguration[SchedulerConfiguration]) -> None:
+    """Apply a changed configuration file.  Raises ``InvalidFiles``."""
     loaded = scheduler_configuration_in(path, text)
     if loaded.configuration == configured.current:
         return
@@ -211,7 +213,7 @@ async def _announce(status: SchedulerStatus, server: str, names: tuple[str, ...]
 
 
 async def _require_served_kinds(client: Client) -> None:
-    """Raise ``UsageError`` when the cluster lacks a kind, rather than wait for it without a word."""
+    """Raise ``UsageError`` if the cluster does not serve a kind, instead of waiting for it silently."""
     served = await served_kinds(client)
     missing = [plural for plural in NEEDED if plural not in served.plurals]
     if missing:

@@ -1,1 +1,1 @@
-"""What an installation in a cluster is made of; ``deploy/`` holds it as files."""
+"""Manifests of an installation in a cluster; ``deploy/`` holds them as files."""

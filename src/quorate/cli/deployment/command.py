@@ -1,4 +1,4 @@
-"""``quorate manifests``: write what an installation in a cluster is made of."""
+"""``quorate manifests``: write the manifests of an installation."""
 
 from pathlib import Path
 from typing import Annotated
@@ -14,19 +14,19 @@ from quorate.cli.deployment.scheduler import NAMESPACE
 def manifests(
     output: Annotated[Path, typer.Option(metavar="DIR", help="The directory to write into.")],
     namespace: Annotated[
-        str, typer.Option(metavar="NAME", help="Where the controllers are to live.")
+        str, typer.Option(metavar="NAME", help="The namespace of the controllers.")
     ] = DEFAULT_NAMESPACE,
-    image: Annotated[str, typer.Option(metavar="IMAGE", help="The image that was built of them.")] = IMAGE,
+    image: Annotated[str, typer.Option(metavar="IMAGE", help="The container image.")] = IMAGE,
     scheduler_namespace: Annotated[
-        str, typer.Option(metavar="NAME", help="Where the gang scheduler is to live.")
+        str, typer.Option(metavar="NAME", help="The namespace of the gang scheduler.")
     ] = NAMESPACE,
     with_chart: Annotated[
-        bool, typer.Option("--with-chart", help="Also the generated templates of the Helm chart.")
+        bool, typer.Option("--with-chart", help="Also write the generated templates of the Helm chart.")
     ] = False,
 ) -> None:
-    """Write all that an installation in a cluster is made of, to be applied with kubectl.
+    """Write the manifests of an installation, to apply with kubectl.
 
-    The gang scheduler is in the directory gang, and is applied apart.
+    The manifests of the gang scheduler are in the directory gang, and are applied separately.
 
     [b]Example:[/b] quorate manifests --output install --image registry.example/quorate:0.1.0
     """

@@ -1,4 +1,4 @@
-"""The controllers in a cluster: two replicas, of which one decides, and what surrounds them."""
+"""Manifests of the controllers: a Deployment of two replicas with leader election, and its services."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -12,7 +12,7 @@ Json = dict[str, Any]
 SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "controllers"}
 CONFIGURATION: Final = "quorate-configuration"
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
-# As in Kueue; webhooks are installed for these.
+# Kueue's default frameworks; webhooks are installed for these.
 FRAMEWORKS: Final = (
     "batch/job",
     "kubeflow.org/mpijob",
@@ -41,7 +41,7 @@ VISIBILITY_PORT: Final = 8082
 
 
 def configuration_text(namespace: str) -> str:
-    """The Configuration as shipped: Kueue's frameworks, election on, everything else by default."""
+    """Return the shipped Configuration: Kueue's frameworks, leader election on, defaults otherwise."""
     frameworks = "".join(f"  - {name}\n" for name in FRAMEWORKS)
     return f"""\
 apiVersion: config.kueue.x-k8s.io/v1beta2
@@ -94,7 +94,7 @@ def disruption_budget(namespace: str) -> Json:
 
 
 def services(namespace: str) -> Iterator[Json]:
-    """Those the API server asks have Kueue's names: whatever was made to lead there leads here."""
+    """Yield the services; those called by the API server have Kueue's names, so existing references work."""
     yield manifest_builders.service(WEBHOOK_SERVICE, namespace, SELECTOR, ("webhook", 443))
     yield manifest_builders.service(VISIBILITY_SERVICE, namespace, SELECTOR, ("visibility", 443))
     yield manifest_builders.service("quorate-metrics", namespace, SELECTOR, ("metrics", METRICS_PORT))

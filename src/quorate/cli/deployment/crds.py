@@ -16,36 +16,36 @@ from quorate.webhooks.webhook_configurations import conversion
 
 Json = dict[str, Any]
 
-GANG: Final = "gang"  # the directory of those of Volcano's groups, which one may have from Volcano already
+GANG: Final = "gang"  # directory of Volcano's groups, which a cluster may have from Volcano
 _SERVICE: Final = WebhookEndpoint(namespace=DEFAULT_NAMESPACE, service=CertificateManagement().service)
 
 
 def queueing_definitions(conversions: Mapping[str, Json] | None = None) -> tuple[Json, ...]:
-    """Those of ``kueue.x-k8s.io``; for ``conversions`` see ``custom_resource_definitions``."""
+    """Return those of ``kueue.x-k8s.io``; for ``conversions`` see ``custom_resource_definitions``."""
     return custom_resource_definitions(_shipped(KUEUE_FIELDS), conversions)
 
 
 def gang_definitions() -> tuple[Json, ...]:
-    """Those of Volcano's groups."""
+    """Return those of Volcano's groups."""
     return custom_resource_definitions(_shipped(VOLCANO_FIELDS))
 
 
 def _shipped(name: str) -> str:
-    """The text of a field list that ships with the package."""
+    """Return the text of a field list that ships with the package."""
     return (files("quorate.api.crds") / name).read_text(encoding="utf-8")
 
 
 def crds(
-    output: Annotated[Path, typer.Option(help="The directory to write into, one file for each kind.")],
+    output: Annotated[Path, typer.Option(help="The directory to write into, one file per kind.")],
     conversion_webhook: Annotated[
         bool,
-        typer.Option("--conversion-webhook", help="Have the controllers convert versions."),
+        typer.Option("--conversion-webhook", help="Set the conversion webhook of the controllers."),
     ] = False,
 ) -> None:
-    """Write the CustomResourceDefinitions of the queueing kinds, to install them in a cluster.
+    """Write the CustomResourceDefinitions, to install them in a cluster.
 
-    Without a conversion webhook clients of v1beta1 lose the fields that v1beta2 has under other names.  Those
-    for gang scheduling are in the subdirectory gang, for clusters that do not have them from Volcano.
+    Without a conversion webhook clients of v1beta1 lose the fields that have other names in v1beta2. The
+    definitions for gang scheduling are in the subdirectory gang, for clusters without those of Volcano.
 
     [b]Example:[/b] quorate crds --output crds && kubectl apply --server-side -f crds
     """

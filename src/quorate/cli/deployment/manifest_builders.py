@@ -1,4 +1,8 @@
-"""What our Deployments have in common: two restricted replicas, of which one decides, on different nodes."""
+"""Builders of the manifests that the controllers and the scheduler have in common.
+
+Both are Deployments of two replicas with leader election, on different nodes, under the restricted pod
+security standard.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -19,7 +23,7 @@ CONTAINER_SECURITY: Final = {
 def deployment(
     name: str, namespace: str, selector: Mapping[str, str], container: Json, configuration: str, **pod: Any
 ) -> Json:
-    """Of pods with the account ``name`` and the ConfigMap ``configuration``; ``pod`` are further fields."""
+    """Return a Deployment with service account ``name``; ``pod`` are further fields of the pod spec."""
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
@@ -47,13 +51,13 @@ def deployment(
 
 
 def _spread(selector: Mapping[str, str]) -> Json:
-    """A standby on the same node would be lost with the leader; on another it takes over."""
+    """Return affinity and spread that keep the standby off the leader's node, to survive its failure."""
     replicas = {"labelSelector": {"matchLabels": selector}}
-    apart = {"topologyKey": "kubernetes.io/hostname", **replicas}
+    term = {"topologyKey": "kubernetes.io/hostname", **replicas}
     return {
         "affinity": {
             "podAntiAffinity": {
-                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": apart}]
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 100, "podAffinityTerm": term}]
             }
         },
         "topologySpreadConstraints": [
@@ -70,7 +74,7 @@ def _spread(selector: Mapping[str, str]) -> Json:
 def container(
     name: str, image: str, args: Iterable[str], ports: Iterable[tuple[str, int]], resources: Json
 ) -> Json:
-    """One that answers probes at its port ``health``."""
+    """Return a container that serves probes at its port ``health``."""
 
     def probe(path: str, **more: int) -> Json:
         return {"httpGet": {"path": path, "port": "health"}, **more}
@@ -121,7 +125,7 @@ def disruption_budget(name: str, namespace: str, selector: Mapping[str, str]) ->
 def service(
     name: str, namespace: str, selector: Mapping[str, str], port: tuple[str, int], serves: str = ""
 ) -> Json:
-    """One port of the containers, by its name.  ``serves``: by which a monitor finds it, else that name."""
+    """Return a Service for a named container port; ``serves``: the label value for ServiceMonitors."""
     port_name, number = port
     return {
         "apiVersion": "v1",
@@ -135,7 +139,7 @@ def service(
 
 
 def service_monitor(name: str, namespace: str, serves: str) -> Json:
-    """Has the Prometheus operator scrape the Services that serve this at their port ``metrics``."""
+    """Return a ServiceMonitor for the port ``metrics`` of Services with the label value ``serves``."""
     return {
         "apiVersion": "monitoring.coreos.com/v1",
         "kind": "ServiceMonitor",
@@ -156,7 +160,7 @@ def service_monitor(name: str, namespace: str, serves: str) -> Json:
 
 
 def network_policy(name: str, namespace: str, selector: Mapping[str, str], ports: Iterable[int]) -> Json:
-    """Who may connect; not to whom, since where an API server listens differs from cluster to cluster."""
+    """Return an ingress policy; egress stays open, because API server addresses differ between clusters."""
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",

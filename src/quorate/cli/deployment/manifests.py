@@ -1,4 +1,4 @@
-"""The files of an installation: ``deploy/`` in our own tree, or anywhere with other names in them."""
+"""The files of an installation: those of ``deploy/``, or the same with other namespaces and image."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,27 +29,25 @@ from quorate.webhooks.webhook_configurations import conversion, webhook_configur
 Json = dict[str, Any]
 
 KUSTOMIZE: Final = "kustomize.config.k8s.io/v1beta1"
-GANG: Final = PurePosixPath("gang")  # the directory of what gang scheduling takes
+GANG: Final = PurePosixPath("gang")  # the directory of the gang scheduler
 IMAGE: Final = "quorate:0.1.0"
-_RELEASE: Final = "namespace-of-the-release"  # a name as good as any, until a release has one
-_WRITTEN_BY: Final = (
-    "# Written by `quorate manifests`; what is changed here is lost when it is written again.\n"
-)
+_RELEASE: Final = "namespace-of-the-release"  # replaced by the namespace of the release
+_WRITTEN_BY: Final = "# Written by `quorate manifests`; changes are lost when the file is written again.\n"
 
 
 def installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
-    """Each file with its text.  The definitions are files of their own, written by ``quorate crds``."""
+    """Return the text of each file.  The definitions are separate files, written by ``quorate crds``."""
     files = dict(_files(namespace, image))
     definitions = [f"crds/{each['metadata']['name']}.yaml" for each in queueing_definitions()]
     needed = sorted(str(name) for name in files if name.parent == PurePosixPath())
     files[PurePosixPath("kustomization.yaml")] = _text([_kustomization(namespace, [*needed, *definitions])])
     optional = sorted(name.name for name in files if name.parent.name == "optional")
-    files[PurePosixPath("optional/README.md")] = _explained(optional)
+    files[PurePosixPath("optional/README.md")] = _optional_readme(optional)
     return files
 
 
 def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]:
-    """The same for the gang scheduler, which is installed apart; so are the definitions of its kinds."""
+    """Return the files of the gang scheduler, which is installed separately, without its definitions."""
     files = {
         GANG / f"{name}.yaml": _text(objects)
         for name, objects in (
@@ -70,15 +68,15 @@ def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]
         [{"apiVersion": KUSTOMIZE, "kind": "Kustomization", "resources": needed}]
     )
     optional = sorted(name.name for name in files if name.parent == GANG / "optional")
-    files[GANG / "optional/README.md"] = _explained(optional)
+    files[GANG / "optional/README.md"] = _optional_readme(optional)
     return files
 
 
 def chart() -> Mapping[PurePosixPath, str]:
-    """Those templates of the Helm chart that are the same objects, asked for or not by values."""
+    """Return the templates of the Helm chart made from the same objects, each under a condition on values."""
     templates = PurePosixPath("helm/quorate/templates")
     return {
-        templates / f"{name}.yaml": _if(conditions, text)
+        templates / f"{name}.yaml": _conditional(conditions, text)
         for name, conditions, objects in (
             ("controllers-role", "", controller_roles(_RELEASE)),
             ("people-roles", "", [*user_roles(), metrics_reader()]),
@@ -114,8 +112,8 @@ def chart() -> Mapping[PurePosixPath, str]:
     }
 
 
-def _if(conditions: str, text: str) -> str:
-    """A whole file that is there if all conditions hold.  Who trusts cert-manager has it say so."""
+def _conditional(conditions: str, text: str) -> str:
+    """Return the file wrapped in all conditions; webhooks get the annotation of cert-manager if enabled."""
     text = re.sub(r"(  name: quorate-\w+-webhook-configuration\n)", rf"\1{_INJECTED}", text)
     for condition in reversed(conditions.split()):
         text = f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
@@ -151,7 +149,7 @@ def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
 
 
 def webhooks(namespace: str) -> tuple[Json, Json]:
-    """The webhooks for the kinds that the shipped Configuration queues."""
+    """Return the webhook configurations for the kinds of the shipped Configuration."""
     configuration = load_configuration(c.configuration_text(namespace)).configuration
     endpoint = WebhookEndpoint(namespace=namespace, service=configuration.certificates.service)
     user = f"system:serviceaccount:{namespace}:{ACCOUNT}"
@@ -159,7 +157,7 @@ def webhooks(namespace: str) -> tuple[Json, Json]:
 
 
 def _kustomization(namespace: str, resources: list[str]) -> Json:
-    """Those definitions whose versions differ have them converted by the webhook that is installed too."""
+    """Return the kustomization, which sets the conversion webhook of definitions with two versions."""
     by_webhook = conversion(WebhookEndpoint(namespace=namespace, service=c.WEBHOOK_SERVICE))
     replaced = [{"op": "replace", "path": "/spec/conversion", "value": by_webhook}]
     return {
@@ -177,16 +175,16 @@ def _kustomization(namespace: str, resources: list[str]) -> Json:
 
 
 _OPTIONAL: Final = {
-    "demand-role.yaml": "lets the scheduler ask an autoscaler for nodes (`--provisioning-class`)",
-    "legacy-role.yaml": "lets the scheduler read pod groups of kube-batch's versions (`--legacy-apis`)",
+    "demand-role.yaml": "lets the scheduler create ProvisioningRequests (`--provisioning-class`)",
+    "legacy-role.yaml": "lets the scheduler read pod groups of kube-batch's API groups (`--legacy-apis`)",
     "service-monitor.yaml": "lets the Prometheus operator scrape the metrics; needs its definitions",
-    "priority-and-fairness.yaml": "keeps those who ask for places in queues from crowding out others",
+    "priority-and-fairness.yaml": "limits the share of API server capacity that visibility requests use",
 }
 
 
-def _explained(names: Iterable[str]) -> str:
+def _optional_readme(names: Iterable[str]) -> str:
     lines = [f"- `{name}` {_OPTIONAL[name]}" for name in names]
-    return "\n".join(["Apply what is wanted with `kubectl apply -f FILE`:", "", *lines, ""])
+    return "\n".join(["Optional manifests; apply one with `kubectl apply -f FILE`:", "", *lines, ""])
 
 
 def _text(objects: Iterable[Json]) -> str:
@@ -195,7 +193,7 @@ def _text(objects: Iterable[Json]) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Texts of several lines as blocks, and nothing by reference: files are read by people."""
+    """Write texts of several lines as blocks and no aliases, because people read the files."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

@@ -1,4 +1,4 @@
-"""The visibility API as an aggregated API, and its own level of priority."""
+"""The visibility API as an aggregated API, and its priority level."""
 
 from collections.abc import Iterator
 from typing import Any, Final
@@ -13,7 +13,7 @@ _FLOW: Final = "flowcontrol.apiserver.k8s.io/v1"
 
 
 def auth_reader(namespace: str) -> Json:
-    """Lets the controllers know by its certificate that it is the API server who asks them."""
+    """Return the binding with which the controllers verify the client certificate of the API server."""
     return {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "RoleBinding",
@@ -28,7 +28,7 @@ def auth_reader(namespace: str) -> Json:
 
 
 def api_services(namespace: str) -> Iterator[Json]:
-    """Their certificate is made at the start and known to nobody, so it is not verified: as in Kueue."""
+    """Yield the APIServices.  As in Kueue, the self-signed serving certificate is not verified."""
     for version in visibility.VERSIONS:
         yield {
             "apiVersion": "apiregistration.k8s.io/v1",
@@ -46,7 +46,7 @@ def api_services(namespace: str) -> Iterator[Json]:
 
 
 def priority_and_fairness() -> Iterator[Json]:
-    """A level of its own for the visibility API (Kubernetes' API priority and fairness)."""
+    """Yield the priority level and flow schema of the visibility API (API Priority and Fairness)."""
     name = "visibility"
     queuing = {"queues": 16, "handSize": 4, "queueLengthLimit": 50}
     yield {
@@ -62,7 +62,7 @@ def priority_and_fairness() -> Iterator[Json]:
             },
         },
     }
-    everybody = [
+    all_users = [
         {"kind": "Group", "group": {"name": f"system:{group}"}}
         for group in ("authenticated", "unauthenticated")
     ]
@@ -81,6 +81,6 @@ def priority_and_fairness() -> Iterator[Json]:
             "distinguisherMethod": {"type": "ByUser"},
             "matchingPrecedence": 9000,
             "priorityLevelConfiguration": {"name": name},
-            "rules": [{"subjects": everybody, "resourceRules": [rule]}],
+            "rules": [{"subjects": all_users, "resourceRules": [rule]}],
         },
     }

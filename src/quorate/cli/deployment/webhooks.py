@@ -14,22 +14,24 @@ from quorate.webhooks.webhook_configurations import webhook_configurations
 
 
 def webhooks(
-    output: Annotated[Path, typer.Option(help="The directory to write into, one file for each of the two.")],
+    output: Annotated[Path, typer.Option(help="The directory to write into, one file per configuration.")],
     config: Annotated[
         Path | None,
         typer.Option(
             metavar="FILE",
-            help="The Configuration the controllers will have; without one, the defaults.",
+            help="The Configuration of the controllers. Default: all defaults.",
         ),
     ] = None,
     service_account: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Their account, whose own writes are not asked about."),
+        typer.Option(
+            metavar="NAME", help="The service account of the controllers; its requests skip the webhooks."
+        ),
     ] = ACCOUNT,
 ) -> None:
-    """Write the webhook configurations for the kinds of a Configuration, to install them in a cluster.
+    """Write the webhook configurations for the kinds of a Configuration.
 
-    Certificates are filled in by the controllers.
+    The controllers inject the CA bundle.
 
     [b]Example:[/b] quorate webhooks --config configuration.yaml --output hooks && kubectl apply -f hooks
     """

@@ -65,7 +65,7 @@ def _amount(text: str) -> Quantity:
     except InvalidQuantity as error:
         raise typer.BadParameter(str(error)) from error
     if amount < Quantity(0):
-        raise typer.BadParameter(f"{text!r} is negative (a node has something or nothing)")
+        raise typer.BadParameter(f"{text!r} is negative (write 0 or more)")
     return amount
 
 
@@ -73,26 +73,28 @@ _PANEL: Final = "Nodes"
 
 Nodes = Annotated[
     int | None,
-    typer.Option(min=0, rich_help_panel=_PANEL, help=f"How many nodes to play. Default: {DEFAULT.nodes}."),
+    typer.Option(
+        min=0, rich_help_panel=_PANEL, help=f"How many nodes to simulate. Default: {DEFAULT.nodes}."
+    ),
 ]
 NodeCpu = Annotated[
     Quantity | None,
     typer.Option(
         parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
-        help=f"What each node offers, such as 8 or 500m. Default: {DEFAULT.cpu}.",
+        help=f"Allocatable cpu of each node, such as 8 or 500m. Default: {DEFAULT.cpu}.",
     ),
 ]  # fmt: skip
 NodeMemory = Annotated[
     Quantity | None,
     typer.Option(
         parser=_amount, metavar="QUANTITY", rich_help_panel=_PANEL,
-        help=f"What each node offers, such as 16Gi or 8429Mi. Default: {DEFAULT.memory}.",
+        help=f"Allocatable memory of each node, such as 16Gi or 8429Mi. Default: {DEFAULT.memory}.",
     ),
 ]  # fmt: skip
 NodePods = Annotated[
     int | None,
     typer.Option(
-        min=0, rich_help_panel=_PANEL, help=f"How many pods each node takes. Default: {DEFAULT.pods}."
+        min=0, rich_help_panel=_PANEL, help=f"Allocatable pods of each node. Default: {DEFAULT.pods}."
     ),
 ]
 Speed = Annotated[
@@ -105,7 +107,7 @@ Speed = Annotated[
 
 
 def fleet(options: ClusterDescription, described: ClusterDescription = ClusterDescription()) -> Fleet:  # noqa: B008  it is frozen
-    """The nodes to play: the command line first, then the directory's description, then the defaults."""
+    """Return the nodes to simulate; options override the description, which overrides the defaults."""
     chosen = options.override(described).override(DEFAULT)
     assert chosen.nodes is not None, "the defaults leave nothing open"
     assert chosen.pods is not None, "the defaults leave nothing open"

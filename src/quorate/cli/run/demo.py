@@ -18,8 +18,8 @@ from quorate.cli.run.report import first_submission, outcome_lines, print_outcom
 from quorate.cli.run.screen import open_console
 
 EXAMPLE: Final = "examples/all-or-nothing"
-# Which job gets how many places is left to the timing of the Job controller.  Should one of them ever get all
-# it needs before the other starts, that is said and the example is run again, as it is, this often at most.
+# The timing of the Job controller decides how many pods each job gets.  If one job gets all its pods before
+# the other starts, the demo says so and runs the example again, at most this often.
 ATTEMPTS: Final = 3
 _TIMEOUT_S: Final = 120.0
 
@@ -29,11 +29,11 @@ def demo(
         float, typer.Option(min=0.001, help="How many times faster than real time simulated pods run.")
     ] = 1.0,
 ) -> None:
-    """Watch two jobs block each other for good, then the same jobs complete, in two ways.
+    """Run two jobs into a deadlock, then the same jobs to completion in two ways.
 
-    Two jobs need 20 pods each, all at once; the nodes hold 26. Nothing is staged: the Job controller creates
-    the pods of both jobs in growing batches, and each job gets a part of the nodes. With waitForPodsReady one
-    is admitted when the other is ready; with pod groups each is placed whole.
+    Two jobs need 20 running pods each; the nodes fit 26. The Job controller creates the pods of both jobs in
+    growing batches, so that each job gets a part of the nodes. With waitForPodsReady the second job is
+    admitted when the first is ready; with pod groups the pods of a job are scheduled together.
 
     [b]Example:[/b] quorate demo
     """
