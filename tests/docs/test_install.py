@@ -76,8 +76,8 @@ def test_the_manifests_install_sufficient_roles_and_users_can_be_authorized(tmp_
         shell.says("kubectl apply --server-side --force-conflicts -f -", manifests)
 
         report = json.loads(shell.run(f"{check} --output json").stdout)
-        rights = [each for each in report["remarks"] if each["about"].startswith("rights of")]
-        assert [each["says"] for each in rights] == ["they suffice to run the controllers"]
+        permissions = [each for each in report["remarks"] if each["about"].startswith("permissions of")]
+        assert [each["says"] for each in permissions] == ["they suffice to run the controllers"]
         # The webhooks are not served here, and preflight must find that.
         missing = [each["about"] for each in report["remarks"] if each["severity"] == "error"]
         assert {"webhooks quorate-mutating-webhook-configuration"} <= {*missing}

@@ -35,7 +35,7 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
         }
 
         told = await command.says("podgroup", "explain", "second", "-n", NAMESPACE)
-        assert "1 of 2 that wait" in told or "2 of 2 that wait" in told
+        assert "1 of 2 waiting" in told or "2 of 2 waiting" in told
         assert "cluster: cpu: need 2, have 1800m now" in told  # of 4 cpus, by the factor 1.2, 3 are reserved
         assert "queue default: cpu: need 2, have 1 now" in told
         (room,) = (

@@ -22,7 +22,7 @@ def test_a_valid_cluster_passes_and_an_error_sets_the_exit_code(
             done = await command("preflight")
             assert done.code == 0, done.out
             assert "Quorate's; serve v1beta2, v1beta1, store v1beta2" in done.out
-            assert "your rights" in done.out
+            assert "your permissions" in done.out
 
             await world.cluster_queue("4", name="teaching", flavor="missing")
             done = await command("preflight", "-o", "json")
@@ -33,7 +33,7 @@ def test_a_valid_cluster_passes_and_an_error_sets_the_exit_code(
                 "severity": "error",
                 "about": "cluster queue teaching",
                 "says": "references missing ResourceFlavor(s): missing, so it admits nothing",
-                "remedy": "create missing, or take them out",
+                "remedy": "create missing, or remove them from the cluster queue",
             }
             done = await command("preflight", "--service-account", "no-such-account")
             assert (done.code, done.out) == (2, "")

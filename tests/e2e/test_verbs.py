@@ -246,11 +246,13 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(tell: Tell)
 
         account = json.loads(await command.says("workload", "explain", "job/huge", "-o", "json"))
         assert account["canNeverFit"]
-        assert account["says"] == "it can never start as things are, whoever else finishes"
+        assert account["says"] == (
+            "it can never start with the current configuration, even if every other workload finishes"
+        )
         assert account["ahead"] == 1
         assert account["firstAhead"] == [f"{NAMESPACE}/{big}"]
         (advice,) = account["wouldTake"]
-        assert advice.startswith("ask for 1 less cpu of flavor default")
+        assert advice.startswith("request 1 less cpu of flavor default")
 
         told = await command.says("workload", "explain", big)
         assert "In numbers:" in told
@@ -438,23 +440,23 @@ def test_explain_uses_the_configuration_of_the_controllers(tell: Tell, tmp_path:
             assert done.code == 0
             return done.err
 
-        missing = "there is no ConfigMap kueue-system/quorate-configuration; --config FILE gives another"
-        assert await origin() == f"judged by the defaults ({missing})\n"
+        missing = "no ConfigMap kueue-system/quorate-configuration; --config FILE sets another"
+        assert await origin() == f"evaluated with the defaults ({missing})\n"
         await world.create(NAMESPACES, "kueue-system")
         data = {"controller_manager_config.yaml": CONFIGURATION}
         for installed in ("kueue-manager-config", "quorate-configuration"):
             await world.create(CONFIG_MAPS, installed, "kueue-system", data=data)
-            assert await origin() == f"judged by ConfigMap kueue-system/{installed}\n"
+            assert await origin() == f"evaluated with ConfigMap kueue-system/{installed}\n"
         report = json.loads((await command("preflight", "-o", "json")).out)
         (remark,) = [each for each in report["remarks"] if each["about"] == "configuration"]
-        assert remark["says"] == "judged by ConfigMap kueue-system/quorate-configuration"
+        assert remark["says"] == "evaluated with ConfigMap kueue-system/quorate-configuration"
         given = tmp_path / "given.yaml"
         given.write_text(CONFIGURATION)
-        assert await origin("--config", str(given)) == f"judged by {given}\n"
+        assert await origin("--config", str(given)) == f"evaluated with {given}\n"
         key = Key("kueue-system", "quorate-configuration")
         broken = {"data": {"controller_manager_config.yaml": f"{CONFIGURATION}health: 5\n"}}
         await world.client.patch(CONFIG_MAPS, key, broken)
-        assert (await origin()).startswith(f"judged by the defaults (ConfigMap {key}: ")
+        assert (await origin()).startswith(f"evaluated with the defaults (ConfigMap {key}: ")
 
     tell(story)
 
@@ -466,7 +468,7 @@ def test_explain_uses_the_defaults_without_access_to_the_configuration(tell: Tel
         async with as_account(world.client, scheduler.ACCOUNT, DEFAULT_NAMESPACE, roles) as client:
             used = await effective_configuration(client, None)
         assert used.configuration == default_configuration()
-        assert "ConfigMap kueue-system/quorate-configuration is not yours to read" in used.origin
+        assert "no permission to get ConfigMap kueue-system/quorate-configuration" in used.origin
 
     tell(story)
 
@@ -501,23 +503,23 @@ MISTAKES = (
     ("queue stop queue -n default", "-n is for local queues"),
     ("queue list -A", "-A is for local queues"),
     ("queue list pods", "'pods' is no kind of queue"),
-    ("queue resume --local cq/a", "cq are cluster queues"),
+    ("queue resume --local cq/a", "cq selects cluster queues"),
     ("queue list lq --active true", "--active is for cluster queues"),
     ("queue list -c research", "-c is for local queues"),
-    ("queue create lq/a", "a local queue leads to a cluster queue (name it with -c)"),
-    ("queue create lq/a -c b --cohort c", "a local queue has no quota of its own"),
+    ("queue create lq/a", "a local queue needs a cluster queue (write -c NAME)"),
+    ("queue create lq/a -c b --cohort c", "a local queue has no quota"),
     ("queue create a -c b", "-c is for local queues"),
     ("queue stop none", 'PATCH /apis/kueue.x-k8s.io/v1beta2/clusterqueues/none: 404 NotFound: '
                         'clusterqueues.kueue.x-k8s.io "none" not found'),
     ("workload explain none", "GET /apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads/none: 404"),
     ("workload explain job/none", "GET /apis/batch/v1/namespaces/default/jobs/none: 404 NotFound"),
-    ("workload delete", "name workloads, or give --all"),
+    ("workload delete", "names of workloads or --all are needed"),
     ("workload delete a --all", "--all and names exclude each other"),
     ("workload describe job/unmanaged", "job/unmanaged in namespace default has no workload"),
-    ("workload list --for train", "'train' names no job (write TYPE/NAME"),
+    ("workload list --for train", "'train' is no job (write TYPE/NAME"),
     ("workload list --for cow/train", "{server} serves no namespaced kind 'cow'"),
-    ("workload list -A --for job/unmanaged", "a job is looked for in one namespace"),
-    ("workload list -A -n default", "-n names one namespace and -A means all of them"),
+    ("workload list -A --for job/unmanaged", "a job needs one namespace"),
+    ("workload list -A -n default", "-n and -A exclude each other"),
     ("workload list --context nowhere", "{kubeconfig}: contexts: there is no context 'nowhere'"),
 )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What is told of a cluster: its version, the kinds, webhooks, and who decides."""
+"""Findings about a cluster: its version, definitions, webhooks, controllers and permissions."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -32,29 +32,29 @@ READY = {
 EMPTY = {SERVICE: codec.convert(Endpoints, {"metadata": {}})}
 
 
-def lines(remarks: Iterable[PreflightFinding]) -> list[str]:
-    return [f"{finding.severity} {finding.about}: {finding.says}" for finding in remarks]
+def lines(findings: Iterable[PreflightFinding]) -> list[str]:
+    return [f"{finding.severity} {finding.about}: {finding.says}" for finding in findings]
 
 
 @pytest.mark.parametrize(
     ("version", "want"),
     [
         ("v1.36.0", "info server: Kubernetes v1.36.0"),
-        ("v1.30.4-gke.1", "info server: Kubernetes v1.30.4-gke.1 cannot select"),
-        ("v1.27.9", "warning server: Kubernetes v1.27.9 does not know conditions of webhooks"),
-        ("v1.24.0", "error server: Kubernetes v1.24.0 does not check rules in definitions"),
-        ("dev", "warning server: its version 'dev' cannot be read"),
+        ("v1.30.4-gke.1", "info server: Kubernetes v1.30.4-gke.1 does not support field selectors"),
+        ("v1.27.9", "warning server: Kubernetes v1.27.9 does not support matchConditions"),
+        ("v1.24.0", "error server: Kubernetes v1.24.0 does not support validation rules in definitions"),
+        ("dev", "warning server: its version 'dev' cannot be parsed"),
     ],
 )  # fmt: skip
-def test_the_version_of_the_server_is_judged(version: str, want: str) -> None:
-    (said,) = lines(version_findings(version))
-    assert said.startswith(want)
+def test_the_version_of_the_server_is_checked(version: str, want: str) -> None:
+    (line,) = lines(version_findings(version))
+    assert line.startswith(want)
 
 
 def definition(
     versions: dict[str, bool], labels: dict[str, str], established: bool = True, **spec: Any
 ) -> Definition:
-    """``versions``: whether each is the one that is stored."""
+    """Return a definition; ``versions``: name to whether it is the storage version."""
     condition = {"type": "Established", "status": str(established)}
     return codec.convert(
         Definition,
@@ -84,17 +84,17 @@ ABOUT = "definition workloads.kueue.x-k8s.io"
         pytest.param(
             definition({"v1beta2": True}, OURS),
             "info definitions of kueue.x-k8s.io: workloads: Quorate's by Helm; serve v1beta2, store v1beta2",
-            id="ours",
+            id="installed by Quorate",
         ),
         pytest.param(
             definition({"v1beta1": True, "v1beta2": False}, KUEUE),
-            f"warning {ABOUT}: Kueue's; it stores v1beta1, in which some fields of v1beta2 have no place",
+            f"warning {ABOUT}: Kueue's; it stores v1beta1, which cannot store some fields of v1beta2",
             id="the older version is stored",
         ),
         pytest.param(
             definition({"v1beta1": True}, KUEUE),
             f"error {ABOUT}: Kueue's; it serves v1beta1 and not v1beta2",
-            id="an old Kueue's",
+            id="an old version of Kueue",
         ),
         pytest.param(
             definition({"v1beta2": True}, OURS, established=False),
@@ -103,18 +103,18 @@ ABOUT = "definition workloads.kueue.x-k8s.io"
         ),
     ],
 )
-def test_a_definition_is_told_by_whom_and_in_which_versions(found: Definition, want: str) -> None:
+def test_a_definition_is_reported_with_product_and_versions(found: Definition, want: str) -> None:
     assert want in lines(definition_findings([found], ["workloads"]))
 
 
-def test_definitions_that_are_missing_are_named() -> None:
+def test_missing_definitions_are_reported() -> None:
     assert lines(definition_findings([], ["workloads", "topologies"])) == [
         f"error {ABOUT}: it is not installed",
         "info definition topologies.kueue.x-k8s.io: it is not installed",
     ]
 
 
-def test_versions_that_may_still_be_stored_are_named() -> None:
+def test_versions_that_may_still_be_stored_are_reported() -> None:
     (finding,) = (
         finding
         for finding in definition_findings([definition({"v1beta2": True}, OURS)], ["workloads"])
@@ -133,12 +133,14 @@ UNTRUSTED = {"service": CLIENT["service"]}
         pytest.param(READY, CLIENT, "", id="reachable"),
         pytest.param(EMPTY, CLIENT, f"service {SERVICE} has no ready pod", id="no pod"),
         pytest.param({}, CLIENT, f"service {SERVICE} is missing, or has no endpoints", id="no service"),
-        pytest.param(READY, UNTRUSTED, "it has no caBundle, so no certificate is trusted", id="not trusted"),
-        pytest.param({}, {"url": "https://elsewhere"}, "", id="elsewhere"),
-        pytest.param({}, {}, "it names neither a service nor a URL", id="nowhere"),
+        pytest.param(
+            READY, UNTRUSTED, "it has no caBundle, so its certificate is not trusted", id="not trusted"
+        ),
+        pytest.param({}, {"url": "https://elsewhere"}, "", id="by URL"),
+        pytest.param({}, {}, "it has neither a service nor a URL", id="no target"),
     ],
 )
-def test_webhooks_that_nobody_answers_are_found(
+def test_webhooks_that_cannot_be_reached_are_found(
     endpoints: dict[Key, Endpoints], client: dict[str, Any], want: str
 ) -> None:
     def configuration(policy: str) -> WebhookConfiguration:
@@ -151,28 +153,27 @@ def test_webhooks_that_nobody_answers_are_found(
     lenient = lines(webhook_findings([configuration("Ignore")], endpoints))
     about = "webhooks kueue-mutating"
     if not want:
-        assert strict == lenient == [f"info {about}: 1 webhooks, all have somebody to ask"]
+        assert strict == lenient == [f"info {about}: 1 webhooks, all can be reached"]
         return
-    assert strict == [f"error {about}: mjob.kb.io: {want}; with failurePolicy Fail such writes are refused"]
-    assert lenient == [f"warning {about}: mjob.kb.io: {want}; with failurePolicy Ignore they are passed over"]
+    assert strict == [f"error {about}: mjob.kb.io: {want}; with failurePolicy Fail these writes are refused"]
+    assert lenient == [f"warning {about}: mjob.kb.io: {want}; with failurePolicy Ignore they are skipped"]
 
 
-def test_webhooks_of_others_are_left_alone() -> None:
-    others = codec.convert(
+def test_other_webhooks_are_ignored() -> None:
+    other = codec.convert(
         WebhookConfiguration,
         {"metadata": {"name": "policies"}, "webhooks": [{"name": "x", "rules": [{"apiGroups": ["apps"]}]}]},
     )
-    (finding,) = webhook_findings([others], {})
+    (finding,) = webhook_findings([other], {})
     assert finding.says.startswith("none are installed")
 
 
-def test_a_conversion_that_nobody_answers_hides_every_object() -> None:
+def test_a_conversion_webhook_that_cannot_be_reached_is_an_error() -> None:
     conversion = {"strategy": "Webhook", "webhook": {"clientConfig": CLIENT}}
     found = definition({"v1beta2": True}, KUEUE, conversion=conversion)
     assert lines(conversion_findings([found], READY)) == []
     assert lines(conversion_findings([found], EMPTY)) == [
-        f"error {ABOUT}: versions are converted by a webhook that cannot be reached: "
-        f"service {SERVICE} has no ready pod"
+        f"error {ABOUT}: the conversion webhook cannot be reached: service {SERVICE} has no ready pod"
     ]
 
 
@@ -200,38 +201,41 @@ KUEUES, QUORATES = "registry.example/kueue/kueue:v0.19.2", "registry.example/quo
 @pytest.mark.parametrize(
     ("deployments", "leases", "errors"),
     [
-        pytest.param([], [], [], id="nobody"),
+        pytest.param([], [], [], id="none"),
         pytest.param([deployment(KUEUES)], [lease("kueue-system")], [], id="one"),
         pytest.param(
             [deployment(KUEUES), deployment(QUORATES, "other")], [],
-            ["error controllers: Kueue and Quorate are both installed, and would both decide"], id="both",
+            ["error controllers: Kueue and Quorate are both installed, and both would admit workloads"],
+            id="both",
         ),
         pytest.param([deployment(KUEUES, replicas=0), deployment(QUORATES)], [], [], id="one is scaled to 0"),
         pytest.param(
             [], [lease("kueue-system"), lease("other")],
-            ["error controllers: leaders are elected in 2 namespaces, so that more than one decides"],
+            ["error controllers: leaders are elected in 2 namespaces, so more than one admits workloads"],
             id="two leaders",
         ),
-        pytest.param([], [lease("kueue-system"), lease("other", NOW - 16)], [], id="the other has run out"),
-        pytest.param([], [lease("kueue-system"), lease("other", name="a")], [], id="the other is another's"),
-        pytest.param([deployment("docker.io/library/nginx:1")], [], [], id="somebody else"),
+        pytest.param([], [lease("kueue-system"), lease("other", NOW - 16)], [], id="an expired lease"),
+        pytest.param([], [lease("kueue-system"), lease("other", name="a")], [], id="an unrelated lease"),
+        pytest.param([deployment("docker.io/library/nginx:1")], [], [], id="another product"),
     ],
 )  # fmt: skip
-def test_two_who_decide_are_found(
+def test_two_active_controllers_are_found(
     deployments: list[Deployment], leases: list[HeldLease], errors: list[str]
 ) -> None:
-    remarks = list(manager_findings(deployments, leases, LEASE, NOW))
-    assert lines(finding for finding in remarks if finding.severity is Severity.ERROR) == errors
+    findings = list(manager_findings(deployments, leases, LEASE, NOW))
+    assert lines(finding for finding in findings if finding.severity is Severity.ERROR) == errors
 
 
-def test_rights_that_are_missing_are_told_by_what_they_are_needed_for() -> None:
-    remarks = access_findings("your rights", {"recording events": ("create events", "patch events")})
-    assert lines(remarks) == ["error your rights: recording events: may not create events, patch events"]
-    assert lines(access_findings("your rights", {})) == [
-        "info your rights: they suffice to run the controllers"
+def test_missing_permissions_are_reported_by_purpose() -> None:
+    findings = access_findings("your permissions", {"recording events": ("create events", "patch events")})
+    assert lines(findings) == [
+        "error your permissions: recording events: may not create events, patch events"
+    ]
+    assert lines(access_findings("your permissions", {})) == [
+        "info your permissions: they suffice to run the controllers"
     ]
 
 
-def test_the_worst_is_said_first() -> None:
-    remarks = (info("a", ""), error("b", ""), warning("c", ""), error("d", ""))
-    assert [finding.about for finding in by_severity(remarks)] == ["b", "d", "c", "a"]
+def test_findings_are_sorted_by_severity() -> None:
+    findings = (info("a", ""), error("b", ""), warning("c", ""), error("d", ""))
+    assert [finding.about for finding in by_severity(findings)] == ["b", "d", "c", "a"]

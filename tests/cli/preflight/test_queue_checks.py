@@ -1,4 +1,4 @@
-"""Each mistake in a configuration of queues is found, and one without mistakes is let be."""
+"""Each error in a configuration of queues is found, and a valid configuration has no findings."""
 
 import textwrap
 from typing import Any
@@ -15,7 +15,7 @@ from quorate.cli.preflight.queue_checks import QueueSetup, queue_findings
 from quorate.cli.verbs.cluster_model import evaluate_all
 from quorate.queueing.state import State
 
-SOUND = """
+VALID = """
 ResourceFlavor default: {}
 ClusterQueue research:
   spec:
@@ -39,8 +39,8 @@ Node one: {status: {allocatable: {cpu: 8}}}
 """  # fmt: skip
 
 
-def looked_at(documents: str, *, may_see_nodes: bool = True) -> list[PreflightFinding]:
-    """The remarks on objects written as ``Kind name: fields``; namespaced ones are in ``default``."""
+def findings_of(documents: str, *, nodes_readable: bool = True) -> list[PreflightFinding]:
+    """Return the findings about objects written ``Kind name: fields``, in the namespace ``default``."""
     state = State(default_configuration())
     namespaces = [codec.convert(Namespace, {"metadata": {"name": "default"}})]
     nodes: list[Node] = []
@@ -77,8 +77,8 @@ def looked_at(documents: str, *, may_see_nodes: bool = True) -> list[PreflightFi
     for workload in workloads:
         state.put_workload(workload, 0.0)
     decided = evaluate_all(state, 0.0)
-    seen = nodes if may_see_nodes else None
-    return list(queue_findings(QueueSetup(state, decided, namespaces, seen, local_queues)))
+    readable = nodes if nodes_readable else None
+    return list(queue_findings(QueueSetup(state, decided, namespaces, readable, local_queues)))
 
 
 def workload(name: str, requests: str, queue: str = "main") -> str:
@@ -93,9 +93,9 @@ def workload(name: str, requests: str, queue: str = "main") -> str:
     """
 
 
-def test_nothing_is_said_of_a_sound_configuration() -> None:
-    assert looked_at(SOUND) == []
-    assert looked_at(SOUND + textwrap.dedent(workload("train", "{cpu: 2}"))) == []
+def test_a_valid_configuration_has_no_findings() -> None:
+    assert findings_of(VALID) == []
+    assert findings_of(VALID + textwrap.dedent(workload("train", "{cpu: 2}"))) == []
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_nothing_is_said_of_a_sound_configuration() -> None:
         ),
         pytest.param(
             "    namespaceSelector: {}\n", "", "error", "cluster queue research",
-            "it has no namespaceSelector, which means that no namespace may use it", id="nobody is selected",
+            "it has no namespaceSelector, so no namespace may use it", id="no namespaceSelector",
         ),
         pytest.param(
             "namespaceSelector: {}", "namespaceSelector: {matchLabels: {team: a}}", "error",
@@ -120,20 +120,20 @@ def test_nothing_is_said_of_a_sound_configuration() -> None:
         ),
         pytest.param(
             "namespaceSelector: {}", "namespaceSelector: {matchLabels: {team: a}}", "warning",
-            "cluster queue research", "its namespaceSelector matches no namespace there is",
-            id="the selector selects nobody",
+            "cluster queue research", "its namespaceSelector matches no namespace",
+            id="the selector matches no namespace",
         ),
         pytest.param(
             "clusterQueue: research", "clusterQueue: reserch", "error", "local queue default/main",
-            "it leads to cluster queue reserch, which does not exist", id="a local queue leads nowhere",
+            "its cluster queue reserch does not exist", id="the cluster queue of a local queue is missing",
         ),
         pytest.param(
             "clusterQueue: research", "clusterQueue: teaching", "info", "cluster queue research",
-            "no local queue leads to it", id="nobody leads to a queue",
+            "no local queue references it", id="no local queue",
         ),
         pytest.param(
             "    cohortName: science\n", "", "warning", "cluster queue research",
-            "reclaimWithinCohort is Any, but it is in no cohort", id="reclaiming from nobody",
+            "reclaimWithinCohort is Any, but it has no cohort", id="reclaim without a cohort",
         ),
         pytest.param(
             "nominalQuota: 4}", "nominalQuota: 4, borrowingLimit: 2}", "", "", "",
@@ -141,35 +141,35 @@ def test_nothing_is_said_of_a_sound_configuration() -> None:
         ),
         pytest.param(
             "reclaimWithinCohort: Any", "reclaimWithinCohort: Never", "warning", "cluster queue research",
-            "others of its cohort may borrow all its default/cpu, and it may not take that back",
-            id="lending without getting back",
+            "queues of its cohort may borrow all its default/cpu, and it cannot reclaim it",
+            id="lending without reclaim",
         ),
         pytest.param(
             "{cpu: 8}", "{cpu: 6}", "warning", "flavor default",
-            "cluster queues and cohorts promise 8 cpu of it, and its 1 nodes have 6", id="too few nodes",
+            "nominalQuota of cluster queues and cohorts is 8 cpu, but its 1 nodes have 6", id="too few nodes",
         ),
         pytest.param(
             "ResourceFlavor default: {}", "ResourceFlavor default: {spec: {nodeLabels: {zone: b}}}",
-            "warning", "flavor default", "no node has its labels zone=b", id="no node of a flavor",
+            "warning", "flavor default", "no node has its nodeLabels zone=b", id="no node of a flavor",
         ),
         pytest.param(
             "ResourceFlavor default: {}", "ResourceFlavor default: {spec: {topologyName: racks}}",
-            "warning", "flavor default", "it names topology racks, and there is no topology-aware scheduling",
+            "warning", "flavor default", "topologyName is racks, but topology-aware scheduling",
             id="a topology",
         ),
         pytest.param(
             "Node one",
             "AdmissionCheck far: {spec: {controllerName: kueue.x-k8s.io/multikueue}}\nNode one",
-            "warning", "admission check far", "it is for MultiKueue, which is not here", id="MultiKueue",
+            "warning", "admission check far", "MultiKueue is not supported", id="MultiKueue",
         ),
         pytest.param(
             "Node one",
             "AdmissionCheck made: {spec: {controllerName: kueue.x-k8s.io/provisioning-request}}\nNode one",
-            "warning", "admission check made", "it asks an autoscaler for capacity, and is not active",
-            id="capacity",
+            "warning", "admission check made", "it creates ProvisioningRequests, and is not active",
+            id="provisioning",
         ),
         pytest.param(
-            "Node one", "AdmissionCheck unused: {}\nNode one", "", "", "", id="a check that nobody asks for"
+            "Node one", "AdmissionCheck unused: {}\nNode one", "", "", "", id="an unused check"
         ),
         pytest.param(
             "    resourceGroups",
@@ -179,63 +179,63 @@ def test_nothing_is_said_of_a_sound_configuration() -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_mistake_is_found(old: str, new: str, severity: str, about: str, says: str) -> None:
-    found = looked_at(SOUND.replace(old, new, 1))
+def test_an_error_is_found(old: str, new: str, severity: str, about: str, says: str) -> None:
+    found = findings_of(VALID.replace(old, new, 1))
     if not severity:
         assert found == []
         return
-    said = [finding for finding in found if finding.about == about and finding.says.startswith(says)]
-    assert [finding.severity for finding in said] == [Severity(severity)], found
+    matching = [finding for finding in found if finding.about == about and finding.says.startswith(says)]
+    assert [finding.severity for finding in matching] == [Severity(severity)], found
 
 
 def test_limits_without_a_cohort_are_found() -> None:
-    alone = SOUND.replace("    cohortName: science\n", "").replace(
+    alone = VALID.replace("    cohortName: science\n", "").replace(
         "nominalQuota: 4}", "nominalQuota: 4, lendingLimit: 1}", 1
     )
-    said = [finding.says for finding in looked_at(alone) if "limits borrowing" in finding.says]
-    assert said == ["it limits borrowing or lending of default/cpu, but is in no cohort"]
+    texts = [finding.says for finding in findings_of(alone) if "borrowingLimit" in finding.says]
+    assert texts == ["it has a borrowingLimit or lendingLimit for default/cpu, but no cohort"]
 
 
-def test_a_cohort_of_one_has_nobody_to_borrow_from() -> None:
-    found = looked_at(SOUND.replace("cohortName: science", "cohortName: lonely", 1))
+def test_a_cohort_with_one_member_is_reported() -> None:
+    found = findings_of(VALID.replace("cohortName: science", "cohortName: lonely", 1))
     assert [finding.about for finding in found] == ["cohort lonely", "cohort science"]
 
 
-def test_a_circle_of_cohorts_is_found_with_who_stands_still() -> None:
-    circle = "Cohort science: {spec: {parentName: faculty}}\nCohort faculty: {spec: {parentName: science}}\n"
-    (finding,) = (finding for finding in looked_at(SOUND + circle) if finding.severity is Severity.ERROR)
+def test_a_cycle_of_cohorts_is_found_with_the_queues_it_stops() -> None:
+    cycle = "Cohort science: {spec: {parentName: faculty}}\nCohort faculty: {spec: {parentName: science}}\n"
+    (finding,) = (finding for finding in findings_of(VALID + cycle) if finding.severity is Severity.ERROR)
     assert finding.about == "cohorts faculty, science"
-    assert finding.says == "their parents lead round in a circle; these admit nothing: research, teaching"
-
-
-def test_work_that_asks_for_what_is_not_covered_is_counted() -> None:
-    pending = "".join(textwrap.dedent(workload(name, "{cpu: 1, gpu: 1}")) for name in ("one", "two"))
-    (finding,) = (finding for finding in looked_at(SOUND + pending) if finding.severity is Severity.ERROR)
-    assert finding.about == "cluster queue research"
     assert finding.says == (
-        "2 workloads, such as default/one, wait for gpu, which none of its resource groups covers"
+        "their parents form a cycle; these cluster queues admit nothing: research, teaching"
     )
 
 
-def test_work_for_a_local_queue_that_is_not_there_is_counted() -> None:
-    (finding,) = looked_at(SOUND + textwrap.dedent(workload("one", "{cpu: 1}", queue="mian")))
+def test_workloads_that_request_an_uncovered_resource_are_counted() -> None:
+    pending = "".join(textwrap.dedent(workload(name, "{cpu: 1, gpu: 1}")) for name in ("one", "two"))
+    (finding,) = (finding for finding in findings_of(VALID + pending) if finding.severity is Severity.ERROR)
+    assert finding.about == "cluster queue research"
+    assert finding.says == ("2 workloads, such as default/one, wait for gpu, which no resource group covers")
+
+
+def test_workloads_of_a_missing_local_queue_are_counted() -> None:
+    (finding,) = findings_of(VALID + textwrap.dedent(workload("one", "{cpu: 1}", queue="mian")))
     assert (finding.severity, finding.about) == (Severity.ERROR, "local queue default/mian")
     assert finding.says == "default/one waits for it, and it does not exist"
 
 
-def test_a_first_one_that_can_never_start_blocks_a_strict_queue() -> None:
-    strict = SOUND.replace("    resourceGroups", "    queueingStrategy: StrictFIFO\n    resourceGroups", 1)
+def test_a_first_workload_that_can_never_start_blocks_a_strict_queue() -> None:
+    strict = VALID.replace("    resourceGroups", "    queueingStrategy: StrictFIFO\n    resourceGroups", 1)
     pending = "".join(
         textwrap.dedent(workload(name, f"{{cpu: {cpu}}}")) for name, cpu in (("a", 9), ("b", 1))
     )
-    (finding,) = looked_at(strict + pending)
+    (finding,) = findings_of(strict + pending)
     assert (finding.severity, finding.about) == (Severity.ERROR, "cluster queue research")
     assert (
-        finding.says == "default/a can never start, and since its strategy is StrictFIFO nobody behind it can"
+        finding.says == "default/a can never start, and blocks the queue, because its strategy is StrictFIFO"
     )
-    (finding,) = looked_at(SOUND + pending)
+    (finding,) = findings_of(VALID + pending)
     assert (finding.severity, finding.about) == (Severity.WARNING, "workload default/a")
 
 
-def test_nodes_that_may_not_be_seen_are_not_missed() -> None:
-    assert looked_at(SOUND.replace("{cpu: 8}", "{cpu: 1}"), may_see_nodes=False) == []
+def test_nodes_that_cannot_be_read_are_not_reported_as_missing() -> None:
+    assert findings_of(VALID.replace("{cpu: 8}", "{cpu: 1}"), nodes_readable=False) == []

@@ -1,4 +1,4 @@
-"""What ``quorate workload explain`` adds to the account of a workload that is admitted."""
+"""``quorate workload explain`` adds the state of the pod group to an admitted workload."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupStatus
 from quorate.cli.verbs.explain.command import with_pod_group
 from quorate.cli.verbs.explain.explanation import WorkloadExplanation
 
-LACKS = PodGroupCondition(
+UNSCHEDULABLE = PodGroupCondition(
     type="Unschedulable",
     status="True",
     reason="NotEnoughResources",
@@ -29,15 +29,17 @@ def owned_by(job: str) -> ObjectMeta:
             "Pending",
             "has quota",
             "it is admitted, and its pod group waits: NotEnoughResources: cluster: cpu: need 6, have 2 now "
-            "(quorate podgroup explain of-train tells more)",
-            id="its group waits",
+            "(quorate podgroup explain of-train shows more)",
+            id="its pod group is pending",
         ),
-        pytest.param("train", "Inqueue", "runs", "it is admitted", id="its group is admitted too"),
-        pytest.param("other", "Pending", "runs", "it is admitted", id="another job's group waits"),
+        pytest.param("train", "Inqueue", "runs", "it is admitted", id="its pod group is admitted too"),
+        pytest.param(
+            "other", "Pending", "runs", "it is admitted", id="the pod group of another job is pending"
+        ),
     ],
 )
 def test_an_admitted_job_may_wait_for_its_pod_group(of: str, phase: str, standing: str, says: str) -> None:
-    group = PodGroup(metadata=owned_by(of), status=PodGroupStatus(phase=phase, conditions=(LACKS,)))
+    group = PodGroup(metadata=owned_by(of), status=PodGroupStatus(phase=phase, conditions=(UNSCHEDULABLE,)))
     admitted = WorkloadExplanation(workload="lab/of-train", standing="runs", says="it is admitted")
-    account = with_pod_group(admitted, Workload(metadata=owned_by("train")), [group])
-    assert (account.standing, account.says) == (standing, says)
+    explanation = with_pod_group(admitted, Workload(metadata=owned_by("train")), [group])
+    assert (explanation.standing, explanation.says) == (standing, says)

@@ -1,4 +1,4 @@
-"""What ``quorate podgroup`` tells of a group, from what is stored of it."""
+"""``quorate podgroup`` explains a pod group from its stored status."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGr
 from quorate.cli.verbs.podgroup import explain_group
 from quorate.gang.reports import WaitingGroup
 
-LACKS = PodGroupCondition(
+UNSCHEDULABLE = PodGroupCondition(
     type="Unschedulable",
     status="True",
     transition_id="2026-11-21T10:00:00.000000Z",
@@ -26,36 +26,41 @@ ROLLED_BACK = WaitingGroup(position=1, waiting=1, checks={}, blocked=False, not_
     ("phase", "annotations", "members", "outlook", "state"),
     [
         pytest.param(
-            "", {}, 0, None, "its queue team does not exist, or it is being deleted", id="no such queue"
+            "",
+            {},
+            0,
+            None,
+            "queue team does not exist, or the pod group is being deleted",
+            id="no such queue",
         ),
         pytest.param(
             "Pending",
             {},
             0,
             ROLLED_BACK,
-            "was sent back, and is not tried again yet",
-            id="in its back-off",
+            "requeued, not retried yet",
+            id="in its backoff",
         ),
         pytest.param(
             "Inqueue", LATER, 0, None, "its pods may be created: 0 of 2 exist", id="admitted, without pods"
         ),
-        pytest.param("Inqueue", LATER, 2, None, "", id="why it waited is over once it is admitted"),
+        pytest.param("Inqueue", LATER, 2, None, "", id="the reason is over once it is admitted"),
         pytest.param(
             "Inqueue",
             EARLIER,
             2,
             None,
             "NotEnoughResources: cluster: cpu: need 2, have 1 now",
-            id="what its pods lack since it is admitted",
+            id="its pods are unschedulable since it is admitted",
         ),
     ],
 )
-def test_where_a_group_stands(
+def test_the_state_of_a_pod_group(
     phase: str, annotations: Mapping[str, str], members: int, outlook: WaitingGroup | None, state: str
 ) -> None:
     group = PodGroup(
         metadata=ObjectMeta(name="train", namespace="lab", annotations=dict(annotations)),
         spec=PodGroupSpec(min_member=2, queue="team"),
-        status=PodGroupStatus(phase=phase, conditions=(LACKS,)),
+        status=PodGroupStatus(phase=phase, conditions=(UNSCHEDULABLE,)),
     )
     assert explain_group(group, members, outlook, default_scheduler_configuration()).state == state

@@ -1,4 +1,4 @@
-"""Quotas, labels and taints as they are written on a command line."""
+"""Quotas, labels and taints of the command line are parsed."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_flavors_of_the_same_resources_share_a_group() -> None:
     ]  # fmt: skip
 
 
-def test_limits_stand_beside_the_quota_they_are_of() -> None:
+def test_limits_belong_to_the_quota_of_the_same_resource() -> None:
     (group,) = resource_groups(["spot:cpu=8;memory=36Gi"], ["spot:cpu=2"], ["spot:memory=0"])
     assert group["flavors"][0]["resources"] == [
         {"name": "cpu", "nominalQuota": "8", "borrowingLimit": "2"},
@@ -42,22 +42,22 @@ def test_limits_stand_beside_the_quota_they_are_of() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nominal", "borrowing", "says"),
+    ("nominal", "borrowing", "message"),
     [
-        (["a:cpu=1", "a:cpu=2"], [], "--nominal-quota: flavor a is named twice"),
+        (["a:cpu=1", "a:cpu=2"], [], "--nominal-quota: flavor a is given twice"),
         (["a:cpu=1;memory=1", "b:cpu=1"], [], "cpu can be in one group only"),
-        (["cpu=1"], [], "--nominal-quota: 'cpu=1' names no flavor and resources"),
+        (["cpu=1"], [], "--nominal-quota: 'cpu=1' has no flavor or no resources"),
         (["a:cpu=much"], [], "--nominal-quota: a:cpu: 'much' is not a quantity"),
         (["a:cpu=1"], ["b:cpu=1"], "--borrowing-limit: b:cpu has no --nominal-quota"),
     ],
 )
-def test_quotas_that_make_no_sense_are_refused(nominal: list[str], borrowing: list[str], says: str) -> None:
+def test_invalid_quotas_are_refused(nominal: list[str], borrowing: list[str], message: str) -> None:
     with pytest.raises(UsageError) as refused:
         resource_groups(nominal, borrowing, [])
-    assert says in str(refused.value)
+    assert message in str(refused.value)
 
 
-def test_labels_taints_and_tolerations_are_read() -> None:
+def test_labels_taints_and_tolerations_are_parsed() -> None:
     assert pairs("--x", ["a=b,c=d", "e="]) == {"a": "b", "c": "d", "e": ""}
     assert taints(["gpu=yes:NoSchedule", "old:NoExecute"]) == [
         {"key": "gpu", "effect": "NoSchedule", "value": "yes"}, {"key": "old", "effect": "NoExecute"}

@@ -1,4 +1,4 @@
-"""What would let a workload start, for each cause the core can give."""
+"""Each reason for which a workload can be pending has a remedy."""
 
 from typing import get_args
 
@@ -29,7 +29,7 @@ OTHER = Key("team", "other")
 
 @pytest.fixture
 def state() -> State:
-    """One workload that waits in a stopped queue."""
+    """Return a state with one pending workload in a stopped queue."""
     state = State(default_configuration())
     labels = ResourceFlavorSpec(node_labels={"zone": "a"}, node_taints=(Taint(key="x", effect="NoSchedule"),))
     state.put_flavor(ResourceFlavor(metadata=ObjectMeta(name="spot"), spec=labels))
@@ -48,60 +48,62 @@ SHORT = c.QuotaShort("main", "spot", "cpu", needed=8000, available=2000, maximum
 TAINT = c.TaintUntolerated("main", "dear", "gpu", "yes", "NoSchedule")
 CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (SHORT, "6 more cpu of flavor spot must become free"),
-    (c.QuotaExceeded("main", "spot", "cpu", 4000, 8000, 0, 10_000), "ask for 2 less cpu of flavor spot"),
-    (c.ResourceUncovered("main", "gpu"), "let a resource group of cluster queue research cover gpu"),
+    (c.QuotaExceeded("main", "spot", "cpu", 4000, 8000, 0, 10_000), "request 2 less cpu of flavor spot"),
+    (c.ResourceUncovered("main", "gpu"), "add gpu to a resource group of cluster queue research"),
     (c.FlavorMissing("main", "spot"), "create the ResourceFlavor spot"),
-    (TAINT, "give pod set main (or flavor dear) a toleration of gpu=yes:NoSchedule"),
-    (c.AffinityMismatched("main", "spot"), "pod set main admit flavor spot (zone=a)"),
+    (TAINT, "add a toleration of gpu=yes:NoSchedule to pod set main or flavor dear"),
+    (c.AffinityMismatched("main", "spot"), "pod set main to match flavor spot (zone=a)"),
     (c.QueueMissing("LocalQueue", "main"), "create the LocalQueue team/main"),
     (c.QueueMissing("ClusterQueue", "research"), "create the ClusterQueue research"),
     (c.QueueInactive("LocalQueue", "main"), "quorate queue resume lq/main --namespace team"),
     (c.QueueInactive("ClusterQueue", "research"), "is stopped (quorate queue resume research)"),
-    (c.NamespaceMismatched("team", "research"), "cluster queue research match the labels of namespace team"),
-    (c.RequestsAboveLimits(("cpu",)), "request no more than their own limits"),
-    (c.LimitRangeViolated(("cpu",)), "what the LimitRanges of namespace team allow"),
-    (c.ChecksFailed(), "wait until its admission checks are tried again"),
-    (c.NoLongerFits(OTHER, ()), "team/other was ahead of it"),
-    (c.TargetsOverlap(OTHER, KEY), "wait until team/other has gone"),
-    (c.AwaitingPreemption((OTHER,)), "wait until the pods of these are gone: team/other"),
+    (c.NamespaceMismatched("team", "research"), "cluster queue research to match namespace team"),
+    (c.RequestsAboveLimits(("cpu",)), "at most their limits"),
+    (c.LimitRangeViolated(("cpu",)), "fit the LimitRanges of namespace team"),
+    (c.ChecksFailed(), "wait until its admission checks are retried"),
+    (c.NoLongerFits(OTHER, ()), "team/other took the quota"),
+    (c.TargetsOverlap(OTHER, KEY), "wait until team/other is preempted by team/train"),
+    (c.AwaitingPreemption((OTHER,)), "wait until the pods of these workloads are deleted: team/other"),
     (c.AwaitingPodsReady(OTHER), "wait until the pods of team/other are ready"),
     (c.BackingOff(3600.0, "PodsReadyTimeout"), "wait until 01:00:00 UTC"),
 )  # fmt: skip
 
 
-def explained(*causes: c.InadmissibleReason) -> Explanation:
+def explained(*reasons: c.InadmissibleReason) -> Explanation:
     hold = Hold(
-        key=KEY, uid=Uid("1"), resource_version="1", condition_reason="Pending", reasons=causes, requests=()
+        key=KEY, uid=Uid("1"), resource_version="1", condition_reason="Pending", reasons=reasons, requests=()
     )
     return Explanation(hold, can_never_fit=False, ahead=0, first_ahead=(), holders=())
 
 
-@pytest.mark.parametrize(("cause", "want"), CASES, ids=lambda case: type(case).__name__)
-def test_each_cause_has_a_remedy(state: State, cause: c.InadmissibleReason, want: str) -> None:
-    (lines,) = remedies(state, KEY, (cause,), explained(cause))
+@pytest.mark.parametrize(("reason", "want"), CASES, ids=lambda case: type(case).__name__)
+def test_each_reason_has_a_remedy(state: State, reason: c.InadmissibleReason, want: str) -> None:
+    (lines,) = remedies(state, KEY, (reason,), explained(reason))
     assert want in lines
 
 
-def test_no_cause_is_left_out() -> None:
-    assert {type(cause) for cause, _ in CASES} == {*get_args(c.PodSetReason), *get_args(c.WorkloadReason)}
+def test_every_reason_is_covered() -> None:
+    assert {type(reason) for reason, _ in CASES} == {*get_args(c.PodSetReason), *get_args(c.WorkloadReason)}
 
 
 def test_the_flavors_of_one_pod_set_are_alternatives(state: State) -> None:
     memory = c.QuotaShort("main", "spot", "memory", needed=3 << 30, available=1 << 30, maximum=9 << 30)
-    causes = (SHORT, memory, TAINT)
-    assert remedies(state, KEY, causes, explained(*causes)) == (
+    reasons = (SHORT, memory, TAINT)
+    assert remedies(state, KEY, reasons, explained(*reasons)) == (
         "either 6 more cpu of flavor spot must become free "
         "and 2Gi more memory of flavor spot must become free",
-        "or give pod set main (or flavor dear) a toleration of gpu=yes:NoSchedule",
+        "or add a toleration of gpu=yes:NoSchedule to pod set main or flavor dear",
     )
 
 
-def test_who_was_not_judged_waits_for_those_before_it(state: State) -> None:
-    behind = Explanation(None, can_never_fit=False, ahead=1, first_ahead=(OTHER,), holders=())
-    assert remedies(state, KEY, (), behind) == ("wait for those before it, team/other first of all",)
+def test_a_workload_not_evaluated_yet_waits_for_the_workloads_ahead_of_it(state: State) -> None:
+    not_evaluated = Explanation(None, can_never_fit=False, ahead=1, first_ahead=(OTHER,), holders=())
+    assert remedies(state, KEY, (), not_evaluated) == (
+        "wait for the workloads ahead of it, team/other first",
+    )
 
 
-def test_a_reason_carries_the_numbers_of_its_cause() -> None:
+def test_a_reason_has_the_numbers_of_the_decision() -> None:
     reason = reason_of(c.QuotaExceeded("main", "spot", "memory", 1 << 30, 2 << 30, 1 << 30, 2 << 30))
     assert (reason.cause, reason.pod_set, reason.flavor, reason.resource) == (
         "QuotaExceeded", "main", "spot", "memory"

@@ -1,1 +1,1 @@
-"""``quorate preflight``: what stands in the way of queueing in a cluster, and what to do about it."""
+"""``quorate preflight``: find problems of a cluster that prevent queueing, each with a remedy."""

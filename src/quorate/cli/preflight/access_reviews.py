@@ -1,4 +1,4 @@
-"""Asking the API server whether somebody may do all that the controllers do."""
+"""Check the permissions of the controllers with access reviews."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -11,43 +11,43 @@ from quorate.kube.client import Client
 _GROUP = "/apis/authorization.k8s.io/v1"
 
 
-class _Answer(Struct):
+class _ReviewStatus(Struct):
     allowed: bool = False
 
 
 class _Review(Struct):
-    status: _Answer = _Answer()
+    status: _ReviewStatus = _ReviewStatus()
 
 
 async def denied_requests(
-    client: Client, rights: Iterable[PolicyRule], namespace: str, account: str
+    client: Client, rules: Iterable[PolicyRule], namespace: str, account: str
 ) -> Mapping[str, tuple[str, ...]]:
-    """The rights that are missing, by what they are needed for.
+    """Return the denied requests as ``verb resource``, by what they are needed for.
 
-    ``account`` is a service account NAMESPACE/NAME, or empty for whoever asks; ``namespace`` is the
-    controllers' own.  Raises ``Forbidden`` for who may not ask about others.
+    ``account`` is a service account NAMESPACE/NAME, or empty for the current user; ``namespace`` is that of
+    the controllers.  Raises ``Forbidden`` without permission to create access reviews.
     """
-    asked = [(right, verb, resource) for right in rights for verb, resource in right]
+    requests = [(rule, verb, resource) for rule in rules for verb, resource in rule]
     allowed = await asyncio.gather(
-        *(_may(client, right, verb, resource, namespace, account) for right, verb, resource in asked)
+        *(_is_allowed(client, rule, verb, resource, namespace, account) for rule, verb, resource in requests)
     )
     missing: dict[str, list[str]] = {}
-    for (right, verb, resource), is_allowed in zip(asked, allowed, strict=True):
+    for (rule, verb, resource), is_allowed in zip(requests, allowed, strict=True):
         if not is_allowed:
-            full = f"{verb} {resource}.{right.group}" if right.group else f"{verb} {resource}"
-            missing.setdefault(right.needed_for, []).append(full)
-    return {needed_for: tuple(rights_) for needed_for, rights_ in missing.items()}
+            full = f"{verb} {resource}.{rule.group}" if rule.group else f"{verb} {resource}"
+            missing.setdefault(rule.needed_for, []).append(full)
+    return {needed_for: tuple(denied) for needed_for, denied in missing.items()}
 
 
-async def _may(
-    client: Client, right: PolicyRule, verb: str, resource: str, namespace: str, account: str
+async def _is_allowed(
+    client: Client, rule: PolicyRule, verb: str, resource: str, namespace: str, account: str
 ) -> bool:
     name, _, subresource = resource.partition("/")
-    attributes = {"verb": verb, "group": right.group, "resource": name, "subresource": subresource}
-    if right.names:
-        attributes["name"] = right.names[0]
-    if right.namespace:
-        attributes["namespace"] = namespace if right.namespace == OWN else right.namespace
+    attributes = {"verb": verb, "group": rule.group, "resource": name, "subresource": subresource}
+    if rule.names:
+        attributes["name"] = rule.names[0]
+    if rule.namespace:
+        attributes["namespace"] = namespace if rule.namespace == OWN else rule.namespace
     spec: dict[str, object] = {"resourceAttributes": attributes}
     kind = "SelfSubjectAccessReview"
     if account:

@@ -1,4 +1,4 @@
-"""Remarks about the cluster itself: its version, the queueing kinds, webhooks, and who decides already."""
+"""Checks of the cluster: its version, the queueing definitions, webhooks, controllers and permissions."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,10 +16,10 @@ from quorate.cli.preflight.installation_objects import (
     WebhookConfiguration,
 )
 
-_OLDEST: Final = (1, 25)  # the first whose definitions may hold rules
-_MATCHES: Final = (1, 28)  # the first that asks webhooks only where their conditions say so
-_SELECTS: Final = (1, 31)  # the first that selects custom resources by their fields
-_OTHERS: Final = ("multikueueclusters", "multikueueconfigs", "provisioningrequestconfigs", "topologies")
+_VALIDATION_RULES: Final = (1, 25)  # first version with validation rules (CEL) in definitions
+_MATCH_CONDITIONS: Final = (1, 28)  # first version with matchConditions of webhooks
+_SELECTABLE_FIELDS: Final = (1, 31)  # first version with field selectors for custom resources
+_OPTIONAL: Final = ("multikueueclusters", "multikueueconfigs", "provisioningrequestconfigs", "topologies")
 _INSTALL: Final = "quorate crds --output crds, then kubectl apply --server-side -f crds"
 
 
@@ -27,19 +27,24 @@ def version_findings(git_version: str) -> Iterator[PreflightFinding]:
     numbers = re.match(r"v(\d+)\.(\d+)", git_version)
     found = tuple(map(int, numbers.groups())) if numbers is not None else ()
     if not found:
-        yield warning("server", f"its version {git_version!r} cannot be read")
-    elif found < _OLDEST:
+        yield warning("server", f"its version {git_version!r} cannot be parsed")
+    elif found < _VALIDATION_RULES:
         yield error(
-            "server", f"Kubernetes {git_version} does not check rules in definitions", "use 1.25 or newer"
+            "server",
+            f"Kubernetes {git_version} does not support validation rules in definitions",
+            "use 1.25 or newer",
         )
-    elif found < _MATCHES:
+    elif found < _MATCH_CONDITIONS:
         yield warning(
             "server",
-            f"Kubernetes {git_version} does not know conditions of webhooks: they are asked about every job",
+            f"Kubernetes {git_version} does not support matchConditions: webhooks are called for every job",
             "use 1.28 or newer, or install no webhooks",
         )
-    elif found < _SELECTS:
-        yield info("server", f"Kubernetes {git_version} cannot select workloads by fields; all else works")
+    elif found < _SELECTABLE_FIELDS:
+        yield info(
+            "server",
+            f"Kubernetes {git_version} does not support field selectors for workloads; all else works",
+        )
     else:
         yield info("server", f"Kubernetes {git_version}")
 
@@ -47,53 +52,53 @@ def version_findings(git_version: str) -> Iterator[PreflightFinding]:
 def definition_findings(
     definitions: Iterable[Definition], wanted: Iterable[str]
 ) -> Iterator[PreflightFinding]:
-    """Which of the queueing kinds are there, in which versions, and whose."""
+    """Yield which queueing definitions are installed, in which versions and by which product."""
     found = {each.spec.names.plural: each for each in definitions if each.spec.group == GROUP}
-    sound: dict[str, list[str]] = {}  # by what there is to say about them
+    valid: dict[str, list[str]] = {}  # plurals by text
     for plural in wanted:
         definition = found.get(plural)
         about = f"definition {plural}.{GROUP}"
         if definition is None:
-            makes = info if plural in _OTHERS else error
-            yield makes(about, "it is not installed", _INSTALL)
+            severity = info if plural in _OPTIONAL else error
+            yield severity(about, "it is not installed", _INSTALL)
             continue
         versions = definition.spec.versions
         served = [each.name for each in versions if each.served]
         stored = next((each.name for each in versions if each.storage), "none")
-        whose = _whose(definition)
+        product = _installed_by(definition)
         if VERSION not in served:
             yield error(
-                about, f"{whose}; it serves {', '.join(served) or 'no version'} and not {VERSION}", _INSTALL
+                about, f"{product}; it serves {', '.join(served) or 'no version'} and not {VERSION}", _INSTALL
             )
         elif not is_true(definition.status.conditions, "Established"):
-            yield error(about, f"{whose}; the server does not serve it", "kubectl describe crd tells why")
+            yield error(about, f"{product}; the server does not serve it", "kubectl describe crd shows why")
         elif stored != VERSION:
             yield warning(
                 about,
-                f"{whose}; it stores {stored}, in which some fields of {VERSION} have no place",
+                f"{product}; it stores {stored}, which cannot store some fields of {VERSION}",
                 _INSTALL,
             )
         else:
-            sound.setdefault(f"{whose}; serve {', '.join(served)}, store {stored}", []).append(plural)
+            valid.setdefault(f"{product}; serve {', '.join(served)}, store {stored}", []).append(plural)
         old = [name for name in definition.status.stored_versions if name != stored]
         if old:
             yield info(
                 about,
                 f"objects may still be stored as {', '.join(old)}",
-                "writing each object once (kubectl get and replace) stores it anew",
+                "write each object once (kubectl get and replace) to store it in the new version",
             )
-    for says, plurals in sound.items():
+    for says, plurals in valid.items():
         yield info(f"definitions of {GROUP}", f"{', '.join(plurals)}: {says}")
 
 
-def _whose(definition: Definition) -> str:
+def _installed_by(definition: Definition) -> str:
     labels = definition.metadata.labels
     name = labels.get("app.kubernetes.io/name", "")
     by_helm = " by Helm" if labels.get("app.kubernetes.io/managed-by") == "Helm" else ""
     if name in ("kueue", "quorate"):
         return f"{name.capitalize()}'s{by_helm}"
     generator = "controller-gen.kubebuilder.io/version" in definition.metadata.annotations
-    return "Kueue's, it seems" if generator else "nobody's by its labels"
+    return "Kueue's, by its annotations" if generator else "of unknown origin"
 
 
 def conversion_findings(
@@ -107,7 +112,7 @@ def conversion_findings(
         if problem:
             yield error(
                 f"definition {definition.metadata.name}",
-                f"versions are converted by a webhook that cannot be reached: {problem}",
+                f"the conversion webhook cannot be reached: {problem}",
                 "start the controllers that serve it, or install Quorate's definitions, which need none",
             )
 
@@ -115,12 +120,12 @@ def conversion_findings(
 def webhook_findings(
     configurations: Iterable[WebhookConfiguration], endpoints: Mapping[Key, Endpoints]
 ) -> Iterator[PreflightFinding]:
-    """About the webhooks for queueing kinds and jobs; those of others are left alone."""
+    """Yield findings about the webhooks for queueing kinds and jobs; other webhooks are ignored."""
     ours = [each for each in configurations if _is_queueing(each)]
     if not ours:
         yield info(
             "webhooks",
-            "none are installed: jobs are suspended, and mistakes found, after they were stored",
+            "none are installed: jobs are suspended and validated after they are stored",
         )
     for configuration in ours:
         about = f"webhooks {configuration.metadata.name}"
@@ -133,11 +138,11 @@ def webhook_findings(
             which = f"{', '.join(names)}: {problem}"
             remedy = "start the controllers that serve them, or delete the configuration"
             if policy == "Fail":
-                yield error(about, f"{which}; with failurePolicy Fail such writes are refused", remedy)
+                yield error(about, f"{which}; with failurePolicy Fail these writes are refused", remedy)
             else:
-                yield warning(about, f"{which}; with failurePolicy {policy} they are passed over", remedy)
+                yield warning(about, f"{which}; with failurePolicy {policy} they are skipped", remedy)
         if not problems:
-            yield info(about, f"{len(configuration.webhooks)} webhooks, all have somebody to ask")
+            yield info(about, f"{len(configuration.webhooks)} webhooks, all can be reached")
 
 
 def _is_queueing(configuration: WebhookConfiguration) -> bool:
@@ -146,43 +151,43 @@ def _is_queueing(configuration: WebhookConfiguration) -> bool:
 
 
 def _unreachable(client: ClientConfig, endpoints: Mapping[Key, Endpoints]) -> str:
-    """Why the API server cannot ask there; empty if it can, as far as objects tell."""
+    """Return why the API server cannot call the webhook; empty if it can, as far as objects show."""
     if client.service is None:
-        return "" if client.url else "it names neither a service nor a URL"
+        return "" if client.url else "it has neither a service nor a URL"
     key = Key(client.service.namespace, client.service.name)
     if key not in endpoints:
         return f"service {key} is missing, or has no endpoints"
     if endpoints[key].ready == 0:
         return f"service {key} has no ready pod"
-    return "" if client.ca_bundle else "it has no caBundle, so no certificate is trusted"
+    return "" if client.ca_bundle else "it has no caBundle, so its certificate is not trusted"
 
 
 def manager_findings(
     deployments: Iterable[Deployment], leases: Iterable[HeldLease], lease_name: str, now: float
 ) -> Iterator[PreflightFinding]:
-    """Who decides in this cluster: two at once would undo each other's work."""
-    deciding = [each for each in deployments if _product(each) and each.spec.replicas > 0]
-    for each in deciding:
+    """Yield the controllers that run; two of them at once would revert each other's writes."""
+    running = [each for each in deployments if _product(each) and each.spec.replicas > 0]
+    for each in running:
         ready = f"{each.status.ready_replicas} of {each.spec.replicas} replicas are ready"
         yield info(f"deployment {each.metadata.key}", f"{_product(each)} is installed, {ready}")
-    products = sorted({_product(each) for each in deciding})
+    products = sorted({_product(each) for each in running})
     if len(products) > 1:
         yield error(
             "controllers",
-            f"{' and '.join(products)} are both installed, and would both decide",
+            f"{' and '.join(products)} are both installed, and both would admit workloads",
             "scale one of them to 0 replicas",
         )
     holders = [each for each in leases if each.metadata.name == lease_name and _is_held(each, now)]
     for lease in holders:
-        yield info(f"lease {lease.metadata.key}", f"held by {lease.spec.holder_identity}: it decides now")
+        yield info(f"lease {lease.metadata.key}", f"held by {lease.spec.holder_identity}: it is the leader")
     if len(holders) > 1:
         yield error(
             "controllers",
-            f"leaders are elected in {len(holders)} namespaces, so that more than one decides",
-            "let all of them use the lease of one namespace (leaderElection.resourceNamespace)",
+            f"leaders are elected in {len(holders)} namespaces, so more than one admits workloads",
+            "set the same leaderElection.resourceNamespace for all of them",
         )
-    if not holders and not deciding:
-        yield info("controllers", "none are seen here; one without leader election leaves no trace")
+    if not holders and not running:
+        yield info("controllers", "none found; controllers without leader election cannot be detected")
 
 
 def _product(deployment: Deployment) -> str:
@@ -205,12 +210,12 @@ def _is_held(lease: HeldLease, now: float) -> bool:
 
 
 def access_findings(about: str, denied_requests: Mapping[str, tuple[str, ...]]) -> Iterator[PreflightFinding]:
-    """``denied_requests``: by what they are needed for, the rights that are missing."""
-    for needed_for, rights in denied_requests.items():
+    """Yield findings about ``denied_requests``, which are by purpose."""
+    for needed_for, requests in denied_requests.items():
         yield error(
             about,
-            f"{needed_for}: may not {', '.join(rights)}",
-            "kubectl apply -k deploy, and for declared kinds a role of your own",
+            f"{needed_for}: may not {', '.join(requests)}",
+            "kubectl apply -k deploy; for declaredFrameworks add a role",
         )
     if not denied_requests:
         yield info(about, "they suffice to run the controllers")

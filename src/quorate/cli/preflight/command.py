@@ -1,4 +1,4 @@
-"""``quorate preflight``."""
+"""``quorate preflight``: check a cluster and print the findings."""
 
 from typing import Annotated
 
@@ -58,40 +58,41 @@ def preflight(
         typer.Option(
             "--service-account",
             metavar="NAMESPACE/NAME",
-            help="Whose rights to check, such as kueue-system/quorate-controllers. Default: your own.",
+            help="The service account to check permissions of, such as kueue-system/quorate-controllers. "
+            "Default: your own permissions.",
         ),
     ] = "",
     output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Check a cluster before or after an installation, and say what is wrong and what to do.
+    """Check a cluster before or after an installation; report problems and remedies.
 
-    Looks at the server's version, the queueing kinds and whose they are, rights, webhooks, who decides
-    already, and at the queues with the mistakes in them. Nothing is written.
+    Checks the version of the server, the queueing definitions, permissions, webhooks, running controllers
+    and the configuration of queues. Nothing is written.
 
     [b]Exit code:[/b]
-    0 nothing is in the way
+    0 no errors
     1 there are errors
-    2 the cluster could not be looked at
+    2 the cluster cannot be checked
 
     [b]Example:[/b] quorate preflight --service-account kueue-system/quorate-controllers
     """
     if account and account.count("/") != 1:
         raise UsageError(f"--service-account: {account!r} is not NAMESPACE/NAME")
 
-    async def look(connection: o.Connection) -> tuple[PreflightFinding, ...]:
+    async def check(connection: o.Connection) -> tuple[PreflightFinding, ...]:
         used = await effective_configuration(connection.client, config)
-        found = await Look(connection.client, used.configuration, account).all()
-        return (*found, info("configuration", f"judged by {used.origin}"))
+        found = await Preflight(connection.client, used.configuration, account).run()
+        return (*found, info("configuration", f"evaluated with {used.origin}"))
 
-    remarks = by_severity(o.at(o.ClusterOptions(kubeconfig, context), look))
-    errors = sum(finding.severity is Severity.ERROR for finding in remarks)
-    warnings = sum(finding.severity is Severity.WARNING for finding in remarks)
+    findings = by_severity(o.with_cluster(o.ClusterOptions(kubeconfig, context), check))
+    errors = sum(finding.severity is Severity.ERROR for finding in findings)
+    warnings = sum(finding.severity is Severity.WARNING for finding in findings)
     if is_structured(output):
-        print_value(Report(errors=errors, warnings=warnings, remarks=remarks), output)
+        print_value(Report(errors=errors, warnings=warnings, remarks=findings), output)
     else:
-        rows = [(finding.severity.upper(), finding.about, _finding_text(finding)) for finding in remarks]
+        rows = [(finding.severity.upper(), finding.about, _finding_text(finding)) for finding in findings]
         print_rows(("SEVERITY", "ABOUT", "FINDING (REMEDY)"), rows, colours=_COLOURS)
     raise typer.Exit(1 if errors else 0)
 
@@ -100,8 +101,8 @@ def _finding_text(finding: PreflightFinding) -> str:
     return f"{finding.says} ({finding.remedy})" if finding.remedy else finding.says
 
 
-class Look:
-    """One look at a cluster.  What may not be seen is a remark as well, and the rest is looked at."""
+class Preflight:
+    """One run of all checks.  Objects that cannot be read become a finding; the rest is checked."""
 
     def __init__(self, client: Client, configuration: Configuration, account: str) -> None:
         self._client = client
@@ -109,27 +110,27 @@ class Look:
         self._account = account
         self._unreadable: list[PreflightFinding] = []
 
-    async def all(self) -> tuple[PreflightFinding, ...]:
+    async def run(self) -> tuple[PreflightFinding, ...]:
         version = codec.decode(_Version, await self._client.request("GET", "/version"))
-        remarks = [*version_findings(version.git_version)]
+        findings = [*version_findings(version.git_version)]
         definitions = await self._list(kinds.DEFINITIONS)
         endpoints = {each.metadata.key: each for each in await self._list(kinds.ENDPOINTS)}
-        remarks += definition_findings(definitions, WANTED)
-        remarks += conversion_findings(definitions, endpoints)
+        findings += definition_findings(definitions, WANTED)
+        findings += conversion_findings(definitions, endpoints)
         webhooks = [*await self._list(kinds.MUTATING), *await self._list(kinds.VALIDATING)]
-        remarks += webhook_findings(webhooks, endpoints)
-        remarks += manager_findings(
+        findings += webhook_findings(webhooks, endpoints)
+        findings += manager_findings(
             await self._list(kinds.DEPLOYMENTS),
             await self._list(kinds.LEASES),
             self._configuration.leader_election.name,
             WallClock().now(),
         )
-        remarks += await self._rights()
-        remarks += await self._queues()
-        return (*remarks, *self._unreadable)
+        findings += await self._permissions()
+        findings += await self._queues()
+        return (*findings, *self._unreadable)
 
     async def _list(self, resource: Resource[T]) -> tuple[T, ...]:
-        """All objects of a kind; none, with a remark, when they may not be seen."""
+        """Return all objects of a kind; none, with a finding, if they cannot be read."""
         found = await self._try(resource)
         return () if found is None else found
 
@@ -137,19 +138,19 @@ class Look:
         try:
             return (await self._client.list(resource)).items
         except (Forbidden, NotFound) as failure:
-            makes = info if isinstance(failure, NotFound) else warning
-            self._unreadable.append(makes(resource.plural, f"they could not be looked at: {failure.message}"))
+            severity = info if isinstance(failure, NotFound) else warning
+            self._unreadable.append(severity(resource.plural, f"they cannot be read: {failure.message}"))
             return None
 
-    async def _rights(self) -> list[PreflightFinding]:
-        who = f"rights of {self._account}" if self._account else "your rights"
+    async def _permissions(self) -> list[PreflightFinding]:
+        about = f"permissions of {self._account}" if self._account else "your permissions"
         namespace = self._configuration.namespace
-        rights = (*CONTROLLER_RULES, *declared_kind_rules(self._configuration.integrations))
+        rules = (*CONTROLLER_RULES, *declared_kind_rules(self._configuration.integrations))
         try:
-            missing = await denied_requests(self._client, rights, namespace, self._account)
+            missing = await denied_requests(self._client, rules, namespace, self._account)
         except Forbidden as failure:
-            return [warning(who, f"they could not be asked for: {failure.message}")]
-        return list(access_findings(who, missing))
+            return [warning(about, f"they cannot be checked: {failure.message}")]
+        return list(access_findings(about, missing))
 
     async def _queues(self) -> list[PreflightFinding]:
         now = WallClock().now()
@@ -158,7 +159,7 @@ class Look:
             namespaces: tuple[Namespace, ...] = (await self._client.list(NAMESPACES)).items
             local_queues = (await self._client.list(LOCAL_QUEUES)).items
         except (Forbidden, NotFound) as failure:
-            return [warning("queues", f"they could not be looked at: {failure.message}")]
+            return [warning("queues", f"they cannot be read: {failure.message}")]
         nodes = await self._try(NODES)
         return list(
             queue_findings(QueueSetup(state, evaluate_all(state, now), namespaces, nodes, local_queues))

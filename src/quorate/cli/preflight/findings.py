@@ -1,4 +1,4 @@
-"""What a look at a cluster found: one remark for each thing, with a remedy where there is one."""
+"""A finding about a cluster: severity, subject, text and remedy."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -9,13 +9,13 @@ from quorate.api.meta import Struct
 
 class Severity(StrEnum):
     ERROR = "error"  # something does not work
-    WARNING = "warning"  # something works otherwise than it looks
+    WARNING = "warning"  # something works differently than expected
     INFO = "info"  # worth knowing
 
 
 class PreflightFinding(Struct):
     severity: Severity
-    about: str  # the object or part of the cluster
+    about: str  # the object or the part of the cluster
     says: str
     remedy: str = ""
 
@@ -35,6 +35,6 @@ def info(about: str, says: str, remedy: str = "") -> PreflightFinding:
     return PreflightFinding(severity=Severity.INFO, about=about, says=says, remedy=remedy)
 
 
-def by_severity(remarks: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
-    """By severity, otherwise in the order they were made."""
-    return tuple(sorted(remarks, key=lambda finding: _RANK[finding.severity]))
+def by_severity(findings: Iterable[PreflightFinding]) -> tuple[PreflightFinding, ...]:
+    """Sort by severity, otherwise keep the order."""
+    return tuple(sorted(findings, key=lambda finding: _RANK[finding.severity]))

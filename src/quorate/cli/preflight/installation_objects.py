@@ -1,4 +1,4 @@
-"""As much of the objects that make up an installation as ``preflight`` reads."""
+"""The fields of objects of an installation that ``preflight`` reads."""
 
 from datetime import datetime
 

@@ -1,7 +1,7 @@
-"""Remarks about how queues, flavors and cohorts are configured: mistakes, and what surprises.
+"""Checks of the configuration of queues, flavors and cohorts: errors and surprising settings.
 
-Pure functions of the objects and of the core's own verdict on them: what is inactive, a loop, out of reach
-or uncovered is asked of the core, never worked out again here.
+Pure functions of the objects and of their evaluation by the queueing core.  The core determines what is
+inactive, cyclic, unreachable or uncovered; this module does not repeat its rules.
 """
 
 from collections import defaultdict
@@ -30,17 +30,17 @@ from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource, as_quantity, base_units
 
 _MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
-_MAX_EVALUATED: Final = 200  # pending workloads looked at one by one; each costs a pass over the reservations
+_MAX_EVALUATED: Final = 200  # pending workloads per queue; each costs a pass over the reservations
 
 
 @dataclass(frozen=True, slots=True)
 class QueueSetup:
-    """What is configured, and the core's model of it after everybody was judged."""
+    """The configuration of queues, and the core's state after it has evaluated every workload."""
 
     state: State
     decided: Mapping[Key, Decision]
     namespaces: Sequence[Namespace]
-    nodes: Sequence[Node] | None  # None: they may not be seen
+    nodes: Sequence[Node] | None  # None: no permission to list them
     local_queues: Sequence[LocalQueue]
 
     @property
@@ -52,7 +52,9 @@ class QueueSetup:
 def queue_findings(setup: QueueSetup) -> Iterator[PreflightFinding]:
     if not setup.cluster_queues:
         yield info(
-            "cluster queues", "there is none yet, so nothing is admitted", "docs/concepts/quota.md has one"
+            "cluster queues",
+            "there is none, so nothing is admitted",
+            "see docs/concepts/quota.md for an example",
         )
     yield from _inactive(setup)
     yield from _without_flavors(setup)
@@ -68,20 +70,24 @@ def queue_findings(setup: QueueSetup) -> Iterator[PreflightFinding]:
 
 def _inactive(setup: QueueSetup) -> Iterator[PreflightFinding]:
     for queue in setup.cluster_queues:
-        for why in queue.inactive_reasons:
-            about, text = f"cluster queue {queue.name}", inactive_message(why)
-            match why:
+        for reason in queue.inactive_reasons:
+            about, text = f"cluster queue {queue.name}", inactive_message(reason)
+            match reason:
                 case Stopped():
                     yield info(about, text, f"quorate queue resume {queue.name}")
                 case Terminating():
-                    yield warning(about, f"{text}: it goes once nothing holds its quota")
+                    yield warning(about, f"{text}: it is deleted once no workload uses its quota")
                 case FlavorsMissing(names):
                     yield error(
-                        about, f"{text}, so it admits nothing", f"create {', '.join(names)}, or take them out"
+                        about,
+                        f"{text}, so it admits nothing",
+                        f"create {', '.join(names)}, or remove them from the cluster queue",
                     )
                 case _:
                     yield error(
-                        about, f"{text}, so it admits nothing", "see its controller, or take the check out"
+                        about,
+                        f"{text}, so it admits nothing",
+                        "check its controller, or remove the admission check",
                     )
 
 
@@ -90,7 +96,7 @@ def _without_flavors(setup: QueueSetup) -> Iterator[PreflightFinding]:
         if not any(group.flavors for group in queue.spec.resource_groups):
             yield error(
                 f"cluster queue {queue.name}",
-                "it offers no flavor of any resource, so no workload that requests something fits",
+                "it has no flavors, so no workload that requests resources fits",
                 "add resourceGroups",
             )
 
@@ -101,11 +107,11 @@ def _namespaces(setup: QueueSetup) -> Iterator[PreflightFinding]:
         if selector is None:
             yield error(
                 about,
-                "it has no namespaceSelector, which means that no namespace may use it",
+                "it has no namespaceSelector, so no namespace may use it",
                 "write namespaceSelector: {} for all namespaces",
             )
         elif not any(matches_selector(selector, each.metadata.labels) for each in setup.namespaces):
-            yield warning(about, "its namespaceSelector matches no namespace there is", "label a namespace")
+            yield warning(about, "its namespaceSelector matches no namespace", "label a namespace")
 
 
 def _local_queues(setup: QueueSetup) -> Iterator[PreflightFinding]:
@@ -117,7 +123,7 @@ def _local_queues(setup: QueueSetup) -> Iterator[PreflightFinding]:
         used.add(name)
         if queue is None:
             yield error(
-                about, f"it leads to cluster queue {name}, which does not exist", "create that, or correct it"
+                about, f"its cluster queue {name} does not exist", "create it, or correct spec.clusterQueue"
             )
         elif queue.spec.namespace_selector is not None and not queue.matches_namespace(
             labels.get(local.metadata.namespace, {})
@@ -126,7 +132,7 @@ def _local_queues(setup: QueueSetup) -> Iterator[PreflightFinding]:
                 about,
                 f"cluster queue {name} does not select namespace {local.metadata.namespace}, "
                 "so none of its workloads is admitted",
-                "label the namespace, or widen the namespaceSelector",
+                "label the namespace, or change the namespaceSelector",
             )
         if local.spec.stop_policy != "None":
             yield info(
@@ -137,7 +143,7 @@ def _local_queues(setup: QueueSetup) -> Iterator[PreflightFinding]:
     for cluster_queue in setup.cluster_queues:
         if cluster_queue.name not in used:
             yield info(
-                f"cluster queue {cluster_queue.name}", "no local queue leads to it, so nobody can use it"
+                f"cluster queue {cluster_queue.name}", "no local queue references it, so no job can use it"
             )
 
 
@@ -148,13 +154,13 @@ def _cohorts(setup: QueueSetup) -> Iterator[PreflightFinding]:
         stuck = [queue.name for queue in setup.cluster_queues if tree.has_cycle(queue.node)]
         yield error(
             f"cohorts {names}",
-            f"their parents lead round in a circle; these admit nothing: {', '.join(stuck) or 'nobody'}",
-            "take away the parentName of one of them",
+            f"their parents form a cycle; these cluster queues admit nothing: {', '.join(stuck) or 'none'}",
+            "remove the parentName of one of them",
         )
     for name, node in sorted(tree.cohorts.items()):
         if len(node.children) == 1 and node.parent is None and not node.limits:
             (child,) = node.children
-            yield info(f"cohort {name}", f"{child.name} is alone in it, so there is nobody to borrow from")
+            yield info(f"cohort {name}", f"{child.name} is its only member, so there is no quota to borrow")
 
 
 def _limits_without_cohort(setup: QueueSetup) -> Iterator[PreflightFinding]:
@@ -169,20 +175,20 @@ def _limits_without_cohort(setup: QueueSetup) -> Iterator[PreflightFinding]:
         if limited:
             yield warning(
                 f"cluster queue {queue.name}",
-                f"it limits borrowing or lending of {', '.join(limited)}, but is in no cohort",
-                "set cohortName, or leave the limits out",
+                f"it has a borrowingLimit or lendingLimit for {', '.join(limited)}, but no cohort",
+                "set cohortName, or remove the limits",
             )
         policy = queue.spec.preemption.reclaim_within_cohort
         if policy != "Never":
             yield warning(
                 f"cluster queue {queue.name}",
-                f"reclaimWithinCohort is {policy}, but it is in no cohort to reclaim in",
-                "set cohortName, or leave it out",
+                f"reclaimWithinCohort is {policy}, but it has no cohort",
+                "set cohortName, or remove reclaimWithinCohort",
             )
 
 
 def _quotas(groups: Iterable[ResourceGroup]) -> Iterator[tuple[FlavorResource, bool]]:
-    """Each pair that is offered, and whether it has a borrowing or lending limit."""
+    """Yield each flavor and resource, and whether it has a borrowing or lending limit."""
     for group in groups:
         for flavor in group.flavors:
             for quota in flavor.resources:
@@ -191,7 +197,7 @@ def _quotas(groups: Iterable[ResourceGroup]) -> Iterator[tuple[FlavorResource, b
 
 
 def _reclaim(setup: QueueSetup) -> Iterator[PreflightFinding]:
-    """Who lends without limit and may not reclaim waits for its own quota as long as borrowers like."""
+    """Yield queues that lend without limit and cannot reclaim: borrowers keep the quota until they end."""
     fair = setup.state.configuration.fair_sharing is not None
     for queue in setup.cluster_queues:
         siblings = [
@@ -212,8 +218,8 @@ def _reclaim(setup: QueueSetup) -> Iterator[PreflightFinding]:
         if lent:
             yield warning(
                 f"cluster queue {queue.name}",
-                f"others of its cohort may borrow all its {', '.join(lent)}, and it may not take that back "
-                "(reclaimWithinCohort is Never)",
+                f"queues of its cohort may borrow all its {', '.join(lent)}, and it cannot reclaim "
+                "it (reclaimWithinCohort is Never)",
                 "set reclaimWithinCohort, or a lendingLimit",
             )
 
@@ -224,15 +230,15 @@ def _may_borrow(queue: ClusterQueueState, flavor: str, resource: str) -> bool:
 
 
 def _nodes(setup: QueueSetup) -> Iterator[PreflightFinding]:
-    """Quota that no node can honour: pods of admitted jobs would not find a place."""
+    """Yield quota that exceeds the nodes: pods of admitted jobs would be unschedulable."""
     if setup.nodes is None:
         return
-    promised: dict[FlavorResource, int] = defaultdict(int)
+    nominal: dict[FlavorResource, int] = defaultdict(int)
     for node in (*setup.state.ledger.quota.queues.values(), *setup.state.ledger.quota.cohorts.values()):
         for pair, limits in node.limits.items():
-            promised[pair] += limits.nominal
+            nominal[pair] += limits.nominal
     reported: set[str] = set()
-    for (flavor, resource), amount in sorted(promised.items()):
+    for (flavor, resource), amount in sorted(nominal.items()):
         known = setup.state.flavors.get(flavor)
         if known is None or not amount:
             continue
@@ -242,29 +248,29 @@ def _nodes(setup: QueueSetup) -> Iterator[PreflightFinding]:
         if not nodes:
             if flavor not in reported:
                 written = ", ".join(f"{key}={value}" for key, value in sorted(labels.items()))
-                found = f"no node has its labels {written}" if written else "there is no node"
-                yield warning(about, f"{found}, so pods admitted to it find no place", "label the nodes")
+                found = f"no node has its nodeLabels {written}" if written else "there is no node"
+                yield warning(about, f"{found}, so pods admitted to it are unschedulable", "label the nodes")
                 reported.add(flavor)
             continue
         total = sum_resources(each.status.allocatable for each in nodes).get(resource, Quantity(0))
         if amount > base_units(resource, total):
             yield warning(
                 about,
-                f"cluster queues and cohorts promise {as_quantity(resource, amount)} {resource} of it, "
-                f"and its {len(nodes)} nodes have {total}",
-                "lower nominalQuota, or add nodes (autoscaled ones are not counted until they are there)",
+                f"nominalQuota of cluster queues and cohorts is {as_quantity(resource, amount)} {resource}, "
+                f"but its {len(nodes)} nodes have {total}",
+                "lower nominalQuota, or add nodes (nodes that an autoscaler may add are not counted)",
             )
 
 
 def _unsupported(setup: QueueSetup) -> Iterator[PreflightFinding]:
-    """Objects of Kueue's that nobody acts on, here or yet."""
+    """Yield objects of Kueue that no controller acts on."""
     for name, flavor in sorted(setup.state.flavors.items()):
         if flavor.spec.topology_name:
             yield warning(
                 f"flavor {name}",
-                f"it names topology {flavor.spec.topology_name}, and there is no topology-aware scheduling: "
-                "its pods are admitted by quota alone",
-                "let jobs keep their pods together by affinity",
+                f"topologyName is {flavor.spec.topology_name}, but topology-aware scheduling is not "
+                "supported, so its pods are admitted by quota alone",
+                "use pod affinity to keep the pods of a job together",
             )
     for name, check in sorted(setup.state.checks.items()):
         active = find_condition(check.status.conditions, "Active")
@@ -273,39 +279,39 @@ def _unsupported(setup: QueueSetup) -> Iterator[PreflightFinding]:
         if check.spec.controller_name == _MULTIKUEUE:
             yield warning(
                 f"admission check {name}",
-                "it is for MultiKueue, which is not here, so it never gets active",
-                "take it out of the cluster queues",
+                "MultiKueue is not supported, so it never becomes active",
+                "remove it from the cluster queues",
             )
         elif check.spec.controller_name == PROVISIONING:
-            why = "nobody has looked at it" if active is None else active.message
+            detail = "not evaluated yet" if active is None else active.message
             yield warning(
                 f"admission check {name}",
-                f"it asks an autoscaler for capacity, and is not active: {why}",
-                "name a ProvisioningRequestConfig, in a cluster that serves ProvisioningRequests",
+                f"it creates ProvisioningRequests, and is not active: {detail}",
+                "set a ProvisioningRequestConfig, in a cluster that serves ProvisioningRequests",
             )
 
 
 def _pending(setup: QueueSetup) -> Iterator[PreflightFinding]:
     state = setup.state
     uncovered: dict[tuple[str, str], list[Key]] = defaultdict(list)
-    lost: dict[InadmissibleReason, list[Key]] = defaultdict(list)
+    missing_queues: dict[InadmissibleReason, list[Key]] = defaultdict(list)
     for key in sorted(state.ledger.entries):
         hold = why_pending(state, key)
-        for cause in hold.reasons if hold is not None else ():
-            if isinstance(cause, ResourceUncovered):
-                uncovered[state.ledger.entries[key].cluster_queue, cause.resource].append(key)
-            elif isinstance(cause, QueueMissing) and cause.kind == "LocalQueue":
-                lost[cause].append(key)
+        for reason in hold.reasons if hold is not None else ():
+            if isinstance(reason, ResourceUncovered):
+                uncovered[state.ledger.entries[key].cluster_queue, reason.resource].append(key)
+            elif isinstance(reason, QueueMissing) and reason.kind == "LocalQueue":
+                missing_queues[reason].append(key)
     for (name, resource), keys in sorted(uncovered.items()):
         yield error(
             f"cluster queue {name}",
-            f"{_count(keys)} for {resource}, which none of its resource groups covers",
-            f"cover {resource}, or let the jobs not request it",
+            f"{_count(keys)} for {resource}, which no resource group covers",
+            f"cover {resource}, or remove it from the requests of the jobs",
         )
-    for cause, keys in lost.items():
-        assert isinstance(cause, QueueMissing)
+    for reason, keys in missing_queues.items():
+        assert isinstance(reason, QueueMissing)
         yield error(
-            f"local queue {keys[0].namespace}/{cause.name}",
+            f"local queue {keys[0].namespace}/{reason.name}",
             f"{_count(keys)} for it, and it does not exist",
             "create it, or correct the label kueue.x-k8s.io/queue-name of the jobs",
         )
@@ -317,21 +323,23 @@ def _count(keys: Sequence[Key]) -> str:
 
 
 def _never_fitting(setup: QueueSetup) -> Iterator[PreflightFinding]:
-    """Workloads that can never start; in a strict queue the first of them stops all behind it."""
+    """Yield workloads that can never start; the first of a StrictFIFO queue blocks the queue."""
     for queue in setup.cluster_queues:
         entries = sorted((*queue.pending.active(), *queue.pending.inadmissible()), key=queue.pending.rank)[
             :_MAX_EVALUATED
         ]
-        for place, entry in enumerate(entries):
+        for position, entry in enumerate(entries):
             explanation = explain(setup.state, entry.key)
             if explanation is None or not explanation.can_never_fit:
                 continue
             remedy = f"quorate workload explain {entry.key.name} -n {entry.key.namespace}"
-            if queue.is_strict and place == 0 and len(entries) > 1:
+            if queue.is_strict and position == 0 and len(entries) > 1:
                 yield error(
                     f"cluster queue {queue.name}",
-                    f"{entry.key} can never start, and since its strategy is StrictFIFO nobody behind it can",
+                    f"{entry.key} can never start, and blocks the queue, because its strategy is StrictFIFO",
                     remedy,
                 )
             else:
-                yield warning(f"workload {entry.key}", "it can never start as things are", remedy)
+                yield warning(
+                    f"workload {entry.key}", "it can never start with the current configuration", remedy
+                )

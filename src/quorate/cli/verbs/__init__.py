@@ -1,1 +1,1 @@
-"""Looking at queues and workloads, stopping and resuming them: ``quorate queue``, ``quorate workload``."""
+"""Commands on the objects of a cluster: queues, workloads, pod groups and flavors."""

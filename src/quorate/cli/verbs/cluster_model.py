@@ -1,6 +1,6 @@
-"""The queueing model of a whole cluster, loaded once from lists and never written back.
+"""The queueing model of a cluster for commands that explain: its Configuration and its state, loaded once.
 
-The controllers decide on the same model with the same cycle.
+The controllers evaluate the same model with the same cycle; a command never writes its result.
 """
 
 from dataclasses import dataclass
@@ -26,37 +26,42 @@ from quorate.queueing.decisions import Decision
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
-# Ours before Kueue's: who came from there may have kept its ConfigMap.
-PLACES: Final = tuple(Key(DEFAULT_NAMESPACE, name) for name in (CONFIGURATION, "kueue-manager-config"))
+# Quorate's ConfigMap before Kueue's, which a migrated cluster may still use.
+CONFIG_MAPS_TO_TRY: Final = tuple(
+    Key(DEFAULT_NAMESPACE, name) for name in (CONFIGURATION, "kueue-manager-config")
+)
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveConfiguration:
     configuration: Configuration
-    origin: str  # in words
+    origin: str  # the file or ConfigMap, for messages
 
 
 async def effective_configuration(client: Client, path: Path | None) -> EffectiveConfiguration:
-    """Raises ``InvalidFiles`` for a file; what cannot be had from the cluster leaves the defaults."""
+    """Return the Configuration of a file or of the controllers; the defaults if neither can be read.
+
+    Raises ``InvalidFiles`` for an invalid file.
+    """
     if path is not None:
         return EffectiveConfiguration(read_configuration(path).configuration, str(path))
-    for key in PLACES:
+    for key in CONFIG_MAPS_TO_TRY:
         try:
             text = (await client.get(CONFIG_MAPS, key)).data.get(CONFIGURATION_FILE, "")
         except NotFound:
             continue
         except Forbidden:
-            return _defaults(f"ConfigMap {key} is not yours to read")
+            return _defaults(f"no permission to get ConfigMap {key}")
         try:
             return EffectiveConfiguration(load_configuration(text).configuration, f"ConfigMap {key}")
         except InvalidConfiguration as error:
             return _defaults(f"ConfigMap {key}: {error.findings[0]}")
-    return _defaults(f"there is no ConfigMap {PLACES[0]}")
+    return _defaults(f"no ConfigMap {CONFIG_MAPS_TO_TRY[0]}")
 
 
-def _defaults(why: str) -> EffectiveConfiguration:
+def _defaults(reason: str) -> EffectiveConfiguration:
     return EffectiveConfiguration(
-        default_configuration(), f"the defaults ({why}; --config FILE gives another)"
+        default_configuration(), f"the defaults ({reason}; --config FILE sets another)"
     )
 
 

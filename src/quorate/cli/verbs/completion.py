@@ -1,4 +1,4 @@
-"""Names that the shell completes: those of the objects in the cluster that the line leads to."""
+"""Shell completion of object names, read from the cluster that the command line selects."""
 
 import asyncio
 import random
@@ -17,8 +17,8 @@ from quorate.kube.rest.config import load_rest_config
 
 Complete = Callable[[typer.Context, str], list[str]]
 
-WITHIN_S: Final = 2.0  # who has pressed the key is waiting
-_MOST: Final = "500"  # more names than that help nobody
+TIMEOUT_S: Final = 2.0  # the user is waiting for the completion
+_MAX_NAMES: Final = "500"
 
 
 class _Named(Struct):
@@ -50,7 +50,7 @@ def pod_groups(ctx: typer.Context, incomplete: str) -> list[str]:
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Of the kind that the line says."""
+    """Complete queues of the kind that the prefix or ``--local`` selects."""
     if ctx.params.get("local"):
         return local_queues(ctx, incomplete)
     prefix = incomplete[: incomplete.find("/") + 1]
@@ -63,13 +63,13 @@ def _starting_with(incomplete: str, names: Iterable[str]) -> list[str]:
 
 
 def _names(ctx: typer.Context, resource: Resource[Any]) -> list[str]:
-    """None when the cluster does not answer, or not in time: there is no place to say why."""
-    given = ctx.params
-    kubeconfig, context, namespace = (given.get(key) or "" for key in ("kubeconfig", "context", "namespace"))
+    """Return the names; none on an error or timeout, because completion cannot show messages."""
+    params = ctx.params
+    kubeconfig, context, namespace = (params.get(key) or "" for key in ("kubeconfig", "context", "namespace"))
     path = Path(kubeconfig) if kubeconfig else None
-    everywhere = bool(given.get("all_namespaces"))
+    all_namespaces = bool(params.get("all_namespaces"))
     try:
-        return asyncio.run(_asked(path, context, namespace, everywhere, resource))
+        return asyncio.run(_list_names(path, context, namespace, all_namespaces, resource))
     except TimeoutError:
         return []
     except Exception as error:
@@ -78,12 +78,12 @@ def _names(ctx: typer.Context, resource: Resource[Any]) -> list[str]:
         return []
 
 
-async def _asked(
-    kubeconfig: Path | None, context: str, namespace: str, everywhere: bool, resource: Resource[Any]
+async def _list_names(
+    kubeconfig: Path | None, context: str, namespace: str, all_namespaces: bool, resource: Resource[Any]
 ) -> list[str]:
-    async with asyncio.timeout(WITHIN_S):
+    async with asyncio.timeout(TIMEOUT_S):
         cluster = await load_rest_config(kubeconfig, context)
-        place = "" if everywhere or not resource.namespaced else namespace or cluster.namespace
-        async with Client(cluster, random.Random(), deadline_s=WITHIN_S) as client:
-            body = await client.request("GET", resource.path(place), query={"limit": _MOST})
+        selected = "" if all_namespaces or not resource.namespaced else namespace or cluster.namespace
+        async with Client(cluster, random.Random(), deadline_s=TIMEOUT_S) as client:
+            body = await client.request("GET", resource.path(selected), query={"limit": _MAX_NAMES})
     return sorted(each.metadata.name for each in codec.decode(_List, body).items)

@@ -1,6 +1,6 @@
-"""``quorate workload delete``: a job gone from the cluster together with its workload.
+"""``quorate workload delete``: delete jobs together with their workloads.
 
-As in kueuectl the jobs are what is deleted, and their workloads go with them; a workload that no job owns is
+As in kueuectl, the job is deleted and garbage collection deletes its workload; a workload without an owner is
 deleted itself.
 """
 
@@ -22,7 +22,7 @@ from quorate.kube.resources import WORKLOADS, Resource
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """Something that is to be deleted, and the workload that goes with it: its own name, if it is one."""
+    """An object to delete and the name of its workload, which may be the object itself."""
 
     resource: Resource[Any]
     key: Key
@@ -39,20 +39,20 @@ class Deletion:
 
 def delete(
     names: SomeWorkloads = None,
-    all_: Annotated[bool, typer.Option("--all", help="All of the namespace.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    all_: Annotated[bool, typer.Option("--all", help="All workloads of the namespace.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     namespace: o.Namespace = "",
     dry_run: o.DryRunOption = o.DryRun.NONE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Delete workloads with the jobs they belong to, after asking.
+    """Delete workloads and the jobs that own them, after confirmation.
 
     [b]Example:[/b] quorate workload delete job/train
     """
     if all_ == bool(names):
         raise UsageError(
-            "name workloads, or give --all" if not names else "--all and names exclude each other"
+            "names of workloads or --all are needed" if not names else "--all and names exclude each other"
         )
     cluster_options = o.ClusterOptions(kubeconfig, context, namespace)
 
@@ -65,24 +65,24 @@ def delete(
             o.print_none_found(connection)
         return await _deletions(connection, found)
 
-    doomed = o.at(cluster_options, find)
-    jobs = [each for each in doomed if each.is_job]
+    deletions = o.with_cluster(cluster_options, find)
+    jobs = [each for each in deletions if each.is_job]
     if jobs and not yes and dry_run is o.DryRun.NONE:
         typer.echo("This also deletes:")
         for job in jobs:
             typer.echo(f"- {job}, with workload {job.workload}")
         typer.confirm("Do you want to proceed?", abort=True)
 
-    async def carry_out(connection: o.Connection) -> None:
-        for each in doomed:
+    async def delete_all(connection: o.Connection) -> None:
+        for each in deletions:
             await _delete(connection, each, dry_run)
 
-    if doomed:
-        o.at(cluster_options, carry_out)
+    if deletions:
+        o.with_cluster(cluster_options, delete_all)
 
 
 async def _deletions(connection: o.Connection, workloads: Iterable[Workload]) -> Sequence[Deletion]:
-    """Each object once, in the order of the workloads."""
+    """Return one deletion per object, in the order of the workloads."""
     owners = OwnerResolver(connection.client)
     found: dict[Uid, Deletion] = {}
     for workload in workloads:
@@ -90,7 +90,7 @@ async def _deletions(connection: o.Connection, workloads: Iterable[Workload]) ->
         if not metadata.owner_references:
             found[metadata.uid] = Deletion(WORKLOADS, metadata.key, metadata.uid, metadata.name)
         for owner in metadata.owner_references:
-            kind = await owners.kind_of(owner)
+            kind = await owners.resource_of(owner)
             if kind is None:
                 raise UsageError(
                     f"{owner.kind} {owner.name} of workload {metadata.name} cannot be deleted: "
@@ -101,15 +101,15 @@ async def _deletions(connection: o.Connection, workloads: Iterable[Workload]) ->
     return (*found.values(),)
 
 
-async def _delete(connection: o.Connection, doomed: Deletion, dry_run: o.DryRun) -> None:
+async def _delete(connection: o.Connection, deletion: Deletion, dry_run: o.DryRun) -> None:
     dry_run_suffix = "" if dry_run is o.DryRun.NONE else f" ({dry_run} dry run)"
     if dry_run is not o.DryRun.CLIENT:
         try:
             await connection.client.delete(
-                doomed.resource, doomed.key, uid=doomed.uid, propagation="Background",
+                deletion.resource, deletion.key, uid=deletion.uid, propagation="Background",
                 dry_run=dry_run is o.DryRun.SERVER,
             )  # fmt: skip
         except NotFound:
-            typer.echo(f"{doomed} is gone already")
+            typer.echo(f"{deletion} not found, already deleted")
             return
-    typer.echo(f"{doomed} deleted{dry_run_suffix}")
+    typer.echo(f"{deletion} deleted{dry_run_suffix}")

@@ -1,4 +1,4 @@
-"""``quorate flavor``: the kinds of capacity there are."""
+"""``quorate flavor``: list and create ResourceFlavors."""
 
 from typing import Annotated
 
@@ -15,7 +15,7 @@ from quorate.kube.resources import RESOURCE_FLAVORS
 flavor = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Flavors, the kinds of capacity there are: list, create.",
+    help="Resource flavors, the kinds of nodes that quota is defined for: list, create.",
 )
 
 
@@ -27,7 +27,7 @@ def list_(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """List flavors with the labels that their nodes have.
+    """List resource flavors and their node labels.
 
     [b]Example:[/b] quorate flavor list
     """
@@ -49,26 +49,29 @@ def list_(
         else:
             typer.echo("No resources found", err=True)
 
-    o.at(o.ClusterOptions(kubeconfig, context), show)
+    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
 
 
 @flavor.command()
 def create(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The flavor.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the flavor.")],
     node_labels: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Labels that its nodes have.")
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="nodeLabels: labels of the nodes of this flavor."),
     ] = None,
     node_taints: Annotated[
         list[str] | None,
         typer.Option(
             metavar="KEY=VALUE:EFFECT",
-            help="Taints that its nodes have: who does not tolerate them passes it over.",
+            help="nodeTaints: taints of its nodes; pods that do not tolerate them cannot use the flavor.",
         ),
     ] = None,
     tolerations_: Annotated[
         list[str] | None,
         typer.Option(
-            "--tolerations", metavar="KEY=VALUE:EFFECT", help="Tolerations that its pods are given."
+            "--tolerations",
+            metavar="KEY=VALUE:EFFECT",
+            help="tolerations: added to the pods admitted with this flavor.",
         ),
     ] = None,
     dry_run: o.DryRunOption = o.DryRun.NONE,
@@ -76,7 +79,7 @@ def create(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Create a flavor.
+    """Create a resource flavor.
 
     [b]Example:[/b] quorate flavor create spot --node-labels class=spot --tolerations class=spot:NoSchedule
     """
@@ -90,4 +93,4 @@ def create(
     async def write(connection: o.Connection) -> None:
         await create_object(connection, RESOURCE_FLAVORS, name, spec, dry_run, output)
 
-    o.at(o.ClusterOptions(kubeconfig, context), write)
+    o.with_cluster(o.ClusterOptions(kubeconfig, context), write)

@@ -1,4 +1,4 @@
-"""From a job, as a user knows it, to its workloads: ``job/train``, ``mpijob.kubeflow.org/train``."""
+"""Resolve jobs written ``job/train`` or ``mpijob.kubeflow.org/train``, and the owners of objects."""
 
 from collections.abc import Callable
 from typing import Annotated, Any, Final
@@ -18,13 +18,13 @@ from quorate.kube.rest.discovery import plural_of
 
 _ARGUMENT: Any = typer.Argument(
     metavar="NAME|TYPE/NAME...",
-    help="Workloads by name, or by their job: job/train, rayjob.ray.io/train.",
+    help="Names of workloads or of their jobs: job/train, rayjob.ray.io/train.",
     autocompletion=completion.workloads,
 )
 Workloads = Annotated[list[str], _ARGUMENT]
 SomeWorkloads = Annotated[list[str] | None, _ARGUMENT]
 _AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
-_OURS: Final = ("workload", "workloads", "kwl", "kueueworkload", "kueueworkloads", "wl")
+_WORKLOAD_TYPES: Final = ("workload", "workloads", "kwl", "kueueworkload", "kueueworkloads", "wl")
 
 
 class _Kind(Struct):
@@ -59,30 +59,30 @@ async def named_workloads(connection: Connection, written: str) -> tuple[Workloa
     Raises ``UsageError`` if there is none.
     """
     type_, slash, name = written.rpartition("/")
-    if not slash or type_.partition(".")[0].lower() in _OURS:
+    if not slash or type_.partition(".")[0].lower() in _WORKLOAD_TYPES:
         return (await connection.client.get(WORKLOADS, Key(connection.namespace, name)),)
     belongs = await job_filter(connection, written)
     listed = await connection.client.list(WORKLOADS, connection.namespace)
     found = tuple(each for each in listed.items if belongs(each))
     if not found:
         raise UsageError(
-            f"{written} in {connection.place} has no workload (does it name a queue in its label "
-            "kueue.x-k8s.io/queue-name, and do the controllers run?)"
+            f"{written} in {connection.scope} has no workload (check its label kueue.x-k8s.io/queue-name, "
+            "and that the controllers run)"
         )
     return found
 
 
 async def job_uids(connection: Connection, written: str) -> tuple[Uid, ...]:
-    """Of the job ``TYPE[.GROUP]/NAME``, or of the jobs that own the workload of that name."""
+    """Return the UID of the job ``TYPE[.GROUP]/NAME``, or of the owners of the workload of that name."""
     type_, slash, _ = written.rpartition("/")
-    if not slash or type_.partition(".")[0].lower() in _OURS:
+    if not slash or type_.partition(".")[0].lower() in _WORKLOAD_TYPES:
         (workload,) = await named_workloads(connection, written)
         return tuple(owner.uid for owner in workload.metadata.owner_references)
     return (await _uid_of(connection, written),)
 
 
 async def job_filter(connection: Connection, written: str) -> Callable[[Workload], bool]:
-    """Whether a workload is of the job ``TYPE[.GROUP]/NAME``: by its label, or else by its owners."""
+    """Return a predicate: the workload belongs to the job ``TYPE[.GROUP]/NAME``, by label or owner."""
     uid = await _uid_of(connection, written)
 
     def belongs(workload: Workload) -> bool:
@@ -94,21 +94,21 @@ async def job_filter(connection: Connection, written: str) -> Callable[[Workload
 
 
 async def _uid_of(connection: Connection, written: str) -> Uid:
-    """Of the job ``TYPE[.GROUP]/NAME``."""
+    """Return the UID of the job ``TYPE[.GROUP]/NAME``."""
     type_, slash, name = written.rpartition("/")
     if not slash or not type_ or not name:
-        raise UsageError(f"{written!r} names no job (write TYPE/NAME or TYPE.GROUP/NAME, such as job/train)")
+        raise UsageError(f"{written!r} is no job (write TYPE/NAME or TYPE.GROUP/NAME, such as job/train)")
     if not connection.namespace:
-        raise UsageError("a job is looked for in one namespace (write -n NAMESPACE instead of -A)")
+        raise UsageError("a job needs one namespace (write -n NAMESPACE instead of -A)")
     resource = await _kind(connection.client, type_)
     job = await connection.client.get(resource, Key(connection.namespace, name))
     return metadata_of(job).uid
 
 
 async def _kind(client: Client, written: str) -> Resource[Json]:
-    """The namespaced kind with that name, singular, plural or short; the core's before those of groups."""
+    """Return the namespaced kind with that name, singular, plural or short; the core group comes first."""
     name, _, group = written.lower().partition(".")
-    if not group and name in ("job", "jobs"):  # most are, and need not be asked for
+    if not group and name in ("job", "jobs"):  # the usual case needs no discovery
         return untyped("batch", "v1", "jobs", "Job", True)
     for root in ("/api", "/apis"):
         answer = await client.request("GET", root, headers={"Accept": _AGGREGATED})
@@ -129,24 +129,24 @@ def _names(served: _Served) -> tuple[str, ...]:
     return served.resource, served.singular_resource, kind, *served.short_names
 
 
-class _Anything(Struct):
+class _MetadataOnly(Struct):
     metadata: ObjectMeta
 
 
 class OwnerResolver:
-    """Asks for each kind and each object once."""
+    """Resolves owner references; reads each kind and each object once."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self._kinds: dict[tuple[str, str], Resource[Json] | None] = {}
-        self._known: dict[Uid, ObjectMeta | None] = {}  # None: it is gone
+        self._objects: dict[Uid, ObjectMeta | None] = {}  # None: it does not exist
 
-    def know(self, metadata: ObjectMeta) -> None:
-        """This one need not be asked for."""
-        self._known[metadata.uid] = metadata
+    def add(self, metadata: ObjectMeta) -> None:
+        """Add an object that was read already."""
+        self._objects[metadata.uid] = metadata
 
-    async def kind_of(self, owner: OwnerReference) -> Resource[Json] | None:
-        """``None`` when the cluster does not serve it."""
+    async def resource_of(self, owner: OwnerReference) -> Resource[Json] | None:
+        """Return the resource of an owner; None if the cluster does not serve it."""
         kind = owner.api_version, owner.kind
         if kind not in self._kinds:
             plural = await plural_of(self._client, *kind)
@@ -154,30 +154,30 @@ class OwnerResolver:
             self._kinds[kind] = untyped(group, version, plural, owner.kind, True) if plural else None
         return self._kinds[kind]
 
-    async def leads_to(self, metadata: ObjectMeta, wanted: frozenset[Uid]) -> bool:
-        """Whether the object is one of those ``wanted``, or was made by one, or by what one made."""
-        passed: set[Uid] = set()
+    async def is_descendant(self, metadata: ObjectMeta, wanted: frozenset[Uid]) -> bool:
+        """Return True if ``wanted`` contains the object or one of its controllers, direct or indirect."""
+        visited: set[Uid] = set()
         current: ObjectMeta | None = metadata
-        while current is not None and current.uid not in passed:
+        while current is not None and current.uid not in visited:
             if current.uid in wanted:
                 return True
-            passed.add(current.uid)
+            visited.add(current.uid)
             owner = current.controller
-            current = await self._of(owner, metadata.namespace) if owner is not None else None
+            current = await self._metadata_of(owner, metadata.namespace) if owner is not None else None
         return False
 
-    async def _of(self, owner: OwnerReference, namespace: str) -> ObjectMeta | None:
-        if owner.uid not in self._known:
-            self._known[owner.uid] = await self._asked(owner, namespace)
-        return self._known[owner.uid]
+    async def _metadata_of(self, owner: OwnerReference, namespace: str) -> ObjectMeta | None:
+        if owner.uid not in self._objects:
+            self._objects[owner.uid] = await self._fetch(owner, namespace)
+        return self._objects[owner.uid]
 
-    async def _asked(self, owner: OwnerReference, namespace: str) -> ObjectMeta | None:
-        kind = await self.kind_of(owner)
+    async def _fetch(self, owner: OwnerReference, namespace: str) -> ObjectMeta | None:
+        kind = await self.resource_of(owner)
         if kind is None:
             return None
-        anything = Resource(kind.group, kind.version, kind.plural, kind.kind, True, _Anything)
+        metadata_only = Resource(kind.group, kind.version, kind.plural, kind.kind, True, _MetadataOnly)
         try:
-            found = (await self._client.get(anything, Key(namespace, owner.name))).metadata
+            found = (await self._client.get(metadata_only, Key(namespace, owner.name))).metadata
         except NotFound:
             return None
-        return found if found.uid == owner.uid else None  # another took its name
+        return found if found.uid == owner.uid else None  # another object has its name

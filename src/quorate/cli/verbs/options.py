@@ -1,4 +1,4 @@
-"""What the verbs have in common on the command line: which cluster, which objects, and how they are shown."""
+"""Options that the commands on a cluster have in common, and the connection to that cluster."""
 
 import random
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -29,7 +29,7 @@ class Output(StrEnum):
 
 
 class DryRun(StrEnum):
-    """As kubectl's: ``client`` asks for nothing to be written, ``server`` has the server check the write."""
+    """As in kubectl: ``client`` sends no write, ``server`` has the server check the write."""
 
     NONE = "none"
     CLIENT = "client"
@@ -38,35 +38,38 @@ class DryRun(StrEnum):
 
 Kubeconfig = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="How to reach the cluster. Default: $KUBECONFIG, ~/.kube/config."),
+    typer.Option(metavar="FILE", help="The kubeconfig. Default: $KUBECONFIG, ~/.kube/config."),
 ]
 Context = Annotated[
-    str, typer.Option(metavar="NAME", help="The kubeconfig's context, if not the current one.")
+    str, typer.Option(metavar="NAME", help="The context of the kubeconfig. Default: the current one.")
 ]
 Namespace = Annotated[
     str,
     typer.Option(
-        "--namespace", "-n", metavar="NAME", help="By default the one of the context.",
+        "--namespace", "-n", metavar="NAME", help="The namespace. Default: that of the context.",
         autocompletion=completion.namespaces,
     ),
 ]  # fmt: skip
-AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Those of every namespace.")]
+AllNamespaces = Annotated[bool, typer.Option("--all-namespaces", "-A", help="Objects of all namespaces.")]
 LabelSelector = Annotated[
-    str, typer.Option("--selector", "-l", metavar="QUERY", help="Only those with these labels: a=b,c!=d.")
+    str, typer.Option("--selector", "-l", metavar="QUERY", help="Only objects with these labels: a=b,c!=d.")
 ]
 FieldSelector = Annotated[
-    str, typer.Option(metavar="QUERY", help="Only those with these fields: metadata.name=a.")
+    str, typer.Option(metavar="QUERY", help="Only objects with these fields: metadata.name=a.")
 ]
-Format = Annotated[Output, typer.Option("--output", "-o", help="How to show them.")]
+Format = Annotated[Output, typer.Option("--output", "-o", help="The output format.")]
 DryRunOption = Annotated[
     DryRun,
-    typer.Option("--dry-run", help="Only show what would be written; [b]server[/b]: as the server sees it."),
+    typer.Option(
+        "--dry-run",
+        help="Write nothing; [b]client[/b]: show the change, [b]server[/b]: have the server check it.",
+    ),
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """The cluster the command line names, and the part of it."""
+    """The cluster and the namespaces that the command line selects."""
 
     kubeconfig: Path | None
     context: str
@@ -75,7 +78,7 @@ class ClusterOptions:
 
     def __post_init__(self) -> None:
         if self.namespace and self.all_namespaces:
-            raise UsageError("-n names one namespace and -A means all of them (drop one of the two)")
+            raise UsageError("-n and -A exclude each other (drop one of the two)")
 
     @asynccontextmanager
     async def connect(self) -> AsyncIterator["Connection"]:
@@ -88,16 +91,16 @@ class ClusterOptions:
 @dataclass(frozen=True, slots=True)
 class Connection:
     client: Client
-    namespace: str  # empty: all of them
+    namespace: str  # empty: all namespaces
 
     @property
-    def place(self) -> str:
-        """Where namespaced objects are looked for, in words."""
+    def scope(self) -> str:
+        """Return ``namespace NAME`` or ``any namespace``, for messages."""
         return f"namespace {self.namespace}" if self.namespace else "any namespace"
 
 
-def at(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
-    """What ``work`` returns, done with the cluster."""
+def with_cluster(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[Any, Any, T]]) -> T:
+    """Run ``work`` connected to the cluster and return its result."""
 
     async def connected() -> T:
         async with cluster_options.connect() as connection:
@@ -106,7 +109,9 @@ def at(cluster_options: ClusterOptions, work: Callable[[Connection], Coroutine[A
             except NotFound as error:
                 if error.details.name:
                     raise
-                raise UsageError(f"{error} (quorate preflight tells what the cluster lacks)") from error
+                raise UsageError(
+                    f"{error} (quorate preflight shows what is missing in the cluster)"
+                ) from error
 
     return uvloop.run(connected())
 

@@ -1,4 +1,4 @@
-"""``quorate podgroup``: which pod groups wait, what for, and for how long still."""
+"""``quorate podgroup``: list pod groups and explain why they are pending."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -46,7 +46,7 @@ Names = Annotated[
     list[str],
     typer.Argument(
         metavar="NAME|TYPE/NAME...",
-        help="Pod groups by name, or by their job: vcjob/train, job/train.",
+        help="Names of pod groups or of their jobs: vcjob/train, job/train.",
         autocompletion=completion.pod_groups,
     ),
 ]
@@ -61,7 +61,7 @@ def list_(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """List pod groups, and why those that wait do.
+    """List pod groups, and why they are pending.
 
     [b]Example:[/b] quorate podgroup list --all-namespaces
     """
@@ -79,11 +79,11 @@ def list_(
             return
         print_objects(_columns(now, namespaces=all_namespaces), sorted(groups, key=_age_rank), output)
 
-    o.at(o.ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
 
 
 def _age_rank(group: PodGroup) -> tuple[float, Key]:
-    """The oldest first, as they are asked."""
+    """Sort by age, the oldest first, which is the order of evaluation."""
     created = group.metadata.creation_timestamp
     return (0.0 if created is None else epoch(created), group.metadata.key)
 
@@ -104,12 +104,12 @@ def _columns(now: float, *, namespaces: bool) -> tuple[Column[PodGroup], ...]:
 
 
 def _unschedulable(group: PodGroup) -> tuple[str, str]:
-    """Reason and message; nothing when it was admitted since: why it waited stays in its conditions."""
+    """Return reason and message; empty if it was admitted since, because the condition remains."""
     condition = find_condition(group.status.conditions, UNSCHEDULABLE)
     if condition is None or condition.status != "True":
         return "", ""
     admitted = group.metadata.annotations.get(INQUEUE_SINCE, "") if group.status.phase == INQUEUE else ""
-    if condition.transition_id < admitted:  # both are moments, written alike, where both are ours
+    if condition.transition_id < admitted:  # both are timestamps in one format if this scheduler wrote them
         return "", ""
     return condition.reason, condition.message
 
@@ -124,11 +124,11 @@ def explain(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Say why a pod group waits: what each check lacks, its place in the order, and when it is tried again.
+    """Explain why a pod group is pending: the result of each check, its position, and its next attempt.
 
-    The command reads the whole cluster and evaluates it by the scheduler's rules; it writes nothing. Give it
-    the options of your scheduler: [b]--scheduler-conf[/b] and [b]--scheduler-name[/b], unless they are the
-    defaults.
+    The command reads the whole cluster, evaluates it by the scheduler's rules, and writes nothing. If your
+    scheduler has other options than the defaults, give them with [b]--scheduler-conf[/b] and
+    [b]--scheduler-name[/b].
 
     [b]Example:[/b] quorate podgroup explain vcjob/train
     """
@@ -144,13 +144,13 @@ def explain(
         outlooks = _outlooks(model, settings, now)
         for group in found:
             key = group.metadata.key
-            told = explain_group(group, members.get(key, 0), outlooks.get(key), settings)
+            explanation = explain_group(group, members.get(key, 0), outlooks.get(key), settings)
             if is_structured(output):
-                print_value(told, output)
+                print_value(explanation, output)
             else:
-                print_sections(in_words(told))
+                print_sections(explanation_sections(explanation))
 
-    o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
 
 
 async def _named(connection: o.Connection, groups: Sequence[PodGroup], written: str) -> list[PodGroup]:
@@ -159,27 +159,27 @@ async def _named(connection: o.Connection, groups: Sequence[PodGroup], written: 
     Raises ``UsageError`` if there is none.
     """
     if "/" in written:
-        meant = await job_uids(connection, written)  # of the job, or of the group as kubectl writes its name
-        found = [each for each in groups if not _uids(each.metadata).isdisjoint(meant)]
-        lacking = (
-            f"{written} in {connection.place} has no pod group "
-            "(do its pods name a gang scheduler, and do the controllers run?)"
+        uids = await job_uids(connection, written)  # of the job, or of the pod group given as TYPE/NAME
+        found = [each for each in groups if not _uids(each.metadata).isdisjoint(uids)]
+        problem = (
+            f"{written} in {connection.scope} has no pod group "
+            "(check the schedulerName of its pods, and that the controllers run)"
         )
     else:
         found = [each for each in groups if each.metadata.name == written]
-        lacking = f"no pod group {written} in {connection.place}"
+        problem = f"no pod group {written} in {connection.scope}"
     if not found:
-        raise UsageError(lacking)
+        raise UsageError(problem)
     return found
 
 
 def _uids(metadata: ObjectMeta) -> set[Uid]:
-    """Its own, and those of its owners."""
+    """Return the UIDs of the object and of its owners."""
     return {metadata.uid, *(owner.uid for owner in metadata.owner_references)}
 
 
 def _outlooks(model: Model, settings: SchedulerConfiguration, now: float) -> dict[Key, WaitingGroup]:
-    """None where nobody is asked: then nobody waits to be admitted, or not by these rules."""
+    """Return the waiting groups; none if no ``enqueue`` action of the profile ``design`` evaluates them."""
     if settings.profile != "design" or "enqueue" not in settings.actions:
         return {}
     return waiting_groups(model, settings, now)
@@ -188,11 +188,11 @@ def _outlooks(model: Model, settings: SchedulerConfiguration, now: float) -> dic
 class Check(msgspec.Struct, frozen=True, rename="camel"):
     name: str
     says: str
-    never: bool  # it asks for more than there could be with everything else gone
+    never: bool  # it requests more than an empty cluster has
 
 
-class Described(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
-    """What ``explain`` answers, in whichever form."""
+class PodGroupExplanation(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """The result of ``explain``, as text and as JSON."""
 
     pod_group: str
     queue: str
@@ -207,18 +207,18 @@ class Described(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
 
 def explain_group(
     group: PodGroup, members: int, outlook: WaitingGroup | None, settings: SchedulerConfiguration
-) -> Described:
-    """``members``: how many pods it has; ``outlook``: ``None`` when it does not wait."""
-    told = Described(
+) -> PodGroupExplanation:
+    """Return the explanation; ``members``: its number of pods, ``outlook``: None if it is not waiting."""
+    explanation = PodGroupExplanation(
         pod_group=str(group.metadata.key),
         queue=group.spec.queue,
         phase=group.status.phase or PENDING,
-        state=_standing(group, members, outlook, settings),
+        state=_state(group, members, outlook, settings),
     )
     if outlook is None:
-        return told
+        return explanation
     return msgspec.structs.replace(
-        told,
+        explanation,
         position=outlook.position,
         waiting=outlook.waiting,
         attempts=outlook.attempts,
@@ -233,37 +233,41 @@ def _check(name: str, pending_reason: PendingReason | None) -> Check:
     return Check(name, str(pending_reason), never=can_never_fit(pending_reason))
 
 
-def _standing(
+def _state(
     group: PodGroup, members: int, outlook: WaitingGroup | None, settings: SchedulerConfiguration
 ) -> str:
     if outlook is None:
         waits = group.status.phase in ("", PENDING)
         if waits and "enqueue" in settings.actions and settings.profile == "design":
-            return f"its queue {group.spec.queue} does not exist, or it is being deleted"
+            return f"queue {group.spec.queue} does not exist, or the pod group is being deleted"
         if group.status.phase == INQUEUE and members < group.spec.min_member:
             return f"its pods may be created: {members} of {group.spec.min_member} exist"
         return ": ".join(text for text in _unschedulable(group) if text)
     if outlook.not_before is not None:
-        return "was sent back, and is not tried again yet"
+        return "requeued, not retried yet"
     if outlook.blocked:
-        return "waits for a group before it in its queue, which is first in, first out"
+        return "waits for a pod group ahead of it in its queue, which is first in, first out"
     return "is admitted next" if outlook.admitted else "waits"
 
 
-def in_words(told: Described) -> tuple[Section, ...]:
-    place = "" if told.position is None else f"{told.position} of {told.waiting} that wait"
+def explanation_sections(explanation: PodGroupExplanation) -> tuple[Section, ...]:
+    position = (
+        "" if explanation.position is None else f"{explanation.position} of {explanation.waiting} waiting"
+    )
     facts = Fields((
-        ("Pod group", told.pod_group),
-        ("Queue", told.queue),
-        ("Phase", told.phase),
-        ("Place", place),
-        ("State", told.state),
-        ("Sent back", _times(told.attempts) if told.attempts else ""),
-        ("Not before", told.not_before),
+        ("Pod group", explanation.pod_group),
+        ("Queue", explanation.queue),
+        ("Phase", explanation.phase),
+        ("Position", position),
+        ("State", explanation.state),
+        ("Requeued", _times(explanation.attempts) if explanation.attempts else ""),
+        ("Not before", explanation.not_before),
     ))  # fmt: skip
     return (
         facts,
-        TableSection("Checks", ("CHECK", "SAYS"), tuple((each.name, each.says) for each in told.checks)),
+        TableSection(
+            "Checks", ("CHECK", "RESULT"), tuple((each.name, each.says) for each in explanation.checks)
+        ),
     )
 
 

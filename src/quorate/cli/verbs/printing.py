@@ -1,4 +1,4 @@
-"""Showing objects: in columns, or as JSON, YAML or names."""
+"""Print objects as tables, descriptions, JSON, YAML or names."""
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 _GAP: Final = 3
 _NO_COLOURS: Final[Mapping[str, str]] = {}
-_NARROWEST: Final = 30  # less than this is no room to break a sentence in
+_MIN_WIDTH: Final = 30  # below this width a sentence is not wrapped
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Column(Generic[T]):
 
 
 def print_objects(columns: Sequence[Column[T]], objects: Sequence[T], output: Output) -> None:
-    """The objects as a table, a line each."""
+    """Print the objects as a table, one row each."""
     shown = [column for column in columns if output is Output.WIDE or not column.wide]
     print_rows(
         [column.title for column in shown], [[column.cell(each) for column in shown] for each in objects]
@@ -46,8 +46,11 @@ def print_rows(
     indent: int = 0,
     colours: Mapping[str, str] = _NO_COLOURS,
 ) -> None:
-    """Aligned columns.  Names are never broken, since they are there to be copied; on a terminal the last
-    column, if it is long, is broken between words, and ``colours`` are by the text of the first."""
+    """Print aligned columns; on a terminal, wrap a long last column between words.
+
+    The other columns are never wrapped, so that names can be copied.  The key of ``colours`` is the text of
+    the first column.
+    """
     console = Console()
     widths = [max(map(len, cells)) + _GAP for cells in zip(titles, *rows, strict=True)]
     start = indent + sum(widths[:-1])
@@ -61,8 +64,8 @@ def print_rows(
 
 
 def wrap_line(console: Console, text: str, start: int) -> list[str]:
-    """``text`` in lines as the terminal has room for, all but the first indented up to ``start``."""
-    if not console.is_terminal or console.width - start < _NARROWEST or len(text) <= console.width:
+    """Return ``text`` wrapped to the terminal; lines after the first are indented by ``start``."""
+    if not console.is_terminal or console.width - start < _MIN_WIDTH or len(text) <= console.width:
         return [text]
     first, rest = text[:start], text[start:]
     lines = textwrap.wrap(rest, console.width - start, break_long_words=False, break_on_hyphens=False)
@@ -70,7 +73,7 @@ def wrap_line(console: Console, text: str, start: int) -> list[str]:
 
 
 def print_documents(resource: Resource[Any], documents: Sequence[Json], output: Output) -> None:
-    """Several objects, whole, as one List, or their names."""
+    """Print whole objects as one List, or their names."""
     if output is Output.NAME:
         for document in documents:
             typer.echo(qualified_name(resource, document["metadata"]["name"]))
@@ -80,17 +83,17 @@ def print_documents(resource: Resource[Any], documents: Sequence[Json], output: 
 
 
 def print_document(resource: Resource[Any], document: Json, output: Output) -> None:
-    """One object, whole."""
+    """Print one whole object."""
     _dump(_with_type_meta(resource, document), output)
 
 
 def print_value(value: msgspec.Struct, output: Output) -> None:
-    """An answer of our own that is no object of the API."""
+    """Print a value that is no API object."""
     _dump(codec.to_builtins(value), output)
 
 
 def _with_type_meta(resource: Resource[Any], document: Json) -> Json:
-    """Items of a list need not say what they are."""
+    """Return the object with ``apiVersion`` and ``kind``, which items of a list do not have."""
     return {"apiVersion": resource.api_version, "kind": resource.kind, **document}
 
 
@@ -103,13 +106,13 @@ def _dump(document: Any, output: Output) -> None:
 
 
 def qualified_name(resource: Resource[Any], name: str) -> str:
-    """``clusterqueue.kueue.x-k8s.io/research``, as kubectl names an object."""
+    """Return ``clusterqueue.kueue.x-k8s.io/research``, the name that kubectl prints."""
     kind = resource.kind.lower()
     return f"{kind}.{resource.group}/{name}" if resource.group else f"{kind}/{name}"
 
 
 def as_untyped(resource: Resource[Any]) -> Resource[Json]:
-    """The same kind with every field of its objects, ours to show and not to understand."""
+    """Return the same kind with objects as JSON, so that fields unknown to this program are printed too."""
     return untyped(resource.group, resource.version, resource.plural, resource.kind, resource.namespaced)
 
 
@@ -123,14 +126,14 @@ def is_structured(output: Output) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fields:
-    """Names and what is so; those with nothing to say are left out."""
+    """Lines ``Name: text``; a line without text is left out."""
 
     rows: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class TableSection:
-    """Several of one sort; not shown when there is none."""
+    """A table; left out if it has no rows."""
 
     heading: str
     titles: tuple[str, ...]
@@ -139,7 +142,7 @@ class TableSection:
 
 @dataclass(frozen=True, slots=True)
 class ListSection:
-    """Sentences; not shown when there is none."""
+    """A list of sentences; left out if it is empty."""
 
     heading: str
     sentences: tuple[str, ...]
@@ -152,17 +155,17 @@ def print_sections(sections: Sequence[Section]) -> None:
     for section in sections:
         match section:
             case Fields(rows):
-                told = [(name, text) for name, text in rows if text]
-                width = max(len(name) for name, _ in told) + 3
-                for name, text in told:
-                    _say(f"{name + ':':<{width}}{text}", width)
+                shown = [(name, text) for name, text in rows if text]
+                width = max(len(name) for name, _ in shown) + 3
+                for name, text in shown:
+                    _print_wrapped(f"{name + ':':<{width}}{text}", width)
             case TableSection(heading, titles, rows) if rows:
                 typer.echo(f"\n{heading}:")
                 print_rows(titles, rows, indent=2)
             case ListSection(heading, sentences) if sentences:
                 typer.echo(f"\n{heading}:")
                 for sentence in sentences:
-                    _say(f"- {sentence}", 2)
+                    _print_wrapped(f"- {sentence}", 2)
             case TableSection() | ListSection():
                 pass
             case _:
@@ -170,6 +173,6 @@ def print_sections(sections: Sequence[Section]) -> None:
     typer.echo()
 
 
-def _say(text: str, start: int) -> None:
+def _print_wrapped(text: str, start: int) -> None:
     for line in wrap_line(Console(), text, start):
         typer.echo(line)

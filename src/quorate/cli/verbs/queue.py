@@ -1,4 +1,4 @@
-"""``quorate queue``: cluster queues and local queues, under one verb each."""
+"""``quorate queue``: list, describe, create, stop and resume cluster queues and local queues."""
 
 from enum import StrEnum
 from typing import Annotated, Any, Final
@@ -77,7 +77,7 @@ Names = Annotated[
     list[str],
     typer.Argument(
         metavar="[cq/|lq/]NAME...",
-        help="Cluster queues, unless they begin with [b]lq/[/b] or --local is given.",
+        help="Cluster queues; local queues with the prefix [b]lq/[/b] or with --local.",
         autocompletion=completion.queues,
     ),
 ]
@@ -86,11 +86,11 @@ Names = Annotated[
 @queue.command("list")
 def list_(
     kind: Annotated[
-        str, typer.Argument(metavar="[cq|lq]", help="Which kind of queue.", show_default=False)
+        str, typer.Argument(metavar="[cq|lq]", help="The kind of queue.", show_default=False)
     ] = "",
     local: Local = False,
     active: Annotated[
-        YesNo | None, typer.Option(help="Only cluster queues that admit workloads, or that do not.")
+        YesNo | None, typer.Option(help="Only cluster queues that are active, or that are not.")
     ] = None,
     cluster_queue: Annotated[
         str,
@@ -98,7 +98,7 @@ def list_(
             "--clusterqueue",
             "-c",
             metavar="NAME",
-            help="Only local queues that lead there.",
+            help="Only local queues of this cluster queue.",
             autocompletion=completion.cluster_queues,
         ),
     ] = "",
@@ -114,8 +114,8 @@ def list_(
 
     [b]Example:[/b] quorate queue list lq --all-namespaces
     """
-    wanted = _kind_of(kind, local) if kind else _default(local)
-    if wanted is Kind.CLUSTER:
+    selected = _kind_of(kind, local) if kind else _default(local)
+    if selected is Kind.CLUSTER:
         _refuse_namespace(namespace, all_namespaces)
         if cluster_queue:
             raise UsageError("-c is for local queues (add --local)")
@@ -153,7 +153,7 @@ def list_(
         else:
             o.print_none_found(connection)
 
-    o.at(cluster_options, cluster_queues if wanted is Kind.CLUSTER else local_queues)
+    o.with_cluster(cluster_options, cluster_queues if selected is Kind.CLUSTER else local_queues)
 
 
 @queue.command()
@@ -165,7 +165,7 @@ def describe(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Show what a queue offers, who uses it, and what keeps it from admitting.
+    """Show the quota and the usage of a queue, and why it is inactive.
 
     [b]Example:[/b] quorate queue describe research
     """
@@ -185,14 +185,16 @@ def describe(
             else:
                 print_sections(describe_local_queue(await connection.client.get(LOCAL_QUEUES, key), now))
 
-    o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
 
 
 @queue.command()
 def create(
     name: Annotated[
         str,
-        typer.Argument(metavar="[cq/|lq/]NAME", help="A cluster queue, unless it begins with [b]lq/[/b]."),
+        typer.Argument(
+            metavar="[cq/|lq/]NAME", help="A cluster queue; a local queue with the prefix [b]lq/[/b]."
+        ),
     ],
     local: Local = False,
     nominal_quota: Annotated[
@@ -200,38 +202,61 @@ def create(
         typer.Option(
             metavar="FLAVOR:RESOURCE=AMOUNT;...",
             rich_help_panel=_CLUSTER,
-            help="What the queue owns of a flavor: spot:cpu=8;memory=36Gi.",
+            help="nominalQuota of a flavor, by resource: spot:cpu=8;memory=36Gi.",
         ),
     ] = None,
     borrowing_limit: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FLAVOR:RESOURCE=AMOUNT;...", rich_help_panel=_CLUSTER, help="The most it may borrow."
+            metavar="FLAVOR:RESOURCE=AMOUNT;...",
+            rich_help_panel=_CLUSTER,
+            help="borrowingLimit: the most that the queue may borrow from its cohort.",
         ),
     ] = None,
     lending_limit: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="FLAVOR:RESOURCE=AMOUNT;...", rich_help_panel=_CLUSTER, help="The most it must lend."
+            metavar="FLAVOR:RESOURCE=AMOUNT;...",
+            rich_help_panel=_CLUSTER,
+            help="lendingLimit: the most that the queue lends to its cohort.",
         ),
     ] = None,
     cohort: Annotated[
-        str, typer.Option(metavar="NAME", rich_help_panel=_CLUSTER, help="With whom it shares.")
+        str,
+        typer.Option(
+            metavar="NAME",
+            rich_help_panel=_CLUSTER,
+            help="Cohort: the group of cluster queues that lend quota to each other.",
+        ),
     ] = "",
     queuing_strategy: Annotated[
-        Strategy, typer.Option(rich_help_panel=_CLUSTER, help="Whether the first blocks the others.")
+        Strategy,
+        typer.Option(
+            rich_help_panel=_CLUSTER,
+            help="queueingStrategy: StrictFIFO blocks the queue while its first workload does not fit.",
+        ),
     ] = Strategy.BEST_EFFORT,
     namespace_selector: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="KEY=VALUE", rich_help_panel=_CLUSTER, help="Which namespaces may use it. Default: all."
+            metavar="KEY=VALUE",
+            rich_help_panel=_CLUSTER,
+            help="namespaceSelector: labels of the namespaces that may use the queue. Default: all.",
         ),
     ] = None,
     reclaim_within_cohort: Annotated[
-        Reclaim | None, typer.Option(rich_help_panel=_CLUSTER, help="Whom it preempts to get its own back.")
+        Reclaim | None,
+        typer.Option(
+            rich_help_panel=_CLUSTER,
+            help="reclaimWithinCohort: which workloads of borrowing queues may be preempted.",
+        ),
     ] = None,
     preemption_within_cluster_queue: Annotated[
-        Within | None, typer.Option(rich_help_panel=_CLUSTER, help="Whom of its own it preempts.")
+        Within | None,
+        typer.Option(
+            rich_help_panel=_CLUSTER,
+            help="withinClusterQueue: which workloads of the same cluster queue may be preempted.",
+        ),
     ] = None,
     cluster_queue: Annotated[
         str,
@@ -240,14 +265,17 @@ def create(
             "-c",
             metavar="NAME",
             rich_help_panel=_LOCAL,
-            help="Where it leads to.",
+            help="The cluster queue of the local queue.",
             autocompletion=completion.cluster_queues,
         ),
     ] = "",
     ignore_unknown_cq: Annotated[
         bool,
         typer.Option(
-            "--ignore-unknown-cq", "-i", rich_help_panel=_LOCAL, help="Even if that does not exist yet."
+            "--ignore-unknown-cq",
+            "-i",
+            rich_help_panel=_LOCAL,
+            help="Allow a cluster queue that does not exist yet.",
         ),
     ] = False,
     namespace: o.Namespace = "",
@@ -256,12 +284,12 @@ def create(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Create a cluster queue, or with [b]lq/[/b] or [b]--local[/b] a local queue that leads to one.
+    """Create a cluster queue, or with [b]lq/[/b] or [b]--local[/b] a local queue.
 
     [b]Example:[/b] quorate queue create research --nominal-quota "spot:cpu=40;memory=160Gi" --cohort science
     """
-    ((kind, plain),) = _targets([name], local, namespace)
-    given = {
+    ((kind, plain_name),) = _targets([name], local, namespace)
+    fields = {
         "cohortName": cohort,
         "resourceGroups": resource_groups(nominal_quota or [], borrowing_limit or [], lending_limit or []),
         "preemption": {
@@ -274,12 +302,12 @@ def create(
         },
     }
     labels = pairs("--namespace-selector", namespace_selector or [])
-    of_cluster = any(given.values()) or bool(labels)
-    if kind is Kind.LOCAL and (of_cluster or not cluster_queue):
+    has_cluster_options = any(fields.values()) or bool(labels)
+    if kind is Kind.LOCAL and (has_cluster_options or not cluster_queue):
         raise UsageError(
-            "a local queue has no quota of its own (leave out what is for cluster queues)"
-            if of_cluster
-            else "a local queue leads to a cluster queue (name it with -c)"
+            "a local queue has no quota (drop the options for cluster queues)"
+            if has_cluster_options
+            else "a local queue needs a cluster queue (write -c NAME)"
         )
     if kind is Kind.CLUSTER and cluster_queue:
         raise UsageError("-c is for local queues (write lq/NAME or --local)")
@@ -288,13 +316,13 @@ def create(
         spec: dict[str, Any] = {"clusterQueue": cluster_queue}
         if kind is Kind.CLUSTER:
             selector = {"matchLabels": labels} if labels else {}
-            spec = {field: value for field, value in given.items() if value}
+            spec = {field: value for field, value in fields.items() if value}
             spec |= {"queueingStrategy": queuing_strategy, "namespaceSelector": selector}
         elif not ignore_unknown_cq:
             await connection.client.get(CLUSTER_QUEUES, Key("", cluster_queue))
-        await create_object(connection, _RESOURCES[kind], plain, spec, dry_run, output)
+        await create_object(connection, _RESOURCES[kind], plain_name, spec, dry_run, output)
 
-    o.at(o.ClusterOptions(kubeconfig, context, namespace), write)
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), write)
 
 
 @queue.command()
@@ -302,7 +330,7 @@ def stop(
     names: Names,
     local: Local = False,
     keep_already_running: Annotated[
-        bool, typer.Option("--keep-already-running", help="Admit nobody any more, but evict nobody either.")
+        bool, typer.Option("--keep-already-running", help="Admit no new workloads, but keep admitted ones.")
     ] = False,
     namespace: o.Namespace = "",
     dry_run: o.DryRunOption = o.DryRun.NONE,
@@ -310,7 +338,7 @@ def stop(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Stop queues: they admit nobody any more, and those that run are evicted.
+    """Stop queues: admit no new workloads and evict admitted ones.
 
     [b]Example:[/b] quorate queue stop research --keep-already-running
     """
@@ -329,7 +357,7 @@ def resume(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Let stopped queues admit again.
+    """Resume stopped queues: admit workloads again.
 
     [b]Example:[/b] quorate queue resume lq/team-a --namespace team-a
     """
@@ -351,11 +379,11 @@ def _set_policy(
             spec = {"stopPolicy": policy}
             await patch_spec(connection, _RESOURCES[kind], key, spec, done, dry_run, output)
 
-    o.at(cluster_options, write)
+    o.with_cluster(cluster_options, write)
 
 
 def _targets(names: list[str], local: bool, namespace: str) -> list[tuple[Kind, str]]:
-    """Each queue that is named, with its kind."""
+    """Return the kind and the name of each queue given."""
     targets: list[tuple[Kind, str]] = []
     for written in names:
         prefix, slash, name = written.rpartition("/")
@@ -373,7 +401,9 @@ def _kind_of(written: str, local: bool) -> Kind:
             f"{written!r} is no kind of queue (write cq for cluster queues, lq for local queues)"
         )
     if local and kind is Kind.CLUSTER:
-        raise UsageError(f"{written} are cluster queues and --local means the others (drop one of the two)")
+        raise UsageError(
+            f"{written} selects cluster queues and --local selects local queues (drop one of the two)"
+        )
     return kind
 
 
@@ -382,11 +412,11 @@ def _default(local: bool) -> Kind:
 
 
 def _refuse_namespace(namespace: str, all_namespaces: bool) -> None:
-    """Cluster queues have no namespace: who gives one means a local queue, perhaps of the same name."""
+    """Refuse a namespace for cluster queues: the user may mean a local queue of the same name."""
     if namespace or all_namespaces:
         flag = "-A" if all_namespaces else "-n"
         raise UsageError(
-            f"{flag} is for local queues, and cluster queues are in no namespace (lq, lq/NAME or --local)"
+            f"{flag} is for local queues (write lq, lq/NAME or --local); cluster queues have no namespace"
         )
 
 

@@ -1,4 +1,4 @@
-"""Quotas, labels and taints as they are written on a command line."""
+"""Parse quotas, labels and taints of the command line."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -7,13 +7,13 @@ from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 from quorate.cli.errors import UsageError
 
 Json = dict[str, Any]
-Amounts = dict[str, dict[str, Quantity]]  # by flavor and resource, in the order they were written
+Amounts = dict[str, dict[str, Quantity]]  # by flavor and resource, in the order given
 
 
 def resource_groups(nominal: Sequence[str], borrowing: Sequence[str], lending: Sequence[str]) -> list[Json]:
-    """The groups of a cluster queue from ``FLAVOR:cpu=8;memory=36Gi``, each flavor with its quotas.
+    """Return ``resourceGroups`` from ``FLAVOR:cpu=8;memory=36Gi``.
 
-    Flavors of the same resources are alternatives and share a group, in the order they are named.
+    Flavors with the same resources share a group, as alternatives in the order given.
     """
     quotas = amounts("--nominal-quota", nominal)
     limits = {
@@ -28,7 +28,7 @@ def resource_groups(nominal: Sequence[str], borrowing: Sequence[str], lending: S
             unknown = [name for name in resources if name not in quotas.get(flavor, {})]
             if unknown:
                 raise UsageError(
-                    f"{option}: {flavor}:{unknown[0]} has no --nominal-quota (give it one, 0 will do)"
+                    f"{option}: {flavor}:{unknown[0]} has no --nominal-quota (add one, 0 is enough)"
                 )
     groups: dict[tuple[str, ...], list[Json]] = {}
     for flavor, resources in quotas.items():
@@ -40,14 +40,14 @@ def resource_groups(nominal: Sequence[str], borrowing: Sequence[str], lending: S
 
 
 def _group_of(groups: Iterable[tuple[str, ...]], flavor: str, resources: tuple[str, ...]) -> tuple[str, ...]:
-    """The resources of the group that a flavor belongs to, in the order of the group."""
+    """Return the resources of the group of a flavor, in the order of the group."""
     for covered in groups:
         if set(covered) == set(resources):
             return covered
         if both := set(covered) & set(resources):
             raise UsageError(
                 f"--nominal-quota: {flavor} has {', '.join(resources)}, another flavor {', '.join(covered)}: "
-                f"{min(both)} can be in one group only (give both the same resources, 0 will do)"
+                f"{min(both)} can be in one group only (list the same resources for both, 0 is enough)"
             )
     return resources
 
@@ -68,16 +68,16 @@ def _quotas(flavor: str, covered: Iterable[str], quotas: Amounts, limits: dict[s
 
 
 def amounts(option: str, written: Sequence[str]) -> Amounts:
-    """``FLAVOR:cpu=8;memory=36Gi``, several with commas between them or given several times."""
+    """Parse ``FLAVOR:cpu=8;memory=36Gi``, separated by commas or repeated."""
     found: Amounts = {}
     for one in (part.strip() for each in written for part in each.split(",")):
         flavor, colon, rest = one.partition(":")
         if not flavor or not colon:
             raise UsageError(
-                f"{option}: {one!r} names no flavor and resources (write FLAVOR:cpu=8;memory=36Gi)"
+                f"{option}: {one!r} has no flavor or no resources (write FLAVOR:cpu=8;memory=36Gi)"
             )
         if flavor in found:
-            raise UsageError(f"{option}: flavor {flavor} is named twice")
+            raise UsageError(f"{option}: flavor {flavor} is given twice")
         found[flavor] = {}
         for pair in rest.split(";"):
             name, _, amount = pair.partition("=")
@@ -89,7 +89,7 @@ def amounts(option: str, written: Sequence[str]) -> Amounts:
 
 
 def pairs(option: str, written: Sequence[str]) -> dict[str, str]:
-    """``a=b``, several with commas between them or given several times."""
+    """Parse ``a=b``, separated by commas or repeated."""
     found: dict[str, str] = {}
     for one in (part.strip() for each in written for part in each.split(",")):
         key, equals, value = one.partition("=")
@@ -100,12 +100,12 @@ def pairs(option: str, written: Sequence[str]) -> dict[str, str]:
 
 
 def taints(written: Sequence[str]) -> list[Json]:
-    """``gpu=yes:NoSchedule``, the value may be missing."""
+    """Parse ``gpu=yes:NoSchedule``; the value is optional."""
     return [_taint("--node-taints", each) for each in written]
 
 
 def tolerations(written: Sequence[str]) -> list[Json]:
-    """``gpu=yes:NoSchedule`` tolerates that taint, ``gpu:NoSchedule`` whatever value it has."""
+    """Parse tolerations: ``gpu=yes:NoSchedule`` is ``Equal``, ``gpu:NoSchedule`` is ``Exists``."""
     found = []
     for each in written:
         taint = _taint("--tolerations", each)

@@ -1,4 +1,4 @@
-"""``quorate version``: which version of what there is, here and in a cluster."""
+"""``quorate version``: the versions of this program, of the cluster and of the controllers."""
 
 from typing import Annotated
 
@@ -21,14 +21,14 @@ class _Version(Struct):
 
 
 def version(
-    client: Annotated[bool, typer.Option("--client", help="Ask no cluster.")] = False,
+    client: Annotated[bool, typer.Option("--client", help="Print only the version of this program.")] = False,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", metavar="NAME", help="Where the controllers live.")
+        str, typer.Option("--namespace", "-n", metavar="NAME", help="The namespace of the controllers.")
     ] = DEFAULT_NAMESPACE,
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Print the version of this program, of the cluster, and the image of the controllers in it.
+    """Print the versions of this program, of the cluster and of the controllers in it.
 
     [b]Example:[/b] quorate version --client
     """
@@ -36,13 +36,13 @@ def version(
     if client:
         return
 
-    async def ask(connection: o.Connection) -> None:
+    async def show(connection: o.Connection) -> None:
         config = connection.client.config
         served = codec.decode(_Version, await connection.client.request("GET", "/version"))
         typer.echo(f"cluster      {served.git_version} at {config.server}")
         typer.echo(f"controllers  {await _controllers(connection, namespace)}")
 
-    o.at(o.ClusterOptions(kubeconfig, context), ask)
+    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
 
 
 async def _controllers(connection: o.Connection, namespace: str) -> str:
@@ -52,7 +52,7 @@ async def _controllers(connection: o.Connection, namespace: str) -> str:
         except NotFound:
             continue
         except Forbidden:
-            return f"not yours to see in namespace {namespace}"
+            return f"no permission to get deployments in namespace {namespace}"
         images = ", ".join(container.image for container in found.spec.template.spec.containers)
         return f"{images} ({namespace}/{name}, {found.status.ready_replicas} of {found.spec.replicas} ready)"
-    return f"none in namespace {namespace} (they may run elsewhere: -n NAME, or as a process)"
+    return f"none in namespace {namespace} (they may run in another namespace, -n NAME, or as a process)"

@@ -1,4 +1,4 @@
-"""Queues and workloads in words: facts by name, and tables of what there are several of."""
+"""Queues and workloads as rows of lists (columns named as in kueuectl) and as descriptions."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -16,7 +16,7 @@ _LONGEST_JOB_TYPE: Final = 30
 
 
 class Status(StrEnum):
-    """How far a workload has come."""
+    """The status of a workload, as kueuectl names it."""
 
     PENDING = "pending"
     QUOTA_RESERVED = "quotareserved"
@@ -39,7 +39,7 @@ def is_active(queue: ClusterQueue | LocalQueue) -> bool:
 def why_inactive(queue: ClusterQueue | LocalQueue) -> str:
     active = find_condition(queue.status.conditions, ACTIVE)
     if active is None:
-        return "nobody has looked at it yet"
+        return "not evaluated yet"
     return "" if active.status == "True" else active.message
 
 
@@ -79,11 +79,11 @@ def workload_columns(
     *,
     namespaces: bool,
 ) -> Sequence[Column[Workload]]:
-    """``cluster_queues`` are those of the local queues, ``positions`` count from 0 in each local queue."""
+    """Return the columns; ``cluster_queues`` by local queue, ``positions`` from 0 in each local queue."""
 
     def position(workload: Workload) -> str:
-        place = positions.get(workload.metadata.key)
-        return "" if place is None else str(place)
+        found = positions.get(workload.metadata.key)
+        return "" if found is None else str(found)
 
     columns: tuple[Column[Workload], ...] = (
         Column("NAME", lambda workload: workload.metadata.name),
@@ -110,7 +110,7 @@ def cluster_queue_of(workload: Workload, cluster_queues: Mapping[Key, str]) -> s
 
 
 def why_not_running(workload: Workload) -> str:
-    """What its status says about why it has no quota, or is not admitted with it; empty if it runs."""
+    """Return why the workload has no quota or is not admitted, from its status; empty if it is admitted."""
     if c.is_finished(workload) or c.is_admitted(workload):
         return ""
     if not workload.spec.active:
@@ -122,8 +122,8 @@ def why_not_running(workload: Workload) -> str:
     return "" if reserved is None else reserved.message
 
 
-def _of_owners(told: Callable[[OwnerReference], str]) -> Callable[[Workload], str]:
-    return lambda workload: ", ".join(map(told, workload.metadata.owner_references))
+def _of_owners(text: Callable[[OwnerReference], str]) -> Callable[[Workload], str]:
+    return lambda workload: ", ".join(map(text, workload.metadata.owner_references))
 
 
 def _job_type(owner: OwnerReference) -> str:
@@ -133,7 +133,7 @@ def _job_type(owner: OwnerReference) -> str:
 
 
 def _execution_time(workload: Workload, now: float) -> str:
-    """Since it was admitted, until it finished or now; empty before."""
+    """Return the time from admission to the end or now; empty before admission."""
     admitted = find_condition(workload.status.conditions, c.ADMITTED)
     if admitted is None or admitted.status != "True":
         return ""
@@ -154,19 +154,19 @@ def describe_cluster_queue(
         ("Stop policy", spec.stop_policy),
         ("Strategy", spec.queueing_strategy),
         ("Namespaces", _namespaces(spec.namespace_selector)),
-        ("Preemption", f"within the queue {preemption.within_cluster_queue}, "
-                       f"reclaim in the cohort {preemption.reclaim_within_cohort}, "
-                       f"borrow in the cohort {preemption.borrow_within_cohort.policy}"),
+        ("Preemption", f"withinClusterQueue {preemption.within_cluster_queue}, "
+                       f"reclaimWithinCohort {preemption.reclaim_within_cohort}, "
+                       f"borrowWithinCohort {preemption.borrow_within_cohort.policy}"),
         ("Checks", ", ".join(rule.name for rule in spec.admission_checks_strategy.admission_checks)),
         ("Workloads", f"{status.pending_workloads} pending, {status.reserving_workloads} with quota, "
                       f"{status.admitted_workloads} admitted"),
         ("Age", age(queue.metadata.creation_timestamp, now)),
     ))  # fmt: skip
-    own = [each for each in local_queues if each.spec.cluster_queue == queue.metadata.name]
+    own_queues = [each for each in local_queues if each.spec.cluster_queue == queue.metadata.name]
     lines = tuple(
         (each.metadata.namespace, each.metadata.name, str(each.status.pending_workloads),
          str(each.status.admitted_workloads))
-        for each in own
+        for each in own_queues
     )  # fmt: skip
     return (
         facts,
@@ -229,17 +229,22 @@ def describe_workload(workload: Workload, cluster_queue: str, now: float) -> tup
 def _pod_sets(workload: Workload) -> TableSection:
     assigned = workload.status.admission.pod_set_assignments if workload.status.admission else ()
     by_name = {each.name: each for each in assigned}
-    asked = {each.name: each.resources for each in workload.status.resource_requests}
+    requested = {each.name: each.resources for each in workload.status.resource_requests}
     rows = []
     for pod_set in workload.spec.pod_sets:
-        given = by_name.get(pod_set.name)
+        assignment = by_name.get(pod_set.name)
         least = f" (at least {pod_set.min_count})" if isinstance(pod_set.min_count, int) else ""
-        resources: Resources = given.resource_usage if given is not None else asked.get(pod_set.name, {})
-        flavors = given.flavors if given is not None else {}
+        resources: Resources = (
+            assignment.resource_usage if assignment is not None else requested.get(pod_set.name, {})
+        )
+        flavors = assignment.flavors if assignment is not None else {}
+        admitted = ""
+        if assignment is not None:
+            admitted = str(pod_set.count if assignment.count is None else assignment.count)
         rows.append((
             pod_set.name,
             f"{pod_set.count}{least}",
-            "" if given is None else str(given.count if given.count is not None else pod_set.count),
+            admitted,
             format_resources(resources) if resources else "",
             ", ".join(f"{resource}: {flavor}" for resource, flavor in sorted(flavors.items())),
         ))  # fmt: skip
@@ -267,7 +272,7 @@ def _active(queue: ClusterQueue | LocalQueue) -> str:
 
 def _namespaces(selector: LabelSelector | None) -> str:
     if selector is None:
-        return "none: there is no namespaceSelector ({} would mean all)"
+        return "none, because namespaceSelector is not set ({} selects all)"
     labels = [f"{name}={value}" for name, value in sorted(selector.match_labels.items())]
     labels += [
         f"{each.key} {each.operator} {','.join(each.values)}".rstrip() for each in selector.match_expressions

@@ -1,4 +1,4 @@
-"""``quorate workload``: list, describe, stop, resume, and explain why one waits."""
+"""``quorate workload``: list, describe, explain, stop, resume and delete workloads, and list their pods."""
 
 import asyncio
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ class Commands(LazyGroup):
     deferred = (
         LazyCommand(
             "explain", "quorate.cli.verbs.explain.command:explain",
-            "Say why a workload waits, in numbers, and what it would take to start it.",
+            "Explain why a workload is pending, with numbers, and what would let it start.",
         ),
     )  # fmt: skip
 
@@ -45,7 +45,7 @@ workload = typer.Typer(
     cls=Commands,
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Workloads, one for each job: list, describe, explain, stop, resume, delete, and their pods.",
+    help="Workloads, one for each job: list, describe, explain, stop, resume, delete, pods.",
 )
 
 _ALL: Final = "all"
@@ -57,7 +57,7 @@ def list_(
         list[str] | None,
         typer.Option(
             metavar="STATUS",
-            help="Only pending, quotareserved, admitted or finished ones; may be given several times.",
+            help="Only this status: pending, quotareserved, admitted or finished; may be repeated.",
         ),
     ] = None,
     cluster_queue: Annotated[
@@ -66,7 +66,7 @@ def list_(
             "--clusterqueue",
             "-c",
             metavar="NAME",
-            help="Only those of this cluster queue.",
+            help="Only workloads of this cluster queue.",
             autocompletion=completion.cluster_queues,
         ),
     ] = "",
@@ -76,13 +76,15 @@ def list_(
             "--localqueue",
             "-q",
             metavar="NAME",
-            help="Only those of this local queue.",
+            help="Only workloads of this local queue.",
             autocompletion=completion.local_queues,
         ),
     ] = "",
     for_: Annotated[
         str,
-        typer.Option("--for", metavar="TYPE[.GROUP]/NAME", help="Only those of one job, such as job/train."),
+        typer.Option(
+            "--for", metavar="TYPE[.GROUP]/NAME", help="Only workloads of this job, such as job/train."
+        ),
     ] = "",
     namespace: o.Namespace = "",
     all_namespaces: o.AllNamespaces = False,
@@ -92,9 +94,9 @@ def list_(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """List workloads: whose they are, how far they have come, and their place in the queue.
+    """List workloads with their jobs, status and position in the queue.
 
-    With [b]-o wide[/b] also why they wait.
+    [b]-o wide[/b] also shows why they are pending.
 
     [b]Example:[/b] quorate workload list --status pending --all-namespaces
     """
@@ -107,12 +109,12 @@ def list_(
         found, queues = await asyncio.gather(
             client.list(WORKLOADS, where, selector, field_selector), client.list(LOCAL_QUEUES, where)
         )
-        leads_to = {each.metadata.key: each.spec.cluster_queue for each in queues.items}
+        cluster_queues = {each.metadata.key: each.spec.cluster_queue for each in queues.items}
         chosen = [
             each
             for each in found.items
             if status_of(each) in statuses
-            and cluster_queue in ("", cluster_queue_of(each, leads_to))
+            and cluster_queue in ("", cluster_queue_of(each, cluster_queues))
             and local_queue in ("", each.spec.queue_name)
             and belongs(each)
         ]
@@ -123,15 +125,15 @@ def list_(
             print_documents(WORKLOADS, kept, output)
         elif chosen:
             pending = (each for each in chosen if status_of(each) is Status.PENDING)
-            places = await positions(
+            positions = await queue_positions(
                 client, (Key(each.metadata.namespace, each.spec.queue_name) for each in pending)
             )
-            columns = workload_columns(now, leads_to, places, namespaces=all_namespaces)
+            columns = workload_columns(now, cluster_queues, positions, namespaces=all_namespaces)
             print_objects(columns, chosen, output)
         else:
             o.print_none_found(connection)
 
-    o.at(o.ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
 
 
 @workload.command()
@@ -142,7 +144,7 @@ def describe(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Show what a workload asks for, what it was given, and its conditions.
+    """Show the requests, the admission and the conditions of a workload.
 
     [b]Example:[/b] quorate workload describe job/train
     """
@@ -156,10 +158,10 @@ def describe(
                     print_document(WORKLOADS, document, output)
                     continue
                 queues = (await connection.client.list(LOCAL_QUEUES, found.metadata.namespace)).items
-                leads_to = {each.metadata.key: each.spec.cluster_queue for each in queues}
-                print_sections(describe_workload(found, cluster_queue_of(found, leads_to), now))
+                cluster_queues = {each.metadata.key: each.spec.cluster_queue for each in queues}
+                print_sections(describe_workload(found, cluster_queue_of(found, cluster_queues), now))
 
-    o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
 
 
 @workload.command()
@@ -171,7 +173,7 @@ def stop(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Stop workloads: they are evicted if they run, and do not queue until they are resumed.
+    """Stop workloads: evict admitted ones, and keep them out of the queue until they are resumed.
 
     [b]Example:[/b] quorate workload stop job/train
     """
@@ -187,7 +189,7 @@ def resume(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Let stopped workloads queue again.
+    """Resume stopped workloads: queue them again.
 
     [b]Example:[/b] quorate workload resume job/train
     """
@@ -208,16 +210,18 @@ def _set_active(
                 key = found.metadata.key
                 await patch_spec(connection, WORKLOADS, key, {"active": active}, done, dry_run, output)
 
-    o.at(cluster_options, write)
+    o.with_cluster(cluster_options, write)
 
 
 def _statuses(written: list[str]) -> frozenset[Status]:
-    asked = {each.strip().lower() for one in written for each in one.split(",")}
-    unknown = sorted(asked - {_ALL, *Status})
+    names = {each.strip().lower() for one in written for each in one.split(",")}
+    unknown = sorted(names - {_ALL, *Status})
     if unknown:
         known = ", ".join((_ALL, *Status))
-        raise typer.BadParameter(f"{unknown[0]!r} is no status (there are: {known})", param_hint="--status")
-    return frozenset(Status) if _ALL in asked else frozenset(map(Status, asked))
+        raise typer.BadParameter(
+            f"{unknown[0]!r} is no status (write one of: {known})", param_hint="--status"
+        )
+    return frozenset(Status) if _ALL in names else frozenset(map(Status, names))
 
 
 def _any_workload(workload: Workload) -> bool:
@@ -233,7 +237,7 @@ _TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io"
 
 class _Column(Struct):
     name: str
-    priority: int = 0  # more than 0: shown with ``-o wide`` only
+    priority: int = 0  # above 0: shown with ``-o wide`` only
 
 
 class _Object(Struct):
@@ -263,7 +267,8 @@ def pods(
 ) -> None:
     """List the pods of workloads or jobs, with the columns of kubectl get pods.
 
-    Found by their owners, through whatever stands between: the jobs of a JobSet, the cluster of a RayJob.
+    Pods are found through all levels of owner references, such as the jobs of a JobSet or the RayCluster of
+    a RayJob.
 
     [b]Example:[/b] quorate workload pods job/train -o wide
     """
@@ -272,50 +277,50 @@ def pods(
         wanted = frozenset([uid for name in names for uid in await job_uids(connection, name)])
         if is_structured(output):
             documents = (await connection.client.list(as_untyped(PODS), connection.namespace)).items
-            chosen = await _made_by(connection, wanted, [metadata_of(each) for each in documents])
+            chosen = await _descendants(connection, wanted, [metadata_of(each) for each in documents])
             kept = [each for each in documents if each["metadata"]["uid"] in chosen]
             print_documents(PODS, kept, output)
             return
         table = await _table(connection)
-        chosen = await _made_by(connection, wanted, [row.object.metadata for row in table.rows])
+        chosen = await _descendants(connection, wanted, [row.object.metadata for row in table.rows])
         shown = [
-            place
-            for place, column in enumerate(table.column_definitions)
+            index
+            for index, column in enumerate(table.column_definitions)
             if output is o.Output.WIDE or column.priority == 0
         ]
         rows = [
-            [str(row.cells[place]) for place in shown]
+            [str(row.cells[index]) for index in shown]
             for row in table.rows
             if row.object.metadata.uid in chosen
         ]
         if rows:
-            print_rows([table.column_definitions[place].name.upper() for place in shown], rows)
+            print_rows([table.column_definitions[index].name.upper() for index in shown], rows)
         else:
             o.print_none_found(connection)
 
-    o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
 
 
 async def _table(connection: o.Connection) -> _Table:
-    """All pods of the namespace, as the server tells kubectl of them."""
+    """Return all pods of the namespace as the table that the server prints for kubectl."""
     path = PODS.path(connection.namespace)
     return codec.decode(_Table, await connection.client.request("GET", path, headers={"Accept": _TABLE}))
 
 
-async def _made_by(connection: o.Connection, wanted: frozenset[Uid], pods: list[ObjectMeta]) -> set[Uid]:
+async def _descendants(connection: o.Connection, wanted: frozenset[Uid], pods: list[ObjectMeta]) -> set[Uid]:
     owners = OwnerResolver(connection.client)
     for pod in pods:
-        owners.know(pod)  # a pod may have made others
-    return {pod.uid for pod in pods if await owners.leads_to(pod, wanted)}
+        owners.add(pod)  # a pod may own other pods
+    return {pod.uid for pod in pods if await owners.is_descendant(pod, wanted)}
 
 
-_MOST: Final = "100000"
+_MAX_ITEMS: Final = "100000"
 
 
-async def positions(client: Client, local_queues: Iterable[Key]) -> dict[Key, int]:
-    """From 0 in each local queue.
+async def queue_positions(client: Client, local_queues: Iterable[Key]) -> dict[Key, int]:
+    """Return the position of each pending workload in its local queue, from 0, by the visibility API.
 
-    A cluster need not serve this API, and not everybody may ask it: a list without places beats none.
+    Without this API, or without permission for it, the list is shown without positions.
     """
     found: dict[Key, int] = {}
     for queue in sorted(set(local_queues)):
@@ -323,7 +328,7 @@ async def positions(client: Client, local_queues: Iterable[Key]) -> dict[Key, in
             f"/apis/{GROUP}/{VERSION}/namespaces/{queue.namespace}/localqueues/{queue.name}/pendingworkloads"
         )
         try:
-            answer = await client.request("GET", path, query={"limit": _MOST})
+            answer = await client.request("GET", path, query={"limit": _MAX_ITEMS})
         except NotFound:
             continue
         except ApiError as error:

@@ -1,4 +1,4 @@
-"""Writing: one small patch of a spec or one new object, or what it would come to."""
+"""Patch or create one object, or show the result of a dry run."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ async def patch_spec(
     dry_run: DryRun,
     output: Output,
 ) -> None:
-    """Write the fields of ``spec`` and say that the object is ``done``, or show it as it is then."""
+    """Patch the fields of ``spec``; print that the object is ``done``, or the object."""
     patch = {"spec": spec}
     if dry_run is DryRun.CLIENT:
         document = merged(await connection.client.get(as_untyped(resource), key), patch)
@@ -29,7 +29,7 @@ async def patch_spec(
         document = await connection.client.patch(
             as_untyped(resource), key, patch, dry_run=dry_run is DryRun.SERVER
         )
-    _tell(resource, document, done, dry_run, output)
+    _print_result(resource, document, done, dry_run, output)
 
 
 async def create_object(
@@ -40,20 +40,22 @@ async def create_object(
     dry_run: DryRun,
     output: Output,
 ) -> None:
-    """Create an object of ``spec`` and say so, or show it."""
+    """Create an object with ``spec``; print its name, or the object."""
     metadata = {"name": name} | ({"namespace": connection.namespace} if resource.namespaced else {})
     document: Json = {"metadata": metadata, "spec": spec}
     if dry_run is not DryRun.CLIENT:
         document = await connection.client.create(
             as_untyped(resource), document, dry_run=dry_run is DryRun.SERVER
         )
-    _tell(resource, document, "created", dry_run, output)
+    _print_result(resource, document, "created", dry_run, output)
 
 
-def _tell(resource: Resource[Any], document: Json, done: str, dry_run: DryRun, output: Output) -> None:
+def _print_result(
+    resource: Resource[Any], document: Json, done: str, dry_run: DryRun, output: Output
+) -> None:
     if is_structured(output) and output is not Output.NAME:
         print_document(resource, document, output)
         return
     dry_run_suffix = "" if dry_run is DryRun.NONE else f" ({dry_run} dry run)"
-    said = "" if output is Output.NAME else f" {done}{dry_run_suffix}"
-    typer.echo(f"{qualified_name(resource, document['metadata']['name'])}{said}")
+    suffix = "" if output is Output.NAME else f" {done}{dry_run_suffix}"
+    typer.echo(f"{qualified_name(resource, document['metadata']['name'])}{suffix}")

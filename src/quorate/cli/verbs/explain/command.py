@@ -1,4 +1,4 @@
-"""``quorate workload explain``: why one waits, and what it would take."""
+"""``quorate workload explain``: why a workload is pending, and what would let it start."""
 
 from collections.abc import Sequence
 
@@ -35,92 +35,95 @@ def explain(
     kubeconfig: o.Kubeconfig = None,
     context: o.Context = "",
 ) -> None:
-    """Say why a workload waits, in numbers, and what it would take to start it.
+    """Explain why a workload is pending, with numbers, and what would let it start.
 
-    The whole cluster is read and judged by the rules the controllers follow; nothing is written. Their
-    Configuration is read from the cluster unless [b]--config[/b] gives one; which it was is told.
+    The command reads the whole cluster, evaluates it by the rules of the controllers, and writes nothing. It
+    reads their Configuration from the cluster, unless [b]--config[/b] is given, and prints which it used.
 
     [b]Example:[/b] quorate workload explain job/train
     """
 
     async def show(connection: o.Connection) -> None:
         used = await effective_configuration(connection.client, config)
-        accounts = await _accounts(connection, names, used.configuration)
-        typer.echo(f"judged by {used.origin}", err=True)
-        for account in accounts:
+        explanations = await _explain_all(connection, names, used.configuration)
+        typer.echo(f"evaluated with {used.origin}", err=True)
+        for explanation in explanations:
             if is_structured(output):
-                print_value(account, output)
+                print_value(explanation, output)
             else:
-                print_sections(explanation_sections(account))
+                print_sections(explanation_sections(explanation))
 
-    o.at(o.ClusterOptions(kubeconfig, context, namespace), show)
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
 
 
-async def _accounts(
+async def _explain_all(
     connection: o.Connection, names: list[str], configuration: Configuration
 ) -> list[WorkloadExplanation]:
     found = [each for name in names for each in await named_workloads(connection, name)]
     now = WallClock().now()
     state = await load_state(connection.client, configuration, now)
     decided = evaluate_all(state, now)
-    accounts = [explanation_of(state, decided, each) for each in found]
-    groups = await _pod_groups(connection) if any(each.standing == "runs" for each in accounts) else ()
-    return [with_pod_group(account, each, groups) for account, each in zip(accounts, found, strict=True)]
+    explanations = [explanation_of(state, decided, each) for each in found]
+    groups = await _pod_groups(connection) if any(each.standing == "runs" for each in explanations) else ()
+    return [
+        with_pod_group(explanation, each, groups)
+        for explanation, each in zip(explanations, found, strict=True)
+    ]
 
 
 async def _pod_groups(connection: o.Connection) -> Sequence[PodGroup]:
     try:
         return (await connection.client.list(POD_GROUPS, connection.namespace)).items
     except (NotFound, Forbidden):
-        return ()  # the cluster has no such kind, or the user is not to know
+        return ()  # the cluster does not serve pod groups, or the user has no permission
 
 
 def with_pod_group(
-    account: WorkloadExplanation, workload: Workload, groups: Sequence[PodGroup]
+    explanation: WorkloadExplanation, workload: Workload, groups: Sequence[PodGroup]
 ) -> WorkloadExplanation:
-    """``account``; of one that is admitted, what the pod group of its job waits for, if it does."""
+    """Return the explanation, with what the pod group of the job waits for if the workload is admitted."""
     jobs = {owner.uid for owner in workload.metadata.owner_references}
     for group in groups:
         of_job = any(owner.uid in jobs for owner in group.metadata.owner_references)
-        if account.standing == "runs" and of_job and group.status.phase in ("", PENDING):
-            lacks = find_condition(group.status.conditions, UNSCHEDULABLE)
-            why = f": {lacks.reason}: {lacks.message}" if lacks is not None else ""
+        if explanation.standing == "runs" and of_job and group.status.phase in ("", PENDING):
+            unschedulable = find_condition(group.status.conditions, UNSCHEDULABLE)
+            detail = f": {unschedulable.reason}: {unschedulable.message}" if unschedulable is not None else ""
             says = (
-                f"it is admitted, and its pod group waits{why} "
-                f"(quorate podgroup explain {group.metadata.name} tells more)"
+                f"it is admitted, and its pod group waits{detail} "
+                f"(quorate podgroup explain {group.metadata.name} shows more)"
             )
-            return msgspec.structs.replace(account, standing="has quota", says=says)
-    return account
+            return msgspec.structs.replace(explanation, standing="has quota", says=says)
+    return explanation
 
 
-def explanation_sections(account: WorkloadExplanation) -> tuple[Section, ...]:
-    before = ""
-    if account.ahead is not None:
-        more = ", ..." if account.ahead > len(account.first_ahead) else ""
-        names = f": {', '.join(account.first_ahead)}{more}" if account.first_ahead else ""
-        before = f"{account.ahead} pending{names}"
+def explanation_sections(explanation: WorkloadExplanation) -> tuple[Section, ...]:
+    ahead = ""
+    if explanation.ahead is not None:
+        more = ", ..." if explanation.ahead > len(explanation.first_ahead) else ""
+        names = f": {', '.join(explanation.first_ahead)}{more}" if explanation.first_ahead else ""
+        ahead = f"{explanation.ahead} pending{names}"
     facts = Fields((
-        ("Workload", account.workload),
-        ("Local queue", account.local_queue),
-        ("Cluster queue", account.cluster_queue),
-        ("Before it", before),
-        ("State", account.standing),
-        ("Because", account.says),
+        ("Workload", explanation.workload),
+        ("Local queue", explanation.local_queue),
+        ("Cluster queue", explanation.cluster_queue),
+        ("Ahead of it", ahead),
+        ("State", explanation.standing),
+        ("Reason", explanation.says),
     ))  # fmt: skip
     numbers = tuple(
         (each.pod_set, each.flavor, each.resource, each.needed, each.free, each.short_by, each.at_most)
-        for each in account.reasons
+        for each in explanation.reasons
         if each.needed
     )
     held = tuple(
         (each.workload, each.cluster_queue, each.flavor, each.resource, each.amount,
          "being evicted" if each.evicted else "")
-        for each in account.held_by
+        for each in explanation.held_by
     )  # fmt: skip
     titles = ("POD SET", "FLAVOR", "RESOURCE", "NEEDS", "FREE", "SHORT BY", "AT MOST")
     return (
         facts,
         TableSection("In numbers", titles, numbers),
         TableSection("Held by", ("WORKLOAD", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held),
-        ListSection("It would take", account.would_take),
+        ListSection("It would take", explanation.would_take),
     )

@@ -19,28 +19,28 @@ from quorate.queueing.explain import Explanation, QuotaHolder, explain
 from quorate.queueing.state import State
 from quorate.quota.amount import as_quantity
 
-_RESUME: Final = "quorate workload resume lets it queue again"
-Standing = Literal["waits", "can start", "has quota", "runs", "finished", "kept out"]
+_RESUME: Final = "quorate workload resume queues it again"
+ExplainedState = Literal["waits", "can start", "has quota", "runs", "finished", "kept out"]
 
 
 class BlockedBy(Struct):
-    """A workload that holds some of what is lacking."""
+    """A workload that uses quota which the explained workload is short of."""
 
     workload: str
     cluster_queue: str
     flavor: str
     resource: str
     amount: str
-    evicted: bool = False  # it is about to give it back
+    evicted: bool = False  # it is about to release the quota
 
 
 class WorkloadExplanation(Struct):
     workload: str
-    standing: Standing
-    says: str  # in one sentence
+    standing: ExplainedState
+    says: str  # one sentence
     local_queue: str = ""
     cluster_queue: str = ""
-    ahead: int | None = None  # pending workloads before it in its cluster queue; None: it does not wait
+    ahead: int | None = None  # pending workloads ahead of it in its cluster queue; None: it is not pending
     first_ahead: tuple[str, ...] = ()
     reasons: tuple[Reason, ...] = ()
     can_never_fit: bool = False
@@ -49,11 +49,11 @@ class WorkloadExplanation(Struct):
 
 
 def explanation_of(state: State, decided: Mapping[Key, Decision], workload: Workload) -> WorkloadExplanation:
-    """``state`` after everybody was judged; ``decided`` is what came of it."""
+    """Return the explanation; ``state`` has evaluated every workload, ``decided`` are the decisions."""
     key = workload.metadata.key
     decision = decided.get(key)
-    standing, says = _standing(workload, decision)
-    account = WorkloadExplanation(
+    standing, says = _state(workload, decision)
+    result = WorkloadExplanation(
         workload=str(key),
         standing=standing,
         says=says,
@@ -61,13 +61,13 @@ def explanation_of(state: State, decided: Mapping[Key, Decision], workload: Work
         cluster_queue=_cluster_queue(state, workload),
     )
     if standing != "waits":
-        return account
+        return result
     explanation = explain(state, key)
-    assert explanation is not None, f"{key} is neither kept out nor pending"
-    return _with_reasons(account, state, explanation, key)
+    assert explanation is not None, f"{key} is neither excluded nor pending"
+    return _with_reasons(result, state, explanation, key)
 
 
-def _standing(workload: Workload, decision: Decision | None) -> tuple[Standing, str]:
+def _state(workload: Workload, decision: Decision | None) -> tuple[ExplainedState, str]:
     conditions = workload.status.conditions
     if c.is_finished(workload):
         finished = find_condition(conditions, c.FINISHED)
@@ -89,15 +89,15 @@ def _standing(workload: Workload, decision: Decision | None) -> tuple[Standing, 
     if c.is_admitted(workload):
         return "runs", "it is admitted"
     if c.has_quota_reservation(workload):
-        return "has quota", why_not_running(workload) or "it has quota and no check outstanding"
+        return "has quota", why_not_running(workload) or "it has quota, and all admission checks are ready"
     if workload.metadata.deletion_timestamp is not None:
         return "kept out", "it is being deleted"
     if gates := workload.metadata.annotations.get(ADMISSION_GATED_BY):
-        return "kept out", f"its annotation {ADMISSION_GATED_BY} names gates that are closed: {gates}"
+        return "kept out", f"its annotation {ADMISSION_GATED_BY} names closed gates: {gates}"
     if isinstance(decision, Reserve):
         return "can start", (
-            f"there is room for it in cluster queue {decision.cluster_queue} now (should it go on waiting: "
-            "do the controllers run, and with the same configuration?)"
+            f"cluster queue {decision.cluster_queue} has enough free quota for it now (if it stays pending, "
+            "check that the controllers run with the same configuration)"
         )
     reserved = find_condition(conditions, c.QUOTA_RESERVED)
     if reserved is not None and reserved.reason == c.ON_HOLD:
@@ -113,24 +113,24 @@ def _cluster_queue(state: State, workload: Workload) -> str:
 
 
 def _with_reasons(
-    account: WorkloadExplanation, state: State, explanation: Explanation, key: Key
+    result: WorkloadExplanation, state: State, explanation: Explanation, key: Key
 ) -> WorkloadExplanation:
-    causes = explanation.hold.reasons if explanation.hold is not None else ()
+    reasons = explanation.hold.reasons if explanation.hold is not None else ()
     if explanation.hold is None:
-        says = "it has not been judged yet: those before it are tried first"
+        says = "not evaluated yet: workloads ahead of it are evaluated first"
     elif explanation.can_never_fit:
-        says = "it can never start as things are, whoever else finishes"
+        says = "it can never start with the current configuration, even if every other workload finishes"
     else:
         says = explanation.hold.message
     return msgspec.structs.replace(
-        account,
+        result,
         says=says,
         ahead=explanation.ahead,
         first_ahead=tuple(map(str, explanation.first_ahead)),
-        reasons=tuple(map(reason_of, causes)),
+        reasons=tuple(map(reason_of, reasons)),
         can_never_fit=explanation.can_never_fit,
         held_by=tuple(map(_held_by, explanation.holders)),
-        would_take=remedies(state, key, causes, explanation),
+        would_take=remedies(state, key, reasons, explanation),
     )
 
 

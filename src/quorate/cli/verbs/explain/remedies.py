@@ -1,4 +1,4 @@
-"""A cause of waiting with its numbers, and what would remove it."""
+"""The reasons why a workload is pending, with numbers, and a remedy for each."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
@@ -35,7 +35,7 @@ from quorate.quota.amount import as_quantity
 
 
 class Reason(Struct):
-    """One cause; amounts are quantities, and what does not apply is left out."""
+    """One reason; amounts are quantities, and fields that do not apply are empty."""
 
     cause: str  # its name among ``queueing.inadmissible_reasons``
     text: str
@@ -48,16 +48,16 @@ class Reason(Struct):
     at_most: str = ""
 
 
-def reason_of(cause: InadmissibleReason) -> Reason:
-    name = type(cause).__name__
-    if not isinstance(cause, PodSetReason):
-        return Reason(cause=name, text=workload_reason_text(cause))
-    text = pod_set_reason_text(cause)
-    match cause:
+def reason_of(reason: InadmissibleReason) -> Reason:
+    name = type(reason).__name__
+    if not isinstance(reason, PodSetReason):
+        return Reason(cause=name, text=workload_reason_text(reason))
+    text = pod_set_reason_text(reason)
+    match reason:
         case QuotaShort(pod_set, flavor, resource) | QuotaExceeded(pod_set, flavor, resource):
             needed, free, short_by, at_most = (
                 str(as_quantity(resource, amount))
-                for amount in (cause.needed, cause.available, cause.short_by, cause.maximum)
+                for amount in (reason.needed, reason.available, reason.short_by, reason.maximum)
             )
             return Reason(
                 cause=name, text=text, pod_set=pod_set, flavor=flavor, resource=resource,
@@ -69,86 +69,88 @@ def reason_of(cause: InadmissibleReason) -> Reason:
             return Reason(cause=name, text=text, pod_set=pod_set, flavor=flavor)
         case TaintUntolerated(pod_set, flavor):
             return Reason(cause=name, text=text, pod_set=pod_set, flavor=flavor)
-    assert_never(cause)
+    assert_never(reason)
 
 
 def remedies(
-    state: State, key: Key, causes: Sequence[InadmissibleReason], explanation: Explanation
+    state: State, key: Key, reasons: Sequence[InadmissibleReason], explanation: Explanation
 ) -> tuple[str, ...]:
-    """What would let it start, a sentence each.
+    """Return what would let the workload start, one sentence each.
 
-    The flavors a pod set was refused are alternatives: what one of them takes is enough.
+    The flavors of a pod set are alternatives, so the remedies of one flavor are enough.
     """
     by_pod_set: dict[str, dict[str, list[str]]] = {}
-    told: list[str] = []
-    for cause in causes:
-        remedy = _remedy(state, key, cause)
-        if isinstance(cause, PodSetReason):
-            flavor = "" if isinstance(cause, ResourceUncovered) else cause.flavor
-            by_pod_set.setdefault(cause.pod_set, {}).setdefault(flavor, []).append(remedy)
+    sentences: list[str] = []
+    for reason in reasons:
+        remedy = _remedy(state, key, reason)
+        if isinstance(reason, PodSetReason):
+            flavor = "" if isinstance(reason, ResourceUncovered) else reason.flavor
+            by_pod_set.setdefault(reason.pod_set, {}).setdefault(flavor, []).append(remedy)
         else:
-            told.append(remedy)
+            sentences.append(remedy)
     for flavors in by_pod_set.values():
         ways = [" and ".join(dict.fromkeys(way)) for way in flavors.values()]
-        told += ways if len(ways) == 1 else [f"either {ways[0]}", *(f"or {way}" for way in ways[1:])]
+        sentences += ways if len(ways) == 1 else [f"either {ways[0]}", *(f"or {way}" for way in ways[1:])]
     if explanation.hold is None:
-        told.append(_wait_for_those_before(explanation))
-    return tuple(dict.fromkeys(told))
+        sentences.append(_wait_for_turn(explanation))
+    return tuple(dict.fromkeys(sentences))
 
 
-def _remedy(state: State, key: Key, cause: InadmissibleReason) -> str:
-    match cause:
+def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
+    match reason:
         case QuotaShort(_, flavor, resource):
-            short_by = as_quantity(resource, cause.short_by)
+            short_by = as_quantity(resource, reason.short_by)
             return f"{short_by} more {resource} of flavor {flavor} must become free"
         case QuotaExceeded(_, flavor, resource):
-            over = as_quantity(resource, cause.needed - cause.maximum)
+            over = as_quantity(resource, reason.needed - reason.maximum)
             return (
-                f"ask for {over} less {resource} of flavor {flavor}, or raise what the queue can get "
-                "(its nominalQuota, its borrowingLimit, or what its cohort lends)"
+                f"request {over} less {resource} of flavor {flavor}, or raise the quota of "
+                "the queue (its nominalQuota, its borrowingLimit, or what its cohort lends)"
             )
         case ResourceUncovered(pod_set, resource):
             return (
-                f"let a resource group of cluster queue {_cluster_queue(state, key)} cover {resource}, or "
-                f"take the request for it out of pod set {pod_set}"
+                f"add {resource} to a resource group of cluster queue {_cluster_queue(state, key)}, or "
+                f"remove the request for it from pod set {pod_set}"
             )
         case FlavorMissing(_, flavor):
-            return f"create the ResourceFlavor {flavor}, or take it out of the cluster queue"
+            return f"create the ResourceFlavor {flavor}, or remove it from the cluster queue"
         case TaintUntolerated(pod_set, flavor, taint, value, effect):
-            return f"give pod set {pod_set} (or flavor {flavor}) a toleration of {taint}={value}:{effect}"
+            return f"add a toleration of {taint}={value}:{effect} to pod set {pod_set} or flavor {flavor}"
         case AffinityMismatched(pod_set, flavor):
             labels = ", ".join(_labels(state, flavor)) or "no labels"
-            return f"let node selector and affinity of pod set {pod_set} admit flavor {flavor} ({labels})"
+            return (
+                f"change node selector and affinity of pod set {pod_set} to match flavor {flavor} ({labels})"
+            )
         case QueueMissing("LocalQueue", name):
             return (
-                f"create the LocalQueue {key.namespace}/{name}, or name another one in the label {QUEUE_NAME}"
+                f"create the LocalQueue {key.namespace}/{name}, or set another one in the label {QUEUE_NAME}"
             )
         case QueueMissing(_, name):
-            return f"create the ClusterQueue {name}, or let the local queue lead to another one"
+            return f"create the ClusterQueue {name}, or set another clusterQueue in the local queue"
         case QueueInactive(kind, name):
             return _resumption(state, key, kind, name)
         case NamespaceMismatched(namespace, name):
-            return (
-                f"let the namespaceSelector of cluster queue {name} match the labels of namespace {namespace}"
-            )
+            return f"change the namespaceSelector of cluster queue {name} to match namespace {namespace}"
         case RequestsAboveLimits():
-            return "let the containers request no more than their own limits, nothing below zero, and no pods"
+            return (
+                "change the requests of the containers: at most their limits, not negative, and not of pods"
+            )
         case LimitRangeViolated():
-            return f"let the pods request what the LimitRanges of namespace {key.namespace} allow"
+            return f"change the requests of the pods to fit the LimitRanges of namespace {key.namespace}"
         case ChecksFailed():
-            return "wait until its admission checks are tried again (quorate workload describe shows them)"
+            return "wait until its admission checks are retried (quorate workload describe shows them)"
         case NoLongerFits(by, _):
-            return f"wait: it is tried again at once, and {by or 'somebody'} was ahead of it"
+            return f"wait: it is retried at once; {by or 'another workload'} took the quota"
         case TargetsOverlap(victim, preemptor):
-            return f"wait until {victim} has gone for {preemptor}: then it is tried again"
+            return f"wait until {victim} is preempted by {preemptor}: then it is retried"
         case AwaitingPreemption(victims):
-            return f"wait until the pods of these are gone: {', '.join(map(str, victims))}"
+            return f"wait until the pods of these workloads are deleted: {', '.join(map(str, victims))}"
         case AwaitingPodsReady(blocking):
-            return f"wait until the pods of {blocking} are ready, or the time it has for that is over"
+            return f"wait until the pods of {blocking} are ready, or its timeout expires"
         case BackingOff(until, _):
-            moment = "a time that is not known" if until is None else at_epoch(until).strftime("%H:%M:%S UTC")
-            return f"wait until {moment}: then it is tried again"
-    assert_never(cause)
+            moment = "its backoff ends" if until is None else at_epoch(until).strftime("%H:%M:%S UTC")
+            return f"wait until {moment}: then it is retried"
+    assert_never(reason)
 
 
 def _cluster_queue(state: State, key: Key) -> str:
@@ -166,15 +168,12 @@ def _resumption(state: State, key: Key, kind: str, name: str) -> str:
     if kind == "LocalQueue":
         return f"resume the local queue (quorate queue resume lq/{name} --namespace {key.namespace})"
     queue = state.ledger.cluster_queues[name]
-    why = (
-        "; ".join(map(inactive_message, queue.inactive_reasons))
-        or "its cohorts lead to themselves in a circle"
-    )
+    detail = "; ".join(map(inactive_message, queue.inactive_reasons)) or "its cohorts form a cycle"
     resume = f" (quorate queue resume {name})" if queue.spec.stop_policy != "None" else ""
-    return f"make cluster queue {name} active again: {why}{resume}"
+    return f"make cluster queue {name} active again: {detail}{resume}"
 
 
-def _wait_for_those_before(explanation: Explanation) -> str:
+def _wait_for_turn(explanation: Explanation) -> str:
     if not explanation.first_ahead:
         return "wait: it is the first of its queue"
-    return f"wait for those before it, {explanation.first_ahead[0]} first of all"
+    return f"wait for the workloads ahead of it, {explanation.first_ahead[0]} first"
