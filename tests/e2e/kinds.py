@@ -236,7 +236,7 @@ JOB_SET = Example(
 
 # Declared in the reference of the configuration, so that what stands there is known to work.
 DECLARED = Example(
-    integrations=declared_on("reference/configuration.md", "## Kinds declared by their paths"),
+    integrations=declared_on("reference/configuration.md", "## Declared job kinds"),
     spec={
         "leader": {"template": pods()},
         "workers": {"replicas": 4, "atLeast": 2, "template": pods("worker")},

@@ -39,7 +39,7 @@ EXAMPLES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("field", "version"), table_under("What changes nothing"))
+@pytest.mark.parametrize(("field", "version"), table_under("Ignored fields"))
 def test_a_field_without_effect_produces_a_warning(field: str, version: str) -> None:
     loaded = load_configuration(a_file(version, field, EXAMPLES[field]))
     assert any(warning.startswith(f"{field}: ") for warning in loaded.warnings)
@@ -47,14 +47,14 @@ def test_a_field_without_effect_produces_a_warning(field: str, version: str) -> 
     assert loaded.configuration == without.configuration
 
 
-@pytest.mark.parametrize(("field", "version"), table_under("What is refused"))
+@pytest.mark.parametrize(("field", "version"), table_under("Refused fields"))
 def test_a_field_of_an_unsupported_feature_is_rejected(field: str, version: str) -> None:
     with pytest.raises(InvalidConfiguration, match=rf"{field}: "):
         load_configuration(a_file(version, field, EXAMPLES[field]))
 
 
 def test_every_listed_field_has_an_example() -> None:
-    listed = [*table_under("What changes nothing"), *table_under("What is refused")]
+    listed = [*table_under("Ignored fields"), *table_under("Refused fields")]
     assert sorted(field for field, _ in listed) == sorted(EXAMPLES)
 
 
@@ -63,7 +63,7 @@ def test_the_page_lists_the_supported_gates() -> None:
 
 
 def test_the_page_lists_the_supported_job_kinds() -> None:
-    listed = PAGE.partition("These are handled:")[2].partition("The others")[0]
+    listed = PAGE.partition("These kinds are supported:")[2].partition("\n## ")[0]
     assert re.findall(r"^- `(\S+)`", listed, re.MULTILINE) == list(FRAMEWORKS)
 
 
