@@ -111,7 +111,10 @@ class ApiServer:
         self.port = 0
 
     async def start(self, host: str, port: int, tls: ssl.SSLContext | None) -> None:
-        """Listen on a port; 0 chooses a free one and sets ``port``.  Raises OSError if the port is in use."""
+        """Listen on a port; 0 chooses a free one and sets ``port``.
+
+        Raises OSError if the port is in use.
+        """
         await self._server.store.start()
         await bootstrap.create_bootstrap_objects(self._server)
         await self._custom_resources.sync()

@@ -85,7 +85,10 @@ class BackendClient:
         verify_tls: bool = True,
         client_certificate: KeyPair | None = None,
     ) -> Backend:
-        """Return the backend of a Service (``namespace``, ``name``, ``port``).  Raises BackendUnreachable."""
+        """Return the backend of a Service (``namespace``, ``name``, ``port``).
+
+        Raises BackendUnreachable.
+        """
         port = service.get("port", HTTPS_PORT)
         host = f"{service['name']}.{service['namespace']}.svc"
         addresses = _service_addresses(self._store, service["namespace"], service["name"], port)

@@ -1,4 +1,4 @@
-"""Admission plugins that use other objects: namespace lifecycle, service account, priority and more."""
+"""Admission plugins: namespace lifecycle, service account, priority and more."""
 
 import ipaddress
 from typing import Any

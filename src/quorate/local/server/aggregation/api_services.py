@@ -1,4 +1,4 @@
-"""APIServices: which API groups other servers serve, whether these are available, and their resources.
+"""Aggregated API groups: their APIServices, availability and discovery.
 
 An APIService without a service refers to an API of this server and only gets a condition.  ``proxy`` forwards
 the requests.

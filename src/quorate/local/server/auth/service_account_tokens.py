@@ -108,7 +108,10 @@ class ServiceAccountTokens:
     def authenticate(
         self, token: str, audiences: Sequence[str] = API_AUDIENCES
     ) -> tuple[User, tuple[str, ...]]:
-        """Return the user of a token, and the ``audiences`` that it is valid for.  Raises InvalidToken."""
+        """Return the user of a token, and the ``audiences`` that it is valid for.
+
+        Raises InvalidToken.
+        """
         claims = self._claims(token)
         now = self._clock.now()
         if claims.iss != ISSUER:

@@ -16,7 +16,10 @@ HEALTH_PATHS = ("healthz", "livez", "readyz")
 
 
 def respond(registry: Registry, store: Store, remote: RemoteGroups, request: web.BaseRequest) -> ApiResponse:
-    """Return the response.  Raises StatusError: 405 for a write, 406 for an unsupported media type."""
+    """Return the response.
+
+    Raises StatusError: 405 for a write, 406 for an unsupported media type.
+    """
     parts = request.path.strip("/").split("/")
     found = _find_response(registry, store, remote, parts, request)
     if found is None:

@@ -71,7 +71,10 @@ def _from_body(body: bytes) -> DeleteOptions:
 
 
 def normalize_options(options: DeleteOptions) -> DeleteOptions:
-    """Validate options and replace orphanDependents by a propagation policy.  Raises StatusError(422)."""
+    """Validate options and replace orphanDependents by a propagation policy.
+
+    Raises StatusError(422).
+    """
     policy, orphan = options.propagation_policy, options.orphan_dependents
     if options.dry_run not in (None, (), ("All",)):
         raise invalid_options(OPTIONS, [not_supported("dryRun", list(options.dry_run or ()), ["All"])])

@@ -23,7 +23,10 @@ EVICTION = Kind("policy", "v1", "Eviction", "evictions", True)
 
 
 async def bind(context: RequestContext) -> ApiResponse:
-    """POST pods/x/binding: bind the pod to a node.  Raises StatusError(409) if it is bound or gated."""
+    """POST pods/x/binding: bind the pod to a node.
+
+    Raises StatusError(409) if it is bound or gated.
+    """
     dry_run = context.dry_run("CreateOptions")
     binding = read_object(context, BINDING, "CreateOptions")
     if not (binding.get("target") or {}).get("name"):

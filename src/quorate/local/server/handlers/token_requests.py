@@ -20,7 +20,10 @@ MAX_LIFETIME_S = 2**32
 
 
 async def create_token(context: RequestContext) -> ApiResponse:
-    """Issue a token.  Raises StatusError: 404 for the account, 409 for the uid of the bound object."""
+    """Issue a token.
+
+    Raises StatusError: 404 for the account, 409 for the uid of the bound object.
+    """
     account = context.decode(await context.current())
     request = read_object(context, TOKEN_REQUEST, "CreateOptions")
     spec = request.setdefault("spec", {})

@@ -118,7 +118,7 @@ async def update_unchecked(
 
 
 async def _write(context: RequestContext, obj: Json, entry: Entry) -> ApiResponse:
-    """Store the update; delete an object that is marked for deletion when its last finalizer is removed."""
+    """Store the update, or delete an object whose deletion is now complete."""
     if is_deletion_complete(obj):
         await context.server.store.delete(entry.key, entry.revision)
         return responses.single_object(context, obj)

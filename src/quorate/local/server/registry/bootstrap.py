@@ -1,4 +1,4 @@
-"""The objects that a new cluster starts with: namespaces, priority classes, RBAC roles and bindings."""
+"""The objects of a new cluster: namespaces, priority classes, RBAC roles and bindings."""
 
 from collections.abc import Iterator
 from importlib.resources import files

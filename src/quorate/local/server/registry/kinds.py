@@ -121,7 +121,7 @@ class Kind:
     scale: ScalePaths | None = None
     """The paths of the scale subresource; None: the kind has none."""
     storage_resource: str = ""
-    """The resource under which the objects are stored, if another one's."""
+    """The resource under which the objects are stored, if it is not its own."""
     convert: StorageConversion | None = None
     """None: this version is the stored one."""
 
@@ -143,7 +143,10 @@ class Kind:
         return any(sub.name == "status" for sub in self.subresources)
 
     async def to_storage(self, obj: Json) -> Json:
-        """Convert an object, which the caller gives up, to the stored version.  Raises StatusError(500)."""
+        """Convert an object, which the caller gives up, to the stored version.
+
+        Raises StatusError(500).
+        """
         if self.convert is None:
             return obj
         (converted,) = await self.convert([obj], True)

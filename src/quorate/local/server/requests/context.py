@@ -94,7 +94,10 @@ class RequestContext:
         return self.query.get("fieldManager") or self.user_agent.partition("/")[0] or "unknown"
 
     def dry_run(self, options: str) -> bool:
-        """Return True if the request is a dry run.  Raises StatusError(422) for a value other than All."""
+        """Return True if the request is a dry run.
+
+        Raises StatusError(422) for a value other than All.
+        """
         value = self.query.get("dryRun")
         if value and value != "All":
             raise invalid_options(options, [not_supported("dryRun", [value], ["All"])])
@@ -124,7 +127,10 @@ class RequestContext:
         return await self.converted(await self.server.store.update(entry.key, stored, entry.revision))
 
     def require(self, verb: str) -> None:
-        """Check that the user may also use this verb on the requested object.  Raises StatusError(403)."""
+        """Check that the user may also use this verb on the requested object.
+
+        Raises StatusError(403).
+        """
         info = replace(self.info, verb=verb)
         if not self.server.authorizer.allows(self.user, AuthorizationAttributes.from_request(info)):
             raise forbidden_request(self.user, info)

@@ -1,4 +1,4 @@
-"""Content negotiation: the representation and media type of responses, and parsing of request bodies."""
+"""Content negotiation of responses, and parsing of request bodies."""
 
 import json
 from collections.abc import Iterable, Iterator

@@ -1,4 +1,4 @@
-"""The request info: what a request addresses, read from its method and path, and the kind that serves it."""
+"""The request info, read from method and path, and the kind that serves a request."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -62,7 +62,10 @@ def _verb(method: str, name: str, watch: bool) -> str:
 
 
 def resolve_kind(registry: Registry, info: RequestInfo, method: str) -> Kind:
-    """Return the kind that serves a request.  Raises StatusError: 404 for the path, 405 for the verb."""
+    """Return the kind that serves a request.
+
+    Raises StatusError: 404 for the path, 405 for the verb.
+    """
     kind = registry.find(info.group, info.version, info.resource)
     if kind is None or (info.namespace and not kind.namespaced):
         raise no_such_resource()

@@ -1,4 +1,4 @@
-"""Responses: objects, lists, tables and statuses, encoded in the negotiated representation and media type."""
+"""Responses: objects, lists, tables and statuses in the negotiated representation."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -122,7 +122,7 @@ def _label_requirements(text: str) -> Iterator[Requirement]:
 
 
 def _requirement(tokens: _Lexer) -> Requirement:
-    """Parse one requirement: ``a``, ``!a``, ``a=b``, ``a!=b``, ``a in (b,c)``, ``a notin (b)``, ``a>1``."""
+    """Parse ``a``, ``!a``, ``a=b``, ``a!=b``, ``a in (b,c)``, ``a notin (b)`` or ``a>1``."""
     absent = tokens.peek() == "!"
     if absent:
         tokens.take()

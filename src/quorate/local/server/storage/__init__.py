@@ -1,1 +1,1 @@
-"""Stored objects: the revision log, conversion between versions, and the encoding of built-in kinds."""
+"""Stored objects: the revision log, version conversion, and the encoding of built-in kinds."""

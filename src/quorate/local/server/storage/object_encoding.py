@@ -1,4 +1,4 @@
-"""Encoding of built-in kinds as kube-apiserver does it: empty fields with ``omitempty`` are left out.
+"""Encoding of built-in kinds as in kube-apiserver: ``omitempty`` fields are left out.
 
 The table of types lists the fields.  This module adds which values are omitted: empty strings, lists and
 maps, and those numbers and booleans that are not pointers in the Go types.
@@ -87,7 +87,10 @@ ALWAYS_WRITTEN: dict[str, Json] = {
 
 
 def type_of(kind: Kind) -> MapOf:
-    """Return the type of a built-in kind.  Raises KeyError if the table of types does not have it."""
+    """Return the type of a built-in kind.
+
+    Raises KeyError if the table of types does not have it.
+    """
     builtin = schema_types.builtin_type(kind.api_version, kind.kind)
     if builtin is None:
         raise KeyError(kind.api_version, kind.kind)
@@ -95,7 +98,10 @@ def type_of(kind: Kind) -> MapOf:
 
 
 def decode(kind: Kind, obj: Json) -> Decoded:
-    """Decode an object of a built-in kind.  Raises StatusError(400) for a value of the wrong type."""
+    """Decode an object of a built-in kind.
+
+    Raises StatusError(400) for a value of the wrong type.
+    """
     type_ = type_of(kind)
     try:
         decoded, unknown = decoding.decode_object(obj, type_)

@@ -39,7 +39,7 @@ CREATE TABLE IF NOT EXISTS compaction (
 
 
 class Key(NamedTuple):
-    """The key of an object: its resource (``jobs.batch``), namespace (empty if cluster-scoped) and name."""
+    """Resource (``jobs.batch``), namespace (empty if cluster-scoped) and name of an object."""
 
     resource: str
     namespace: str

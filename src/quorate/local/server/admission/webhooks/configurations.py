@@ -62,7 +62,7 @@ class Webhook:
 
 
 class WebhookConfigurations:
-    """The mutating and validating webhooks in the order of calls: by configuration name, then as listed."""
+    """The registered webhooks in the order of calls: by configuration name, then as listed."""
 
     def __init__(self, store: Store) -> None:
         self._store = store

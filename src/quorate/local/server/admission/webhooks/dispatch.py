@@ -1,4 +1,4 @@
-"""Calls of admission webhooks: mutating webhooks one after another, validating webhooks concurrently.
+"""Calls of admission webhooks: mutating ones in order, validating ones concurrently.
 
 Without a registered webhook a write costs one lookup in an empty table.
 """
@@ -32,7 +32,9 @@ async def mutate(
     old: Json | None = None,
     kind: Kind | None = None,
 ) -> Json:
-    """Return the object after the mutating webhooks.  ``kind``: of the object, if not that of the request.
+    """Return the object after the mutating webhooks.
+
+    ``kind``: of the object, if not that of the request.
 
     Raises StatusError if a webhook rejects the request, or if a call fails and failurePolicy is Fail.
     """
@@ -58,7 +60,10 @@ async def validate(
 
 
 async def admit_deletion(context: RequestContext, old: Json, options: Json) -> None:
-    """Call mutating and validating webhooks for a deletion.  Raises StatusError as ``mutate`` does."""
+    """Call mutating and validating webhooks for a deletion.
+
+    Raises StatusError as ``mutate`` does.
+    """
     configurations = context.server.webhook_configurations
     mutating, validating = configurations.for_resource(MUTATING), configurations.for_resource(VALIDATING)
     if mutating or validating:
@@ -70,7 +75,7 @@ async def admit_deletion(context: RequestContext, old: Json, options: Json) -> N
 async def _mutate(
     context: RequestContext, webhooks: Sequence[Webhook], attributes: AdmissionAttributes
 ) -> Json | None:
-    """Run one round, and a second for webhooks with reinvocationPolicy IfNeeded if the object changed."""
+    """Run one round, and a second for the webhooks that have to be reinvoked."""
     attributes, to_reinvoke = await _run_round(context, webhooks, attributes)
     if to_reinvoke:
         attributes, _ = await _run_round(context, to_reinvoke, attributes)

@@ -1,4 +1,4 @@
-"""Rules that relate fields of nodes, priority classes, events, ConfigMaps, Secrets and RBAC objects."""
+"""Rules that relate fields of nodes, events, ConfigMaps, Secrets and RBAC objects."""
 
 import base64
 

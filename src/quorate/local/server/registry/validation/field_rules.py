@@ -1,4 +1,4 @@
-"""Interpreter of the declarative validation rules in ``field_rules.yaml``, which documents their notation.
+"""Interpreter of the validation rules in ``field_rules.yaml``, which documents their notation.
 
 A rule about one field is a row of the table.  A rule that relates fields is a Python function registered with
 ``relation``; the table names it at the place where kube-apiserver reports what it finds.

@@ -1,4 +1,4 @@
-"""Validation of updates of a pod: few fields may change, and fewer after the scheduling gates are gone."""
+"""Validation of pod updates: few fields are mutable, and fewer without scheduling gates."""
 
 from quorate.local.server.errors import Cause, forbidden_field, invalid_value
 from quorate.local.server.registry.validation.field_rules import MAX_INT32, Causes, Json, check
@@ -98,7 +98,10 @@ def _terms(spec: Json) -> list[Json]:
 
 
 def _narrower_affinity(now: list[Json], was: list[Json]) -> Causes:
-    """Check that no term is added and that a term only gets more requirements, which all have to hold."""
+    """Check that no term is added, and that terms only get more requirements.
+
+    Terms are alternatives, so an added term would allow more nodes; the requirements of a term all hold.
+    """
     path = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
     if not was:
         return

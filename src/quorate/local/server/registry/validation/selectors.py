@@ -1,4 +1,4 @@
-"""Label selectors and node selectors inside an object: their rules, and which labels a selector matches."""
+"""Rules of label selectors and node selectors, and matching of labels."""
 
 from collections.abc import Mapping
 
