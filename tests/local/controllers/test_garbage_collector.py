@@ -16,7 +16,7 @@ from quorate.local.controllers.garbage_collector import (
 )
 from quorate.local.controllers.metadata_cache import CachedObject, PartialObjectMetadata
 
-THINGS = Resource("", "v1", "configmaps", "ConfigMap", True, PartialObjectMetadata)
+OBJECTS = Resource("", "v1", "configmaps", "ConfigMap", True, PartialObjectMetadata)
 
 
 def an_object(
@@ -30,7 +30,7 @@ def an_object(
         for owner in owners
     )
     return CachedObject(
-        THINGS,
+        OBJECTS,
         ObjectMeta(
             name=uid,
             namespace="ns",
@@ -50,11 +50,11 @@ BLOCKING = an_object("child", owners="x", blocks=True)
     ("entry", "owners", "dependents", "want"),
     [
         pytest.param(an_object("a"), "", [], (), id="no owner"),
-        pytest.param(an_object("a", owners="p"), "there", [], (), id="an existing owner"),
+        pytest.param(an_object("a", owners="p"), "present", [], (), id="an existing owner"),
         pytest.param(an_object("a", owners="p"), "absent", [], (Delete("Background"),), id="a deleted owner"),
         pytest.param(
             an_object("a", owners="pq"),
-            "absent there",
+            "absent present",
             [],
             (RemoveOwners(an_object("a", owners="pq"), frozenset({Uid("p")})),),
             id="one of two owners is deleted",
@@ -68,14 +68,14 @@ BLOCKING = an_object("child", owners="x", blocks=True)
         ),
         pytest.param(
             an_object("a", owners="p"),
-            "waits",
+            "waiting",
             [],
             (Delete("Background"),),
             id="an owner that waits for dependents",
         ),
         pytest.param(
             an_object("a", owners="p"),
-            "waits",
+            "waiting",
             [CHILD],
             (Delete("Foreground"),),
             id="the same for an object with dependents",
@@ -115,11 +115,11 @@ BLOCKING = an_object("child", owners="x", blocks=True)
 def test_collection_actions(
     entry: CachedObject, owners: str, dependents: list[CachedObject], want: tuple[Action, ...]
 ) -> None:
-    fates = dict(
+    states = dict(
         zip(
             (reference.uid for reference in entry.metadata.owner_references),
-            (OwnerState[fate.upper()] for fate in owners.split()),
+            (OwnerState[state.upper()] for state in owners.split()),
             strict=True,
         )
     )
-    assert collection_actions(entry, fates, dependents) == want
+    assert collection_actions(entry, states, dependents) == want

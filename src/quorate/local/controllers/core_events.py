@@ -44,7 +44,7 @@ class EventRecorder:
         try:
             self._waiting.put_nowait((regarding, type_, reason, message))
         except asyncio.QueueFull:
-            self._log.warning("event lost: too many are waiting", reason=reason, regarding=regarding.name)
+            self._log.warning("event dropped: the queue is full", reason=reason, regarding=regarding.name)
 
     async def run(self) -> None:
         while True:
@@ -52,7 +52,9 @@ class EventRecorder:
             try:
                 await self._write(regarding, type_, reason, message)
             except (ApiError, Unreachable) as error:
-                self._log.warning("event lost", reason=reason, regarding=regarding.name, problem=str(error))
+                self._log.warning(
+                    "event dropped", reason=reason, regarding=regarding.name, problem=str(error)
+                )
 
     async def _write(self, regarding: ObjectReference, type_: str, reason: str, message: str) -> None:
         identity = (regarding.uid, reason, message)

@@ -31,8 +31,8 @@ UNSEEN_OWNER_RETRY_S: Final = 1.0  # retry interval for owners that no watch has
 class OwnerState(Enum):
     """The state of one owner."""
 
-    THERE = auto()
-    WAITS = auto()  # being deleted in the foreground: waits for its dependents
+    PRESENT = auto()
+    WAITING = auto()  # being deleted in the foreground: waits for its dependents
     ABSENT = auto()
 
 
@@ -71,14 +71,16 @@ def collection_actions(
             return (RemoveFinalizer(FOREGROUND),)
         return ()
     states = set(owners.values())
-    if OwnerState.THERE in states:
-        missing = frozenset(uid for uid, owner_state in owners.items() if owner_state is not OwnerState.THERE)
+    if OwnerState.PRESENT in states:
+        missing = frozenset(
+            uid for uid, owner_state in owners.items() if owner_state is not OwnerState.PRESENT
+        )
         return (RemoveOwners(entry, missing),) if missing else ()
     if not states:
         return ()
     if ORPHAN in metadata.finalizers:
         return (Delete("Orphan"),)
-    if FOREGROUND in metadata.finalizers or (OwnerState.WAITS in states and dependents):
+    if FOREGROUND in metadata.finalizers or (OwnerState.WAITING in states and dependents):
         return (Delete("Foreground"),)
     return (Delete("Background"),)
 
@@ -92,7 +94,7 @@ def _blocks_owner_deletion(dependent: CachedObject, owner: Uid) -> bool:
 
 def owner_state(metadata: ObjectMeta) -> OwnerState:
     waits = metadata.deletion_timestamp is not None and FOREGROUND in metadata.finalizers
-    return OwnerState.WAITS if waits else OwnerState.THERE
+    return OwnerState.WAITING if waits else OwnerState.PRESENT
 
 
 class GarbageCollector:
@@ -159,7 +161,7 @@ class GarbageCollector:
         if reference.uid in self._absent:
             return OwnerState.ABSENT
         if kind is None:
-            return OwnerState.THERE
+            return OwnerState.PRESENT
         key = Key(namespace if kind.namespaced else "", reference.name)
         try:
             owner: PartialObjectMetadata = await self._client.get(kind, key)
