@@ -4,12 +4,12 @@ from quorate.local.server.errors import Cause, forbidden_field, invalid_value
 from quorate.local.server.registry.validation.field_rules import MAX_INT32, Causes, Json, check
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-CHANGEABLE = (
+MUTABLE_FIELDS_MESSAGE = (
     "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,"
     "`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),"
     "`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)"
 )
-RULED_ELSEWHERE = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
+SEPARATELY_CHECKED = ("activeDeadlineSeconds", "tolerations", "schedulingGates")
 
 
 def validate_update(new: Json, old: Json) -> list[Cause]:
@@ -21,7 +21,7 @@ def validate_update(new: Json, old: Json) -> list[Cause]:
     deadline = list(_deadline(now.get("activeDeadlineSeconds"), was.get("activeDeadlineSeconds")))
     if deadline and "activeDeadlineSeconds" in now:
         return deadline
-    return [*deadline, *_tolerations(now, was), *_gates(now, was), *_rest(now, was)]
+    return [*deadline, *_tolerations(now, was), *_gates(now, was), *_other_fields(now, was)]
 
 
 def _deadline(now: int | None, was: int | None) -> Causes:
@@ -36,57 +36,59 @@ def _deadline(now: int | None, was: int | None) -> Causes:
 
 
 def _tolerations(now: Json, was: Json) -> Causes:
-    kept = [_lasting(toleration) for toleration in now.get("tolerations", ())]
-    if not all(_lasting(toleration) in kept for toleration in was.get("tolerations", ())):
+    kept = [_without_seconds(toleration) for toleration in now.get("tolerations", ())]
+    if not all(_without_seconds(toleration) in kept for toleration in was.get("tolerations", ())):
         message = "existing toleration can not be modified except its tolerationSeconds"
         yield forbidden_field("spec.tolerations", message)
     for index, toleration in enumerate(now.get("tolerations", ())):
         yield from check("Toleration", toleration, f"spec.tolerations[{index}]")
 
 
-def _lasting(toleration: Json) -> Json:
+def _without_seconds(toleration: Json) -> Json:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
 
 def _gates(now: Json, was: Json) -> Causes:
-    known = {gate.get("name", "") for gate in was.get("schedulingGates", ())}
+    old_gates = {gate.get("name", "") for gate in was.get("schedulingGates", ())}
     for gate in now.get("schedulingGates", ()):
         name = gate.get("name", "")
-        if name not in known:
+        if name not in old_gates:
             message = f"only deletion is allowed, but found new scheduling gate '{name}'"
             yield forbidden_field("spec.schedulingGates", message)
 
 
-def _rest(now: Json, was: Json) -> Causes:
+def _other_fields(now: Json, was: Json) -> Causes:
     gated = bool(was.get("schedulingGates"))
     if gated:
-        yield from _narrower_selector(now.get("nodeSelector", {}), was.get("nodeSelector", {}))
-        yield from _narrower_affinity(_terms(now), _terms(was))
-    ended = was.get("terminationGracePeriodSeconds", 0) < 0 and now.get("terminationGracePeriodSeconds") == 1
-    if _settled(now, gated, ended) != _settled(was, gated, ended):
-        yield forbidden_field("spec", CHANGEABLE)
+        yield from _node_selector(now.get("nodeSelector", {}), was.get("nodeSelector", {}))
+        yield from _node_affinity(_terms(now), _terms(was))
+    grace_period_fixed = (
+        was.get("terminationGracePeriodSeconds", 0) < 0 and now.get("terminationGracePeriodSeconds") == 1
+    )
+    if _immutable_part(now, gated, grace_period_fixed) != _immutable_part(was, gated, grace_period_fixed):
+        yield forbidden_field("spec", MUTABLE_FIELDS_MESSAGE)
 
 
-def _settled(spec: Json, gated: bool, ended: bool) -> Json:
+def _immutable_part(spec: Json, gated: bool, grace_period_fixed: bool) -> Json:
     """Return the part of a spec that must not change."""
-    free = {*RULED_ELSEWHERE}
+    mutable = {*SEPARATELY_CHECKED}
     if gated:
-        free |= {"nodeSelector", "affinity"}
-    if ended:
-        free.add("terminationGracePeriodSeconds")
-    settled = {name: value for name, value in spec.items() if name not in free}
+        mutable |= {"nodeSelector", "affinity"}
+    if grace_period_fixed:
+        mutable.add("terminationGracePeriodSeconds")
+    fixed = {name: value for name, value in spec.items() if name not in mutable}
     for field in ("containers", "initContainers"):
-        settled[field] = [
+        fixed[field] = [
             {name: value for name, value in container.items() if name != "image"}
             for container in spec.get(field, ())
         ]
     if gated:
         affinity = spec.get("affinity", {})
-        settled["affinity"] = {name: value for name, value in affinity.items() if name != "nodeAffinity"}
-    return settled
+        fixed["affinity"] = {name: value for name, value in affinity.items() if name != "nodeAffinity"}
+    return fixed
 
 
-def _narrower_selector(now: dict[str, str], was: dict[str, str]) -> Causes:
+def _node_selector(now: dict[str, str], was: dict[str, str]) -> Causes:
     if not was.items() <= now.items():
         message = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
         yield invalid_value("spec.nodeSelector", now, message)
@@ -97,7 +99,7 @@ def _terms(spec: Json) -> list[Json]:
     return list(required.get("nodeSelectorTerms", ()))
 
 
-def _narrower_affinity(now: list[Json], was: list[Json]) -> Causes:
+def _node_affinity(now: list[Json], was: list[Json]) -> Causes:
     """Check that no term is added, and that terms only get more requirements.
 
     Terms are alternatives, so an added term would allow more nodes; the requirements of a term all hold.
@@ -109,9 +111,9 @@ def _narrower_affinity(now: list[Json], was: list[Json]) -> Causes:
         message = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
         yield invalid_value(path, now, message)
         return
-    for index, (term, known) in enumerate(zip(now, was, strict=True)):
+    for index, (term, old_term) in enumerate(zip(now, was, strict=True)):
         kept = all(
-            term.get(field, [])[: len(known.get(field, []))] == known.get(field, [])
+            term.get(field, [])[: len(old_term.get(field, []))] == old_term.get(field, [])
             for field in ("matchExpressions", "matchFields")
         )
         if not kept:
@@ -124,14 +126,16 @@ def validate_status(new: Json, old: Json) -> list[Cause]:
 
 
 def _status(new: Json, old: Json) -> Causes:
-    restarts = old["spec"].get("restartPolicy", "Always")
-    if restarts == "Always":
+    restart_policy = old["spec"].get("restartPolicy", "Always")
+    if restart_policy == "Always":
         return
-    known = {status.get("name", ""): status for status in old.get("status", {}).get("containerStatuses", ())}
+    old_statuses = {
+        status.get("name", ""): status for status in old.get("status", {}).get("containerStatuses", ())
+    }
     for index, status in enumerate(new.get("status", {}).get("containerStatuses", ())):
-        ended = known.get(status.get("name", ""), {}).get("state", {}).get("terminated")
-        if ended is None or "terminated" in status.get("state", {}):
+        terminated = old_statuses.get(status.get("name", ""), {}).get("state", {}).get("terminated")
+        if terminated is None or "terminated" in status.get("state", {}):
             continue
-        if restarts == "Never" or ended.get("exitCode", 0) == 0:
+        if restart_policy == "Never" or terminated.get("exitCode", 0) == 0:
             message = "may not be transitioned to non-terminated state"
             yield forbidden_field(f"status.containerStatuses[{index}].state", message)
