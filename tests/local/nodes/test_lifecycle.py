@@ -17,7 +17,7 @@ from quorate.local.nodes.pod_status import PodAddresses
 from quorate.local.nodes.pod_types import Pod
 
 START = 1_700_000_000.0
-PLACE = PodAddresses(host_ip="10.0.0.1", pod_ip="10.64.0.1")
+ADDRESSES = PodAddresses(host_ip="10.0.0.1", pod_ip="10.64.0.1")
 
 
 def a_pod(script: Mapping[str, str] | None = None, policy: str = "Never", deleted: bool = False) -> Pod:
@@ -47,7 +47,7 @@ class SimulatedPod:
         self.writes = 0
 
     def step(self) -> Step:
-        step = next_step(self.pod, self.progress, self.peers, PLACE, self.now, self.speed)
+        step = next_step(self.pod, self.progress, self.peers, ADDRESSES, self.now, self.speed)
         self.progress = step.progress
         if step.status is not None:
             assert step.status != self.pod.status, "a write that changes nothing"

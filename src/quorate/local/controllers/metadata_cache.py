@@ -152,16 +152,16 @@ class MetadataCache:
             self._watches.pop(kind)[1].cancel()
             for entry in self:
                 if entry.resource == kind:
-                    self._put(entry, None)
+                    self._replace(entry, None)
         assert self._tasks is not None, "discovery runs within run()"
         for kind in watched - self._watches.keys():
             informer = Informer(self._client, kind)
             informer.subscribe(self._on_change_of(kind))
             self._watches[kind] = (informer, self._tasks.create_task(informer.run()))
         self._discovered.set()
-        return self._clock.now() + REDISCOVER_S if self._awaits_kinds() else None
+        return self._clock.now() + REDISCOVER_S if self._misses_recent_crd() else None
 
-    def _awaits_kinds(self) -> bool:
+    def _misses_recent_crd(self) -> bool:
         """Return True if a recent CRD's kind is missing in the discovery documents."""
         listed = {f"{kind.plural}.{kind.group}" for kind in self.kinds}
         recent = self._clock.now() - DISCOVERY_DELAY_S
@@ -180,13 +180,13 @@ class MetadataCache:
         def on_change(change: Change[PartialObjectMetadata]) -> None:
             old = CachedObject(kind, change.old.metadata) if change.old else None
             new = CachedObject(kind, change.new.metadata) if change.new else None
-            self._put(old, new)
+            self._replace(old, new)
             if (kind.group, kind.plural) == DEFINITIONS:
                 self._reconciler.enqueue(DISCOVERY_KEY)
 
         return on_change
 
-    def _put(self, old: CachedObject | None, new: CachedObject | None) -> None:
+    def _replace(self, old: CachedObject | None, new: CachedObject | None) -> None:
         if old is not None:
             self._entries.pop(old.uid, None)
             _unlink(self._by_namespace, old.metadata.namespace, old.uid)

@@ -75,11 +75,11 @@ class Kubelet:
         if pod is None or pod.spec.node_name not in self._names:
             return None
         uid = pod.metadata.uid
-        place = PodAddresses(
+        addresses = PodAddresses(
             self._fleet.address(pod.spec.node_name), pod.status.pod_ip or self._addresses.allocate()
         )
         step = next_step(
-            pod, self._progress.get(uid), self._peers(pod), place, self._clock.now(), self._speed
+            pod, self._progress.get(uid), self._peers(pod), addresses, self._clock.now(), self._speed
         )
         await self._execute(pod, step)
         if step.progress is None:

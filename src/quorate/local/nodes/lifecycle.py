@@ -50,7 +50,7 @@ class Progress:
             return self
         return Progress(self.at(now, speed), now if on else None)
 
-    def complete(self, span_s: float, now: float, speed: float) -> bool:
+    def is_complete(self, span_s: float, now: float, speed: float) -> bool:
         end = self.complete_at(span_s, speed)
         return self.done_s >= span_s if end is None else end <= now + _ROUNDING_S
 
@@ -87,7 +87,7 @@ def counts_as_running(pod: Pod) -> bool:
 
 
 def next_step(
-    pod: Pod, progress: Progress | None, peers: int, place: PodAddresses, now: float, speed: float
+    pod: Pod, progress: Progress | None, peers: int, addresses: PodAddresses, now: float, speed: float
 ) -> Step:
     """Return the next step of a pod on a simulated node.
 
@@ -104,17 +104,17 @@ def next_step(
     try:
         behavior = parse_behavior(pod.metadata.annotations, pod.spec.restart_policy)
     except InvalidBehavior as error:
-        status = pod_status.config_error(pod, place, str(error), at_epoch(now))
+        status = pod_status.config_error(pod, addresses, str(error), at_epoch(now))
         return Step(None, status if status != pod.status else None)
     match stage:
         case Stage.BOUND:
-            begun = Progress(since=now)
-            status = pod_status.creating(pod, place, at_epoch(now))
-            return Step(begun, status, wake_at=begun.complete_at(behavior.start_delay_s, speed))
+            started = Progress(since=now)
+            status = pod_status.creating(pod, addresses, at_epoch(now))
+            return Step(started, status, wake_at=started.complete_at(behavior.start_delay_s, speed))
         case Stage.CREATING | Stage.CRASHED:
             span_s = behavior.start_delay_s if stage is Stage.CREATING else _crash_delay_s(pod)
             progress = progress or Progress(since=_stage_entered_at(pod, stage))
-            if not progress.complete(span_s, now, speed):
+            if not progress.is_complete(span_s, now, speed):
                 return Step(progress, wake_at=progress.complete_at(span_s, speed))
             return _run(pod, behavior, peers, now, speed)
         case Stage.RUNNING:
@@ -125,15 +125,15 @@ def next_step(
 def _run(pod: Pod, behavior: PodBehavior, peers: int, now: float, speed: float) -> Step:
     status = pod_status.running(pod, at_epoch(now), restarted=stage_of(pod) is Stage.CRASHED)
     status = pod_status.with_peers_condition(status, peers + 1, behavior.together, at_epoch(now))
-    begun = Progress(since=now if peers + 1 >= behavior.together else None)
-    wake_at = None if behavior.duration_s is None else begun.complete_at(behavior.duration_s, speed)
-    return Step(begun, status, wake_at=wake_at)
+    started = Progress(since=now if peers + 1 >= behavior.together else None)
+    wake_at = None if behavior.duration_s is None else started.complete_at(behavior.duration_s, speed)
+    return Step(started, status, wake_at=wake_at)
 
 
 def _keep_running(
     pod: Pod, progress: Progress, behavior: PodBehavior, peers: int, now: float, speed: float
 ) -> Step:
-    if behavior.duration_s is not None and progress.complete(behavior.duration_s, now, speed):
+    if behavior.duration_s is not None and progress.is_complete(behavior.duration_s, now, speed):
         return _end(pod, behavior, now, speed)
     together = peers + 1 >= behavior.together
     progress = progress.with_progressing(together, now, speed)

@@ -44,15 +44,15 @@ class ConditionValue(NamedTuple):
 TRUE: Final = ConditionValue("True")
 
 
-def creating(pod: Pod, place: PodAddresses, moment: datetime) -> PodStatus:
+def creating(pod: Pod, addresses: PodAddresses, moment: datetime) -> PodStatus:
     status = replace(
         pod.status,
         phase="Pending",
         start_time=moment,
-        host_ip=place.host_ip,
-        host_ips=(PodIP(ip=place.host_ip),),
-        pod_ip=place.pod_ip,
-        pod_ips=(PodIP(ip=place.pod_ip),),
+        host_ip=addresses.host_ip,
+        host_ips=(PodIP(ip=addresses.host_ip),),
+        pod_ip=addresses.pod_ip,
+        pod_ips=(PodIP(ip=addresses.pod_ip),),
         container_statuses=_container_statuses(pod.spec.containers, _waiting("ContainerCreating")),
         init_container_statuses=_container_statuses(pod.spec.init_containers, _waiting("PodInitializing")),
     )
@@ -62,9 +62,9 @@ def creating(pod: Pod, place: PodAddresses, moment: datetime) -> PodStatus:
     )
 
 
-def config_error(pod: Pod, place: PodAddresses, message: str, moment: datetime) -> PodStatus:
+def config_error(pod: Pod, addresses: PodAddresses, message: str, moment: datetime) -> PodStatus:
     """Return the status of a pod with invalid annotations; kubectl shows the message."""
-    started = pod.status if pod.status.start_time else creating(pod, place, moment)
+    started = pod.status if pod.status.start_time else creating(pod, addresses, moment)
     waiting = _waiting("CreateContainerConfigError", message)
     return replace(started, container_statuses=_container_statuses(pod.spec.containers, waiting))
 
