@@ -6,7 +6,7 @@ _HEAD: Final = """\
 # Events
 
 The controllers record events about jobs, pods and Workloads in `events.k8s.io/v1`; `kubectl describe` and
-`kubectl get events` show them. The reasons are Kueue's, except those marked as ours. A repeated event
+`kubectl get events` show them. The reasons are Kueue's, except those marked as Quorate's. A repeated event
 increases a count instead of creating another event. Under high load the least important events are
 dropped; the conditions of the Workload always have the complete state.
 
@@ -32,7 +32,7 @@ EVENTS: Final = (
         "Normal",
         "it was admitted by the cluster queue that the message names, and started",
     ),
-    Described("NotStarted", "a job (ours)", "Warning", "it is admitted but cannot be started"),
+    Described("NotStarted", "a job (Quorate)", "Warning", "it is admitted but cannot be started"),
     Described("Suspended", "a part of a job", "Normal", "its owner job is not admitted"),
     Described("Stopped", "a job, a pod", "Normal", "it was stopped; the message has the reason"),
     Described("FinishedWorkload", "a job", "Normal", "it finished, and its Workload is finished, too"),
@@ -43,14 +43,17 @@ EVENTS: Final = (
     Described("JobNestingTooDeep", "a job", "Warning", "its chain of owners has more than ten levels"),
     Described(
         "IgnoredAnnotation",
-        "a job (ours)",
+        "a job (Quorate)",
         "Warning",
         "an annotation is invalid and has no effect",
     ),
     Described(
-        "UpdatedAdmissionCheck", "a job", "Normal", "the messages of the admission checks that it waits for"
+        "UpdatedAdmissionCheck",
+        "a job",
+        "Normal",
+        "it waits for admission checks; the event has their messages",
     ),
-    Described("NotGated", "a pod (ours)", "Warning", "it names a queue but was created without the gate"),
+    Described("NotGated", "a pod (Quorate)", "Warning", "it names a queue but was created without the gate"),
     Described("ExcessPodDeleted", "a pod", "Normal", "its group had more pods than its total count"),
     Described(
         "KueueForcefullyDeleted", "a pod", "Warning", "its node is lost, and the pod was forcefully deleted"
@@ -80,7 +83,7 @@ EVENTS: Final = (
     Described("PreemptedWorkload", "a Workload", "Normal", "another Workload was evicted for it"),
     Described(
         "Unreadable",
-        "any object (ours)",
+        "any object (Quorate)",
         "Warning",
         "it cannot be decoded as its type, and is ignored",
     ),
@@ -118,7 +121,9 @@ EVENTS: Final = (
     Described("OpenQueue", "a Volcano queue", "Normal", "it was opened"),
     Described("CloseQueue", "a Volcano queue", "either", "it was closed, or cannot be closed"),
     Described("ExecuteAction", "a Volcano Job", "Normal", "a policy or a Command executed this action"),
-    Described("InvalidJob", "a Volcano Job (ours)", "Warning", "it is invalid; the message names the field"),
+    Described(
+        "InvalidJob", "a Volcano Job (Quorate)", "Warning", "it is invalid; the message names the field"
+    ),
     Described(
         "AdmissionCheckRejected",
         "a Workload",

@@ -76,7 +76,7 @@ REASONS: Final = (
     ),
     Reason(
         failures.untolerated_taint("node.kubernetes.io/KEY", ""),
-        "such a taint that describes a temporary state of the node",
+        "such a taint, which describes a temporary state of the node",
     ),
     Reason(
         failures.NODE_AFFINITY, "the labels or the name of the node do not match those that the pod requires"
