@@ -19,11 +19,11 @@ Quorate = Callable[..., Done]
 
 @pytest.fixture
 def quorate(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Quorate:
-    """The command, run in this process: ``quorate("local", "down")``."""
+    """Return a function that runs the command in this process: ``quorate("local", "down")``."""
 
     def run(*arguments: str) -> Done:
         monkeypatch.setattr(sys, "argv", ["quorate", *arguments])
-        monkeypatch.setenv("COLUMNS", "200")  # so that no message is broken into lines
+        monkeypatch.setenv("COLUMNS", "200")  # so that messages are not wrapped
         with pytest.raises(SystemExit) as exit_:
             main()
         code = exit_.value.code

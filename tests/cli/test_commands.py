@@ -1,4 +1,4 @@
-"""What is wrong on the command line or in a file is one clear message and an exit code, never a traceback."""
+"""An error in arguments or files is one message and an exit code, never a traceback."""
 
 from pathlib import Path
 
@@ -32,7 +32,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         pytest.param(["local", "down", "--data-dir", "data"], "error: {here}/data: no cluster runs here"),
     ],
 )
-def test_what_cannot_be_done_is_told(
+def test_an_impossible_request_is_one_message(
     quorate: Quorate, here: Path, arguments: list[str], message: str
 ) -> None:
     done = quorate(*arguments)
@@ -51,7 +51,7 @@ def test_what_cannot_be_done_is_told(
         pytest.param(["local", "walk"], "No such command 'walk'"),
     ],
 )
-def test_an_option_that_breaks_its_rule_is_told_the_rule(
+def test_an_invalid_option_names_the_rule(
     quorate: Quorate, here: Path, arguments: list[str], rule: str
 ) -> None:
     done = quorate(*arguments)
@@ -59,7 +59,7 @@ def test_an_option_that_breaks_its_rule_is_told_the_rule(
     assert rule in done.err
 
 
-def test_every_mistake_of_a_configuration_is_listed(quorate: Quorate, here: Path) -> None:
+def test_all_findings_of_a_configuration_are_listed(quorate: Quorate, here: Path) -> None:
     (here / "c.yaml").write_text(
         f"{CONFIGURATION}waitForPodsReady:\n  enable: true\n  requeuingStrategy:\n"
         "    backoffLimitCount: -1\n    timestamp: Birth\n"
@@ -99,7 +99,7 @@ def test_a_stopped_cluster_has_a_status_and_can_be_reset(quorate: Quorate, here:
     assert not (here / "data").exists()
 
 
-def test_a_run_without_jobs_has_nothing_to_wait_for(quorate: Quorate, here: Path) -> None:
+def test_a_run_without_jobs_is_refused(quorate: Quorate, here: Path) -> None:
     (here / "a.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n")
     done = quorate("local", "run", str(here))
     assert (done.code, done.err) == (2, f"error: {here}: holds no Job, so there is nothing to wait for\n")

@@ -1,4 +1,4 @@
-"""Every ``quorate`` line in the documentation is one that the command line understands."""
+"""Every ``quorate`` command in the documentation is valid."""
 
 import re
 import shlex
@@ -14,7 +14,7 @@ PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "sr
 
 
 def command_lines(page: Path) -> Iterator[str]:
-    """The lines of code blocks, and of code in a line, that begin with the command."""
+    """Yield the commands in code blocks and in inline code."""
     for line in page.read_text().splitlines():
         block = line.removeprefix("    ").removeprefix("$ ").partition(" && ")[0]
         if line.startswith("    ") and block.startswith("quorate "):
@@ -26,9 +26,9 @@ LINES = sorted({(line, page.relative_to(ROOT)) for page in PAGES for line in com
 
 
 @pytest.mark.parametrize(("line", "page"), LINES, ids=str)
-def test_the_command_line_understands(quorate: Quorate, line: str, page: Path) -> None:
+def test_a_documented_command_is_valid(quorate: Quorate, line: str, page: Path) -> None:
     arguments = shlex.split(line, comments=True)[1:]
-    done = quorate(*arguments, "--help")  # options are read before help is given
+    done = quorate(*arguments, "--help")  # options are parsed before help is printed
     assert done.code == 0, done.err
 
 
@@ -39,7 +39,7 @@ def test_documented_files_exist() -> None:
     assert [name for name in named if not (ROOT / name).exists()] == []
 
 
-def test_links_between_pages_lead_somewhere() -> None:
+def test_links_between_pages_have_targets() -> None:
     broken = [
         f"{page.relative_to(ROOT)}: {target}"
         for page in PAGES
@@ -59,7 +59,7 @@ COMMANDS = (
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_teaches_by_example(quorate: Quorate, command: str) -> None:
+def test_help_has_an_example(quorate: Quorate, command: str) -> None:
     done = quorate(*command.split(), "--help")
     assert done.code == 0
     assert f"Example: quorate {command}" in " ".join(done.out.split())

@@ -1,4 +1,4 @@
-"""A command costs only what it needs: nothing is imported before it is used."""
+"""The modules of a command are imported when the command is used."""
 
 import subprocess
 import sys
@@ -26,14 +26,12 @@ CORES = (
 @pytest.mark.parametrize(
     ("module", "unneeded"),
     [
-        pytest.param(
-            "quorate.cli", (*CLIENT, "quorate.queueing", "quorate.local", *CORES), id="to be helped"
-        ),
-        pytest.param("quorate.cli.verbs.workload", ("cryptography", *CORES), id="to list workloads"),
-        pytest.param("quorate.cli.verbs.queue", ("cryptography", *CORES), id="to list queues"),
+        pytest.param("quorate.cli", (*CLIENT, "quorate.queueing", "quorate.local", *CORES), id="help"),
+        pytest.param("quorate.cli.verbs.workload", ("cryptography", *CORES), id="workload list"),
+        pytest.param("quorate.cli.verbs.queue", ("cryptography", *CORES), id="queue list"),
     ],
 )
-def test_no_more_is_imported_than_is_needed(module: str, unneeded: tuple[str, ...]) -> None:
+def test_no_unneeded_module_is_imported(module: str, unneeded: tuple[str, ...]) -> None:
     program = f"import sys, {module}; print(*sys.modules, sep='\\n')"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=True
@@ -57,19 +55,19 @@ def deferred(group: object) -> Iterator[LazyCommand]:
 @pytest.mark.parametrize(
     "command", [*deferred(typer.main.get_command(app))], ids=lambda command: command.name
 )
-def test_what_the_list_says_of_a_command_is_how_its_help_begins(command: LazyCommand) -> None:
+def test_the_summary_of_a_command_is_the_first_line_of_its_help(command: LazyCommand) -> None:
     loaded = command.load()
     assert isinstance(loaded, TyperCommand | TyperGroup)
     assert (loaded.name, (loaded.help or "").splitlines()[0]) == (command.name, command.help)
 
 
-def test_a_command_that_is_misspelt_is_guessed(quorate: Quorate) -> None:
+def test_a_misspelt_command_has_a_suggestion(quorate: Quorate) -> None:
     done = quorate("worklod", "list")
     assert done.code == 2
     assert "Did you mean 'workload'?" in done.err
 
 
 @pytest.mark.parametrize("name", KNOWN)
-def test_errors_that_are_told_exist(name: str) -> None:
+def test_known_errors_exist(name: str) -> None:
     module, _, error = name.rpartition(".")
     assert issubclass(getattr(import_module(module), error), Exception)

@@ -1,4 +1,4 @@
-"""``quorate scheduler`` refuses what cannot be before anything starts."""
+"""``quorate scheduler`` refuses invalid options before it starts."""
 
 from pathlib import Path
 
@@ -14,14 +14,14 @@ from tests.cli.conftest import Quorate
             "--scheduler-conf", "bad.conf", "bad.conf:1: actions: 'alocate' names 'alocate'", id="a bad file"
         ),
         pytest.param("--scheduler-conf", "none.conf", "none.conf: no such file", id="no file"),
-        pytest.param("--scheduler-conf", "endless.conf", "is larger than 1 MiB", id="a file of too much"),
-        pytest.param("--health-address", "8081", "'8081' is no address", id="a port alone"),
+        pytest.param("--scheduler-conf", "endless.conf", "is larger than 1 MiB", id="a file above the limit"),
+        pytest.param("--health-address", "8081", "'8081' is no address", id="a port without a colon"),
         pytest.param("--scheduler-name", "", "'' is no schedulerName", id="no name"),
         pytest.param("--lease-namespace", "", "'' is no namespace", id="no namespace"),
-        pytest.param("--schedule-period", "inf", "Input should be", id="sessions that never come"),
+        pytest.param("--schedule-period", "inf", "Input should be", id="an infinite period"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_invalid_options_are_refused(
     quorate: Quorate, tmp_path: Path, option: str, value: str, want: str
 ) -> None:
     (tmp_path / "bad.conf").write_text("actions: alocate\n")

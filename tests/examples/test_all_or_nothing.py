@@ -1,4 +1,4 @@
-"""The example's files mean what its README says."""
+"""The files of the example have the properties that its README states."""
 
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ def read_text(name: str) -> str:
 
 
 def objects_of(name: str) -> dict[str, Any]:
-    """The objects of a file by kind."""
+    """Return the objects of a file by kind."""
     documents = read_documents(read_text(name))
     assert not any(document.findings for document in documents)
     return {document.value["kind"]: document.value for document in documents}
@@ -35,21 +35,21 @@ def memory_of(job: Job) -> int:
     return container.resources.requests["memory"].units
 
 
-def test_the_cluster_has_room_for_one_job_and_the_quota_for_two() -> None:
+def test_the_nodes_fit_one_job_and_the_quota_fits_two() -> None:
     job = a_job("2-job1.yaml")
     cluster = objects_of("cluster.yaml")["Cluster"]
     node = parse_quantity(cluster["memory"]).units
     quick = a_job("1-quick-job.yaml")
-    left = node - (quick.spec.completions or 0) * memory_of(quick)  # were all quick pods on one node
-    places = cluster["nodes"] * (left // memory_of(job))
-    assert (job.spec.parallelism, places) == (20, 26)
+    free = node - (quick.spec.completions or 0) * memory_of(quick)  # if all quick pods are on one node
+    capacity = cluster["nodes"] * (free // memory_of(job))
+    assert (job.spec.parallelism, capacity) == (20, 26)
     queue = convert(ClusterQueue, convert_version(objects_of("cluster-queues.yaml")["ClusterQueue"], V1BETA2))
     ((quota,),) = ((flavor.resources for flavor in group.flavors) for group in queue.spec.resource_groups)
     assert quota[0].nominal_quota.units == 2 * cluster["nodes"] * node
     assert quota[0].nominal_quota.units >= 2 * 20 * memory_of(job)
 
 
-def test_the_two_jobs_differ_in_nothing_but_their_number() -> None:
+def test_the_two_jobs_differ_only_in_their_number() -> None:
     first = read_text("2-job1.yaml")
     for name in ("job", "svc", "script-code"):
         first = first.replace(f"{name}1", f"{name}2")
@@ -61,7 +61,7 @@ def test_jobs_name_their_queue_by_label_and_by_annotation() -> None:
     assert a_job("1-quick-job.yaml").metadata.annotations == {QUEUE_NAME: "user-queue"}
 
 
-def test_the_configurations_differ_in_waiting_for_pods() -> None:
+def test_the_configurations_differ_in_wait_for_pods_ready() -> None:
     without = load_configuration(read_text("without-pods-ready.yaml"))
     waiting = load_configuration(read_text("with-pods-ready.yaml"))
     assert without.warnings == waiting.warnings == ()

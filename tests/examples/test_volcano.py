@@ -1,4 +1,4 @@
-"""The examples of Volcano Jobs are valid, and run to their end on a cluster of their own."""
+"""The examples of Volcano Jobs are valid, and complete on a local cluster."""
 
 from pathlib import Path
 from typing import Any
@@ -22,13 +22,13 @@ def objects_of(name: str) -> list[dict[str, Any]]:
     return [document.value for document in documents]
 
 
-def test_all_files_are_told_of() -> None:
+def test_the_readme_lists_all_files() -> None:
     readme = (EXAMPLE / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in sorted(EXAMPLE.glob("*.yaml")) if f"`{path.name}`" not in readme] == []
 
 
 @pytest.mark.parametrize("name", JOBS)
-def test_a_job_breaks_no_rule_and_all_its_plugins_are_known(name: str) -> None:
+def test_a_job_is_valid_and_its_plugins_are_known(name: str) -> None:
     (value,) = objects_of(name)
     job = with_defaults(convert(Job, value))
     assert list(volcano_job_findings(job)) == []
@@ -37,7 +37,7 @@ def test_a_job_breaks_no_rule_and_all_its_plugins_are_known(name: str) -> None:
 
 @pytest.mark.slow
 @needs_kubectl()
-def test_they_run_to_their_end(tmp_path: Path) -> None:
+def test_the_examples_complete(tmp_path: Path) -> None:
     with cluster(tmp_path / "data", "--nodes", "2", "--node-cpu", "8", "--speed", "4"):
         kubectl(tmp_path / "data", "create", "-f", str(EXAMPLE))
 

@@ -1,8 +1,8 @@
-"""A reading of the few words of Helm's template language that the chart uses.
+"""Render the subset of Helm's template language that the chart uses.
 
-This is not Helm, and cannot tell what Helm would say of a mistake: it knows ``if``, ``if not``, ``with``,
-``range``, ``end``, paths into the values, and the functions ``toYaml`` and ``nindent``, and refuses all else.
-It is there so that the chart and ``kubectl apply -k deploy`` are held to install the same.
+Supported are ``if``, ``if not``, ``with``, ``range``, ``end``, paths into the values, and the functions
+``toYaml`` and ``nindent``; anything else is refused.  The tests use it to compare the chart with the
+manifests of ``kubectl apply -k deploy``.
 """
 
 import re
@@ -17,13 +17,13 @@ Json = dict[str, Any]
 _ACTION = re.compile(r"\{\{(-?) ([^}]+?) \}\}")
 
 
-class NotKnown(ValueError):
-    """A word of the template language that this reading does not know."""
+class UnsupportedTemplate(ValueError):
+    """The template uses a part of the language that is not supported."""
 
 
 @dataclass
 class _Block:
-    word: str  # "if", "with", "range", or empty for the whole
+    word: str  # "if", "with", "range", or empty for the root
     path: str
     parts: "list[str | _Block]" = field(default_factory=list)
 
@@ -51,7 +51,7 @@ def _parse(template: str) -> _Block:
             stack[-1].parts.append(_Block("print", action[2]))
     stack[-1].parts.append(template[end:])
     if len(stack) != 1:
-        raise NotKnown("a block is not closed")
+        raise UnsupportedTemplate("a block is not closed")
     return stack[0]
 
 
@@ -84,7 +84,7 @@ def _print(words: str, dot: Any, root: Json) -> str:
     for function in functions:
         name, _, argument = function.partition(" ")
         if name != "nindent":
-            raise NotKnown(function)
+            raise UnsupportedTemplate(function)
         text = "\n" + "\n".join(f"{' ' * int(argument)}{line}" if line else "" for line in text.splitlines())
     return text
 
@@ -94,9 +94,9 @@ def _scalar(value: Any) -> str:
 
 
 def _look_up(path: str, dot: Any, root: Json) -> Any:
-    """A path from the whole (``.Values...``) or from the present place; what is not there is nothing."""
+    """Return the value at a path from the root (``.Values...``) or from the dot; None if it is missing."""
     if not re.fullmatch(r"\.[\w.]*", path):
-        raise NotKnown(path)
+        raise UnsupportedTemplate(path)
     names = [name for name in path.split(".") if name]
     found: Any = root if names and names[0] in root else dot
     for name in names:

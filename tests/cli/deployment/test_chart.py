@@ -1,6 +1,6 @@
-"""The Helm chart installs what ``kubectl apply -k deploy`` installs, and its values do what they say.
+"""The Helm chart installs the objects of ``kubectl apply -k deploy``, and its values have effect.
 
-The templates are rendered by ``templates.render``, which is not Helm: see there.
+``templates.render`` renders the templates; it supports a subset of Helm.
 """
 
 from pathlib import Path
@@ -12,7 +12,7 @@ import yaml
 from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
 from quorate.cli.deployment.controllers import CONFIGURATION_FILE
 from quorate.cli.deployment.manifests import IMAGE, installation
-from tests.cli.deployment.templates import NotKnown, render
+from tests.cli.deployment.templates import UnsupportedTemplate, render
 
 CHART = Path(__file__).parents[3] / "deploy" / "helm" / "quorate"
 Json = dict[str, Any]
@@ -35,7 +35,7 @@ def named(text: str) -> dict[Name, Json]:
 
 
 def rendered(namespace: str = DEFAULT_NAMESPACE, **changes: Any) -> dict[Name, Json]:
-    """What the chart installs with some values changed."""
+    """Return the objects of the chart with changed values."""
     values = merged(yaml.safe_load((CHART / "values.yaml").read_text()), changes)
     objects: dict[Name, Json] = {}
     for template in sorted((CHART / "templates").iterdir()):
@@ -44,7 +44,7 @@ def rendered(namespace: str = DEFAULT_NAMESPACE, **changes: Any) -> dict[Name, J
 
 
 def plain() -> dict[Name, Json]:
-    """What the manifests install, without what Helm does itself: the namespace."""
+    """Return the objects of the manifests without the namespace, which Helm creates."""
     objects: dict[Name, Json] = {}
     for name, text in installation(DEFAULT_NAMESPACE, IMAGE).items():
         if name.suffix == ".yaml" and name.parent.name != "optional" and name.stem != "kustomization":
@@ -52,27 +52,27 @@ def plain() -> dict[Name, Json]:
     return {key: each for key, each in objects.items() if key[0] != "Namespace"}
 
 
-def test_it_installs_what_the_manifests_install() -> None:
-    mine, theirs = plain(), rendered()
-    for key, service in mine.items():
+def test_the_chart_and_the_manifests_install_the_same_objects() -> None:
+    manifests, charted = plain(), rendered()
+    for key, service in manifests.items():
         if key[0] == "Service":
-            service["spec"]["type"] = "ClusterIP"  # the default, which the chart writes out
-    (container,) = pod_of(mine)["containers"]
+            service["spec"]["type"] = "ClusterIP"  # the default, which the chart sets
+    (container,) = pod_of(manifests)["containers"]
     container["imagePullPolicy"] = "IfNotPresent"  # likewise
     configuration = "ConfigMap", DEFAULT_NAMESPACE, "quorate-configuration"
-    texts = [each.pop(configuration)["data"][CONFIGURATION_FILE] for each in (mine, theirs)]
+    texts = [each.pop(configuration)["data"][CONFIGURATION_FILE] for each in (manifests, charted)]
     assert yaml.safe_load(texts[0]) == yaml.safe_load(texts[1])
-    assert theirs.keys() == mine.keys()
-    for key in mine:
-        assert theirs[key] == mine[key], key
+    assert charted.keys() == manifests.keys()
+    for key in manifests:
+        assert charted[key] == manifests[key], key
 
 
-def test_the_definitions_come_with_it() -> None:
+def test_the_chart_includes_the_definitions() -> None:
     shipped = {path.name for path in (CHART.parents[1] / "crds").iterdir()}
     assert {path.name for path in (CHART / "crds").iterdir()} == shipped
 
 
-def test_another_namespace_is_written_everywhere() -> None:
+def test_another_namespace_is_set_everywhere() -> None:
     elsewhere = rendered(namespace="batch", enableCertManager=True, enablePrometheus=True)
     assert {namespace for _, namespace, _ in elsewhere} == {"", "batch", "kube-system"}
     subjects = [
@@ -101,12 +101,12 @@ def pod_of(objects: dict[Name, Json]) -> Json:
         ),
     ],
 )  # fmt: skip
-def test_what_is_optional_comes_when_it_is_asked_for(changes: Json, kinds: set[str]) -> None:
+def test_optional_objects_are_rendered_on_request(changes: Json, kinds: set[str]) -> None:
     before, after = {key[0] for key in rendered()}, {key[0] for key in rendered(**changes)}
     assert after - before == kinds
 
 
-def test_what_can_be_left_out_is() -> None:
+def test_objects_can_be_disabled() -> None:
     kinds = {
         key[0]
         for key in rendered(
@@ -150,7 +150,7 @@ def test_the_values_reach_the_pod() -> None:
     assert {each["name"] for each in container["volumeMounts"]} == {"configuration", "tmp", "certificate"}
 
 
-def test_cert_manager_is_asked_to_have_its_certificate_trusted() -> None:
+def test_webhooks_are_annotated_for_cert_manager() -> None:
     for objects, want in (
         (rendered(), None),
         (rendered(enableCertManager=True), "kueue-system/kueue-serving-cert"),
@@ -160,7 +160,7 @@ def test_cert_manager_is_asked_to_have_its_certificate_trusted() -> None:
         assert [each.get("cert-manager.io/inject-ca-from") for each in annotations] == [want, want]
 
 
-def test_gates_become_part_of_the_configuration() -> None:
+def test_feature_gates_are_part_of_the_configuration() -> None:
     gates = [{"name": "PartialAdmission", "enabled": False}]
     objects = rendered(controllerManager={"featureGates": gates})
     text = objects["ConfigMap", DEFAULT_NAMESPACE, "quorate-configuration"]["data"][CONFIGURATION_FILE]
@@ -170,6 +170,6 @@ def test_gates_become_part_of_the_configuration() -> None:
 @pytest.mark.parametrize(
     "template", ['{{ include "a" . }}', "{{ .Values.a | quote }}", "{{- if .Values.a }}"]
 )
-def test_what_the_reading_does_not_know_is_refused(template: str) -> None:
-    with pytest.raises(NotKnown):
+def test_unsupported_templates_are_refused(template: str) -> None:
+    with pytest.raises(UnsupportedTemplate):
         render(template, {"a": 1}, {})

@@ -1,4 +1,4 @@
-"""``quorate crds`` writes what ships in ``deploy/crds``."""
+"""``quorate crds`` writes the files of ``deploy/crds``."""
 
 from pathlib import Path
 

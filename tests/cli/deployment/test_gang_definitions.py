@@ -1,4 +1,4 @@
-"""The kinds of gang scheduling as a server serves them: columns, refusals, and whose definitions they are."""
+"""The definitions of the gang kinds on a server: columns, validation, defaults, and those of Volcano."""
 
 import asyncio
 import random
@@ -28,8 +28,8 @@ JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
 TASK: Json = {"template": {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}}
 
 
-def played(story: Callable[[ApiClient], Awaitable[None]], definitions: tuple[Json, ...] = ()) -> None:
-    """On a server that has ``definitions`` from somebody else, and then got ours."""
+def run_story(story: Callable[[ApiClient], Awaitable[None]], definitions: tuple[Json, ...] = ()) -> None:
+    """Run ``story`` on a server with ``definitions`` of another product, then with ours installed."""
 
     async def run() -> None:
         async with api_server() as server:
@@ -69,12 +69,12 @@ def new(path: str, name: str, spec: Json) -> Json:
         ),
     ],
 )  # fmt: skip
-def test_what_kubectl_shows(path: str, body: Json, status: Json, columns: str, cells: list[Any]) -> None:
+def test_kubectl_columns(path: str, body: Json, status: Json, columns: str, cells: list[Any]) -> None:
     async def story(api_client: ApiClient) -> None:
         await api_client.create(path, new(path, "a", body))
-        # The status of a pod group is a field like any other, as Volcano has it.
-        place = f"{path}/a" if path == GROUPS else f"{path}/a/status"
-        code, _ = await api_client.send("PATCH", place, {"status": status})
+        # As in Volcano, the status of a pod group is no subresource.
+        target = f"{path}/a" if path == GROUPS else f"{path}/a/status"
+        code, _ = await api_client.send("PATCH", target, {"status": status})
         assert code == 200
         _, table = await api_client.send("GET", path, Accept=TABLE)
         assert [column["name"] for column in table["columnDefinitions"]] == columns.split()
@@ -82,14 +82,14 @@ def test_what_kubectl_shows(path: str, body: Json, status: Json, columns: str, c
         shown = [cell for at, cell in enumerate(table["rows"][0]["cells"]) if at not in ages]
         assert shown == cells
 
-    played(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
     ("path", "spec", "field"),
     [
         pytest.param(GROUPS, {"minMember": -1}, "spec.minMember", id="a negative minimum"),
-        pytest.param(GROUPS, {"minTaskMember": {"ps": -1}}, "spec.minTaskMember.ps", id="of a role"),
+        pytest.param(GROUPS, {"minTaskMember": {"ps": -1}}, "spec.minTaskMember.ps", id="a negative task"),
         pytest.param(GROUPS, {"minResources": {"cpu": "-1"}}, "spec.minResources.cpu", id="negative amounts"),
         pytest.param(GROUPS, {"minResources": {"cpu": -1}}, "spec.minResources.cpu", id="written as numbers"),
         pytest.param(
@@ -97,45 +97,45 @@ def test_what_kubectl_shows(path: str, body: Json, status: Json, columns: str, c
             "spec.networkTopology", id="two highest tiers",
         ),
         pytest.param(QUEUES, {"weight": 0}, "spec.weight", id="no weight"),
-        pytest.param(QUEUES, {"weight": 65536}, "spec.weight", id="too much weight"),
+        pytest.param(QUEUES, {"weight": 65536}, "spec.weight", id="a weight above the maximum"),
         pytest.param(QUEUES, {"maxPodGroups": -1}, "spec.maxPodGroups", id="a negative limit"),
-        pytest.param(QUEUES, {"dequeueStrategy": "lifo"}, "spec.dequeueStrategy", id="no strategy"),
+        pytest.param(QUEUES, {"dequeueStrategy": "lifo"}, "spec.dequeueStrategy", id="an unknown strategy"),
         pytest.param(QUEUES, {"parent": "a"}, "<nil>", id="its own parent"),
         pytest.param(JOBS, {"tasks": []}, "spec.tasks", id="a job without tasks"),
         pytest.param(JOBS, {"tasks": [TASK | {"name": "A b"}]}, "spec.tasks[0].name", id="a task's name"),
         pytest.param(
             JOBS, {"tasks": [TASK], "policies": [{"event": "PodLost", "action": "AbortJob"}]},
-            "spec.policies[0].event", id="an event that is none",
+            "spec.policies[0].event", id="an unknown event",
         ),
     ],
 )  # fmt: skip
-def test_what_needs_no_webhook_to_be_refused(path: str, spec: Json, field: str) -> None:
+def test_invalid_objects_are_refused_without_webhooks(path: str, spec: Json, field: str) -> None:
     async def story(api_client: ApiClient) -> None:
         code, answer = await api_client.send("POST", path, new(path, "a", spec))
         assert code == 422
-        # After an unsupported word the server adds that it has not checked the rules.
+        # After an unsupported value the server adds that it has not checked the rules.
         assert answer["details"]["causes"][0]["field"] == field
 
-    played(story)
+    run_story(story)
 
 
-def test_what_is_left_out_gets_its_default() -> None:
+def test_missing_fields_get_defaults() -> None:
     async def story(api_client: ApiClient) -> None:
         group = await api_client.create(GROUPS, new(GROUPS, "a", {"networkTopology": {}}))
         assert group["spec"] == {"queue": "default", "networkTopology": {"mode": "hard"}}
         queue = await api_client.create(QUEUES, new(QUEUES, "a", {}))
         assert queue["spec"] == {"weight": 1, "reclaimable": True, "dequeueStrategy": "traverse"}
 
-    played(story)
+    run_story(story)
 
 
-def test_what_is_left_empty_is_as_good_as_left_out() -> None:
+def test_empty_fields_are_accepted_like_missing_ones() -> None:
     async def story(api_client: ApiClient) -> None:
         spec = {"queue": "", "priorityClassName": "", "tasks": [TASK | {"maxRetry": -1}]}
         job = await api_client.create(JOBS, new(JOBS, "a", spec))
         assert job["spec"]["queue"] == ""
 
-    played(story)
+    run_story(story)
 
 
 def test_volcanos_own_definitions_stay_as_they_are() -> None:
@@ -147,14 +147,14 @@ def test_volcanos_own_definitions_stay_as_they_are() -> None:
 
     async def story(api_client: ApiClient) -> None:
         queue = await api_client.create(QUEUES, new(QUEUES, "a", {"maxPodGroups": 3}))
-        assert "maxPodGroups" not in queue["spec"], "their definition does not know it"
+        assert "maxPodGroups" not in queue["spec"], "Volcano's definition has no such field"
         group = await api_client.create(GROUPS, new(GROUPS, "a", {}))
-        assert group["spec"] == {"queue": "default"}, "and what they do not have is there from us"
+        assert group["spec"] == {"queue": "default"}, "missing definitions are installed"
 
-    played(story, (volcanos,))
+    run_story(story, (volcanos,))
 
 
-def test_kinds_are_there_once_the_server_lists_them() -> None:
+def test_installation_waits_until_the_server_lists_the_kinds() -> None:
     async def run() -> None:
         async with api_server() as server:
             cluster = RestConfig(server.url, credentials=Token(server.token))

@@ -1,4 +1,4 @@
-"""``deploy/gang``: the gang scheduler in a cluster, apart from the queueing controllers."""
+"""``deploy/gang`` installs the gang scheduler separately from the queueing controllers."""
 
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -17,7 +17,7 @@ from tests.cli.deployment.test_manifests import DEPLOY, objects
 
 Json = dict[str, Any]
 FILES = gang_installation(scheduler.NAMESPACE, IMAGE)
-CONTROLLER_RULES = (*SCHEDULER_RULES, *PROVISIONING_RULES, *LEGACY_RULES)
+ALL_RULES = (*SCHEDULER_RULES, *PROVISIONING_RULES, *LEGACY_RULES)
 
 
 def installed(kind: str) -> Iterator[Json]:
@@ -32,7 +32,7 @@ def test_the_files_are_what_the_generator_writes(name: PurePosixPath) -> None:
     assert (DEPLOY / name).read_text(encoding="utf-8") == FILES[name], again
 
 
-def test_the_configuration_that_is_shipped_is_the_default_one() -> None:
+def test_the_shipped_configuration_is_the_default() -> None:
     (config_map,) = installed("ConfigMap")
     loaded = load_scheduler_configuration(config_map["data"]["volcano-scheduler.conf"])
     assert loaded.warnings == ()
@@ -57,13 +57,13 @@ def test_the_pod_is_restricted_and_reads_the_configuration() -> None:
         assert selector["matchLabels"] == labels
 
 
-def test_the_command_line_of_the_pod_is_understood(quorate: Quorate) -> None:
+def test_the_arguments_of_the_container_are_valid(quorate: Quorate) -> None:
     (deployment,) = installed("Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert quorate(*container["args"], "--help").code == 0
 
 
-def test_metrics_are_served_where_the_service_leads_and_the_monitor_looks() -> None:
+def test_service_and_monitor_select_the_metrics_port() -> None:
     (deployment,) = installed("Deployment")
     pod = deployment["spec"]["template"]
     (container,) = pod["spec"]["containers"]
@@ -80,76 +80,76 @@ def test_metrics_are_served_where_the_service_leads_and_the_monitor_looks() -> N
     wanted = monitor["spec"]["selector"]["matchLabels"]
     assert wanted.items() <= service["metadata"]["labels"].items()
     assert [each["port"] for each in monitor["spec"]["endpoints"]] == [port["name"]]
-    others = objects((DEPLOY / "services.yaml").read_text())
-    assert not any(wanted.items() <= each["metadata"]["labels"].items() for each in others)
+    controller_services = objects((DEPLOY / "services.yaml").read_text())
+    assert not any(wanted.items() <= each["metadata"]["labels"].items() for each in controller_services)
 
 
-def test_another_namespace_and_image_are_written_everywhere() -> None:
+def test_another_namespace_and_image_are_set_everywhere() -> None:
     written = "".join(gang_installation("batch", "registry.example/q:1").values())
     assert scheduler.NAMESPACE not in written
     assert "image: registry.example/q:1" in written
 
 
-def test_nothing_of_it_is_applied_with_the_rest_nor_are_definitions_with_it() -> None:
+def test_it_is_applied_separately_and_without_definitions() -> None:
     (kustomization,) = objects(FILES[PurePosixPath("gang/kustomization.yaml")])
     assert "kustomization.yaml" not in kustomization["resources"]
     assert not any("crd" in name or "optional" in name for name in kustomization["resources"])
     assert "gang" not in (DEPLOY / "kustomization.yaml").read_text()
 
 
-def test_no_right_is_wider_than_it_must_be() -> None:
-    for right in CONTROLLER_RULES:
-        assert "*" not in (right.group, *right.resources, *right.verbs)
-        assert not {"escalate", "bind", "impersonate", "deletecollection", "update"} & {*right.verbs} or (
-            right.resources == ("podgroups/finalizers",)
+def test_no_rule_is_wider_than_necessary() -> None:
+    for rule in ALL_RULES:
+        assert "*" not in (rule.group, *rule.resources, *rule.verbs)
+        assert not {"escalate", "bind", "impersonate", "deletecollection", "update"} & {*rule.verbs} or (
+            rule.resources == ("podgroups/finalizers",)
         )
-        assert "secrets" not in right.resources
-    given = [(right.group, right.namespace, *each) for right in CONTROLLER_RULES for each in right]
+        assert "secrets" not in rule.resources
+    given = [(rule.group, rule.namespace, *each) for rule in ALL_RULES for each in rule]
     assert sorted({each for each in given if given.count(each) > 1}) == []
 
 
-def test_who_edits_jobs_cannot_say_that_a_pod_group_is_admitted() -> None:
+def test_job_editors_cannot_write_pod_groups() -> None:
     roles = {each["metadata"]["name"]: each for each in installed("ClusterRole")}
 
-    def may_write(role: str) -> set[str]:
+    def writable(role: str) -> set[str]:
         rules = roles[role]["rules"]
         return {name for rule in rules if "patch" in rule["verbs"] for name in rule["resources"]}
 
-    def added_to(role: str) -> list[str]:
+    def aggregated_to(role: str) -> list[str]:
         labels = roles[role]["metadata"]["labels"]
         return [name.rpartition("-to-")[2] for name in labels if "aggregate-to" in name]
 
-    assert may_write("quorate-gang-viewer-role") == set()
-    assert may_write("quorate-gang-job-editor-role") == {"jobs", "commands"}
-    assert may_write("quorate-gang-editor-role") == {"podgroups"}
-    assert [added_to(f"quorate-gang-{who}-role") for who in ("viewer", "job-editor", "editor")] == [
+    assert writable("quorate-gang-viewer-role") == set()
+    assert writable("quorate-gang-job-editor-role") == {"jobs", "commands"}
+    assert writable("quorate-gang-editor-role") == {"podgroups"}
+    assert [aggregated_to(f"quorate-gang-{role}-role") for role in ("viewer", "job-editor", "editor")] == [
         ["view"], ["edit"], ["admin"],
     ]  # fmt: skip
 
 
 def chart(**values: Any) -> dict[Any, Json]:
-    """What the chart installs of the scheduler, and of nothing else."""
+    """Return the objects that the chart adds for the scheduler."""
     without = rendered()
     return {key: each for key, each in rendered(gangScheduler=values).items() if key not in without}
 
 
-def test_the_chart_installs_what_the_manifests_install() -> None:
-    mine: dict[Any, Json] = {}
+def test_the_chart_and_the_manifests_install_the_same_objects() -> None:
+    manifests: dict[Any, Json] = {}
     for name, text in gang_installation("kueue-system", IMAGE).items():
         if name.suffix == ".yaml" and name.parent.name != "optional" and name.stem != "kustomization":
-            mine |= named(text)
-    mine = {key: each for key, each in mine.items() if key[0] != "Namespace"}
-    theirs = chart(enabled=True)
-    for each in (mine, theirs):
+            manifests |= named(text)
+    manifests = {key: each for key, each in manifests.items() if key[0] != "Namespace"}
+    charted = chart(enabled=True)
+    for each in (manifests, charted):
         config_map = each["ConfigMap", "kueue-system", scheduler.CONFIGURATION]
         config_map["data"] = {file: yaml.safe_load(text) for file, text in config_map["data"].items()}
-    (container,) = mine["Deployment", "kueue-system", scheduler.ACCOUNT]["spec"]["template"]["spec"][
+    (container,) = manifests["Deployment", "kueue-system", scheduler.ACCOUNT]["spec"]["template"]["spec"][
         "containers"
     ]
-    container["imagePullPolicy"] = "IfNotPresent"  # the default, which the chart writes out
-    assert theirs.keys() == mine.keys()
-    for key in mine:
-        assert theirs[key] == mine[key], key
+    container["imagePullPolicy"] = "IfNotPresent"  # the default, which the chart sets
+    assert charted.keys() == manifests.keys()
+    for key in manifests:
+        assert charted[key] == manifests[key], key
 
 
 def test_the_values_reach_the_scheduler() -> None:
@@ -171,4 +171,4 @@ def test_the_values_reach_the_scheduler() -> None:
     assert monitor not in objects
     assert monitor in rendered(enablePrometheus=True, gangScheduler={"enabled": True})
     assert monitor not in rendered(enablePrometheus=True)
-    assert {("ClusterRole", "", f"quorate-scheduler-{what}") for what in ("demand", "legacy")} <= {*objects}
+    assert {("ClusterRole", "", f"quorate-scheduler-{part}") for part in ("demand", "legacy")} <= {*objects}

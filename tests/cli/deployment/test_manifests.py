@@ -1,4 +1,4 @@
-"""``deploy/`` is what the generator writes, kubectl can read it, and it says what it should."""
+"""``deploy/`` is generated, kubectl can read it, and its objects fit together."""
 
 import subprocess
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ def test_the_files_are_what_the_generator_writes(name: PurePosixPath) -> None:
     assert (DEPLOY / name).read_text(encoding="utf-8") == GENERATED[name], again
 
 
-def test_no_file_is_left_over() -> None:
+def test_deploy_has_no_other_files() -> None:
     gang = gang_installation(NAMESPACE, IMAGE)
     written = {str(name) for name in (*installation(DEFAULT_NAMESPACE, IMAGE), *gang, *chart())}
     by_hand = {
@@ -59,8 +59,8 @@ def test_no_file_is_left_over() -> None:
     assert found == written | by_hand
 
 
-@needs_kubectl(21)  # its kustomize knows patches
-def test_kubectl_reads_the_whole() -> None:
+@needs_kubectl(21)  # the first with patches in kustomize
+def test_kubectl_renders_the_kustomization() -> None:
     done = subprocess.run(
         ["kubectl", "kustomize", str(DEPLOY)], capture_output=True, text=True, timeout=60, check=False
     )
@@ -78,7 +78,7 @@ def test_kubectl_reads_the_whole() -> None:
     } <= {*kinds}
 
 
-def test_the_configuration_that_is_shipped_is_understood() -> None:
+def test_the_shipped_configuration_is_valid() -> None:
     (config_map,) = installed("ConfigMap")
     loaded = load_configuration(config_map["data"][CONFIGURATION_FILE])
     assert loaded.warnings == ()
@@ -86,7 +86,7 @@ def test_the_configuration_that_is_shipped_is_understood() -> None:
     assert loaded.configuration.namespace == DEFAULT_NAMESPACE
 
 
-def test_the_pod_is_restricted_and_fits_its_namespace() -> None:
+def test_the_pod_meets_the_restricted_standard() -> None:
     (deployment,) = installed("Deployment")
     spec = deployment["spec"]
     pod = spec["template"]["spec"]
@@ -108,13 +108,13 @@ def test_the_pod_is_restricted_and_fits_its_namespace() -> None:
     assert container["image"] == IMAGE
 
 
-def test_the_command_line_of_the_pod_is_understood(quorate: Quorate) -> None:
+def test_the_arguments_of_the_container_are_valid(quorate: Quorate) -> None:
     (deployment,) = installed("Deployment")
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert quorate(*container["args"], "--help").code == 0
 
 
-def test_another_namespace_and_image_are_written_everywhere(quorate: Quorate, tmp_path: Path) -> None:
+def test_another_namespace_and_image_are_set_everywhere(quorate: Quorate, tmp_path: Path) -> None:
     options = ("--output", str(tmp_path), "--namespace", "batch", "--image", "registry.example/q:1")
     assert quorate("manifests", *options).code == 0
     written = "".join(path.read_text() for path in tmp_path.rglob("*.yaml") if path.parent.name != "crds")
@@ -123,7 +123,7 @@ def test_another_namespace_and_image_are_written_everywhere(quorate: Quorate, tm
     assert len(list((tmp_path / "crds").glob("*.yaml"))) == 11
 
 
-def test_the_bindings_lead_from_the_account_to_the_roles() -> None:
+def test_the_bindings_connect_the_account_to_the_roles() -> None:
     (deployment,) = installed("Deployment")
     (account,) = installed("ServiceAccount")
     assert (
@@ -144,21 +144,21 @@ def test_the_bindings_lead_from_the_account_to_the_roles() -> None:
         ]
 
 
-def test_no_right_is_wider_than_it_must_be() -> None:
-    for right in CONTROLLER_RULES:
-        assert "*" not in (right.group, *right.resources, *right.verbs)
-        assert not {"escalate", "bind", "impersonate", "deletecollection"} & {*right.verbs}
-        if "secrets" in right.resources and right.verbs != ("create",):  # keys for the pods of a job
-            assert right.namespace, "secrets of others are none of our business"
+def test_no_rule_is_wider_than_necessary() -> None:
+    for rule in CONTROLLER_RULES:
+        assert "*" not in (rule.group, *rule.resources, *rule.verbs)
+        assert not {"escalate", "bind", "impersonate", "deletecollection"} & {*rule.verbs}
+        if "secrets" in rule.resources and rule.verbs != ("create",):  # keys for the pods of a job
+            assert rule.namespace, "only secrets of the own namespace are read"
 
 
-def test_jobs_are_deleted_when_given_up_but_what_serves_is_not() -> None:
-    deleted = {resource for right in CONTROLLER_RULES for verb, resource in right if verb == "delete"}
+def test_jobs_can_be_deleted_but_serving_workloads_cannot() -> None:
+    deleted = {resource for rule in CONTROLLER_RULES for verb, resource in rule if verb == "delete"}
     assert {"jobs", "jobsets", "trainjobs", "rayclusters", "pods", "workloads"} <= deleted
     assert not {"deployments", "statefulsets", "leaderworkersets"} & deleted
 
 
-def test_a_declared_kind_takes_rights_of_its_own() -> None:
+def test_a_declared_kind_has_its_own_rules() -> None:
     text = """
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
@@ -167,35 +167,35 @@ integrations:
   - {apiVersion: example.com/v1, kind: Training, plural: trainings, suspend: spec.paused,
      podSets: [{name: main, template: spec.template}], ready: {condition: Ready}}
 """
-    rights = declared_kind_rules(load_configuration(text).configuration.integrations)
-    assert {(right.group, verb, resource) for right in rights for verb, resource in right} == {
+    rules = declared_kind_rules(load_configuration(text).configuration.integrations)
+    assert {(rule.group, verb, resource) for rule in rules for verb, resource in rule} == {
         *(("example.com", verb, "trainings") for verb in ("get", "list", "watch", "patch", "delete")),
         ("example.com", "update", "trainings/finalizers"),
     }
 
 
-def test_each_right_is_there_once() -> None:
-    given = [(right.group, right.namespace, *each) for right in CONTROLLER_RULES for each in right]
+def test_no_rule_is_repeated() -> None:
+    given = [(rule.group, rule.namespace, *each) for rule in CONTROLLER_RULES for each in rule]
     assert sorted({each for each in given if given.count(each) > 1}) == []
 
 
-def test_roles_of_people_are_those_of_kueue() -> None:
+def test_user_roles_are_those_of_kueue() -> None:
     roles = {each["metadata"]["name"]: each for each in user_roles()}
     assert roles["kueue-batch-admin-role"]["aggregationRule"] == {
         "clusterRoleSelectors": [{"matchLabels": {"rbac.kueue.x-k8s.io/batch-admin": "true"}}]
     }
 
-    def handed_to(role: str) -> set[str]:
+    def aggregated_to(role: str) -> set[str]:
         labels = roles[role]["metadata"]["labels"]
         return {label.rpartition("/")[2] for label, value in labels.items() if value == "true"}
 
-    assert handed_to("kueue-clusterqueue-editor-role") == {"batch-admin"}
-    assert handed_to("kueue-job-editor-role") == {"batch-admin", "batch-user"}
-    assert handed_to("kueue-clusterqueue-viewer-role") == {"batch-admin", "aggregate-to-admin"}
-    everybody = {"batch-admin", "batch-user", "aggregate-to-view", "aggregate-to-edit", "aggregate-to-admin"}
-    assert handed_to("kueue-workload-viewer-role") == handed_to("kueue-job-viewer-role") == everybody
-    assert handed_to("kueue-raycluster-viewer-role") == everybody - {"batch-user"}
-    assert handed_to("kueue-pending-workloads-lq-viewer-role") == {"batch-admin", "batch-user"}
+    assert aggregated_to("kueue-clusterqueue-editor-role") == {"batch-admin"}
+    assert aggregated_to("kueue-job-editor-role") == {"batch-admin", "batch-user"}
+    assert aggregated_to("kueue-clusterqueue-viewer-role") == {"batch-admin", "aggregate-to-admin"}
+    all_users = {"batch-admin", "batch-user", "aggregate-to-view", "aggregate-to-edit", "aggregate-to-admin"}
+    assert aggregated_to("kueue-workload-viewer-role") == aggregated_to("kueue-job-viewer-role") == all_users
+    assert aggregated_to("kueue-raycluster-viewer-role") == all_users - {"batch-user"}
+    assert aggregated_to("kueue-pending-workloads-lq-viewer-role") == {"batch-admin", "batch-user"}
     assert "kueue-admissioncheck-editor-role" not in roles
 
 
@@ -205,17 +205,17 @@ def test_every_kind_that_the_controllers_queue_is_listed() -> None:
         assert (framework, kind.resource.group, kind.resource.plural) in listed
 
 
-def test_a_kind_of_job_is_listed_once() -> None:
+def test_no_kind_of_job_is_repeated() -> None:
     assert len({(job.group, job.plural) for job in JOBS}) == len(JOBS)
 
 
-def test_a_right_pairs_each_verb_with_each_resource() -> None:
+def test_a_rule_yields_each_verb_with_each_resource() -> None:
     assert list(PolicyRule("", "g", ("a", "b/status"), ("get", "list"))) == [
         ("get", "a"), ("list", "a"), ("get", "b/status"), ("list", "b/status")
     ]  # fmt: skip
 
 
-def test_the_image_is_built_without_root_and_with_pinned_versions() -> None:
+def test_the_image_runs_without_root_and_with_pinned_versions() -> None:
     lines = (DEPLOY / "Dockerfile").read_text().splitlines()
     assert sum(line.startswith("FROM ") for line in lines) == 2
     assert "USER 65532:65532" in lines

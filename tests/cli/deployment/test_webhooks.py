@@ -1,4 +1,4 @@
-"""``quorate webhooks`` writes what the API server is to ask, and ``quorate crds`` who converts."""
+"""``quorate webhooks`` writes webhook configurations; ``quorate crds`` can set the conversion webhook."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from quorate.cli.deployment.crds import crds
 from quorate.cli.deployment.webhooks import webhooks
 
 
-def test_the_configurations_lead_to_the_service_of_the_configuration(tmp_path: Path) -> None:
+def test_webhooks_call_the_service_of_the_configuration(tmp_path: Path) -> None:
     file = tmp_path / "configuration.yaml"
     file.write_text(
         "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration, namespace: queueing, "
@@ -29,7 +29,7 @@ def test_the_configurations_lead_to_the_service_of_the_configuration(tmp_path: P
     assert services == {("queueing", "hooks")}
 
 
-def test_definitions_say_who_converts_if_asked_to(tmp_path: Path) -> None:
+def test_definitions_have_a_conversion_webhook_on_request(tmp_path: Path) -> None:
     crds(tmp_path, conversion_webhook=True)
     strategies = {
         path.name.partition(".")[0]: yaml.safe_load(path.read_text())["spec"]["conversion"]["strategy"]

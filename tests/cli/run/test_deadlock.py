@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.configuration.pods_ready import WaitForPodsReady
 from quorate.cli.run.deadlock import diagnose_deadlock, pending_changes
-from tests.cli.run.worlds import ADMITTED, WAITS_FOR_NODES, Crowd, a_node, a_world, condition
+from tests.cli.run.clusters import ADMITTED, WAITS_FOR_NODES, JobExample, a_cluster, a_node, condition
 
 ON = WaitForPodsReady(timeout_s=600, recovery_timeout_s=600, block_admission="AllQueues")
 NO_RECOVERY = WaitForPodsReady(timeout_s=600, recovery_timeout_s=None, block_admission="AllQueues")
@@ -15,93 +15,103 @@ READY = (*ADMITTED, condition("PodsReady", "True", "Started"))
 NO_QUOTA = (condition("QuotaReserved", "False", "Pending", "memory: needs 20Gi, at most 16858Mi"),)
 STUCK = {"idle": 14, "unplaced": 6}  # of those, a node holds just fourteen
 TWO_HALF_STARTED_JOBS = (
-    Crowd("job1", {"idle": 14, "unplaced": 6}, memory="316Mi"),
-    Crowd("job2", {"idle": 12, "unplaced": 8}, memory="316Mi"),
+    JobExample("job1", {"idle": 14, "unplaced": 6}, memory="316Mi"),
+    JobExample("job2", {"idle": 12, "unplaced": 8}, memory="316Mi"),
 )
 
 
 @pytest.mark.parametrize(
-    ("crowd", "readiness", "changes"),
+    ("example", "readiness", "changes"),
     [
-        pytest.param(Crowd("a", STUCK), None, [], id="pods wait for peers that find no node"),
+        pytest.param(JobExample("a", STUCK), None, [], id="pods wait for peers that find no node"),
         pytest.param(
-            Crowd("a", {"working": 1, "idle": 19}), None, ["pod a-working-0 runs"], id="a pod does its work"
+            JobExample("a", {"working": 1, "idle": 19}),
+            None,
+            ["pod a-working-0 runs"],
+            id="a pod does its work",
         ),
-        pytest.param(Crowd("a", {"idle": 19, "starting": 1}), None, ["pod a-starting-0 is starting"]),
+        pytest.param(JobExample("a", {"idle": 19, "starting": 1}), None, ["pod a-starting-0 is starting"]),
         pytest.param(
-            Crowd("a", {"idle": 19, "unevaluated": 1}),
+            JobExample("a", {"idle": 19, "unevaluated": 1}),
             None,
             ["pod a-unevaluated-0 has not been evaluated by the scheduler"],
         ),
         pytest.param(
-            Crowd("a", {"idle": 13, "unplaced": 1}, wants=14),
+            JobExample("a", {"idle": 13, "unplaced": 1}, wants=14),
             None,
             ["pod a-unplaced-0 was unschedulable, but fits a node now"],
             id="the condition is older than the free capacity",
         ),
         pytest.param(
-            Crowd("a", {"idle": 19, "leaving": 1}),
+            JobExample("a", {"idle": 19, "leaving": 1}),
             None,
             ["pod a-leaving-0 is being deleted"],
             id="a deleted pod frees capacity",
         ),
-        pytest.param(Crowd("a", {"idle": 19, "elsewhere": 1}), None, [], id="its node is not simulated"),
+        pytest.param(JobExample("a", {"idle": 19, "elsewhere": 1}), None, [], id="its node is not simulated"),
         pytest.param(
-            Crowd("a", suspend=True, group={"phase": "Pending"}),
+            JobExample("a", suspend=True, group={"phase": "Pending"}),
             None,
             ["workload of a is admitted, its job is to be started"],
             id="its pod group has not been evaluated yet",
         ),
         pytest.param(
-            Crowd("a", suspend=True, group={"phase": "Pending", "conditions": [WAITS_FOR_NODES]}),
+            JobExample("a", suspend=True, group={"phase": "Pending", "conditions": [WAITS_FOR_NODES]}),
             None,
             [],
             id="its pod group waits for nodes",
         ),
         pytest.param(
-            Crowd("a", {"idle": 19}),
+            JobExample("a", {"idle": 19}),
             None,
             ["job a has 19 pods and will get more pods or be finished"],
             id="the Job controller is not done",
         ),
         pytest.param(
-            Crowd("a", {"succeeded": 20}),
+            JobExample("a", {"succeeded": 20}),
             None,
             ["job a has 0 pods and will get more pods or be finished"],
             id="the Job controller has yet to count",
         ),
-        pytest.param(Crowd("a", conditions=None, suspend=True), None, ["job a has no workload yet"]),
+        pytest.param(JobExample("a", conditions=None, suspend=True), None, ["job a has no workload yet"]),
         pytest.param(
-            Crowd("a", conditions=None, suspend=True, queue=""), None, [], id="suspended, and not for a queue"
+            JobExample("a", conditions=None, suspend=True, queue=""),
+            None,
+            [],
+            id="suspended, and not for a queue",
         ),
         pytest.param(
-            Crowd("a", conditions=(), suspend=True), None, ["workload of a has not been evaluated yet"]
+            JobExample("a", conditions=(), suspend=True), None, ["workload of a has not been evaluated yet"]
         ),
-        pytest.param(Crowd("a", conditions=NO_QUOTA, suspend=True), None, [], id="it can never have quota"),
         pytest.param(
-            Crowd("a", STUCK, conditions=NO_QUOTA),
+            JobExample("a", conditions=NO_QUOTA, suspend=True), None, [], id="it can never have quota"
+        ),
+        pytest.param(
+            JobExample("a", STUCK, conditions=NO_QUOTA),
             None,
             ["workload of a has no quota, its job is to be stopped"],
         ),
-        pytest.param(Crowd("a", suspend=True), None, ["workload of a is admitted, its job is to be started"]),
         pytest.param(
-            Crowd("a", STUCK, conditions=(*ADMITTED, condition("Evicted"))),
+            JobExample("a", suspend=True), None, ["workload of a is admitted, its job is to be started"]
+        ),
+        pytest.param(
+            JobExample("a", STUCK, conditions=(*ADMITTED, condition("Evicted"))),
             None,
             ["workload of a is being evicted"],
         ),
         pytest.param(
-            Crowd("a", STUCK, conditions=(*ADMITTED, condition("Finished"))),
+            JobExample("a", STUCK, conditions=(*ADMITTED, condition("Finished"))),
             None,
             ["workload of a is finished, its job is not yet"],
         ),
         pytest.param(
-            Crowd("a", suspend=True, conditions=(condition("QuotaReserved"),)),
+            JobExample("a", suspend=True, conditions=(condition("QuotaReserved"),)),
             None,
             [],
             id="its admission checks are not answered",
         ),
         pytest.param(
-            Crowd(
+            JobExample(
                 "a",
                 suspend=True,
                 conditions=NO_QUOTA,
@@ -111,38 +121,47 @@ TWO_HALF_STARTED_JOBS = (
             ["workload of a waits for its backoff"],
         ),
         pytest.param(
-            Crowd("a", suspend=True, conditions=NO_QUOTA, workload={"active": False}),
+            JobExample("a", suspend=True, conditions=NO_QUOTA, workload={"active": False}),
             ON,
             [],
             id="deactivated",
         ),
         pytest.param(
-            Crowd("a", STUCK, workload={"maximumExecutionTimeSeconds": 60}),
+            JobExample("a", STUCK, workload={"maximumExecutionTimeSeconds": 60}),
             None,
             ["workload of a has a maximum execution time"],
         ),
         pytest.param(
-            Crowd("a", STUCK, conditions=NOT_READY), ON, ["workload of a runs against its readiness clock"]
+            JobExample("a", STUCK, conditions=NOT_READY),
+            ON,
+            ["workload of a runs against its readiness clock"],
         ),
         pytest.param(
-            Crowd("a", STUCK, conditions=NOT_READY), None, [], id="no readiness clock is configured"
+            JobExample("a", STUCK, conditions=NOT_READY), None, [], id="no readiness clock is configured"
         ),
         pytest.param(
-            Crowd("a", STUCK, conditions=RECOVERING), ON, ["workload of a runs against its readiness clock"]
+            JobExample("a", STUCK, conditions=RECOVERING),
+            ON,
+            ["workload of a runs against its readiness clock"],
         ),
-        pytest.param(Crowd("a", STUCK, conditions=RECOVERING), NO_RECOVERY, [], id="no clock for recovery"),
-        pytest.param(Crowd("a", {"idle": 20}, conditions=READY), ON, [], id="ready, and yet idle"),
         pytest.param(
-            Crowd("a", STUCK, job_status={"conditions": [condition("Failed")]}), None, [], id="it is over"
+            JobExample("a", STUCK, conditions=RECOVERING), NO_RECOVERY, [], id="no clock for recovery"
+        ),
+        pytest.param(JobExample("a", {"idle": 20}, conditions=READY), ON, [], id="ready, and yet idle"),
+        pytest.param(
+            JobExample("a", STUCK, job_status={"conditions": [condition("Failed")]}),
+            None,
+            [],
+            id="it is over",
         ),
     ],
 )
-def test_pending_changes(crowd: Crowd, readiness: WaitForPodsReady | None, changes: list[str]) -> None:
-    assert list(pending_changes(a_world(crowd), readiness)) == changes
+def test_pending_changes(example: JobExample, readiness: WaitForPodsReady | None, changes: list[str]) -> None:
+    assert list(pending_changes(a_cluster(example), readiness)) == changes
 
 
 def test_two_jobs_that_hold_what_the_other_needs_are_a_deadlock() -> None:
-    cluster = a_world(*TWO_HALF_STARTED_JOBS)
+    cluster = a_cluster(*TWO_HALF_STARTED_JOBS)
     no_progress = diagnose_deadlock(cluster, None)
     assert list(map(str, no_progress.jobs)) == [
         "job1 runs 14 of 20 pods and holds memory 4424Mi; 6 more pods need memory 316Mi each",
@@ -154,35 +173,38 @@ def test_two_jobs_that_hold_what_the_other_needs_are_a_deadlock() -> None:
 
 
 @pytest.mark.parametrize(
-    ("crowds", "lines"),
+    ("examples", "lines"),
     [
         pytest.param(
-            [Crowd("big", conditions=NO_QUOTA, suspend=True)],
+            [JobExample("big", conditions=NO_QUOTA, suspend=True)],
             ["big waits: memory: needs 20Gi, at most 16858Mi"],
             id="a job that never fits its queue",
         ),
         pytest.param(
-            [Crowd("gang", suspend=True, group={"phase": "Pending", "conditions": [WAITS_FOR_NODES]})],
+            [JobExample("gang", suspend=True, group={"phase": "Pending", "conditions": [WAITS_FOR_NODES]})],
             ["gang waits: its pod group waits: cluster: cpu: need 6, have 2 now"],
             id="a job whose pod group gets no nodes",
         ),
         pytest.param(
-            [Crowd("plain", conditions=None, suspend=True, queue="")],
+            [JobExample("plain", conditions=None, suspend=True, queue="")],
             ["plain waits: it is suspended and names no queue"],
             id="a job that was not resumed",
         ),
         pytest.param(
-            [Crowd("a", {"idle": 1, "unplaced": 1}, wants=2, memory="1Mi")],
+            [JobExample("a", {"idle": 1, "unplaced": 1}, wants=2, memory="1Mi")],
             ["a runs 1 of 2 pods and holds memory 1Mi; 1 more pod has no node: 0/1 nodes are available"],
             id="amounts are not the reason",
         ),
         pytest.param(
-            [Crowd("a", {"idle": 2}, wants=2)],
+            [JobExample("a", {"idle": 2}, wants=2)],
             ["a runs 2 of 2 pods and holds memory 1200Mi; its pods make no progress"],
             id="all run without progress",
         ),
         pytest.param(
-            [Crowd("a", suspend=True, conditions=NO_QUOTA, workload={"active": False}), Crowd("b", STUCK)],
+            [
+                JobExample("a", suspend=True, conditions=NO_QUOTA, workload={"active": False}),
+                JobExample("b", STUCK),
+            ],
             [
                 "a waits: its workload is deactivated",
                 "b runs 14 of 20 pods and holds memory 8400Mi; 6 more pods need memory 600Mi each",
@@ -191,8 +213,8 @@ def test_two_jobs_that_hold_what_the_other_needs_are_a_deadlock() -> None:
         ),
     ],
 )
-def test_the_reason_of_no_progress(crowds: list[Crowd], lines: list[str]) -> None:
-    no_progress = diagnose_deadlock(a_world(*crowds), None)
+def test_the_reason_of_no_progress(examples: list[JobExample], lines: list[str]) -> None:
+    no_progress = diagnose_deadlock(a_cluster(*examples), None)
     assert list(map(str, no_progress.jobs)) == lines
     assert not no_progress.is_deadlock
     assert no_progress.advice == ""
@@ -200,12 +222,12 @@ def test_the_reason_of_no_progress(crowds: list[Crowd], lines: list[str]) -> Non
 
 def test_on_several_nodes_the_most_that_is_free_on_one_is_shown() -> None:
     nodes = [a_node("node-0", "5Gi"), a_node("node-1", "300Mi"), a_node("node-2", "200Mi")]
-    cluster = a_world(Crowd("a", {"idle": 15, "unplaced": 5}, memory="340Mi"), nodes=nodes)
+    cluster = a_cluster(JobExample("a", {"idle": 15, "unplaced": 5}, memory="340Mi"), nodes=nodes)
     assert diagnose_deadlock(cluster, None).free_capacity == (
         "memory: 520Mi free of 5620Mi on 3 nodes, at most 300Mi on one",
     )
 
 
 def test_no_advice_for_what_is_configured_already() -> None:
-    cluster = a_world(*TWO_HALF_STARTED_JOBS)
+    cluster = a_cluster(*TWO_HALF_STARTED_JOBS)
     assert diagnose_deadlock(cluster, ON).advice == ""

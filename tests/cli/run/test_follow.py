@@ -5,7 +5,7 @@ import pytest
 from quorate.cli.run.follow import SETTLED_AFTER_S, QuietPeriod, ending_of
 from quorate.cli.run.observation import ObservedCluster
 from quorate.cli.run.outcome import Completed, Deadlocked, Ending, Failed
-from tests.cli.run.worlds import Crowd, a_world, condition
+from tests.cli.run.clusters import JobExample, a_cluster, condition
 
 COMPLETE = {"conditions": [condition("Complete")]}
 FAILED = {"conditions": [condition("Failed")]}
@@ -15,18 +15,21 @@ STUCK = {"idle": 14, "unplaced": 6}
 @pytest.mark.parametrize(
     ("cluster", "quiet_s", "ending"),
     [
-        pytest.param(a_world(Crowd("a", STUCK)), SETTLED_AFTER_S - 0.1, None, id="a pause is no end"),
-        pytest.param(a_world(Crowd("a", STUCK)), SETTLED_AFTER_S, Deadlocked, id="a quiet period is"),
-        pytest.param(a_world(), 0.0, None, id="without jobs nothing has ended"),
-        pytest.param(a_world(Crowd("a", job_status=COMPLETE)), 0.0, Completed),
+        pytest.param(a_cluster(JobExample("a", STUCK)), SETTLED_AFTER_S - 0.1, None, id="a pause is no end"),
+        pytest.param(a_cluster(JobExample("a", STUCK)), SETTLED_AFTER_S, Deadlocked, id="a quiet period is"),
+        pytest.param(a_cluster(), 0.0, None, id="without jobs nothing has ended"),
+        pytest.param(a_cluster(JobExample("a", job_status=COMPLETE)), 0.0, Completed),
         pytest.param(
-            a_world(Crowd("a", job_status=COMPLETE), Crowd("b", job_status=FAILED)),
+            a_cluster(JobExample("a", job_status=COMPLETE), JobExample("b", job_status=FAILED)),
             0.0,
             Failed,
             id="one failed",
         ),
         pytest.param(
-            a_world(Crowd("a", STUCK), Crowd("b", job_status=FAILED)), 0.0, None, id="one failed, one is left"
+            a_cluster(JobExample("a", STUCK), JobExample("b", job_status=FAILED)),
+            0.0,
+            None,
+            id="one failed, one is left",
         ),
     ],
 )
@@ -36,7 +39,7 @@ def test_the_end_of_a_run(cluster: ObservedCluster, quiet_s: float, ending: type
 
 
 def test_a_quiet_period_begins_again_with_each_write_and_each_pending_change() -> None:
-    before, after = a_world(Crowd("a", STUCK)), a_world(Crowd("a", {"idle": 15, "unplaced": 5}))
+    before, after = a_cluster(JobExample("a", STUCK)), a_cluster(JobExample("a", {"idle": 15, "unplaced": 5}))
     observations = [
         (before, True, 1.0, 0.0),
         (before, False, 2.0, 1.0),

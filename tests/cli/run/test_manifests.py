@@ -1,4 +1,4 @@
-"""A directory is read whole before anything starts; every mistake is reported with its file and line."""
+"""A directory is read completely before a run starts; every finding has a file and a line."""
 
 from pathlib import Path
 
@@ -68,7 +68,7 @@ def findings(directory: Path) -> list[str]:
     return list(caught.value.findings)
 
 
-def test_what_others_refer_to_comes_first_and_jobs_last_by_file_name(directory: Path) -> None:
+def test_referenced_kinds_come_first_and_jobs_last_in_file_order(directory: Path) -> None:
     job2 = JOB.replace("job1", "job2")
     write(directory, {"b.yaml": JOB, "a.yml": f"{job2}---\n{SERVICE}", "z.yaml": QUEUES, "notes.txt": "{"})
     assert [(each.kind, each.name) for each in read_directory(directory).objects] == [
@@ -81,7 +81,7 @@ def test_what_others_refer_to_comes_first_and_jobs_last_by_file_name(directory: 
     ]
 
 
-def test_what_is_for_others_is_not_applied(directory: Path) -> None:
+def test_configurations_and_cluster_descriptions_are_not_applied(directory: Path) -> None:
     write(directory, {
         "config.yaml": "apiVersion: config.kueue.x-k8s.io/v1beta1\nkind: Configuration\n",
         "cluster.yaml": "apiVersion: local.quorate.dev/v1alpha1\nkind: Cluster\nnodes: 2\nmemory: 8429Mi\n",
@@ -106,7 +106,7 @@ def test_what_is_for_others_is_not_applied(directory: Path) -> None:
                 "is not a quantity (write 4, 500m or 16Gi)",
                 "d/b.yaml:16: .: [1] is no object (write apiVersion, kind and metadata)",
             ],
-            id="all that is wrong in all files",
+            id="all findings of all files",
         ),
         pytest.param(
             {"a.yaml": "kind: [Job]\nmetadata: {namespace: 1}\n"},
@@ -127,7 +127,7 @@ def test_what_is_for_others_is_not_applied(directory: Path) -> None:
                 "d/a.yaml:28: metadata.labels[kueue.x-k8s.io/queue-name]: 'usr-queue' names no LocalQueue "
                 "(did you mean user-queue?)"
             ],
-            id="a queue spelled wrong",
+            id="a misspelt queue",
         ),
         pytest.param(
             {"a.yaml": f"{QUEUES}---\n{JOB}".replace("  name: job1", "  name: job1\n  namespace: team")},
@@ -154,7 +154,7 @@ def test_what_is_for_others_is_not_applied(directory: Path) -> None:
                 "d/a.yaml:16: spec.resourceGroups[0].flavors[0].resources[0].nominalQuota: '-1' is negative, "
                 "must be at least 0"
             ],
-            id="a rule no schema states",
+            id="a rule that is not in the schema",
         ),
         pytest.param(
             {"a.yaml": CLUSTER_QUEUE},
@@ -177,7 +177,7 @@ def test_findings(directory: Path, files: dict[str, str], want: list[str]) -> No
     assert findings(directory) == want
 
 
-def test_a_directory_that_cannot_be_read(directory: Path) -> None:
+def test_unreadable_directories_and_files(directory: Path) -> None:
     assert findings(directory / "none") == ["d/none: no such file or directory"]
     (directory / "a.yaml").write_bytes(b"a: \xff\n")
     assert findings(directory) == ["d/a.yaml:1: byte 3 is not UTF-8 (save the file as UTF-8)"]

@@ -1,4 +1,4 @@
-"""What is printed while a run goes on and when it is over, read as text."""
+"""The output during a run and at its end, as text."""
 
 import io
 from dataclasses import replace
@@ -26,9 +26,9 @@ def a_console(*, terminal: bool = False, width: int = 120) -> tuple[Console, io.
 
 
 @pytest.mark.parametrize(
-    ("count", "words"),
+    ("count", "text"),
     [
-        pytest.param(PodCount(wanted=20), "20 pods", id="none yet"),
+        pytest.param(PodCount(wanted=20), "20 pods", id="no pods yet"),
         pytest.param(FULL, "14 ready, 6 without a node of 20 pods"),
         pytest.param(
             PodCount(wanted=9, succeeded=1, failed=2, running=3, ready=1, starting=1),
@@ -36,11 +36,11 @@ def a_console(*, terminal: bool = False, width: int = 120) -> tuple[Console, io.
         ),
     ],
 )
-def test_pods_in_words(count: PodCount, words: str) -> None:
-    assert format_pod_count(count) == words
+def test_format_pod_count(count: PodCount, text: str) -> None:
+    assert format_pod_count(count) == text
 
 
-def test_a_log_gets_a_line_for_what_changed_and_no_other() -> None:
+def test_a_log_has_a_line_for_each_change_only() -> None:
     console, text = a_console()
     job = JobProgress("job1", "queued", PodCount(wanted=20), "quota")
     queue = QueueProgress("cq", 1, 0, ("memory 0 of 16858Mi",))
@@ -55,7 +55,7 @@ def test_a_log_gets_a_line_for_what_changed_and_no_other() -> None:
     ]
 
 
-def test_a_terminal_gets_a_picture_and_keeps_the_last_one() -> None:
+def test_a_terminal_shows_a_live_table_and_keeps_the_last_one() -> None:
     console, text = a_console(terminal=True)
     with open_screen(console) as screen:
         screen.print_line("[b]names are not markup")
@@ -66,10 +66,10 @@ def test_a_terminal_gets_a_picture_and_keeps_the_last_one() -> None:
     assert "14 ready, 6 without a node of 20 pods" in shown
 
 
-STARVED = BlockedJob("job1", 14, 20, {}, (Shortage(6, {}, "no room"),), "")
+BLOCKED = BlockedJob("job1", 14, 20, {}, (Shortage(6, {}, "no node fits"),), "")
 UNADMITTED = BlockedJob("late", 0, 1, {}, (), "no quota")
-NO_PROGRESS = NoProgress((STARVED, UNADMITTED), ("memory: 213Mi free of 8429Mi",), "")
-DEADLOCK = NoProgress((STARVED, replace(STARVED, name="job2")), (), "")
+NO_PROGRESS = NoProgress((BLOCKED, UNADMITTED), ("memory: 213Mi free of 8429Mi",), "")
+DEADLOCK = NoProgress((BLOCKED, replace(BLOCKED, name="job2")), (), "")
 
 
 BROKEN = JobRecord("job2", None, None, None, None, 0, "failed", "BackoffLimitExceeded: too many")
@@ -88,7 +88,7 @@ BROKEN = JobRecord("job2", None, None, None, None, 0, "failed", "BackoffLimitExc
             [
                 "job2 failed: BackoffLimitExceeded: too many",
                 "no progress: nothing can make progress any more",
-                "  job1 runs 14 of 20 pods and holds nothing; 6 more pods have no node: no room",
+                "  job1 runs 14 of 20 pods and holds nothing; 6 more pods have no node: no node fits",
                 "  late waits: no quota",
                 "  memory: 213Mi free of 8429Mi",
             ],
@@ -102,7 +102,7 @@ BROKEN = JobRecord("job2", None, None, None, None, 0, "failed", "BackoffLimitExc
         ),
     ],
 )
-def test_why_a_run_ended(records: list[JobRecord], ending: Ending, lines: list[str], exit_code: Exit) -> None:
+def test_outcome_lines(records: list[JobRecord], ending: Ending, lines: list[str], exit_code: Exit) -> None:
     assert list(outcome_lines(Outcome(ending, tuple(records), 20.0))) == lines
     assert ending.exit is exit_code
 
@@ -141,7 +141,7 @@ def test_the_runs_of_the_demo_are_compared_job_by_job() -> None:
 
 
 @pytest.mark.parametrize(
-    ("without", "ready", "grouped", "as_it_says", "lesson_begins"),
+    ("without", "ready", "grouped", "documented", "lesson_begins"),
     [
         pytest.param(
             Deadlocked(DEADLOCK), Completed(), Completed(), True, "Quota limits", id="as documented"
@@ -153,7 +153,7 @@ def test_the_runs_of_the_demo_are_compared_job_by_job() -> None:
             Completed(),
             False,
             "this time quota alone",
-            id="one is stuck",
+            id="only one job is blocked",
         ),
         pytest.param(
             Deadlocked(DEADLOCK),
@@ -171,9 +171,9 @@ def test_the_runs_of_the_demo_are_compared_job_by_job() -> None:
         ),
     ],
 )
-def test_the_demo_says_honestly_what_happened(
-    without: Ending, ready: Ending, grouped: Ending, as_it_says: bool, lesson_begins: str
+def test_the_demo_reports_a_run_that_differs_from_the_documentation(
+    without: Ending, ready: Ending, grouped: Ending, documented: bool, lesson_begins: str
 ) -> None:
     runs = [Outcome(ending, (), 20.0) for ending in (without, ready, grouped)]
-    assert as_documented(*runs) is as_it_says
+    assert as_documented(*runs) is documented
     assert lesson(*runs).startswith(lesson_begins)

@@ -1,4 +1,4 @@
-"""Worlds in a few words: a job with pods in given states, the node they share, the queue's verdict."""
+"""Short descriptions of observed clusters: jobs with pods in given states, their workloads and nodes."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -34,7 +34,7 @@ STATES: dict[str, dict[str, Any]] = {
     "unevaluated": {},
     "unplaced": {"status": {"conditions": [UNSCHEDULABLE]}},
     "starting": {"spec": {"nodeName": "node-0"}},
-    "elsewhere": {"spec": {"nodeName": "nobody"}},
+    "elsewhere": {"spec": {"nodeName": "not-simulated"}},
     "working": {"spec": {"nodeName": "node-0"}, "status": {"phase": "Running"}},
     "idle": {"spec": {"nodeName": "node-0"}, "status": {"phase": "Running", "conditions": [WAITS_FOR_PEERS]}},
     "succeeded": {"spec": {"nodeName": "node-0"}, "status": {"phase": "Succeeded"}},
@@ -42,12 +42,12 @@ STATES: dict[str, dict[str, Any]] = {
 }
 
 
-class Crowd:
+class JobExample:
     """One job with its workload and its pods.
 
-    ``pods`` counts them by state: ``{"idle": 14, "unplaced": 6}``; fourteen of the default size fill a
-    node.  A job without ``conditions`` has no workload; by default it is admitted.  ``group``: the status
-    of its pod group, if it has one.
+    ``pods`` are counts by state, such as ``{"idle": 14, "unplaced": 6}``; fourteen pods of the default size
+    fill a node.  Without ``conditions`` the job has no workload; by default it is admitted.  ``group`` is
+    the status of its pod group, if it has one.
     """
 
     def __init__(
@@ -119,14 +119,14 @@ def a_node(name: str = "node-0", memory: str = "8429Mi") -> Node:
     )
 
 
-def a_world(*crowds: Crowd, nodes: Iterable[Node] | None = None) -> ObservedCluster:
+def a_cluster(*examples: JobExample, nodes: Iterable[Node] | None = None) -> ObservedCluster:
     return observe(
-        [crowd.job for crowd in crowds],
-        [crowd.workload for crowd in crowds if crowd.workload is not None],
-        [pod for crowd in crowds for pod in crowd.pods],
+        [example.job for example in examples],
+        [example.workload for example in examples if example.workload is not None],
+        [pod for example in examples for pod in example.pods],
         [a_node()] if nodes is None else nodes,
         [],
-        [crowd.group for crowd in crowds if crowd.group is not None],
+        [example.group for example in examples if example.group is not None],
     )
 
 
