@@ -1,4 +1,4 @@
-"""Commands whose modules are imported on first use, to keep the start of each command fast."""
+"""Commands that are imported on first use, so that each command starts fast."""
 
 from collections.abc import Sequence
 from importlib import import_module

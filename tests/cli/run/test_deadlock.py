@@ -183,7 +183,7 @@ def test_two_jobs_that_hold_what_the_other_needs_are_a_deadlock() -> None:
         pytest.param(
             [JobExample("gang", suspend=True, group={"phase": "Pending", "conditions": [WAITS_FOR_NODES]})],
             ["gang waits: its pod group waits: cluster: cpu: need 6, have 2 now"],
-            id="a job whose pod group gets no nodes",
+            id="a job with a pod group that fits no nodes",
         ),
         pytest.param(
             [JobExample("plain", conditions=None, suspend=True, queue="")],
