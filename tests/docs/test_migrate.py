@@ -51,12 +51,12 @@ def test_the_migration_steps_work(tmp_path: Path) -> None:
         shell = ControllerContext(data_dir)
         shell.says("kubectl apply -f -", KUEUE)
 
-        def who_decides() -> list[str]:
+        def deployment_remarks() -> list[str]:
             report = json.loads(shell.run("quorate preflight --output json").stdout)
             return [each["says"] for each in report["remarks"] if each["about"].startswith("deployment ")]
 
-        (said,) = who_decides()
-        assert said.startswith("Kueue is installed, ")
+        (remark,) = deployment_remarks()
+        assert remark.startswith("Kueue is installed, ")
 
         save, _, file = command("kubectl get configmap").partition(" > ")
         (tmp_path / file).write_text(shell.says(save))
@@ -67,4 +67,4 @@ def test_the_migration_steps_work(tmp_path: Path) -> None:
         assert all("WARNING configuration" in each for each in findings), findings
 
         shell.says(command("kubectl scale deployment kueue-controller-manager"))
-        assert who_decides() == []
+        assert deployment_remarks() == []

@@ -51,7 +51,7 @@ def test_a_reservation_with_a_conflict_is_retried() -> None:
     play(Plan(seed=0, rate=0.0, laid_down={("PATCH workloads/status", 1): Refused(409)}), story)
 
 
-def test_a_job_whose_start_was_not_confirmed_is_stopped_before_its_quota_is_released() -> None:
+def test_a_job_with_an_unconfirmed_start_is_stopped_before_its_quota_is_released() -> None:
     late = Lagging(after=2, lag_s=2.0)  # both its kind and Volcano's are "jobs"
     watches = {("WATCH jobs", 1): late, ("WATCH jobs", 2): late}
     plan = Plan(seed=0, rate=0.0, laid_down={("PATCH jobs", 1): Lost(done=True), **watches})

@@ -1,4 +1,4 @@
-"""Gangs whose pods have constraints on nodes."""
+"""Gangs with pods that have constraints on nodes."""
 
 from collections import Counter
 from typing import Any

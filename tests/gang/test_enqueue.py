@@ -184,12 +184,12 @@ def asking(name: str, **least: Any) -> Json:
         pytest.param(
             {"podGroups": [group("a", "2")],
              "quotas": [rq({"cpu": 1}, name=name, scopes=[name]) for name in ("Terminating", "BestEffort")]},
-            {"a": "Inqueue"}, id="a quota whose scopes do not match",
+            {"a": "Inqueue"}, id="a quota with scopes that do not match",
         ),
         pytest.param(
             {"quotas": [rq({"cpu": 1}, scopes=["NotTerminating", "NotBestEffort"])],
              "podGroups": [group("a", "2")]},
-            {"a": QUOTA}, id="a quota whose scopes match the assumed attributes",
+            {"a": QUOTA}, id="a quota with scopes that match the assumed attributes",
         ),
         pytest.param(
             {"priorityClasses": {"high": 9},

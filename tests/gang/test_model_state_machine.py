@@ -326,7 +326,7 @@ class Machine(RuleBasedStateMachine):
         _leaves_victims_whole(before, self.world, outcome)
         _admits_what_there_is_room_for(before, self.world)
         _admits_what_there_is_quota_for(before, self.world)
-        _sends_back_who_has_not_started(before, self.world)
+        _rolls_back_only_unstarted_groups(before, self.world)
         _admits_the_older_of_equals(before, self.world)
         return outcome
 
@@ -423,7 +423,7 @@ def _attempts(group: PodGroup) -> int:
     return int(group.metadata.annotations.get("scheduling.volcano.sh/requeue-attempts", "0"))
 
 
-def _sends_back_who_has_not_started(before: SessionStart, world: World) -> None:
+def _rolls_back_only_unstarted_groups(before: SessionStart, world: World) -> None:
     for key, group in before.groups.items():
         was, now = group.status.phase, world.groups[key].status.phase
         if _attempts(world.groups[key]) > _attempts(group):

@@ -19,7 +19,7 @@ from tests.gang.world import World
 Json = dict[str, Any]
 
 ENQUEUE = settings_of({"actions": "enqueue", "tiers": [["gang"]]}, "design")
-ANYONE = ScopeAttributes()
+NO_ATTRIBUTES = ScopeAttributes()
 NAMESPACE = "default"
 
 cpus = st.integers(0, 6)
@@ -54,7 +54,9 @@ class WebhookView:
         for group in given["podGroups"]:
             minimum = quota_amounts(objects.pod_group(group).spec.min_resources or {})
             active = phases[group["name"]] == "Inqueue"
-            self.ledger.set_group(Key(NAMESPACE, group["name"]), GroupQuotaMinimum(ANYONE, minimum, active))
+            self.ledger.set_group(
+                Key(NAMESPACE, group["name"]), GroupQuotaMinimum(NO_ATTRIBUTES, minimum, active)
+            )
 
     def quotas(self) -> list[Json]:
         total = sum(self.created.values())
@@ -65,12 +67,12 @@ class WebhookView:
         usage = {"cpu": cpu * 1000}
         quotas = [quota_from_object(objects.quota(quota)) for quota in self.quotas()]
         own = self.ledger.claims(NAMESPACE).get(group)
-        if list(pod_findings(usage, ANYONE, own, quotas, self.ledger.reserved(NAMESPACE))):
+        if list(pod_findings(usage, NO_ATTRIBUTES, own, quotas, self.ledger.reserved(NAMESPACE))):
             return False
         self.created[group] += cpu
         members = {"cpu": self.created[group] * 1000}
         self.ledger.set_pod(
-            Key(NAMESPACE, f"pods of {group}"), PodQuotaUsage(group, ANYONE, members, terminated=False)
+            Key(NAMESPACE, f"pods of {group}"), PodQuotaUsage(group, NO_ATTRIBUTES, members, terminated=False)
         )
         return True
 
@@ -87,7 +89,9 @@ def test_the_webhook_accepts_every_group_that_enqueue_could_admit(world: Json) -
     quotas = [quota_from_object(objects.quota(quota)) for quota in world["quotas"]]
     for group in world["podGroups"]:
         if phases[group["name"]] == "Inqueue":
-            new = PodGroupRequest(ANYONE, quota_amounts(objects.pod_group(group).spec.min_resources or {}))
+            new = PodGroupRequest(
+                NO_ATTRIBUTES, quota_amounts(objects.pod_group(group).spec.min_resources or {})
+            )
             assert list(group_findings("default", new, None, quotas, [])) == []
 
 

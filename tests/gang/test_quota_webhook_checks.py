@@ -21,7 +21,7 @@ from quorate.gang.namespace_quota.evaluation import (
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.namespace_quota.webhook_checks import PodGroupRequest, group_findings, pod_findings
 
-ANYONE = ScopeAttributes()
+NO_ATTRIBUTES = ScopeAttributes()
 
 
 def a_quota(hard: dict[str, int], used: dict[str, int] | None = None, **spec: Any) -> NamespaceQuota:
@@ -34,9 +34,9 @@ def refused(
     *quotas: NamespaceQuota,
     old: dict[str, int] | None = None,
     others: list[dict[str, int]] | None = None,
-    subject: ScopeAttributes = ANYONE,
+    subject: ScopeAttributes = NO_ATTRIBUTES,
 ) -> list[str]:
-    claimants = [PodGroupRequest(ANYONE, minimum) for minimum in others or []]
+    claimants = [PodGroupRequest(NO_ATTRIBUTES, minimum) for minimum in others or []]
     found = group_findings(mode, PodGroupRequest(subject, new), old, quotas, claimants)
     return [f"{finding.reason} {finding}" for finding in found]
 
@@ -100,9 +100,9 @@ def pod(
 ) -> list[str]:
     sums = QuotaTotals()
     for claim in reserved:
-        sums.add(ANYONE, claim)
-    mine = None if own is None else (ANYONE, reserved[own])
-    return [str(finding) for finding in pod_findings(usage, ANYONE, mine, [quota], sums)]
+        sums.add(NO_ATTRIBUTES, claim)
+    mine = None if own is None else (NO_ATTRIBUTES, reserved[own])
+    return [str(finding) for finding in pod_findings(usage, NO_ATTRIBUTES, mine, [quota], sums)]
 
 
 def test_a_pod_of_no_group_may_not_use_reserved_quota() -> None:

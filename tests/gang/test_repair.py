@@ -63,7 +63,7 @@ def test_the_bound_members_are_evicted_after_the_time_for_repair() -> None:
     assert evicted(world.session()) == []
 
 
-def test_a_group_whose_admission_was_not_written_is_repaired_too() -> None:
+def test_a_group_is_repaired_even_if_its_admission_was_not_written() -> None:
     """Its scheduler ended after some binds, and other pods have used the capacity since."""
     world = World(half_bound(podGroups=[WAITS]), enqueueing(), restarting=False)
     assert evicted(world.session()) == []

@@ -56,7 +56,7 @@ class GivenWorld:
         self.state = State(self.configuration)
         self.admission_cycle = AdmissionCycle(self.state)
         self.workloads: dict[str, Workload] = {}
-        self.ready: set[str] = set()  # workloads whose pods are all ready
+        self.ready: set[str] = set()  # workloads with all pods ready
         self.checked: set[str] = set()  # workloads with a check that is never ready
         self.given_admitted: set[str] = set()
         self._versions = 0

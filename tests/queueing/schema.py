@@ -14,7 +14,7 @@ class Leaf(NamedTuple):
 
 
 class Each(NamedTuple):
-    """An object with any keys, whose values are all of one kind: names, resources, labels."""
+    """An object with any keys and with values of one kind: names, resources, labels."""
 
     of: "Schema"
 

@@ -95,7 +95,7 @@ def test_when_the_head_of_a_strict_queue_is_deleted_the_next_workload_is_tried()
     assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["small"]
 
 
-def test_a_reservation_whose_write_failed_is_decided_again() -> None:
+def test_a_reservation_is_decided_again_after_its_write_failed() -> None:
     world = one_queue(w("a", cpu=4), w("b", cpu=4, created=1))
     assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["a"]
     world.state.forget(Key("default", "a"))

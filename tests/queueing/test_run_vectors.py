@@ -90,8 +90,8 @@ def test_all_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
             id="an unsupported feature gate",
         ),
         pytest.param(
-            with_change("expected", "shares", to={"who": 1}),
-            "raised KeyError: 'who' (given.py:",
+            with_change("expected", "shares", to={"unknown": 1}),
+            "raised KeyError: 'unknown' (given.py:",
             id="an unknown name",
         ),
     ],

@@ -80,7 +80,7 @@ def _intern(type_: Any, content: bytes) -> Any:
 
 
 def intern_strings(texts: Mapping[str, str]) -> CompactMapping:
-    """Return labels or annotations as a mapping whose keys and values are interned."""
+    """Return labels or annotations as a mapping with interned keys and values."""
     return _intern_mapping(_intern_keys(tuple(texts)), tuple(map(intern, texts.values())))
 
 

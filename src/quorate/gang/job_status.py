@@ -4,8 +4,8 @@ Only the plugin gang has the readiness of groups with members reported.  In prof
 admitted groups only, and with the actual reason; waiting groups report why the action ``enqueue`` did not
 admit them; and Unschedulable is removed as soon as the group is ready.
 
-Source of the phases: Volcano's job updater.  In profile ``design`` a group whose members still have nodes
-never returns to Pending, and a group without members is not Completed.
+Source of the phases: Volcano's job updater.  In profile ``design`` a group never returns to Pending
+while members have nodes, and a group without members is not Completed.
 """
 
 from collections import Counter

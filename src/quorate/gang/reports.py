@@ -64,7 +64,7 @@ class WaitingGroup:
     position: int  # in the order in which groups are evaluated; the first is 1
     waiting: int  # the number of all waiting groups
     checks: Mapping[str, PendingReason | None]  # by name, in order; ``None`` where the check passes
-    blocked: bool  # an earlier group of its queue, whose dequeue strategy is fifo, is not admitted
+    blocked: bool  # an earlier group is not admitted, and the dequeue strategy of their queue is fifo
     not_before: float | None  # the end of its back-off in seconds since the epoch, if it is in one
     attempts: int  # how often it was rolled back
 

@@ -95,7 +95,7 @@ def requested_beside_members(gang: Gang) -> Mapping[str, int]:
 
 
 def without_gated(gang: Gang, amounts: Mapping[str, int]) -> Mapping[str, int]:
-    """Return ``amounts`` without the requests of members whose gates stay after admission."""
+    """Return ``amounts`` without the requests of members that keep gates after admission."""
     return _minus(amounts, gang.gated_request) if gang.gated_request else amounts
 
 

@@ -75,7 +75,7 @@ class PreemptableSurplus:
                 self._by_queue.setdefault(gang.queue, []).append((gang, amounts))
 
     def for_gang(self, gang: Gang) -> Mapping[str, int]:
-        """Return the sum over the other gangs of its queue whose priority is not higher."""
+        """Return the sum over the other gangs of its queue with no higher priority."""
         total: Counter[str] = Counter()
         for other, amounts in self._by_queue.get(gang.queue, ()):
             if other is not gang and other.priority <= gang.priority:

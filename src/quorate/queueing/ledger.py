@@ -40,7 +40,7 @@ class Ledger:
         self.replacement_slices: dict[Key, Key] = {}
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
         self.preemption_history = PreemptionHistory()
-        self.unready = UnreadyWorkloads()  # exactly the reservations whose pods are not all ready
+        self.unready = UnreadyWorkloads()  # exactly the reservations of unready workloads
         # Roots of the trees in which a round may decide something new.  The value counts the consecutive
         # rounds that changed nothing in the tree except which flavors were tried.
         self.dirty_trees: dict[Node, int] = {}
@@ -320,7 +320,7 @@ class Ledger:
             self._recount(replaced)
 
     def release(self, reservation: Reservation) -> None:
-        """Remove a reservation whose quota other workloads may now take."""
+        """Remove a reservation and schedule a requeue of workloads that may take its quota."""
         penalties = self.local_queues[reservation.local_queue].consumed_usage.penalties
         penalties.pop(reservation.key, None)
         self.remove_reservation(reservation)

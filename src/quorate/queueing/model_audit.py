@@ -24,7 +24,7 @@ class ReservationRecord(msgspec.Struct, frozen=True):
 
 
 class ReservationMismatch(msgspec.Struct, frozen=True):
-    """A workload whose reservation differs; None if it has no reservation on that side."""
+    """A workload with different reservations; None if it has no reservation on that side."""
 
     key: Key
     in_model: ReservationRecord | None

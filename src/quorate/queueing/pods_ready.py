@@ -175,9 +175,9 @@ class Deactivate(msgspec.Struct, frozen=True):
 
 
 def pods_ready_condition(workload: Workload, all_ready: bool, now: float) -> Condition | None:
-    """Return the PodsReady condition of a job whose pods are, or are not, all ready or succeeded.
+    """Return the PodsReady condition; None if the stored condition is the same already.
 
-    None if the stored condition says so already.
+    ``all_ready``: all pods of the job are ready or succeeded.
     """
     old = find_condition(workload.status.conditions, PODS_READY)
     reason = _pods_ready_reason(old, is_admitted(workload), all_ready)
@@ -277,10 +277,10 @@ def backoff_s(retry: int, strategy: RequeuingStrategy) -> float:
 
 
 class UnreadyWorkloads:
-    """The workloads that hold quota and are not ready, and the cluster queues whose heads they block.
+    """The workloads that hold quota and are not ready, and the cluster queues with blocked heads.
 
-    With ``blockAdmission`` they block every admission, or only those of workloads that would get a flavor of
-    which an unready workload uses some.  The latter is enough to keep two workloads from each holding half of
+    With ``blockAdmission`` they block every admission, or only those of workloads that would get a flavor
+    that an unready workload uses.  The latter is enough to keep two workloads from each holding half of
     the capacity, because pods of different flavors do not run on the same nodes.  A workload that is blocked
     in one flavor tries the next flavor of its queue.
     """

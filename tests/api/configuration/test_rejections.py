@@ -168,7 +168,7 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
         ),
         pytest.param(
             "v1beta2", f"tls: {{minVersion: VersionTLS13, cipherSuites: [{SUITE}]}}",
-            f'tls.cipherSuites: ["{SUITE}"] contradicts minVersion VersionTLS13, whose suites are fixed',
+            f'tls.cipherSuites: ["{SUITE}"] contradicts minVersion VersionTLS13: its suites are fixed',
             id="cipher suites with TLS 1.3",
         ),
         pytest.param(

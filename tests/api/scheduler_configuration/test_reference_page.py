@@ -43,7 +43,7 @@ def section(heading: str) -> str:
 
 
 def rows(heading: str) -> list[tuple[str, ...]]:
-    """Return the first cell of each row whose cell is code."""
+    """Return the first cell of each row that starts with code."""
     lines = [line for line in section(heading).splitlines() if line.startswith("| `")]
     return [tuple(re.findall(r"\| `([^`]+)`(?= )", line)) for line in lines]
 

@@ -181,7 +181,7 @@ CHILD = a_queue("child", "{parent: parent, deserved: {cpu: 4}, guarantee: {resou
         pytest.param(a_queue("q", "{parent: x}"), tree(), "spec.parent: 'x' is a queue", id="an orphan"),
         pytest.param(
             a_queue("q", "{parent: parent}"), tree(a_queue("parent", allocated={"pods": "3"})),
-            "spec.parent: 'parent' is a queue whose pods hold resources", id="a parent with pods",
+            "spec.parent: 'parent' has pods that hold resources", id="a parent with pods",
         ),
         pytest.param(
             a_queue("q", "{parent: parent}"),

@@ -13,7 +13,7 @@ from quorate.local.server.errors import Cause
 
 
 def schema_of(**properties: Json) -> Schema:
-    """Return the schema of a kind whose spec has these fields."""
+    """Return the schema of a kind with these fields in its spec."""
     spec = {"type": "object", "properties": properties}
     return compile_schema({"type": "object", "properties": {"spec": spec}})
 

@@ -242,7 +242,7 @@ async def cannot_become_a_parent(world: WebhookCluster, queue: str) -> None:
             QUEUES, {"metadata": {"name": f"child-{at}"}, "spec": {"parent": queue}}, dry_run=True
         )
 
-    assert "is a queue whose pods hold resources" in str(await refused_eventually(create_child))
+    assert "has pods that hold resources" in str(await refused_eventually(create_child))
 
 
 @pytest.mark.parametrize("served", [True, False], ids=["gated", "without webhooks"])

@@ -92,7 +92,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     priority_boost: bool = False  # add the annotation priority-boost to the priority
     admission_gated_by: bool = True  # do not queue workloads with the annotation admission-gated-by
     skip_reassignment_for_pod_owned_workloads: bool = True  # never requeue the workload of a single pod
-    finish_orphaned_workloads: bool = True  # finish workloads whose owner was deleted
+    finish_orphaned_workloads: bool = True  # finish a workload if its owner was deleted
     unadmitted_workloads_observability: bool = False  # condition reasons in the granular vocabulary
     unadmitted_workloads_explicit_status: bool = False  # a new workload gets its pending condition at once
     reclaimable_pods: bool = True  # finished pods release quota before the job ends

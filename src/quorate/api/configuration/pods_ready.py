@@ -35,7 +35,7 @@ class RequeuingStrategy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitForPodsReady(msgspec.Struct, frozen=True, kw_only=True):
-    """Evict an admitted workload whose pods are not all ready within a timeout."""
+    """Evict an admitted workload if not all of its pods are ready within a timeout."""
 
     timeout_s: float
     recovery_timeout_s: float | None  # None: no timeout for pods that fail after the start

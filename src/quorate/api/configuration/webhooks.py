@@ -65,7 +65,7 @@ _CURVES: Final = {
 
 
 def decode_webhooks(fields: Section) -> Webhooks:
-    """Decode ``webhook``, whose presence enables the server on all interfaces, as in Kueue."""
+    """Decode ``webhook``; its presence enables the server on all interfaces, as in Kueue."""
     host = fields.take("host", text, "")
     return Webhooks(
         address=Address(host, fields.take("port", integer(minimum=1, maximum=65535), 9443)),
@@ -87,7 +87,7 @@ def decode_certificate_management(fields: Section) -> CertificateManagement:
 def decode_tls_options(fields: Section) -> TlsOptions:
     version = fields.take("minVersion", choice(TLS_VERSIONS), TlsOptions().minimum_version)
     if version == "VersionTLS13" and fields.field.value.get("cipherSuites"):
-        fields.at("cipherSuites").reject("contradicts minVersion VersionTLS13, whose suites are fixed")
+        fields.at("cipherSuites").reject("contradicts minVersion VersionTLS13: its suites are fixed")
     return TlsOptions(
         minimum_version=version,
         ciphers=fields.take("cipherSuites", list_of(_cipher), ()),

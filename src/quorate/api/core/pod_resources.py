@@ -134,7 +134,7 @@ def max_resources(left: Resources, right: Resources) -> Resources:
     return left | {name: max(left.get(name, amount), amount) for name, amount in right.items()}
 
 
-_LIMITED: Final = ("cpu", "memory", "ephemeral-storage")  # resources whose limits a quota counts
+_LIMITED: Final = ("cpu", "memory", "ephemeral-storage")  # a quota counts the limits of these resources
 _ONE: Final = Quantity.of_units(1)
 
 

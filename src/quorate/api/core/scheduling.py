@@ -215,7 +215,7 @@ class PodMeta(ObjectMeta):
 
 
 class Pod(Struct):
-    """A pod whose spec and status are shared with equal pods.
+    """A pod that shares its spec and status with equal pods.
 
     ``node_name`` is a field of the spec in the API. It is stored outside, so that the pods of one template
     share one spec. Specs that differ, for example in a claim, still share their equal parts.

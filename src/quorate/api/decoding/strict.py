@@ -104,7 +104,7 @@ Decoder = Callable[[Field], T]
 
 
 class Section:
-    """A mapping whose fields are decoded by name; null means absent."""
+    """A mapping with fields that are decoded by name; null means absent."""
 
     def __init__(self, field: Field) -> None:
         self.field = field
@@ -139,7 +139,7 @@ class Section:
 
 
 def section(decode_fields: Callable[[Section], T]) -> Decoder[T]:
-    """Return a decoder of a mapping whose fields ``decode_fields`` decodes."""
+    """Return a decoder of a mapping; ``decode_fields`` decodes its fields."""
 
     def decode(field: Field) -> T:
         if not isinstance(field.value, dict):
@@ -245,7 +245,7 @@ def duration(*, minimum_s: float = 0.0, exclusive: bool = False) -> Decoder[floa
 def quantity(field: Field) -> Quantity:
     value = field.value
     try:
-        # Unquoted fractions arrive as floats, whose shortest form is the one in the file.
+        # Unquoted fractions arrive as floats; the shortest form of the float is the one in the file.
         return parse_quantity(str(value) if isinstance(value, float) else value)
     except InvalidQuantity as invalid:
         raise InvalidValue("is not a quantity (write 4, 500m or 16Gi)") from invalid

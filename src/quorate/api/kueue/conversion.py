@@ -200,4 +200,4 @@ _CHANGES: Final[Mapping[str, tuple[Change, Change]]] = {
 }
 
 CONVERTED_KINDS: Final = tuple(_CHANGES)
-"""Kinds whose versions differ by more than what schema pruning handles."""
+"""Kinds with versions that differ by more than what schema pruning handles."""

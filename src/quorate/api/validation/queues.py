@@ -84,7 +84,7 @@ def _flavors(spec: ClusterQueueSpec) -> frozenset[str]:
 
 
 def _unknown_check_flavors(spec: ClusterQueueSpec) -> frozenset[tuple[str, str]]:
-    """Return the pairs of check and flavor whose flavor is not in the queue."""
+    """Return the pairs of a check and one of its flavors that is not in the queue."""
     flavors, checks = _flavors(spec), spec.admission_checks_strategy.admission_checks
     pairs = ((check.name, name) for check in checks for name in check.on_flavors)
     return frozenset((check, name) for check, name in pairs if name not in flavors)

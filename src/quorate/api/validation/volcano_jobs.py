@@ -243,7 +243,7 @@ def _timeout(where: str, timeout: str) -> Findings:
 
 
 def _dependencies(tasks: Sequence[TaskSpec]) -> Findings:
-    """Validate that dependencies exist and contain no cycle, whose tasks would never be created."""
+    """Validate that dependencies exist and have no cycle: its tasks would never be created."""
     names = {task.name for task in tasks}
     waits_for: dict[str, set[str]] = {}
     for at, task in enumerate(tasks):

@@ -194,7 +194,7 @@ def _parent(queue: Queue, queues: Queues, depth: int) -> Findings:
         rule = f"would put this queue at level {len(above) + 1} below the root, at most {depth}"
         yield Finding("spec.parent", parent, rule)
     if _has_allocated_pods(queues[parent]) and not any(_children(parent, queues)):
-        rule = "is a queue whose pods hold resources, it cannot become a parent (name another one)"
+        rule = "has pods that hold resources, so it cannot become a parent (name another queue)"
         yield Finding("spec.parent", parent, rule)
 
 

@@ -50,7 +50,7 @@ class ValidatedWorkload(Workload):
 
 
 def workload_findings(workload: ValidatedWorkload, gates: WebhookGates = WebhookGates()) -> Findings:  # noqa: B008
-    """Validate a Workload whose admission gates are treated as given at creation."""
+    """Validate a Workload; its admission gates are treated as given at creation."""
     yield from gate_findings(workload.metadata.annotations)
     yield from _object(workload, gates)
     yield from _reservation(workload)

@@ -176,7 +176,7 @@ class GangPlacement:
         )
 
     def _anchor_node(self, task: Task) -> str:
-        """Return a node whose topology domains fit all members with required affinity, or "".
+        """Return a node with domains that fit all members that require affinity, or "".
 
         Profile ``design``; only for the first task of each shape.
         """

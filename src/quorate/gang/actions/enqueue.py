@@ -3,10 +3,10 @@
 In profile ``compat`` groups are evaluated in queue order and job order, and admitted unless plugins reject
 them; an admitted group stays admitted.
 
-In profile ``design`` the admitted groups that have not started are rechecked first, oldest first: a group
-whose reservation is no longer covered, or that had its time without starting, is *rolled back* to Pending and
-not tried again during its back-off.  Otherwise a group whose operator died, or whose pods fit nowhere, would
-keep its reservation for ever; and without a back-off it would be admitted again at once, only to fail again.
+In profile ``design`` the admitted groups that have not started are rechecked first, oldest first.  A group is
+*rolled back* to Pending, and not tried again during its back-off, if its reservation is no longer covered or
+if it did not start in time.  Otherwise a group would keep its reservation for ever if its operator died or
+its pods fit nowhere; and without a back-off it would be admitted again at once, only to fail again.
 Then the waiting groups are evaluated in the order of their creation.  A refused group does not block later
 ones, unless the dequeue strategy of its queue is ``fifo``.  Source: the design note "Delay Pod Creation",
 which has such groups return to Pending to avoid a loop of retries.
@@ -91,7 +91,7 @@ class EnqueuePass:
         self._rules = session.settings.enqueue
         self.admission = AdmissionChecks(session)
         self._rolled_back: set[Gang] = set()
-        self._blocked_queues: set[str] = set()  # fifo queues whose first group is not admitted
+        self._blocked_queues: set[str] = set()  # fifo queues with a first group that is not admitted
 
     def recheck_admitted(self) -> None:
         """Charge the started groups; charge or roll back the other admitted ones, oldest first."""

@@ -1,7 +1,7 @@
 """The order in which actions process queues, the gangs of a queue, and the tasks of a gang.
 
 The order is that of the plugins at the moment of each ``pop``.  The sort key of a gang depends only on the
-gang and its tasks, so the keys of gangs whose tasks did not move are kept; queues are few and compared anew.
+gang and its tasks, so the keys of gangs without moved tasks are kept; queues are few and compared anew.
 """
 
 from collections import Counter

@@ -71,7 +71,7 @@ def _evict_until_it_fits(
     may_pipeline: Callable[[Task], bool],
     may_evict: Callable[[Gang], bool],
 ) -> list[Gang]:
-    """Return the first of ``gangs`` whose eviction suffices; empty if that of all does not."""
+    """Evict gangs in order until ``preemptor`` fits; return them, or [] if it never fits."""
     victims: list[Gang] = []
     for gang in gangs:
         if not may_evict(gang):

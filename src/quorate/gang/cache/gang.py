@@ -65,7 +65,7 @@ class TaskCounts:
 
     @property
     def scheduled(self) -> int:
-        """Members whose node is in the API, finished ones included."""
+        """Members with a node in the API, finished ones included."""
         return self.by_status[TaskStatus.RUNNING] + self.by_status[TaskStatus.BOUND] + self.finished
 
     @property
@@ -224,7 +224,7 @@ class Gang:
     def role_minima(self) -> Mapping[str, int]:
         """The minimum of each role; empty if their sum exceeds ``min_member``.
 
-        Source: Volcano, whose gang plugin checks only ``minMember`` in that case.
+        Source: Volcano; its gang plugin checks only ``minMember`` in that case.
         """
         return self.min_task_member if self.min_member >= sum(self.min_task_member.values()) else {}
 

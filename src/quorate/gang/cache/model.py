@@ -275,7 +275,7 @@ class Model:
         self.set_task_status(task, TaskStatus.BINDING, task.node)
 
     def assume_evicted(self, task: Task, previous: TaskStatus) -> None:
-        """Assume the eviction of ``task``, whose status was ``previous``; it is being written."""
+        """Assume the eviction of ``task`` while it is written; its status was ``previous``."""
         self._assumed_evictions[task.key] = (task.uid, previous)
 
     # Pod groups, queues, quotas and priority classes.
@@ -349,7 +349,7 @@ class Model:
             del self.gangs[gang.key]
 
     def participating_gangs(self) -> Iterator[Gang]:
-        """Return the gangs of sessions: those whose pod group exists, and the queue that it names."""
+        """Return the gangs of sessions: those with a pod group that names an existing queue."""
         return (gang for gang in self.gangs.values() if gang.exists and gang.queue in self.queues)
 
     def set_queue(self, queue: QueueObject) -> None:

@@ -31,7 +31,7 @@ class Queue:
 
     @property
     def creation_order(self) -> tuple[float, str]:
-        """The order of queues whose plugin keys are equal."""
+        """The order of queues with equal plugin keys."""
         return (self.created, self.name)
 
 

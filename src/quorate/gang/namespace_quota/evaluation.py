@@ -22,7 +22,7 @@ from quorate.quota.amount import as_quantity
 
 Amounts = Mapping[str, int]
 
-ACTIVE_PHASES: Final = frozenset({"Inqueue", "Running", "Unknown"})  # of groups whose claims are reserved
+ACTIVE_PHASES: Final = frozenset({"Inqueue", "Running", "Unknown"})  # of groups with reserved claims
 
 _REQUESTS: Final = "requests."
 _LIMITS: Final = "limits."

@@ -33,7 +33,7 @@ class NamespaceQuota:
         return replace(self, earlier=earlier)
 
     def confirmed_used(self, now: float) -> Mapping[str, int]:
-        """Return the usage without recent charges, whose pods may not be known yet.
+        """Return the usage without recent charges: their pods may not be known yet.
 
         A quota is charged before the pod exists.  In between, a member of an admitted group would count
         twice, as used and as claimed by its group, and the group's quota would seem exceeded.

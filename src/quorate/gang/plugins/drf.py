@@ -32,7 +32,10 @@ def drf(session: Session, entry: PluginEntry) -> PluginCallbacks:
         return (dominant_share(gang.charged, total),)
 
     def preemptable(preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Return candidates whose gang keeps at least the share that the preemptor's gang reaches."""
+        """Return the candidates of gangs that keep a share that is large enough.
+
+        It is at least the share that the preemptor's gang reaches.
+        """
         preemptor_total = Counter(session.gang_of(preemptor).charged)
         add(preemptor_total, preemptor.request)
         share = dominant_share(preemptor_total, total)
@@ -96,7 +99,7 @@ class _QueueTree:
         }
 
     def reclaimable(self, preemptor: Task, candidates: Sequence[Task]) -> Sequence[Task]:
-        """Return candidates whose queue comes after the preemptor's even without them."""
+        """Return the candidates of queues that come after the preemptor's even without them."""
         total, usages = self._session.cluster.total, self._usages()
         usages[preemptor.gang] = _with_task(usages[preemptor.gang], preemptor, 1)
         preemptor_queue = self._session.gang_of(preemptor).queue

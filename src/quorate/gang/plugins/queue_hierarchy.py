@@ -84,7 +84,7 @@ class _Node:
 
 
 def _root_node(root: Queue, children: Sequence[Queue]) -> _Node:
-    """Return the root, whose guarantee and deserved amounts are the sums of its children's."""
+    """Return the root; its guarantee and deserved amounts are the sums of its children's."""
     capability = ResourceLimits(root.capability, UNLIMITED)
     deserved = reduce(plus, (maximum(child.deserved, child.guarantee) for child in children), EMPTY_AMOUNTS)
     guarantee = total_guarantee(children)

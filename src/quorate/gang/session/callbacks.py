@@ -6,7 +6,7 @@ tier, so that a plugin without a callback for a point costs nothing there.  The 
 where a gang is called a job.
 
 Orders are sort keys (smaller goes first, compared like tuples) instead of comparison functions: the first
-plugin whose keys differ decides, exactly as with one comparison function after another.
+plugin with different keys decides, exactly as with one comparison function after another.
 
 Source for the combination rules: Volcano's session, except for profile ``design``, where an empty choice of
 victims is final: it means that all candidates are protected, and no later tier may overrule that.

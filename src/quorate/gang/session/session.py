@@ -77,7 +77,7 @@ class Session:
         self.rolled_back: list[RefusedGang] = []
         self.wake_at: float | None = None  # when the next session is due even if no object changes
         self.whole_evictions_tried: set[Key] = set()  # gangs for which whole gangs were to be evicted
-        self._moved: set[Key] = set()  # gangs whose tasks moved since the last ``pop_moved_gangs``
+        self._moved: set[Key] = set()  # gangs with tasks moved since the last ``pop_moved_gangs``
         self._held: dict[Key, Task] = {}  # allocated or pipelined until the session ends
 
     # Extension points.
@@ -258,7 +258,7 @@ class Session:
             callback(move.task)
 
     def pop_moved_gangs(self) -> set[Key]:
-        """Return the gangs whose tasks moved since the last call."""
+        """Return the gangs with tasks moved since the last call."""
         moved, self._moved = self._moved, set()
         return moved
 

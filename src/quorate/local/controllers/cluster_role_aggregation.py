@@ -1,4 +1,4 @@
-"""Aggregated ClusterRoles, whose rules are the union of the rules of selected roles."""
+"""Aggregated ClusterRoles: their rules are the union of the rules of selected roles."""
 
 from collections.abc import Iterable
 from typing import Any, Final

@@ -69,7 +69,7 @@ class ApiGroupList(Struct):
 
 
 async def discover(client: Client) -> tuple[Resource[PartialObjectMetadata], ...]:
-    """Return the kinds whose objects can be listed, watched and deleted, each in one version.
+    """Return the kinds that support list, watch and delete, each in one version.
 
     That is the first version in the group's order of preference which has the kind; Kubeflow's job kinds have
     no version in common.

@@ -31,7 +31,7 @@ class Kubelet:
         self._names = frozenset(fleet.names)
         self._cache = Informer(client, PODS)
         self._pods = MutationCache(self._cache, owner_of)
-        # Of pods whose current stage began, or was read, in this process.
+        # Of pods with a current stage that began, or was read, in this process.
         self._progress: dict[Uid, Progress] = {}
         self._running: Counter[Uid] = Counter()  # number of running pods by owner
         self._addresses = PodAddressPool(())
@@ -112,5 +112,5 @@ class Kubelet:
 
 
 def owner_of(pod: Pod) -> Uid | None:
-    """Return the uid of the controlling owner, whose pods are peers."""
+    """Return the uid of the controlling owner; its pods are peers."""
     return pod.metadata.controller.uid if pod.metadata.controller else None

@@ -75,7 +75,7 @@ def decide_workload(
 
 
 def _finish_orphan(context: WorkloadContext) -> Transition | None:
-    """Finish a workload whose owner no longer exists and remove its finalizer."""
+    """Finish a workload if its owner no longer exists, and remove its finalizer."""
     metadata = context.workload.metadata
     finishes = context.configuration.gates.finish_orphaned_workloads
     is_deleted = metadata.deletion_timestamp is not None

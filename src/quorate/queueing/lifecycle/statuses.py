@@ -100,7 +100,7 @@ def preempt_status(workload: Workload, preempt: Preempt, now: float) -> Workload
 def evict_status(
     workload: Workload, reason: str, message: str, now: float, *, counted_as: tuple[str, str]
 ) -> WorkloadStatus:
-    """Return the status of an evicted workload, whose job must stop.
+    """Return the status of an evicted workload; its job must stop.
 
     Admission checks are reset.  The quota stays reserved until ``release_status``.  ``counted_as`` is the
     reason and underlying cause by which the eviction is counted.
@@ -155,10 +155,11 @@ def _counted(stats: SchedulingStats | None, reason: str, cause: str) -> Scheduli
 
 
 def release_status(workload: Workload, now: float, gates: Gates = DEFAULT_GATES) -> WorkloadStatus | None:
-    """Return the status of an evicted workload whose job has stopped: without quota reservation.
+    """Return the status of an evicted workload with a stopped job: without quota reservation.
 
-    None if there is no reservation.  Preempted workloads are requeued at once; others when a lifecycle rule
-    sets Requeued to True.  The workload of a single pod never is, because its pod has ended.
+    None if there is no reservation.  Preempted workloads are requeued at once; other workloads when a
+    lifecycle rule sets Requeued to True.  The workload of a single pod is never requeued, because its pod has
+    ended.
     """
     evicted = find_condition(workload.status.conditions, c.EVICTED)
     if evicted is None or evicted.status != "True" or not c.has_quota_reservation(workload):

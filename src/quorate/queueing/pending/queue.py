@@ -195,7 +195,7 @@ class PendingQueue:
         self._last_head_ticket = 0  # breaks ties, so that shape queues are never compared
         # Exactly the shape queues that have inadmissible entries.
         self._with_inadmissible: dict[ShapeQueueKey, ShapeQueue] = {}
-        # Shapes whose first workload is inadmissible, and its outcome: new ones are not evaluated.
+        # Shapes with an inadmissible first workload, and its outcome: new workloads are not evaluated.
         self._inadmissible_shapes: dict[Shape, Hold | None] = {}
         self.backing_off: dict[Key, Entry] = {}  # not requeued by events: only an update of the object helps
         self.namespace_mismatched: dict[Key, Entry] = {}

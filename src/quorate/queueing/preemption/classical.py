@@ -52,7 +52,7 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
 
 
 def classical_targets(preemptor: Preemptor, queues_below: QueuesBelow) -> tuple[Target, ...]:
-    """Return targets whose eviction makes ``preemptor`` fit; empty if no set of candidates is enough."""
+    """Return the targets to evict so that ``preemptor`` fits; empty if no candidates suffice."""
     candidates = sorted(_candidates(preemptor, queues_below), key=_order)
     for allow_borrowing in _borrowing_attempts(preemptor, candidates):
         targets = _attempt(preemptor, candidates, allow_borrowing=allow_borrowing)
@@ -71,8 +71,8 @@ def _candidates(preemptor: Preemptor, queues_below: QueuesBelow) -> Iterator[Can
     may_preempt_and_borrow = borrow_within_cohort_filter(preemptor)
     if may_preempt is no_candidate:
         return
-    # The preemptor has the advantage over all workloads outside of the smallest subtree whose quota is
-    # enough for its request.
+    # The preemptor has the advantage over all workloads outside of the smallest subtree with enough quota
+    # for its request.
     node = queue.node
     visited = node
     has_advantage = not any(tree.borrows_with(node, pair, amount) for pair, amount in preemptor.usage.items())

@@ -3,7 +3,7 @@
 The request counts as if it were admitted.  The search repeatedly picks the cluster queue that borrows most,
 descending from the root.  Whether its candidate becomes a target depends on the dominant resource shares of
 the two branches below the lowest common ancestor of preemptor and candidate (Kueue's almost-LCAs).
-Source: Kueue's KEP-1714, whose rules are named where they apply.
+Source: Kueue's KEP-1714; its rules are named where they apply.
 """
 
 from collections.abc import Iterable, Iterator
@@ -39,7 +39,7 @@ def fair_sharing_targets(
     *,
     reclaims: bool,
 ) -> tuple[Target, ...]:
-    """Return targets whose eviction makes ``preemptor`` fit; empty if no set of candidates is enough.
+    """Return the targets to evict so that ``preemptor`` fits; empty if no candidates suffice.
 
     With ``reclaims`` a queue within its nominal quota preempts borrowing queues regardless of shares.
     """

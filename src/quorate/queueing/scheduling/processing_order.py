@@ -58,9 +58,9 @@ def _order(nomination: Nomination, gates: Gates) -> QueueOrder:
 class FairSharingOrder:
     """The winner of a tournament in each tree, one tree after the other.
 
-    In each cohort the nominations of its children compete: first those whose child would not borrow, then by
-    the dominant resource share the child would have, then in queue order.  The winner represents the cohort
-    one level up.
+    In each cohort the nominations of its children compete: first those of children that would not borrow,
+    then by the dominant resource share the child would have, then in queue order.  The winner represents the
+    cohort one level up.
     """
 
     def __init__(self, nominations: Iterable[Nomination], gates: Gates) -> None:

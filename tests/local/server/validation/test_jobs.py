@@ -106,7 +106,7 @@ SUCCESS = "spec.successPolicy.rules[0]"
 @pytest.mark.parametrize(
     ("spec", "want"),
     [
-        ({"managedBy": "nobody"}, "spec.managedBy Invalid"),
+        ({"managedBy": "unqualified"}, "spec.managedBy Invalid"),
         ({"managedBy": f"a.b/{'c' * 63}"}, "spec.managedBy TooLong"),
         ({"completionMode": "X"}, "spec.completionMode NotSupported"),
         ({"podReplacementPolicy": "X"}, "spec.podReplacementPolicy NotSupported"),

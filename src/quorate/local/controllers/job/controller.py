@@ -118,7 +118,7 @@ class JobController:
     async def _create(self, job: Job, wanted: Sequence[PodToCreate]) -> tuple[int, WriteError | None]:
         """Create pods in batches of 1, 2, 4, 8, ...; return the number created, and the first error.
 
-        The slow start keeps a job whose pods are all rejected from sending hundreds of requests.
+        Because of the slow start, a job does not send hundreds of requests if all its pods are rejected.
         """
         created, size = 0, 1
         while created < len(wanted):

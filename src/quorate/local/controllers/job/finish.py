@@ -12,7 +12,7 @@ from quorate.local.controllers.job.types import Job, JobSpec, JobStatus
 
 @dataclass(frozen=True, slots=True)
 class FinishedReason:
-    """The outcome of a job, whose pods may still be terminating."""
+    """The outcome of a job; its pods may still be terminating."""
 
     success: bool
     reason: str

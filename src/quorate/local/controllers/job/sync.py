@@ -104,7 +104,7 @@ def sync_job(job: Job, pods: Sequence[Pod], now: float, backoff: Backoff) -> Syn
 def _pods_to_release(
     spec: JobSpec, summary: PodSummary, changes: PodChanges, finished: FinishedReason | None
 ) -> tuple[Pod, ...]:
-    """Return the pods whose outcome this sync records; all remaining pods of a finished job."""
+    """Return the pods with an outcome to record now; all remaining pods of a finished job."""
     kept = {pod.metadata.uid for pod in changes.discard}
     if finished is None:
         kept |= {pod.metadata.uid for pod in summary.last_failed.values()}

@@ -1,4 +1,4 @@
-"""Access reviews and token reviews: virtual resources whose status is the answer; not stored."""
+"""Access and token reviews: resources that answer in their status and are not stored."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any

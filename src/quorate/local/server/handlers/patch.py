@@ -100,7 +100,7 @@ def _check_patched(context: RequestContext, new: Json, old: Json, strictness: st
 
 
 def _invalid_patch(patched: Json, detail: str) -> StatusError:
-    """Return the error for a patch whose result is not an object of the kind."""
+    """Return the error for a patch that does not result in an object of the kind."""
     cause = invalid_value("patch", format_value(patched), detail)
     message = f' "" is invalid: {cause.field}: {cause.message}'
     return StatusError(422, "Invalid", message, {"causes": [cause.to_json()]})

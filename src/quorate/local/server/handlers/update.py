@@ -118,7 +118,7 @@ async def update_unchecked(
 
 
 async def _write(context: RequestContext, obj: Json, entry: Entry) -> ApiResponse:
-    """Store the update, or delete an object whose deletion is now complete."""
+    """Store the update, or delete the object if its deletion is now complete."""
     if is_deletion_complete(obj):
         await context.server.store.delete(entry.key, entry.revision)
         return responses.single_object(context, obj)
@@ -186,6 +186,6 @@ def _restore_metadata(new: Json, old: Json) -> None:
 
 
 def _generation_fields(kind: Kind, obj: Json) -> Json:
-    """Return the fields whose changes increment the generation: all but metadata and status."""
+    """Return the fields that increment the generation on change: all but metadata and status."""
     excluded = ("metadata", "status") if kind.has_status else ("metadata",)
     return {name: value for name, value in obj.items() if name not in excluded}

@@ -27,7 +27,7 @@ from quorate.local.server.registry.validation.field_rules import (
 )
 
 RELATIONS_OF_FIELD_RULES = (api_extensions, cluster, networking, pods, quota, storage, workloads)
-"""The modules whose import registers the relations that the table of field rules names."""
+"""The modules that register, on import, the relations that the table of field rules names."""
 
 STRATEGIES: dict[str, Strategy] = {
     "customresourcedefinitions.apiextensions.k8s.io": Strategy(

@@ -137,7 +137,7 @@ class Store:
         self._min_history = min_history
         self._resources: dict[str, _ResourceLog] = defaultdict(_ResourceLog)
         self._history: list[Change] = []  # all changes in memory, by revision
-        self._compacted_revision = 0  # the last revision whose change was compacted
+        self._compacted_revision = 0  # the last revision with a compacted change
         self.revision = 0  # the latest revision that readers see
         self._write_queue: asyncio.Queue[_Write] = asyncio.Queue()
         self._commit_task: asyncio.Task[None] | None = None

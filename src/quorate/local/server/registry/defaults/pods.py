@@ -101,7 +101,7 @@ def _default_http_get(handler: Json) -> None:
 
 
 def pull_policy(image: str) -> str:
-    """Return Always for an image whose tag may move, else IfNotPresent."""
+    """Return Always for an image with a tag that may move, else IfNotPresent."""
     if "@" in image:
         return "IfNotPresent"
     tag = image.rpartition("/")[2].partition(":")[2]

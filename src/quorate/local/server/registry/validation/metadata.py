@@ -27,7 +27,7 @@ NAME_RULES: dict[str, Callable[[str], Iterator[str]]] = {
     "clusterroles.rbac.authorization.k8s.io": formats.path_segment,
     "clusterrolebindings.rbac.authorization.k8s.io": formats.path_segment,
 }
-"""Resources whose names are not DNS subdomains."""
+"""Resources with names that are not DNS subdomains."""
 
 
 def validate(kind: Kind, obj: Json) -> list[Cause]:
