@@ -1,4 +1,4 @@
-"""Execution of plans: a controller decides once, and this sends the writes and records the events.
+"""Execution of plans: sends the writes of a decision and records its events.
 
 A controller reads everything it needs, computes a ``Plan`` with a pure function and hands the plan over.
 For each key the executor remembers what no API object stores:
@@ -102,11 +102,11 @@ class PlanExecutor:
             self._enqueue(key)
 
     def pending_until(self, key: Key, seen: Iterable[Version]) -> float | None:
-        """Return until when (epoch seconds) to wait for the watch to deliver our own write; None: decide."""
+        """Return until when (epoch seconds) to wait for our own write; None: decide now."""
         return self._expectations.pending_until(key, seen)
 
     def is_stale(self, key: Key, seen: Iterable[Version]) -> bool:
-        """Return True if one of ``seen`` may be outdated and the object must be read from the API server."""
+        """Return True if one of ``seen`` may be outdated and must be read from the API server."""
         return self._expectations.is_stale(key, seen)
 
     async def execute(

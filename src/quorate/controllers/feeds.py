@@ -1,4 +1,4 @@
-"""The feeds of the queueing model: which kinds it is built from, and which call each change makes.
+"""The feeds of the queueing model: its kinds, and the call that each change makes.
 
 The admission driver and the followers subscribe these feeds to informers; a command that needs the model
 once loads them from lists.

@@ -12,7 +12,7 @@ from quorate.queueing.lifecycle.statuses import finish_status
 
 
 def add_finalizer(resource: Resource[Any], metadata: ObjectMeta) -> tuple[Patch, ...]:
-    """Return the patch that adds our finalizer; none if it is there or the object is being deleted."""
+    """Return the patch that adds our finalizer; none if it exists or deletion has begun."""
     if RESOURCE_IN_USE in metadata.finalizers or metadata.deletion_timestamp is not None:
         return ()
     return (_with_finalizers(resource, metadata, (*metadata.finalizers, RESOURCE_IN_USE)),)

@@ -71,7 +71,7 @@ def unscheduled_of_slices(pods: Informer[UnscheduledPod], slices: Key) -> list[U
 
 
 def unscheduled_since(pods: Informer[UnscheduledPod], workload: Key) -> float | None:
-    """Return the creation time of the oldest unscheduled pod (epoch seconds); None if there is none."""
+    """Return when the oldest unscheduled pod was created (epoch seconds); None: no pod."""
     created = [
         epoch(pod.metadata.creation_timestamp)
         for pod in pods.by_index(_WORKLOAD, workload)
@@ -81,7 +81,7 @@ def unscheduled_since(pods: Informer[UnscheduledPod], workload: Key) -> float | 
 
 
 def report_undecodable_objects(informer: Informer[Any], events: EventRecorder) -> None:
-    """Record an event about each object that ``informer`` cannot decode; its status cannot be written."""
+    """Record an event about each undecodable object; its status cannot be written."""
     resource = informer.resource
 
     def report(undecodable: UndecodableObject) -> None:

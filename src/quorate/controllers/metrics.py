@@ -1,4 +1,4 @@
-"""Metrics of writes that controllers make; most metrics are recorded where workloads are watched."""
+"""Metrics of writes; most other metrics are recorded where workloads are watched."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol

@@ -1,4 +1,4 @@
-"""The queueing controllers as one process: created together, started once the caches are synced.
+"""The queueing controllers as one process, started when the caches are synced.
 
 Only the leader of several replicas decides.  Followers keep the same caches and model to answer queries.  A
 new leader lists everything again after the old one has stopped, so that it never decides on a cache that is
@@ -68,7 +68,7 @@ async def run_replica(
     replica: Replica,
     new_identity: Callable[[], str],
 ) -> None:
-    """Decide while elected and follow otherwise, until cancelled; always decide without leader election.
+    """Decide while elected, or without leader election; follow otherwise.
 
     A leader that loses its lease follows again, with a new identity.
     """
@@ -118,7 +118,7 @@ async def run_queueing(
     rng: random.Random,
     replica: Replica,
 ) -> None:
-    """Decide until cancelled; ``replica`` is ready once the caches are synced and the controllers started.
+    """Decide until cancelled; ``replica`` is ready once all controllers have started.
 
     All durable state is in the API, so a run can stop at any time and the next one continues.  A new run
     starts when the auditor finds a difference in the model, and when the configuration changes.

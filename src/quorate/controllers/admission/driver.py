@@ -1,4 +1,4 @@
-"""The driver of the admission cycle: keeps the model up to date, runs cycles and has decisions written.
+"""The driver of the admission cycle: updates the model, runs cycles, starts writes.
 
 Informers deliver changes in order, and each goes to ``queueing.State`` at once.  Between two changes, the
 cached object is therefore exactly the one that a decision was made on.  A cycle runs after a change, or at
@@ -56,7 +56,7 @@ class AdmissionDriver:
             self._pending_reasons.add(change.key, self._steady.now())
 
     def _undo(self, decision: Decision) -> None:
-        """Release the quota of a decision that was not written, and decide again on the newest object."""
+        """Release the quota of an unwritten decision, and decide again on the newest object."""
         self.state.forget(decision.key)
         newest = self._workloads.get(decision.key)
         if newest is None:
@@ -81,7 +81,7 @@ class AdmissionDriver:
             self._timer.reset(None)
 
     def _decide(self, writes: asyncio.TaskGroup) -> float | None:
-        """Run a cycle, start to write its decisions, and return when to run the next without a change."""
+        """Run a cycle, start to write its decisions, and return when the next cycle is due."""
         now, began = self._clock.now(), self._steady.now()
         cycle = self._admission_cycle.run(now)
         self._recorder.cycle_ended(cycle, self._steady.now() - began)

@@ -1,4 +1,4 @@
-"""Writes of admission decisions: one status patch each, for the version that the decision was made on.
+"""Writes of admission decisions: one status patch each, for the version decided on.
 
 Many patches are in flight at once.  Those of one workload are sent in order, each based on the response to
 the one before.  A refused decision is handed back to be undone: after a conflict once the newer version has
@@ -74,7 +74,7 @@ class AdmissionWriter:
         await self._has_capacity.wait()
 
     def observe(self, key: Key) -> Decision | None:
-        """Note a change that the watch delivered; return the refused decision that must be undone now."""
+        """Note a delivered change; return the refused decision that must be undone now."""
         last = self._last.get(key)
         if last is not None and last.done():
             del self._last[key]
@@ -180,7 +180,7 @@ class AdmissionWriter:
             self._refuse(decision)
 
     async def _expire_conflict(self, decision: Decision) -> None:
-        """Undo the decision if no newer version is delivered: a webhook may also refuse with a conflict."""
+        """Undo the decision if no newer version is delivered; webhooks may report conflicts too."""
         steady = self._clock.steady
         await steady.sleep_until(steady.now() + OWN_WRITE_TIMEOUT_S)
         if self._stale.get(decision.key) is decision:

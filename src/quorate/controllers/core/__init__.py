@@ -1,1 +1,1 @@
-"""The controllers of Kueue's own objects: workloads, queues, cohorts, flavors and admission checks."""
+"""The controllers of Kueue's own objects: workloads, queues, cohorts, flavors, checks."""

@@ -1,4 +1,4 @@
-"""The statuses of cluster queues, local queues and cohorts, and the finalizer of cluster queues.
+"""The statuses of queues and cohorts, and the finalizer of cluster queues.
 
 The values come from ``queueing.State``.  They change with every workload, so a queue is reconciled at most
 once a second, and its status is written only if it differs from the stored one.  While each reconcile finds
@@ -37,7 +37,7 @@ class QueuePace:
     writes: int = 0
 
     def next_at(self, queues: int) -> float:
-        """Return when to reconcile again, as one of ``queues``; the first two writes are not delayed."""
+        """Return when to reconcile one of ``queues`` again; the first two writes are not delayed."""
         shortest, longest = MAX_INTERVAL_S
         interval_s = min(longest, max(shortest, queues / WRITES_PER_S))
         return self.at + min(interval_s, INTERVAL_S * 2.0 ** min(10, max(0, self.writes - 2)))
@@ -133,7 +133,7 @@ class QueueController:
 
 
 def is_equivalent(old: Queue | None, new: Queue | None) -> bool:
-    """Return True if two versions of a queue differ at most in the counts and usage of their status."""
+    """Return True if two versions of a queue differ at most in counts and usage."""
     if old is None or new is None:
         return False
     return _without_counts(old) == _without_counts(new)

@@ -1,4 +1,4 @@
-"""Finalizers of flavors and admission checks: an object is not removed while a cluster queue refers to it."""
+"""Finalizers of flavors and admission checks that a cluster queue refers to."""
 
 from collections.abc import Callable
 from typing import Final, Generic
@@ -24,7 +24,7 @@ def checks_of(queue: ClusterQueue) -> frozenset[str]:
 
 
 class ResourceInUseController(Generic[T]):
-    """Keeps our finalizer on the objects of one kind; ``names_in`` returns those that a queue refers to."""
+    """Keeps our finalizer on objects of one kind that a queue names; see ``names_in``."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The lifecycle of workloads: conditions, timeouts, backoffs, deactivation and orphans; and their priority.
+"""The lifecycle of workloads: conditions, timeouts, backoffs, orphans; and priority.
 
 ``queueing.lifecycle`` decides what must happen; this module writes it.
 """

@@ -1,1 +1,1 @@
-"""The job framework: everything about the workload of a job that does not depend on the kind of job."""
+"""The job framework: what jobs of all kinds have in common."""

@@ -44,7 +44,7 @@ class OwnerNotFound:
 
 @dataclass(frozen=True, slots=True)
 class BrokenOwnerChain:
-    """A circular or too long chain of owners: nothing can be decided about the object at its start."""
+    """A circular or too long chain of owners; nothing is decided about its first object."""
 
     problem: str
     circular: bool

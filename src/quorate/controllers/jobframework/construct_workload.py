@@ -54,14 +54,14 @@ class MissingPriorityClass:
 
 @dataclass(frozen=True, slots=True)
 class NotComposed:
-    """Why no workload can be constructed: the job must change, or a missing object must be created."""
+    """Why no workload can be constructed before the job changes or an object is created."""
 
     why: str
     missing_dependency: str = ""
 
 
 def queue_name_of(metadata: ObjectMeta) -> str:
-    """Return the name of the job's local queue, or an empty text.  The annotation is the older form."""
+    """Return the local queue of a job or an empty text; the annotation is the older form."""
     return metadata.labels.get(QUEUE_NAME) or metadata.annotations.get(QUEUE_NAME, "")
 
 
@@ -151,7 +151,7 @@ def owner_of(resource: Resource[Any], metadata: ObjectMeta) -> OwnerReference:
 
 
 def copied_annotations(metadata: ObjectMeta, *, gated: bool) -> dict[str, str]:
-    """Return the annotations that a workload inherits; ``gated``: external admission gates are enabled."""
+    """Return inherited annotations; ``gated``: external admission gates are enabled."""
     return {
         key: value
         for key, value in metadata.annotations.items()

@@ -1,4 +1,4 @@
-"""Scheduling gates of elastic jobs: new pods are gated until the slice that counts them is admitted."""
+"""Scheduling gates of elastic jobs: new pods wait for the admission of their slice."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final

@@ -1,4 +1,4 @@
-"""Kueue's ``ensureOneWorkload``: find or create the one workload of a job, and delete surplus ones.
+"""Kueue's ``ensureOneWorkload``: find or create one workload, delete surplus ones.
 
 Either the framework constructs the workload, or the job names a prebuilt one that another controller made.
 """
@@ -94,7 +94,7 @@ def is_in_sync(state: JobState[J], workload: Workload) -> bool:
 
 
 def reduce_to_one(state: JobState[J], match: Workload | None, surplus: Sequence[Workload]) -> JobPlan:
-    """Delete ``surplus``; without a match update the first workload in place, or stop the job before."""
+    """Delete ``surplus``; without a match first update a workload in place or stop the job."""
     plan = IDLE
     if match is None:
         first = surplus[0]

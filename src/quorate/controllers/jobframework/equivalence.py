@@ -60,7 +60,7 @@ def _shape(template: msgspec.Raw, tolerations: bool) -> tuple[Any, ...]:
 
 
 def _containers(containers: list[dict[str, Any]] | None) -> list[Any]:
-    """Return the containers to compare; of several environment variables of one name the last is used."""
+    """Return the containers to compare; of variables with one name the last one is used."""
     return [
         _without_nulls(
             {**container, "env": list({entry["name"]: entry for entry in container["env"]}.values())}

@@ -153,7 +153,7 @@ class JobKind(ABC, Generic[J]):
         """Return the groups of equal pods that the job asks for, always in the same order."""
 
     def priority_class(self, job: J) -> str | None:
-        """Return the PriorityClass that a field of the kind names; None if the kind has no such field."""
+        """Return the PriorityClass that the job names; None if the kind has no such field."""
         return None
 
     @abstractmethod
@@ -259,7 +259,7 @@ class JobKind(ABC, Generic[J]):
         return JobPlan(writes=stop.patches, events=events, stopping=stop.waits_for_pods)
 
     def finalize(self, job: J) -> tuple[tuple[Write, ...], ...]:
-        """Return the writes that release objects of an ended or deleted job, to be sent concurrently."""
+        """Return concurrent writes that release the objects of an ended or deleted job."""
         return ()
 
     def delete_plan(self, state: JobState[J], message: str) -> JobPlan:
@@ -275,7 +275,7 @@ class ComposableJobKind(JobKind[J]):
     def ensure_one_workload(
         self, state: JobState[J], workload: Workload | None
     ) -> JobPlan | tuple[JobState[J], Workload]:
-        """Return the workload of the job and the objects that count for it, or what must be done first."""
+        """Return the workload and the objects that it counts, or what must be done first."""
 
     @abstractmethod
     def orphan_plan(self, workload: Workload, options: JobOptions, now: float) -> JobPlan:

@@ -1,4 +1,4 @@
-"""The plan for one job, and the inputs that it is computed from besides the job and its workloads."""
+"""The plan for one job, and its inputs besides the job and its workloads."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

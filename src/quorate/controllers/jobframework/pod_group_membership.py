@@ -1,4 +1,4 @@
-"""Membership of a job's pods in a Volcano pod group, which must be admitted before the job starts."""
+"""Membership of a job in a Volcano pod group that must be admitted before it starts."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What admission adds to the pod templates of a job: Kueue's ``PodSetInfo``, its merge and its restoration.
+"""Kueue's ``PodSetInfo``: what admission adds to pod templates, and how to undo it.
 
 Templates stay JSON: they have fields that are unknown here and must be kept.
 """
@@ -55,7 +55,7 @@ def read_template(template: msgspec.Raw) -> dict[str, Any]:
 
 
 def inject(template: msgspec.Raw, info: PodSetInfo) -> dict[str, Any] | InjectionConflict:
-    """Return the merge patch that adds ``info`` to ``template``; a key with two values is a conflict."""
+    """Return the patch that adds ``info`` to ``template``; a key with two values conflicts."""
     present = read_template(template)
     patch: dict[str, Any] = {}
     wanted = {"labels": info.labels, "annotations": info.annotations, "nodeSelector": info.node_selector}
@@ -113,7 +113,7 @@ def _not_yet_in(have: Sequence[Any], more: Sequence[Any]) -> list[Any]:
 
 @dataclass(frozen=True, slots=True)
 class NotAdmitted:
-    """The workload has the condition Admitted but no admission, because the condition was set by hand."""
+    """The workload has the condition Admitted without an admission: it was set by hand."""
 
     workload: Key
 

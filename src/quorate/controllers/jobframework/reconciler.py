@@ -176,7 +176,7 @@ class JobReconciler(Generic[J]):
         return await self._ancestors.managing_ancestor(job.metadata)
 
     def _set_ancestor(self, key: Key, ancestor: Uid | None) -> None:
-        """Remember the ancestor of a child, which is reconciled when the ancestor's workload changes."""
+        """Remember the ancestor; changes of its workload reconcile the child."""
         before = self._ancestor_of.pop(key, None)
         if before is not None:
             self._children[before].discard(key)

@@ -1,4 +1,4 @@
-"""The rules of Kueue's generic job reconciler, as one pure function of a job and its workloads.
+"""The rules of Kueue's generic job reconciler: a pure function of job and workloads.
 
 A job has one workload.  It stays suspended until the workload is admitted, runs while it is, and is stopped
 and restored when it no longer is.  The rules apply in order, and the first one that finds something to do
@@ -131,7 +131,7 @@ def _names_workload(state: JobState[J]) -> bool:
 
 
 def _follow_ancestor(kind: JobKind[J], job: J, workloads: Iterable[Workload]) -> JobPlan:
-    """Stop a child of a managed job unless the ancestor is admitted; a child has no workload of its own."""
+    """Stop a child unless its ancestor is admitted; it has no workload of its own."""
     admitted = any(is_admitted(workload) and not is_finished(workload) for workload in workloads)
     if admitted or kind.is_suspended(job) or kind.finished(job) is not None:
         return IDLE
@@ -208,7 +208,7 @@ def _report_conditions(state: JobState[J], workload: Workload) -> tuple[Patch, .
 
 
 def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
-    """Set PodsReady.  It is left out of a status without conditions: the first write of a status adds it."""
+    """Set PodsReady, except in a status without conditions: its first write adds it."""
     status = workload.status
     if not state.options.wait_for_pods_ready or not status.conditions:
         return ()
@@ -266,7 +266,7 @@ def _next_step(state: JobState[J], workload: Workload) -> JobPlan:
 
 
 def _delete_after_retention(state: JobState[J], workload: Workload) -> JobPlan | None:
-    """Delete the job of a deactivated workload at the end of its retention; None: no retention applies."""
+    """Delete a deactivated job at the end of its retention; None: no retention applies."""
     deletion_time = job_deletion_time(workload, state.options.deactivated_retention_s)
     if deletion_time is None or state.kind.is_serving(state.job):
         return None

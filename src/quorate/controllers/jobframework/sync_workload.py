@@ -1,4 +1,4 @@
-"""Changes of a job's labels and annotations that its workload follows: queue, priority and external gates."""
+"""Changes of a job that its workload follows: queue, priority and external gates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ def workload_update(
     suspended: bool,
     gated: bool,
 ) -> WorkloadUpdate:
-    """Return what differs from the labels of the job with ``metadata``; ``gated``: as for annotations."""
+    """Return what differs from the job's labels; ``gated``: external gates are enabled."""
     spec: dict[str, object] = {}
     queue_name = queue_name_of(metadata)
     if suspended and workload.spec.queue_name != queue_name and not has_quota_reservation(workload):
@@ -74,7 +74,7 @@ def sync_workload(state: JobState[J], workload: Workload) -> JobPlan:
 def _priority(
     metadata: ObjectMeta, workload: Workload, classes: Mapping[str, WorkloadPriorityClass]
 ) -> dict[str, object] | MissingPriorityClass:
-    """Return the class that the label names, also of a running job; a pod's PriorityClass cannot change."""
+    """Return the class of the label, also for running jobs; PriorityClasses cannot change."""
     name = metadata.labels.get(PRIORITY_CLASS, "")
     current = workload.spec.priority_class_ref
     if not name or (current is not None and (current.group != GROUP or current.name == name)):

@@ -66,7 +66,7 @@ def ensure_slice(state: JobState[J], owned: Sequence[Workload]) -> JobPlan | Wor
 
 
 def in_replacement_order(slices: Sequence[Workload]) -> list[Workload]:
-    """Sort each slice after the one it replaces; creation times have a resolution of one second only."""
+    """Sort each slice after the one it replaces; creation times are too coarse for that."""
     replaced = {
         str(each.metadata.key): each.metadata.annotations.get(SLICE_REPLACEMENT_FOR, "") for each in slices
     }

@@ -95,7 +95,7 @@ class BatchJob(JobKind[Job]):
         return (ReclaimablePod(name="main", count=parallelism - remaining),)
 
     def start(self, job: Job, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...] | InjectionConflict:
-        """Unsuspend with one patch; a job that ran before needs another one, see ``_clear_start_time``."""
+        """Unsuspend with one patch, or with two after a stop (see ``_clear_start_time``)."""
         if len(infos) != 1:
             return InjectionConflict(f"a Job has one pod set, its workload was admitted with {len(infos)}")
         injected = inject(job.spec.template, infos[0])
@@ -135,7 +135,7 @@ def _patch(job: Job, body: dict[str, Any], subresource: str = "") -> Patch:
 
 
 def _clear_start_time(job: Job) -> tuple[Patch, ...]:
-    """Remove the start time: with it the API does not allow changes of a suspended job's pod template."""
+    """Remove the start time: with it the API does not allow changes of the pod template."""
     if job.status.start_time is None:
         return ()
     return (_patch(job, {"status": {"startTime": None}}, "status"),)
@@ -166,7 +166,7 @@ def _without_own_labels(template: msgspec.Raw) -> msgspec.Raw:
 
 
 def _counts(job: Job, count: int) -> dict[str, int]:
-    """Return the fields to change for ``count`` parallel pods; none if the size is fixed or right."""
+    """Return the fields to set for ``count`` parallel pods; none if nothing changes."""
     if _min_parallelism(job) is None:
         return {}
     counts = {"parallelism": count}

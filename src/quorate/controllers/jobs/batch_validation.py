@@ -24,7 +24,8 @@ def parallel_pods(job: Job) -> int:
 
 
 def job_findings(old: Job | None, new: Job, scope: ValidationScope) -> Iterator[Finding]:
-    """Validate by Kueue's rules; an unchanged minimum is not validated again: the job may have shrunk."""
+    """Validate by Kueue's rules; an unchanged minimum is not validated again."""
+    # After partial admission the minimum may equal the parallelism.
     if old is None or _annotation(old, MIN_PARALLELISM) != _annotation(new, MIN_PARALLELISM):
         yield from _minimum(new, scope)
     yield from _completions(new)

@@ -1,4 +1,4 @@
-"""The enabled integrations: kinds of job of other projects, by their names in the configuration.
+"""The enabled integrations: kinds of other projects, by their configured names.
 
 The definitions of these kinds may be installed before the controllers or long after them, so each kind is
 watched as soon as the cluster serves it.
@@ -75,7 +75,7 @@ def enabled_kinds(integrations: Integrations) -> tuple[UnstructuredJobKind, ...]
 
 
 def intermediate_kinds(integrations: Integrations) -> tuple[Resource[Any], ...]:
-    """Return known kinds that are not enabled: their children may belong to a managed ancestor above."""
+    """Return known kinds that are not enabled; they may have a managed ancestor."""
     known = {name: kind.resource for name, kind in FRAMEWORK_KINDS.items()} | {BATCH_JOB: JOBS, **_SERVING}
     return tuple(resource for name, resource in known.items() if name not in integrations.frameworks)
 

@@ -1,4 +1,4 @@
-"""Jobs of Kubeflow: pods by replica type, one run policy and the same conditions; only the types differ."""
+"""Jobs of Kubeflow: pods by replica type, one run policy and the same conditions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -23,7 +23,7 @@ _MIN_AVAILABLE: Path = (*_POLICY, "schedulingPolicy", "minAvailable")
 
 class KubeflowJob(UnstructuredJobKind):
     def __init__(self, version: str, kind: str, replica_specs: str, types: Sequence[str]) -> None:
-        """``replica_specs``: the field with the replica types; ``types``: all of them, in pod set order."""
+        """``replica_specs``: the field with the types; ``types``: all of them in pod set order."""
         super().__init__(
             unstructured_resource(GROUP, version, f"{kind.lower()}s", kind), suspend=(*_POLICY, "suspend")
         )

@@ -45,7 +45,7 @@ _FAULT_TOLERANCE: Final = "ray.io/ft-enabled"
 def cluster_pod_set_specs(
     job: UnstructuredJob, cluster: Path, in_head: tuple[Json, ...] = ()
 ) -> tuple[PodSetSpec, ...]:
-    """Return one for the head and for each worker group; ``in_head``: more containers of the head."""
+    """Return one for the head and each worker group; ``in_head``: more head containers."""
     return (_head(job, cluster, in_head), *(_workers(job, group) for group in _groups(job, cluster)))
 
 

@@ -90,10 +90,10 @@ def _submitter(job: UnstructuredJob) -> PodSetSpec:
 
 
 def _default_submitter(job: UnstructuredJob) -> Json:
-    """Return KubeRay's default template, with the image of the head so that both have one version."""
+    """Return KubeRay's default template with the image of the head."""
     head: Path = (*_CLUSTER, "headGroupSpec", "template", "spec", "containers", 0)
     container: dict[str, Any] = {"name": _SUBMITTER_NAME, "resources": _SUBMITTER_RESOURCES}
-    if image := look_up(job.document, (*head, "image")):
+    if image := look_up(job.document, (*head, "image")):  # submitter and head need the same version
         container["image"] = image
     return {"spec": {"containers": [container], "restartPolicy": "Never"}}
 

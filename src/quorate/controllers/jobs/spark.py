@@ -163,7 +163,7 @@ def _memory(text: str | None) -> str | None:
 
 
 def _selector_path(document: Json, path: Path) -> Path:
-    """Return the common node selector if there is one; then driver and executor have none of their own."""
+    """Return the common node selector if it exists, otherwise the one at ``path``."""
     common: Path = ("spec", "nodeSelector")
     return common if look_up(document, common) is not None else (*path, "nodeSelector")
 

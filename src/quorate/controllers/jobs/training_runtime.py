@@ -1,4 +1,4 @@
-"""The pods of a TrainJob: the replicated jobs of its runtime, as the trainer makes a JobSet of them.
+"""The pods of a TrainJob: the JobSet that the trainer makes of its runtime.
 
 The rules are those of the trainer (v2).  Runtime patches of the job are merged into the job templates, with
 Kubernetes' merge keys for lists.  Then the fields of the TrainJob override those of the step that they
@@ -34,9 +34,10 @@ _KEYS: Final[Mapping[str, str]] = {
 
 
 def replicated_jobs(job: UnstructuredJob) -> list[Json]:
-    """Return the replicated jobs of the JobSet that the trainer would create, without what admission adds.
+    """Return the replicated jobs of the JobSet that the trainer would create.
 
-    Raises ``InvalidTemplate``, also if the runtime does not exist (yet).
+    Our own runtime patch, with what admission adds, is left out.  Raises ``InvalidTemplate``, also if the
+    runtime does not exist (yet).
     """
     if job.referenced_spec is None:
         raise InvalidTemplate(("spec", "runtimeRef"), "names a runtime that doesn't exist")
@@ -58,7 +59,7 @@ def _merge_patches(jobs: list[Json], patches: list[Json]) -> None:
 
 
 def strategically_merged(document: Json, patch: Mapping[str, Any]) -> Json:
-    """Merge maps by key and the lists in ``_KEYS`` by the keys of their items; replace anything else."""
+    """Merge maps by key and the lists in ``_KEYS`` by their item keys; replace the rest."""
     result = dict(document)
     for name, value in patch.items():
         current = result.get(name)

@@ -1,4 +1,4 @@
-"""trainer.kubeflow.org TrainJob: the pods of the JobSet that the trainer creates from its runtime.
+"""trainer.kubeflow.org TrainJob: the pods of the JobSet that its runtime makes.
 
 What admission adds is written into a runtime patch of ours within the job.  The trainer accepts changes of
 it only while the job is suspended, so it is written first, and a second patch starts the job.

@@ -1,4 +1,4 @@
-"""Kinds of job of other projects: objects kept as JSON, started and stopped by one patch each.
+"""Kinds of other projects: objects kept as JSON, started and stopped by one patch.
 
 A kind defines where its pod templates are and how to read its status; the rest is common.  A merge
 patch replaces lists as a whole, so a patch contains the whole of each list that it changes, for the version
@@ -70,7 +70,7 @@ def unstructured_resource(
 
 
 def condition_message(job: UnstructuredJob, type_: str) -> str | None:
-    """Return the message of a condition that is true, otherwise None.  Raises ``InvalidTemplate``."""
+    """Return the message of a true condition, or None.  Raises ``InvalidTemplate``."""
     for index, condition in enumerate(read_entries(job.document, CONDITIONS)):
         if condition.get("type") == type_ and condition.get("status") == "True":
             return read_field(job.document, (*CONDITIONS, index, "message"), str, "")
@@ -105,7 +105,7 @@ def counts_by_name(job: UnstructuredJob, path: Path, field: str) -> dict[str, in
 
 
 class UnstructuredJobKind(JobKind[UnstructuredJob]):
-    """A ``JobKind`` of objects kept as JSON; methods that read an object raise ``InvalidTemplate``."""
+    """A ``JobKind`` of JSON objects; methods that read them raise ``InvalidTemplate``."""
 
     referenced_kinds: tuple[Resource[UnstructuredJob], ...] = ()
 

@@ -1,4 +1,4 @@
-"""Kueue's labels, annotations, scheduling gates and finalizers of pods, pod groups and their owners."""
+"""Kueue's labels, annotations, gates and finalizers of pods, groups and their owners."""
 
 from typing import Final
 

@@ -53,7 +53,7 @@ def default_pod(pod: Json, context: DefaultingContext) -> Json:
 
 
 def with_default_queue(obj: Json, context: DefaultingContext) -> Json:
-    """Add the default queue of the namespace, and the default priority class, to an object without one."""
+    """Add the default queue of the namespace and the default priority class."""
     labels = dict(_labels(obj))
     if context.has_default_queue and not labels.get(QUEUE_NAME):
         labels[QUEUE_NAME] = DEFAULT_QUEUE

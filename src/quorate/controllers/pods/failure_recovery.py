@@ -1,4 +1,4 @@
-"""Failure recovery: forceful termination of pods on unreachable nodes, if an annotation allows it.
+"""Failure recovery: forceful termination of pods on unreachable nodes.
 
 A deleted pod on an unreachable node stays in the API until the node comes back; its replacement and its quota
 wait for it.  With the annotation ``safe-to-forcefully-delete`` two such pods may run at once.

@@ -1,4 +1,4 @@
-"""Construction of the workload of a pod group; its pods must agree on queue, size and copied labels."""
+"""The workload of a pod group; its pods must agree on queue, size and copied labels."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -83,7 +83,7 @@ def owner_reference(pod: QueuedPod) -> OwnerReference:
 
 
 def _pod_sets(pods: Sequence[QueuedPod], total: int) -> tuple[PodSet, ...]:
-    """Return one pod set for each role, by name; with fast admission one for the role of the first pod."""
+    """Return one pod set for each role, by name; with fast admission one for the first pod."""
     if constants.FAST_ADMISSION in pods[0].metadata.annotations:
         return (PodSet(name=role_of(pods[0]), count=total, template=template_of(pods[0])),)
     counts = Counter(map(role_of, pods))
@@ -94,7 +94,7 @@ def _pod_sets(pods: Sequence[QueuedPod], total: int) -> tuple[PodSet, ...]:
 
 
 def _conflict(pods: Sequence[QueuedPod]) -> NotComposed | None:
-    """Return why the pods that have not failed do not agree with the first pod on queue and size."""
+    """Return why pods that have not failed disagree with the first on queue or size."""
     first = pods[0].metadata
     for pod in pods[1:]:
         other = pod.metadata

@@ -28,7 +28,7 @@ from quorate.controllers.pods.roles import role_of
 
 @dataclass(frozen=True, slots=True)
 class PodGroup:
-    """Pods of one group, the oldest first: all managed ones, or only those that its workload counts."""
+    """Pods of one group, the oldest first: all managed ones, or those that count."""
 
     name: str
     pods: tuple[QueuedPod, ...]
@@ -70,7 +70,7 @@ class PodGroup:
 
     @property
     def outcome(self) -> Outcome | None:
-        """The group ends when all pods succeeded, or all terminated and one of them is not retriable."""
+        """The end: all pods succeeded, or all terminated and one of them is not retriable."""
         if self.is_serving:
             return None
         succeeded = sum(pod.status.phase == "Succeeded" for pod in self.pods)
@@ -110,7 +110,7 @@ class CountedPods:
 
 
 def count_pods(workload: Workload, pods: Sequence[QueuedPod], now: float) -> CountedPods:
-    """Fill the count of each role: with pods that can count, then with failed ones, the latest first."""
+    """Fill the count of each role with pods that can count, then with the latest failed."""
     roles = [(role_of(pod), pod) for pod in pods]
     kept: list[QueuedPod] = []
     excess: list[QueuedPod] = []

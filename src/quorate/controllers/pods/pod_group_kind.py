@@ -179,7 +179,7 @@ def _is_group_workload(workload: Workload) -> bool:
 
 
 def _release_others(workload: Workload, counted: CountedPods) -> JobPlan:
-    """Delete excess pods, release replaced ones, and add all counted pods as owners of the workload."""
+    """Delete excess pods, release replaced ones, add counted pods as owners."""
     plan = JobPlan(
         concurrent=(*delete_pods(counted.excess), *remove_finalizers(counted.replaced)),
         events=_excess_events(counted.excess),

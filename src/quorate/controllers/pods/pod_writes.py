@@ -1,4 +1,4 @@
-"""Writes to pods: ungating with what admission injects, termination, deletion, removal of finalizers."""
+"""Writes to pods: ungating with injection, termination, deletion, finalizers."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -27,9 +27,10 @@ def template_of(pod: QueuedPod) -> msgspec.Raw:
 
 
 def ungate(pod: QueuedPod, info: PodSetInfo) -> Patch | InjectionConflict:
-    """Inject ``info`` and remove our gates; tolerations and node selectors of a gated pod can be added to.
+    """Inject ``info`` and remove our gates.
 
-    The role is stored as an annotation if it is not: the injected fields would change the computed role.
+    The API allows to add tolerations and node selectors to a gated pod.  The role is stored as an annotation,
+    because the injected fields would change the computed one.
     """
     metadata = pod.metadata
     annotations = {constants.ROLE_HASH: role_of(pod), **info.annotations}
@@ -45,7 +46,7 @@ def ungate(pod: QueuedPod, info: PodSetInfo) -> Patch | InjectionConflict:
 
 
 def terminate(pod: QueuedPod, reason: str, message: str, now: float) -> tuple[Write, ...]:
-    """Report the reason to the pod's owner in the condition TerminationTarget, then delete the pod."""
+    """Report the reason in the condition TerminationTarget, then delete the pod."""
     metadata = pod.metadata
     condition: Mapping[str, object] = {
         "type": constants.TERMINATION_TARGET,

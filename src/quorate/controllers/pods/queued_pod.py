@@ -1,4 +1,4 @@
-"""Pods as the queueing controllers read them: managed pods as a whole, other pods without their spec."""
+"""Pods as the queueing controllers read them; unmanaged pods without their spec."""
 
 from collections.abc import Mapping
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Controllers of plain pods: single pods and pod groups as jobs, and the adoption of other pods."""
+"""Controllers of plain pods: single pods and groups as jobs, and pod adoption."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -92,7 +92,7 @@ class PodGroups(JobSource[PodGroup]):
 
 
 class PodController:
-    """Watches pods: reconciles managed ones, single or in groups, and adopts pods that name a queue."""
+    """Reconciles managed pods, single or in groups, and adopts pods that name a queue."""
 
     def __init__(
         self, context: ControllerContext, pods: Informer[QueuedPod], ancestors: AncestorFinder

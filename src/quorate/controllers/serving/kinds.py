@@ -64,7 +64,7 @@ class PodPosition:
 
 
 class ServingKind(ABC):
-    """A kind of set that is admitted in pod groups; methods that read a set raise ``InvalidTemplate``."""
+    """A kind of set that is admitted in groups; reading one raises ``InvalidTemplate``."""
 
     def __init__(self, resource: Resource[ServingSet]) -> None:
         self.resource = resource
@@ -94,7 +94,7 @@ class StatefulSets(ServingKind):
 
 
 class LeaderWorkerSets(ServingKind):
-    """Replicas are groups: a leader and its workers, or equal pods if there is no leader template."""
+    """Each replica is a group: a leader with workers, or equal pods without a leader."""
 
     def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServingGroup, ...]:
         pod_sets = _pod_sets_of_a_replica(obj)

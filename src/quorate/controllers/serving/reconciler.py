@@ -1,4 +1,4 @@
-"""The controller of Deployments, StatefulSets and LeaderWorkerSets: gates templates and creates workloads."""
+"""The controller of Deployments, StatefulSets and LeaderWorkerSets."""
 
 import asyncio
 from functools import partial
@@ -43,7 +43,7 @@ async def run_sets(
 
 
 class SetController:
-    """Keeps the sets of one kind in sync with their workloads, and adds their pods to pod groups."""
+    """Keeps the sets of one kind in sync with their workloads and pod groups."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class SetController:
         return await self._executor.execute(key, plan, partial(self._record, obj, plan))
 
     async def _is_queued(self, obj: ServingSet) -> bool | None:
-        """Return False for a child of another set, which is queued with its parent; None: owner not found."""
+        """Return False for a child, which is queued with its parent; None: owner not found."""
         namespace = self._context.informers.namespaces.get(Key("", obj.metadata.namespace))
         selector = self._context.configuration.managed_jobs_namespace_selector
         if namespace is None or not matches_selector(selector, namespace.metadata.labels):

@@ -32,7 +32,7 @@ REPLICAS_BEFORE_GATING: Final = "quorate.dev/replicas-before-gating"
 
 
 def gate_plan(kind: SetKind, resource: Resource[ServingSet], obj: ServingSet) -> Plan | None:
-    """Return what a queued set needs before its pods can be admitted; None: its templates are gated."""
+    """Return what a set needs before its pods can be admitted; None: it is gated."""
     document = obj.document
     before = obj.metadata.annotations.get(REPLICAS_BEFORE_GATING)
     if before is not None:
@@ -63,7 +63,7 @@ def gate_plan(kind: SetKind, resource: Resource[ServingSet], obj: ServingSet) ->
 
 
 def _is_marked(template: Json) -> bool:
-    """Return True if the webhook or ``gate_plan`` has changed the template: its pods will be gated."""
+    """Return True if the webhook or ``gate_plan`` has changed the template."""
     annotations = look_up(template, ("metadata", "annotations")) or {}
     return constants.SUSPENDING_PARENT in annotations
 

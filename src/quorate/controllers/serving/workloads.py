@@ -1,4 +1,4 @@
-"""The workloads of StatefulSets and LeaderWorkerSets, and the labels that add pods to their groups.
+"""The workloads of StatefulSets and LeaderWorkerSets, and the labels of their pods.
 
 The workloads are constructed from the set before its pods exist: an ordered set creates its pods one by one,
 and the first would wait for quota that is assigned to all.  Labels and annotations make each pod a member of
@@ -45,7 +45,7 @@ def serving_plan(
     options: JobOptions,
     now: float,
 ) -> Plan:
-    """Return the next step for a set, given the workloads that it controls and the pods made for it.
+    """Return the next step for a set, given its workloads and pods.
 
     Raises ``InvalidTemplate``.
     """
@@ -110,7 +110,7 @@ def _sync(
     options: JobOptions,
     now: float,
 ) -> Plan:
-    """Hold the workload of a set that is scaled to 0; otherwise sync its size, queue and priority."""
+    """Hold the workload of a set scaled to 0; otherwise sync size, queue and priority."""
     if workload.metadata.deletion_timestamp is not None or c.is_finished(workload):
         return Plan()
     reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
