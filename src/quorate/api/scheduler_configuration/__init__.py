@@ -4,7 +4,7 @@
 holds arguments of actions. ``profile`` is Quorate's own: ``design`` (default), or ``compat`` for Volcano's
 behavior. Anything that would change which pods run where is rejected: unknown actions and plugins, and
 unsupported plugins that filter. Other mismatches produce warnings, and an invalid argument keeps its default,
-as in Volcano, so that Volcano's files work unchanged.
+as in Volcano.
 """
 
 from collections import Counter
