@@ -255,7 +255,7 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(tell: Tell)
         assert advice.startswith("request 1 less cpu of flavor default")
 
         told = await command.says("workload", "explain", big)
-        assert "In numbers:" in told
+        assert "Quota:" in told
         assert "- 1 more cpu of flavor default must become free" in told
 
     tell(story)

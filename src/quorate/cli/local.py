@@ -83,8 +83,8 @@ def up(
     scheduling: Annotated[
         Scheduling,
         typer.Option(
-            help="Which schedulers run: [b]plain[/b] for pods of default-scheduler, one by one; [b]gang[/b] "
-            "also schedules those of quorate and volcano; [b]both[/b]: each its own."
+            help="Which schedulers run: [b]plain[/b]: pods of default-scheduler; [b]gang[/b], for those of "
+            "quorate, volcano and default-scheduler; or [b]both[/b], gang for those of quorate and volcano."
         ),
     ] = Scheduling.BOTH,
     scheduler_conf: SchedulerConf = None,

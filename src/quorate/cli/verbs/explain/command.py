@@ -123,7 +123,7 @@ def explanation_sections(explanation: WorkloadExplanation) -> tuple[Section, ...
     titles = ("POD SET", "FLAVOR", "RESOURCE", "NEEDS", "FREE", "SHORT BY", "AT MOST")
     return (
         facts,
-        TableSection("In numbers", titles, numbers),
-        TableSection("Held by", ("WORKLOAD", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held),
-        ListSection("It would take", explanation.would_take),
+        TableSection("Quota", titles, numbers),
+        TableSection("Quota used by", ("WORKLOAD", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held),
+        ListSection("Remedies", explanation.would_take),
     )
