@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench.admission.recorder import Record
-from bench.admission.report import how_it_went, measures
+from bench.admission.report import measures, outcome_tables
 from bench.admission.run import NotDone, Outcome, Plan, run
 from bench.limits import load
 from bench.worlds import BASELINE, LARGE_SCALE, World
@@ -68,7 +68,7 @@ def main(
             for each in failure.exceptions:
                 console.print(f"[red]error[/]: {each}")
             sys.exit(2)
-    console.print(how_it_went(chosen, outcome))
+    console.print(outcome_tables(chosen, outcome))
     if output is not None:
         output.write_bytes(msgspec.json.format(msgspec.json.encode(outcome)))
     is_held = chosen == BASELINE and kubeconfig is None  # the limits are for that world on the local server

@@ -47,13 +47,13 @@ class Generator:
         done = asyncio.Event()
         queues = Informer(self._client, CLUSTER_QUEUES)
 
-        def look(queue: ClusterQueue) -> None:
+        def observe(queue: ClusterQueue) -> None:
             if is_true(queue.status.conditions, "Active"):
                 awaited.discard(queue.metadata.name)
                 if not awaited:
                     done.set()
 
-        queues.subscribe(lambda change: look(change.new) if change.new is not None else None)
+        queues.subscribe(lambda change: observe(change.new) if change.new is not None else None)
         watching = asyncio.create_task(queues.run())
         await done.wait()
         watching.cancel()

@@ -30,7 +30,7 @@ def measures(world: World, outcome: Outcome) -> dict[str, float]:
     return {f"{world.name} over HTTP: {name}": value for name, value in found.items()}
 
 
-def how_it_went(world: World, outcome: Outcome) -> Group:
+def outcome_tables(world: World, outcome: Outcome) -> Group:
     record = outcome.record
     return Group(
         f"[bold]{world.name}[/]: {record.workloads:,} workloads in {world.cohorts} × {world.queues} queues, "

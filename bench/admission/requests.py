@@ -16,7 +16,7 @@ WRITES: Final = frozenset({"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOL
 NOT_ADMISSION: Final = frozenset({"events", "leases"})  # reports and leader election
 
 
-class Asked(NamedTuple):
+class RequestKind(NamedTuple):
     """One kind of request; ``resource`` with its subresource, as workloads/status."""
 
     verb: str
@@ -26,8 +26,8 @@ class Asked(NamedTuple):
 class ServerCounts(NamedTuple):
     """What a server has done since it started."""
 
-    answered: Counter[Asked]  # carried out
-    refused: Counter[Asked]  # with a status of 400 or above
+    answered: Counter[RequestKind]  # carried out
+    refused: Counter[RequestKind]  # with a status of 400 or above
     cpu_s: float  # of its process
 
     def since(self, before: "ServerCounts") -> "ServerCounts":
@@ -42,14 +42,14 @@ async def read_counts(client: Client) -> ServerCounts:
 
 
 def parse_counts(text: str) -> ServerCounts:
-    answered: Counter[Asked] = Counter()
-    refused: Counter[Asked] = Counter()
+    answered: Counter[RequestKind] = Counter()
+    refused: Counter[RequestKind] = Counter()
     for series in _SERIES.finditer(text):
         labels = dict(_LABEL.findall(series["labels"]))
         subresource = f"/{labels['subresource']}" if labels["subresource"] else ""
-        asked = Asked(labels["verb"], labels["resource"] + subresource)
+        request = RequestKind(labels["verb"], labels["resource"] + subresource)
         counts = answered if int(labels["code"] or 0) < 400 else refused
-        counts[asked] += int(float(series["count"]))
+        counts[request] += int(float(series["count"]))
     cpu = _CPU.search(text)
     return ServerCounts(answered, refused, float(cpu[1]) if cpu is not None else 0.0)
 
@@ -59,7 +59,7 @@ class CountingClient(Client):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.answered: Counter[Asked] = Counter()
+        self.answered: Counter[RequestKind] = Counter()
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
         answer = await super().request(method, path, **options)
@@ -70,14 +70,14 @@ class CountingClient(Client):
         if parts:
             collection = len(parts) == 1
             verb = {"GET": "LIST", "DELETE": "DELETECOLLECTION"}.get(method, method) if collection else method
-            self.answered[Asked(verb, "/".join([parts[0], *parts[2:]]))] += 1
+            self.answered[RequestKind(verb, "/".join([parts[0], *parts[2:]]))] += 1
         return answer
 
 
-def admission_writes(answered: Counter[Asked]) -> int:
+def admission_writes(answered: Counter[RequestKind]) -> int:
     """The writes among them that admission needs: reports and elections do not count."""
     return sum(
         count
-        for asked, count in answered.items()
-        if asked.verb in WRITES and asked.resource not in NOT_ADMISSION
+        for request, count in answered.items()
+        if request.verb in WRITES and request.resource not in NOT_ADMISSION
     )

@@ -19,7 +19,7 @@ from bench.admission.generator import Generator
 from bench.admission.jobs import Jobs
 from bench.admission.processes import Usage, running
 from bench.admission.recorder import Record, Recorder
-from bench.admission.requests import Asked, CountingClient, ServerCounts, admission_writes, read_counts
+from bench.admission.requests import CountingClient, RequestKind, ServerCounts, admission_writes, read_counts
 from bench.admission.server import local_server
 from bench.worlds import World
 from quorate.api.kueue import Workload
@@ -63,7 +63,9 @@ class Outcome(msgspec.Struct):
 
     @property
     def _writes(self) -> int:
-        return admission_writes(Counter({Asked(*name.split(" ")): n for name, n in self.requests.items()}))
+        return admission_writes(
+            Counter({RequestKind(*name.split(" ")): n for name, n in self.requests.items()})
+        )
 
 
 class NotDone(Exception):
@@ -121,7 +123,7 @@ async def _measure(
             parts.append(tasks.create_task(usage.follow()))
         await _within(TAKEN_UP_WITHIN_S, "no controllers take up the queues", generator.until_active())
         await workloads.synced.wait()
-        asked, before, cpu_s = Counter(client.answered), await read_counts(client), _own_cpu_s()
+        ours_before, before, cpu_s = Counter(client.answered), await read_counts(client), _own_cpu_s()
         recorder.begin()
         parts.append(tasks.create_task(generator.create_workloads()))
         parts.append(tasks.create_task(recorder.sample(on_progress)))
@@ -138,18 +140,18 @@ async def _measure(
         controllers_peak_bytes=usage.peak_bytes if usage is not None else None,
         server_cpu_s=counts.cpu_s,
         own_cpu_s=own_cpu_s,
-        requests=_others(counts, client.answered - asked),
+        requests=_others(counts, client.answered - ours_before),
         refused=_named(counts.refused),
     )
 
 
-def _others(counts: ServerCounts, ours: Counter[Asked]) -> dict[str, int]:
-    metrics = Counter({asked: n for asked, n in counts.answered.items() if asked.resource != "metrics"})
+def _others(counts: ServerCounts, ours: Counter[RequestKind]) -> dict[str, int]:
+    metrics = Counter({request: n for request, n in counts.answered.items() if request.resource != "metrics"})
     return _named(metrics - ours)
 
 
-def _named(counts: Mapping[Asked, int]) -> dict[str, int]:
-    return {f"{asked.verb} {asked.resource}": count for asked, count in sorted(counts.items())}
+def _named(counts: Mapping[RequestKind, int]) -> dict[str, int]:
+    return {f"{request.verb} {request.resource}": count for request, count in sorted(counts.items())}
 
 
 async def _require_kinds(client: CountingClient) -> None:

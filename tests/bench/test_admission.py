@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from bench.admission.__main__ import OURS
-from bench.admission.requests import Asked, admission_writes, parse_counts
+from bench.admission.requests import RequestKind, admission_writes, parse_counts
 from bench.admission.run import Outcome, Plan, run
 from bench.worlds import BASELINE, WorkloadClass, World
 
@@ -71,12 +71,12 @@ def test_counters_of_a_kube_apiserver_are_read() -> None:
     counts = parse_counts(METRICS)
     assert counts.answered == Counter(
         {
-            Asked("PATCH", "workloads/status"): 40,
-            Asked("APPLY", "workloads/status"): 1_500_000,
-            Asked("POST", "events"): 80,
-            Asked("WATCH", "pods"): 2,
+            RequestKind("PATCH", "workloads/status"): 40,
+            RequestKind("APPLY", "workloads/status"): 1_500_000,
+            RequestKind("POST", "events"): 80,
+            RequestKind("WATCH", "pods"): 2,
         }
     )
-    assert counts.refused == Counter({Asked("PATCH", "workloads/status"): 3})
+    assert counts.refused == Counter({RequestKind("PATCH", "workloads/status"): 3})
     assert counts.cpu_s == 12.25
     assert admission_writes(counts.answered) == 1_500_040

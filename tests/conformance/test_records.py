@@ -45,8 +45,8 @@ def answers(
     directories = {area: tmp_path_factory.mktemp(area) for area in AREAS}
     with run_concurrently(
         lambda area: asyncio.run(replay(area, directories[area])), requested_parameters(request, "area")
-    ) as under_way:
-        yield under_way
+    ) as futures:
+        yield futures
 
 
 @pytest.mark.slow

@@ -91,7 +91,7 @@ class Example(World):
             case kind:
                 raise ValueError(f"{kind} is no object of these pages")
 
-    def come(self, *names: str) -> None:
+    def create_jobs(self, *names: str) -> None:
         """Create the jobs called ``names``, and decide what can be decided."""
         self.run({"create": list(names)})
         self.decide_all()

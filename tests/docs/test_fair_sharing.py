@@ -28,7 +28,7 @@ def test_shares() -> None:
     busy = [row for row in rows if row["uses"] != "0"]
     jobs = [job(row["queue"], row["queue"], row["uses"], admitted="default") for row in busy]
     world = Example(SHARES.objects(), jobs)
-    world.come(*(row["queue"] for row in busy))
+    world.create_jobs(*(row["queue"] for row in busy))
     for row in rows:
         node = world.node(row["queue"])
         borrowed = max(0, tree.used(node, CPU) - tree.subtree_quota(node, CPU)) // 1000
@@ -44,13 +44,13 @@ def test_fair_preemption() -> None:
     ]
     rows = FAIR_PREEMPTION.table("job", "b would have", "a has", "a would have", "preempted")
     world = Example(FAIR_PREEMPTION.objects(), [*running, *(job(row["job"], "b", "1") for row in rows)])
-    world.come(*(held["name"] for held in running))
+    world.create_jobs(*(held["name"] for held in running))
     for row in rows:
         assert row["b would have"] == share_with(world, "b", 1000)
         assert row["a has"] == share_with(world, "a", 0)
         assert row["a would have"] == share_with(world, "a", -1000)
         before = world.preempted()
-        world.come(row["job"])
+        world.create_jobs(row["job"])
         victims = [] if row["preempted"] == "none" else [row["preempted"]]
         assert world.preempted() == before | dict.fromkeys(victims, "InCohortFairSharing")
         world.leave(*victims)
@@ -62,8 +62,8 @@ def test_fair_preemption() -> None:
 def test_admission_fair_sharing() -> None:
     jobs = [job("a1", "alice", "4"), job("a2", "alice", "4", created=1), job("b1", "bob", "4", created=2)]
     world = Example(ADMISSION.objects(), jobs)
-    world.come("a1")
-    world.come("a2", "b1")
+    world.create_jobs("a1")
+    world.create_jobs("a2", "b1")
     rows = ADMISSION.table("minutes", "alice used", "bob used", "runs")
     running = "a1"
     for row in rows:

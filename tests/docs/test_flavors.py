@@ -27,7 +27,7 @@ def test_flavor_choice() -> None:
         for created, row in enumerate(rows)
     ]
     world = Example(EXAMPLE.objects(), jobs)
-    world.come(*(row["job"] for row in rows))
+    world.create_jobs(*(row["job"] for row in rows))
     assert {row["job"]: world.flavor(row["job"]) or "waits" for row in rows} == {
         row["job"]: row["result"] for row in rows
     }
@@ -48,8 +48,8 @@ def test_preempt_or_borrow(row: Row) -> None:
     team["spec"]["flavorFungibility"] = {field: value for field, value in fungibility.items() if value}
     low = job("low", "team", "4", priority=-1, admitted="reserved")
     world = Example(objects, [low, job("next", "team", "4")])
-    world.come("low")
-    world.come("next")
+    world.create_jobs("low")
+    world.create_jobs("next")
     if row["result"] == "borrows on spot":
         assert (world.flavor("next"), world.preempted()) == ("spot", {})
         return

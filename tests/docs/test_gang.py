@@ -22,11 +22,11 @@ NODE = {"name": "n1", "cpu": 4}
 
 
 def world(given: Json, *plugins: str, actions: str = EVERYTHING, **preempt: bool) -> World:
-    told = {name.replace("_", "-"): value for name, value in preempt.items()}
+    documented = {name.replace("_", "-"): value for name, value in preempt.items()}
     conf = {
         "actions": actions,
         "tiers": [["priority", "gang", "predicates", "nodeorder", *plugins]],
-        "configurations": {"preempt": told},
+        "configurations": {"preempt": documented},
     }
     return World({"nodes": [NODE], **given}, settings_of(conf, "design"), restarting=False)
 
@@ -47,7 +47,7 @@ def session(world: World) -> None:
     world.session()
 
 
-def stands(world: World, *groups: str) -> tuple[str, ...]:
+def phases_or_reasons(world: World, *groups: str) -> tuple[str, ...]:
     """Of each the phase, or why it waits; nothing of those that are not there."""
     here = {key.name for key in world.groups}
     return tuple(
@@ -112,14 +112,14 @@ def namespace_quota() -> Rows:
         "podGroups": [group("a", 3, created=1)], "delayedPods": [pods("a", 3)],
     })  # fmt: skip
     session(here)
-    yield stands(here, "a", "b", "c")
+    yield phases_or_reasons(here, "a", "b", "c")
     here.do("addPodGroups", [group("b", 2, created=2), group("c", 1, created=3)])
     session(here)
-    yield stands(here, "a", "b", "c")
+    yield phases_or_reasons(here, "a", "b", "c")
     here.do("controller", None)
     here.do("setQuota", {"name": "rq", "used": {"cpu": 3}})
     session(here)
-    yield stands(here, "a", "b", "c")
+    yield phases_or_reasons(here, "a", "b", "c")
 
 
 def overcommit() -> Rows:
@@ -131,7 +131,7 @@ def overcommit() -> Rows:
         ],
     }, "overcommit")  # fmt: skip
     session(here)
-    yield stands(here, "a", "b", "c")
+    yield phases_or_reasons(here, "a", "b", "c")
 
 
 def preemptable_surplus() -> Rows:
@@ -241,8 +241,8 @@ def test_every_example_is_run() -> None:
 
 
 def test_the_page_lists_every_reason() -> None:
-    told = {row["reason"].strip("`") for row in _reasons().table("reason", "remedy")}
-    assert told == {each.reason for each in get_args(pending_reasons.PendingReason)}
+    documented = {row["reason"].strip("`") for row in _reasons().table("reason", "remedy")}
+    assert documented == {each.reason for each in get_args(pending_reasons.PendingReason)}
 
 
 def _reasons() -> Section:
@@ -251,9 +251,9 @@ def _reasons() -> Section:
 
 def test_the_page_states_the_defaults() -> None:
     rows = section(PAGE, "Configuration").table("argument", "default", "meaning")
-    told = {row["argument"].strip("`"): row["default"].strip("`") for row in rows}
+    documented = {row["argument"].strip("`"): row["default"].strip("`") for row in rows}
     rules = EnqueueArguments()
-    assert told == {
+    assert documented == {
         "order": rules.order,
         "idle-factor": f"the `overcommit-factor`, else {rules.idle_factor}".strip("`"),
         "inqueue-timeout": f"{rules.inqueue_timeout_s:.0f}s",

@@ -37,7 +37,7 @@ class ControllerContext:
             capture_output=True, text=True, timeout=100, check=False,
         )  # fmt: skip
 
-    def says(self, command: str, given: str = "") -> str:
+    def output_of(self, command: str, given: str = "") -> str:
         done = self.run(command, given)
         assert done.returncode == 0, f"{command}: {done.stdout}{done.stderr}"
         return done.stdout
@@ -53,7 +53,7 @@ def commands(heading: str) -> list[str]:
 
 def served(shell: ControllerContext, manifests: str) -> str:
     """The objects of kinds that this cluster serves: it may lack some that every other has."""
-    kinds = set(shell.says("kubectl api-resources --no-headers --output name").split())
+    kinds = set(shell.output_of("kubectl api-resources --no-headers --output name").split())
     kept = [
         each
         for each in yaml.load_all(manifests, Loader=yaml.CSafeLoader)
@@ -70,10 +70,10 @@ def test_the_manifests_install_sufficient_roles_and_users_can_be_authorized(tmp_
     assert (ROOT / "deploy" / "Dockerfile").exists()
     with cluster(data_dir, "--without-controllers"):
         shell = ControllerContext(data_dir)
-        shell.says(write)
+        shell.output_of(write)
         assert apply == "kubectl apply --server-side -k install"
-        manifests = served(shell, shell.says("kubectl kustomize install"))
-        shell.says("kubectl apply --server-side --force-conflicts -f -", manifests)
+        manifests = served(shell, shell.output_of("kubectl kustomize install"))
+        shell.output_of("kubectl apply --server-side --force-conflicts -f -", manifests)
 
         report = json.loads(shell.run(f"{check} --output json").stdout)
         permissions = [each for each in report["remarks"] if each["about"].startswith("permissions of")]
@@ -82,28 +82,30 @@ def test_the_manifests_install_sufficient_roles_and_users_can_be_authorized(tmp_
         missing = [each["about"] for each in report["remarks"] if each["severity"] == "error"]
         assert {"webhooks quorate-mutating-webhook-configuration"} <= {*missing}
 
-        admins, users, scraper, *look = commands("Grant access")
-        shell.says("kubectl create namespace team-a")
+        admins, users, scraper, *checks = commands("Grant access")
+        shell.output_of("kubectl create namespace team-a")
         for command in (admins, users, scraper):
-            shell.says(command)
-        asked = "kubectl auth can-i {} --as=stranger --as-group={} --as-group=system:authenticated -n team-a"
+            shell.output_of(command)
+        command_line = (
+            "kubectl auth can-i {} --as=stranger --as-group={} --as-group=system:authenticated -n team-a"
+        )
         for group, question, answer in (
             ("platform", "create clusterqueues", "yes"),
             ("team-a", "list workloads", "yes"),
             ("team-a", "create clusterqueues", "no"),
         ):
-            assert until(shell, asked.format(question, group), answer) == answer
+            assert until(shell, command_line.format(question, group), answer) == answer
         scrapes = "kubectl auth can-i get /metrics --as=system:serviceaccount:{}:prometheus"
         assert until(shell, scrapes.format("monitoring"), "yes") == "yes"
         assert shell.run(scrapes.format("team-a")).stdout.strip() == "no"
-        for command in look[:1]:
-            shell.says(command)
+        for command in checks[:1]:
+            shell.output_of(command)
 
 
 def test_the_page_applies_the_written_gang_scheduler_manifests(tmp_path: Path) -> None:
     write, definitions, rest, process = commands("The gang scheduler")
     shell = ControllerContext(tmp_path / "cluster")
-    shell.says(write)
+    shell.output_of(write)
     applied = [shlex.split(each)[-1] for each in (definitions, rest)]
     assert applied == ["install/crds/gang", "install/gang"]
     assert len(list((tmp_path / applied[0]).glob("*.yaml"))) == 4
@@ -121,9 +123,9 @@ def test_the_page_applies_the_written_gang_scheduler_manifests(tmp_path: Path) -
 
 def until(shell: ControllerContext, command: str, want: str) -> str:
     """Aggregated roles are filled by a controller, so the first answer may be early."""
-    said = ""
+    output = ""
     for _ in range(20):
-        said = shell.run(command).stdout.strip()
-        if said == want:
+        output = shell.run(command).stdout.strip()
+        if output == want:
             break
-    return said
+    return output

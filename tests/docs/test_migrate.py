@@ -49,7 +49,7 @@ def test_the_migration_steps_work(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     with cluster(data_dir, "--without-controllers"):
         shell = ControllerContext(data_dir)
-        shell.says("kubectl apply -f -", KUEUE)
+        shell.output_of("kubectl apply -f -", KUEUE)
 
         def deployment_remarks() -> list[str]:
             report = json.loads(shell.run("quorate preflight --output json").stdout)
@@ -59,12 +59,12 @@ def test_the_migration_steps_work(tmp_path: Path) -> None:
         assert remark.startswith("Kueue is installed, ")
 
         save, _, file = command("kubectl get configmap").partition(" > ")
-        (tmp_path / file).write_text(shell.says(save))
+        (tmp_path / file).write_text(shell.output_of(save))
         done = shell.run(command("quorate controllers --config"))
         assert done.returncode == 2
         *findings, last = done.stderr.splitlines()
         assert last.startswith("error: /dev/null: is not a kubeconfig")
         assert all("WARNING configuration" in each for each in findings), findings
 
-        shell.says(command("kubectl scale deployment kueue-controller-manager"))
+        shell.output_of(command("kubectl scale deployment kueue-controller-manager"))
         assert deployment_remarks() == []

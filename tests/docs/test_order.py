@@ -59,7 +59,7 @@ def test_two_queues() -> None:
     rows = TWO_QUEUES.table("job", "queue", "priority", "cpu", "result")
     jobs = [job(row["job"], row["queue"], row["cpu"], priority=int(row["priority"])) for row in rows]
     world = Example(TWO_QUEUES.objects(), jobs)
-    world.come(*(row["job"] for row in rows))
+    world.create_jobs(*(row["job"] for row in rows))
     admitted = world.admitted()
     assert {row["job"]: row["result"] for row in rows} == {
         row["job"]: "admitted" if row["job"] in admitted else "waits" for row in rows

@@ -38,8 +38,8 @@ def test_the_job(row: Row) -> None:
         others = [job("other", "batch", row["another job uses"], priority=priority, admitted="default")]
     sweep = {"name": "sweep", "queue": "batch", "podSets": [wanted], "create": "later"}
     world = Example(objects, [*others, sweep])
-    world.come(*(other["name"] for other in others))
-    world.come("sweep")
+    world.create_jobs(*(other["name"] for other in others))
+    world.create_jobs("sweep")
     story = []
     if world.preempted():
         assert world.preempted() == {"other": "InClusterQueue"}

@@ -24,8 +24,8 @@ def test_one_queue(row: Row) -> None:
         for held in ONE_QUEUE.table("job", "priority", "cpu", "since")
     ]
     world = Example(ONE_QUEUE.objects(), [*running, job("next", "batch", row["request"], priority=1)])
-    world.come(*(held["name"] for held in running))
-    world.come("next")
+    world.create_jobs(*(held["name"] for held in running))
+    world.create_jobs("next")
     victims = [] if row["preempted"] == "none" else row["preempted"].split(", ")
     assert sorted(world.preempted()) == sorted(victims)
     if victims:
@@ -48,8 +48,8 @@ def test_a_cohort(row: Row) -> None:
         owner["spec"]["preemption"]["borrowWithinCohort"] = yaml.safe_load(row["borrowWithinCohort"])
     nine = [job(f"b{index}", "borrower", "1", admitted="default") for index in range(9)]
     world = Example(objects, [*nine, job("next", "owner", row["request"], priority=5)])
-    world.come(*(held["name"] for held in nine))
-    world.come("next")
+    world.create_jobs(*(held["name"] for held in nine))
+    world.create_jobs("next")
     preempted = world.preempted()
     assert len(preempted) == int(row["preempted"])
     assert set(preempted.values()) == ({row["reason"]} if row["reason"] else set())

@@ -14,7 +14,7 @@ def test_the_amounts_of_the_quota_tree() -> None:
     used = {"theory": "9", "laboratory": "4", "library": "3"}
     jobs = [job(queue, queue, cpu, admitted="default") for queue, cpu in used.items()]
     world = Example(EXAMPLE.objects(), [*jobs, *(job(row["job"], row["queue"], row["cpu"]) for row in later)])
-    world.come(*used)
+    world.create_jobs(*used)
     numbers = {"subtree quota": tree.subtree_quota, "guaranteed": tree.guaranteed, "used": tree.used}
     numbers |= {"available": tree.available, "maximum": tree.potential_available}
     assert {row["node"] for row in rows} == {
@@ -26,6 +26,6 @@ def test_the_amounts_of_the_quota_tree() -> None:
         got = {name: str(as_quantity("cpu", ask(node, CPU))) for name, ask in numbers.items()}
         assert {"node": row["node"], **got} == row
 
-    world.come(*(row["job"] for row in later))
+    world.create_jobs(*(row["job"] for row in later))
     for row in later:
         assert world.why(row["job"]) == f"couldn't assign flavors to pod set main: {row['message']}"

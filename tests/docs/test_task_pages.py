@@ -33,8 +33,8 @@ def walks(
     directories = {page: tmp_path_factory.mktemp(Path(page).stem) for page in PAGES}
     with run_concurrently(
         lambda page: walk(page, directories[page]), requested_parameters(request, "page")
-    ) as under_way:
-        yield under_way
+    ) as futures:
+        yield futures
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.docs.walk import File, Step, blocks, is_as_told
+from tests.docs.walk import File, Step, blocks, matches_output
 
 PAGE = """
 ```yaml title="job.yaml"
@@ -35,7 +35,7 @@ def test_a_page_is_read_as_files_and_steps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "told", "same"),
+    ("output", "expected", "same"),
     [
         pytest.param("a  b\n", "a b", True, id="blanks do not count"),
         pytest.param("a 17s\n", "a ...", True, id="any text"),
@@ -47,5 +47,5 @@ def test_a_page_is_read_as_files_and_steps() -> None:
         pytest.param("a.b", "a-b", False, id="nothing else is a pattern"),
     ],
 )
-def test_outputs(output: str, told: str, same: bool) -> None:
-    assert is_as_told(output, told) is same
+def test_outputs(output: str, expected: str, same: bool) -> None:
+    assert matches_output(output, expected) is same

@@ -84,18 +84,18 @@ def _do(step: Step, directory: Path, environment: dict[str, str]) -> None:
             step.command, shell=True, cwd=directory, env=environment, text=True, timeout=WITHIN_S,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
         )  # fmt: skip
-        if is_as_told(done.stdout, step.output):
+        if matches_output(done.stdout, step.output):
             return
         retry = step.reads and time.monotonic() < deadline
         assert retry, f"$ {step.command}\n{done.stdout}\nis not as the page tells:\n{step.output}"
         time.sleep(0.2)
 
 
-def is_as_told(output: str, told: str) -> bool:
-    def words(text: str) -> str:
+def matches_output(output: str, expected: str) -> bool:
+    def normalized(text: str) -> str:
         return "\n".join(" ".join(line.split()) for line in text.strip().splitlines())
 
-    pattern = re.escape(words(told)).replace(r"\.\.\.", ".*")
+    pattern = re.escape(normalized(expected)).replace(r"\.\.\.", ".*")
     pattern = re.sub(r"\\\n\.\*(?=\\\n|$)", r"(?:\\n(?s:.*))?", pattern)
     pattern = re.sub(r"^\.\*\\\n", r"(?:(?s:.*)\\n)?", pattern)
-    return re.fullmatch(pattern, words(output)) is not None
+    return re.fullmatch(pattern, normalized(output)) is not None

@@ -61,8 +61,8 @@ def _kubectl_minor() -> int:
     if shutil.which("kubectl") is None:
         return -1
     command = ["kubectl", "version", "--client", "-o", "json"]
-    said = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
-    return int(said["clientVersion"]["minor"].rstrip("+"))
+    version = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return int(version["clientVersion"]["minor"].rstrip("+"))
 
 
 def needs_kubectl(minor: int = 0) -> pytest.MarkDecorator:
@@ -78,9 +78,9 @@ def rows(table: str) -> list[list[str]]:
 T = TypeVar("T")
 
 
-def poll(ask: Callable[[], T], until: Callable[[T], bool], within_s: float) -> None:
+def poll(read: Callable[[], T], accept: Callable[[T], bool], within_s: float) -> None:
     """Ask again and again until the answer will do; fails with the last one."""
     deadline = time.monotonic() + within_s
-    while not until(answer := ask()):
-        assert time.monotonic() < deadline, answer
+    while not accept(value := read()):
+        assert time.monotonic() < deadline, value
         time.sleep(0.2)

@@ -3,10 +3,10 @@
 import pytest
 
 from tests.e2e import world
-from tests.e2e.real_server import assets, control_plane, why_not
+from tests.e2e.real_server import assets, control_plane, unavailable_reason
 
 OPTION = "--real"
-PLAYERS = frozenset({"play", "a_world", "play_gangs", "a_gang_world"})
+STORY_RUNNERS = frozenset({"play", "a_world", "play_gangs", "a_gang_world"})
 TIMEOUT_S = 900  # of one test; some start several servers, one after the other
 
 
@@ -20,7 +20,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     stories = [item for item in items if _plays(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in stories])
     items[:] = stories
-    problem = why_not()
+    problem = unavailable_reason()
     for item in items:
         item.add_marker(pytest.mark.timeout(TIMEOUT_S))
         if problem:
@@ -31,7 +31,7 @@ def _plays(item: pytest.Item) -> bool:
     """Whether its module has stories; the others test our own server, or no server at all."""
     module = item.getparent(pytest.Module)
     assert module is not None
-    return not PLAYERS.isdisjoint(vars(module.obj))
+    return not STORY_RUNNERS.isdisjoint(vars(module.obj))
 
 
 @pytest.fixture(autouse=True)

@@ -30,7 +30,14 @@ from quorate.local.nodes.fleet import register
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
-from tests.e2e.world import NAMESPACE, WITHIN_S, FaultyClient, a_server, first_true, world_has_namespace
+from tests.e2e.world import (
+    NAMESPACE,
+    WITHIN_S,
+    FaultyClient,
+    empty_api_server,
+    first_true,
+    world_has_namespace,
+)
 
 T = TypeVar("T")
 NAME = "quorate"
@@ -95,8 +102,8 @@ class GangWorld:
                 for each in group.status.conditions
             ]
         for pod in (await self.client.list(PLACEABLE_PODS)).items:
-            told = [f"{each.type}={each.status} {each.reason}" for each in pod.status.conditions]
-            lines.append(f"pod {pod.metadata.key} {pod.status.phase} on {pod.node_name or '-'} {told}")
+            conditions = [f"{each.type}={each.status} {each.reason}" for each in pod.status.conditions]
+            lines.append(f"pod {pod.metadata.key} {pod.status.phase} on {pod.node_name or '-'} {conditions}")
         return "\n".join(lines)
 
     # What stories are made of.
@@ -220,7 +227,7 @@ async def a_gang_world(fleet: Fleet) -> AsyncIterator[GangWorld]:
     rng = random.Random(1)
     clock = WallClock()
     async with (
-        a_server() as cluster,
+        empty_api_server() as cluster,
         Client(cluster, rng) as client,
         Client(cluster, rng) as own_client,
         FaultyClient(cluster, rng) as scheduler_client,
@@ -248,9 +255,9 @@ def play_gangs(
 ) -> None:
     """Run ``story`` in a world where the gang scheduler is at work."""
 
-    async def playing() -> None:
+    async def run() -> None:
         async with a_gang_world(fleet) as world:
             await world.start_scheduler(configuration or default_scheduler_configuration())
             await story(world)
 
-    asyncio.run(playing())
+    asyncio.run(run())

@@ -62,8 +62,8 @@ def pod_set(name: str = "main", count: Any = 1, template: Any = None, **fields: 
 
 
 def workload(name: str, *pod_sets: Any, status: Any = None, queue: Any = "queue", **spec: Any) -> Json:
-    asked = {"queueName": queue, "podSets": list(pod_sets or (pod_set(),)), "active": True, **spec}
-    return named(name, asked, **({} if status is None else {"status": status}))
+    fields = {"queueName": queue, "podSets": list(pod_sets or (pod_set(),)), "active": True, **spec}
+    return named(name, fields, **({} if status is None else {"status": status}))
 
 
 def cluster_queue(name: str, quota: Any = "1", flavor: str = "default", **spec: Any) -> Json:
@@ -88,9 +88,9 @@ def admission(flavor: str = "default", pods: str = "main", queue: str = "researc
     return {"clusterQueue": queue, "podSetAssignments": [assigned]}
 
 
-def admitted(**how: Any) -> Json:
+def admitted(**fields: Any) -> Json:
     true = [condition(type_) for type_ in ("QuotaReserved", "Admitted")]
-    return {"conditions": true, "admission": admission(**how)}
+    return {"conditions": true, "admission": admission(**fields)}
 
 
 def hostile_workloads() -> Iterator[Json]:
@@ -170,11 +170,11 @@ def hostile_statuses() -> Iterator[Json]:
         condition(type_) for type_ in ("QuotaReserved", "Admitted", "Evicted", "Finished", "Preempted")
     ]
     yield workload("status-all-at-once", status={"conditions": contradicts, "admission": admission()})
-    for word in ("Unknown", "Maybe", "", 7):
+    for value in ("Unknown", "Maybe", "", 7):
         conditions = [
-            condition(type_, word) for type_ in ("QuotaReserved", "Admitted", "Evicted", "Finished")
+            condition(type_, value) for type_ in ("QuotaReserved", "Admitted", "Evicted", "Finished")
         ]
-        yield workload(f"condition-{word or 'empty'}".lower(), status={"conditions": conditions})
+        yield workload(f"condition-{value or 'empty'}".lower(), status={"conditions": conditions})
     twice = [condition("QuotaReserved"), condition("QuotaReserved", "False")]
     yield workload("condition-twice", status={"conditions": twice})
     for number, at in enumerate((*YEARS, "yesterday", "", None, 12, "2026-01-01T00:00:00+23:59")):
@@ -340,9 +340,9 @@ def hostile_jobs() -> Iterator[Json]:
     yield job("classless", 1, labels={"kueue.x-k8s.io/priority-class": "missing"})
     yield job("prebuilt", 1, labels={"kueue.x-k8s.io/prebuilt-workload-name": "asks-huge"})
     for name in ("huge", "tiny", "exa"):
-        asking = job(f"asks-{name}")
-        asking["spec"]["template"] = pod_template(QUANTITIES[name])
-        yield asking
+        body = job(f"asks-{name}")
+        body["spec"]["template"] = pod_template(QUANTITIES[name])
+        yield body
 
 
 def hostile_pods() -> Iterator[Json]:

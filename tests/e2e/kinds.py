@@ -32,16 +32,16 @@ class Added:
     toleration: Json
 
 
-def into_template(spec: Json, place: str, added: Added) -> None:
-    """Write ``added`` into the pod template at ``place``, as most kinds do."""
-    template = look_up(spec, parse_path(place))
+def into_template(spec: Json, path: str, added: Added) -> None:
+    """Write ``added`` into the pod template at ``path``, as most kinds do."""
+    template = look_up(spec, parse_path(path))
     template["metadata"]["labels"] |= added.labels
     template["metadata"]["annotations"] |= added.annotations
     template["spec"]["nodeSelector"] |= added.node_selector
     template["spec"]["tolerations"].append(added.toleration)
 
 
-def beside_components(spec: Json, place: str, added: Added) -> None:
+def into_pod_set_infos(spec: Json, path: str, added: Added) -> None:
     """As an AppWrapper does: one entry for each pod set of a component."""
     entry = {
         "labels": added.labels,
@@ -49,24 +49,24 @@ def beside_components(spec: Json, place: str, added: Added) -> None:
         "nodeSelector": added.node_selector,
         "tolerations": [added.toleration],
     }
-    look_up(spec, parse_path(place)).setdefault("podSetInfos", []).append(entry)
+    look_up(spec, parse_path(path)).setdefault("podSetInfos", []).append(entry)
 
 
-def into_runtime_patch(spec: Json, place: str, added: Added) -> None:
+def into_runtime_patch(spec: Json, path: str, added: Added) -> None:
     """As a TrainJob does: one entry for each replicated job, with all tolerations its pods are to have."""
     own = {"key": "own", "operator": "Exists"}
     template = {
         "metadata": {"labels": added.labels, "annotations": added.annotations},
         "spec": {"nodeSelector": added.node_selector, "tolerations": [own, added.toleration]},
     }
-    entry = {"name": place, "template": {"spec": {"template": template}}}
+    entry = {"name": path, "template": {"spec": {"template": template}}}
     patch = spec["spec"]["runtimePatches"][1]["trainingRuntimeSpec"]["template"]["spec"]
     patch.setdefault("replicatedJobs", []).append(entry)
 
 
-def into_fields(spec: Json, place: str, added: Added) -> None:
+def into_fields(spec: Json, path: str, added: Added) -> None:
     """As a SparkApplication does: into the fields of a role."""
-    role = look_up(spec, parse_path(place))
+    role = look_up(spec, parse_path(path))
     role["labels"] |= added.labels
     role["annotations"] = role.get("annotations", {}) | added.annotations
     role["nodeSelector"] |= added.node_selector
@@ -86,12 +86,13 @@ class Example:
     suspend: str = "spec.suspend"
     stopped_is: Any = True  # what stands there while the job is stopped, and while it runs
     running_is: Any = False
-    asks: Mapping[str, int]  # pods, by pod set
+    requested: Mapping[str, int]  # pods, by pod set
     cpu: str = "100"  # quota, of which each pod asks for 1
-    gets: Mapping[str, int] = field(default_factory=dict)  # pods, where fewer are admitted
-    then_gets: Mapping[str, int] = field(default_factory=dict)  # the second time, as some are done for good
+    admitted: Mapping[str, int] = field(default_factory=dict)  # pods, where fewer are admitted
+    readmitted: Mapping[str, int] = field(default_factory=dict)  # the second time, as some are done for good
     counts: Mapping[str, str] = field(default_factory=dict)  # where the number of pods is written
-    beside: Sequence[tuple[Resource[UnstructuredJob], Json]] = ()  # objects that jobs of the kind wait for
+    # Objects that jobs of the kind require.
+    dependencies: Sequence[tuple[Resource[UnstructuredJob], Json]] = ()
     runs: Json  # statuses
     stopped: Json
     succeeded: Json | None  # None: such a job never ends
@@ -177,11 +178,11 @@ JOB = Example(
     # The built-in controller leaves jobs alone that are managed by another.
     spec={"managedBy": "example.com/test", "parallelism": 3, "completions": 3, "template": pods()},
     templates={"main": "spec.template"},
-    asks={"main": 3},
+    requested={"main": 3},
     runs={"startTime": STARTED_AT, "active": 3, "ready": 3},
     progress={"startTime": STARTED_AT, "active": 2, "ready": 2, "succeeded": 1},
     reclaims={"main": 1},
-    then_gets={"main": 2},
+    readmitted={"main": 2},
     stopped={"active": 0, "succeeded": 1, **condition("Suspended")},
     succeeded={
         "startTime": STARTED_AT,
@@ -225,7 +226,7 @@ JOB_SET = Example(
         "leader": "spec.replicatedJobs[0].template.spec.template",
         "workers": "spec.replicatedJobs[1].template.spec.template",
     },
-    asks={"leader": 1, "workers": 4},
+    requested={"leader": 1, "workers": 4},
     runs=_jobs(_replicated("leader", 1, 1, 0), _replicated("workers", 2, 2, 0)),
     progress=_jobs(_replicated("leader", 1, 1, 0), _replicated("workers", 1, 1, 1)),
     reclaims={"workers": 2},
@@ -249,9 +250,9 @@ DECLARED = Example(
         "workers": "spec.workers.template",
         "text": "spec.readers[0].template",
     },
-    asks={"leader": 1, "workers": 4, "text": 2},
+    requested={"leader": 1, "workers": 4, "text": 2},
     cpu="6",
-    gets={"workers": 3},
+    admitted={"workers": 3},
     counts={"workers": "spec.workers.replicas"},
     runs={"phase": "Running", "running": 6, **condition("Ready")},
     stopped={"phase": "Paused", "running": 0},
@@ -287,7 +288,7 @@ RAY_CLUSTER = Example(
     integrations=Integrations(frameworks=("ray.io/raycluster",)),
     spec=_cluster(),
     templates=_cluster_templates("spec"),
-    asks=_RAY_PODS,
+    requested=_RAY_PODS,
     runs={"state": "ready"},
     stopped={"state": "suspended"},
     succeeded=None,
@@ -297,7 +298,7 @@ RAY_SERVICE = Example(
     spec={"serveConfigV2": "applications: []", "rayClusterConfig": _cluster()},
     suspend="spec.rayClusterConfig.suspend",
     templates=_cluster_templates("spec.rayClusterConfig"),
-    asks=_RAY_PODS,
+    requested=_RAY_PODS,
     runs=condition("Ready"),
     stopped={"conditions": []},
     succeeded=None,
@@ -311,7 +312,7 @@ RAY_JOB = Example(
         "submitterPodTemplate": pods("rayproject/ray"),
     },
     templates={**_cluster_templates("spec.rayClusterSpec"), "submitter": "spec.submitterPodTemplate"},
-    asks={**_RAY_PODS, "submitter": 1},
+    requested={**_RAY_PODS, "submitter": 1},
     runs={"jobDeploymentStatus": "Running", "jobStatus": "RUNNING", "rayClusterStatus": {"state": "ready"}},
     stopped={"jobDeploymentStatus": "Suspended"},
     succeeded={"jobDeploymentStatus": "Complete", "jobStatus": "SUCCEEDED", "message": "Job finished."},
@@ -338,8 +339,8 @@ APP_WRAPPER = Example(
         ]
     },
     templates={"train-0": "spec.components[0]", "train-1": "spec.components[1]"},
-    add=beside_components,
-    asks={"train-0": 2, "train-1": 2},
+    add=into_pod_set_infos,
+    requested={"train-0": 2, "train-1": 2},
     runs={"phase": "Running", **conditions("QuotaReserved", "ResourcesDeployed", "PodsReady")},
     stopped={"phase": "Suspended", "conditions": []},
     succeeded={"phase": "Succeeded", "conditions": []},
@@ -362,7 +363,7 @@ SPARK_APPLICATION = Example(
     },
     templates={"driver": "spec.driver", "executor": "spec.executor"},
     add=into_fields,
-    asks={"driver": 1, "executor": 2},
+    requested={"driver": 1, "executor": 2},
     runs={
         "applicationState": {"state": "RUNNING"},
         "executorState": {"exec-1": "RUNNING", "exec-2": "COMPLETED"},
@@ -392,7 +393,7 @@ _RUNTIME = {
 }
 TRAIN_JOB = Example(
     integrations=Integrations(frameworks=("trainer.kubeflow.org/trainjob",)),
-    beside=[(resource, {"spec": _RUNTIME}) for resource in TrainJob.referenced_kinds],
+    dependencies=[(resource, {"spec": _RUNTIME}) for resource in TrainJob.referenced_kinds],
     spec={
         "runtimeRef": {"name": "train", "kind": "ClusterTrainingRuntime"},
         "trainer": {"numNodes": 3, "image": "mine"},
@@ -403,7 +404,7 @@ TRAIN_JOB = Example(
     },
     templates={"data": "data", "node": "node"},
     add=into_runtime_patch,
-    asks={"data": 1, "node": 3},
+    requested={"data": 1, "node": 3},
     runs={"jobsStatus": [_replicated("data", 0, 0, 1), _replicated("node", 1, 1, 0)]},
     reclaims={"data": 1},
     progress={"jobsStatus": [_replicated("data", 0, 0, 1), _replicated("node", 1, 1, 0)]},
@@ -421,7 +422,7 @@ FLEET = Example(
     stopped_is="Stopped",
     running_is="Running",
     templates={"pods": "spec.pods"},
-    asks={"pods": 3},
+    requested={"pods": 3},
     runs={"pods": 3, "ready": 3},
     stopped={"pods": 0, "ready": 0},
     succeeded=None,
@@ -447,9 +448,9 @@ MPI_JOB = Example(
         "launcher": "spec.mpiReplicaSpecs.Launcher.template",
         "worker": "spec.mpiReplicaSpecs.Worker.template",
     },
-    asks={"launcher": 1, "worker": 5},
+    requested={"launcher": 1, "worker": 5},
     cpu="4",
-    gets={"worker": 3},
+    admitted={"worker": 3},
     counts={"worker": "spec.mpiReplicaSpecs.Worker.replicas"},
     runs={**_replicas(Launcher=1, Worker=3), **condition("Running")},
     stopped={**_replicas(Launcher=0, Worker=0), **condition("Suspended")},
@@ -470,7 +471,7 @@ def training_job(kind: str, replica_specs: str, *types: str) -> Example:
         spec={"runPolicy": {"backoffLimit": 1}, replica_specs: specs},
         suspend="spec.runPolicy.suspend",
         templates={type_.lower(): f"spec.{replica_specs}.{type_}.template" for type_ in types},
-        asks={type_.lower(): count[type_] for type_ in types},
+        requested={type_.lower(): count[type_] for type_ in types},
         runs={**_replicas(**count), **condition("Running")},
         stopped={**_replicas(**dict.fromkeys(types, 0)), **condition("Suspended")},
         succeeded={**_replicas(), **condition("Succeeded", f"{kind} train is successfully completed.")},

@@ -34,12 +34,12 @@ from tests.observe.listening import free_port
 ASSETS: Final = "KUBEBUILDER_ASSETS"
 PROGRAMS: Final = ("etcd", "kube-apiserver")
 HOST: Final = "127.0.0.1"
-STARTS_WITHIN_S: Final = 60.0
-STOPS_WITHIN_S: Final = 5.0  # a kube-apiserver waits up to a minute for abandoned requests
-LAST_WORDS: Final = 3000  # characters of a log
+START_TIMEOUT_S: Final = 60.0
+STOP_TIMEOUT_S: Final = 5.0  # a kube-apiserver waits up to a minute for abandoned requests
+LOG_TAIL_CHARS: Final = 3000  # characters of a log
 
 
-def why_not() -> str:
+def unavailable_reason() -> str:
     """What keeps stories from being played on a real server here; empty if nothing does."""
     if not os.environ.get(ASSETS):
         return f"{ASSETS} is not set (name a folder with {', '.join(PROGRAMS)}, as setup-envtest makes it)"
@@ -101,8 +101,8 @@ async def _kube_apiserver(folder: Path, directory: Path, etcd: str) -> AsyncIter
         "--allow-privileged=true",
         "--service-cluster-ip-range=10.0.0.0/24",
         f"--service-account-issuer=https://{HOST}:{port}/",
-        f"--service-account-key-file={files.verifies_accounts}",
-        f"--service-account-signing-key-file={files.signs_accounts}",
+        f"--service-account-key-file={files.account_public_key}",
+        f"--service-account-signing-key-file={files.account_signing_key}",
     )
     tls = ssl.create_default_context(cadata=files.authority.decode())
     cluster = RestConfig(f"https://{HOST}:{port}", tls, Token(token))
@@ -134,8 +134,8 @@ class _Files:
         self.authority = authority.certificate
         self.certificate = _written(directory / "apiserver.crt", server.certificate)
         self.key = _written(directory / "apiserver.key", server.key)
-        self.signs_accounts = _written(directory / "sa-signer.key", signing)
-        self.verifies_accounts = _written(directory / "sa-signer.pub", verifying)
+        self.account_signing_key = _written(directory / "sa-signer.key", signing)
+        self.account_public_key = _written(directory / "sa-signer.pub", verifying)
         self.tokens = _written(directory / "tokens.csv", f'{token},admin,admin,"system:masters"\n'.encode())
 
 
@@ -150,9 +150,9 @@ async def _running(
     program: Path, arguments: Sequence[str], log: Path, is_up: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[None]:
     """The process for as long as the block lasts, which begins when it is up."""
-    with log.open("wb") as said:
+    with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
-            program, *arguments, stdin=DEVNULL, stdout=said, stderr=said
+            program, *arguments, stdin=DEVNULL, stdout=output, stderr=output
         )
     try:
         await _until_up(process, program, log, is_up)
@@ -163,25 +163,25 @@ async def _running(
 
 async def _until_up(process: Process, program: Path, log: Path, is_up: Callable[[], Awaitable[bool]]) -> None:
     try:
-        async with asyncio.timeout(STARTS_WITHIN_S):
+        async with asyncio.timeout(START_TIMEOUT_S):
             while not await is_up():
                 if process.returncode is not None:
-                    raise AssertionError(f"{program} ended with {process.returncode}: {_last_words(log)}")
+                    raise AssertionError(f"{program} ended with {process.returncode}: {_log_tail(log)}")
                 await asyncio.sleep(0.05)
     except TimeoutError:
-        what = f"{program} is not up within {STARTS_WITHIN_S:g} s: {_last_words(log)}"
+        what = f"{program} is not up within {START_TIMEOUT_S:g} s: {_log_tail(log)}"
         raise AssertionError(what) from None
 
 
-def _last_words(log: Path) -> str:
-    return log.read_text(encoding="utf-8", errors="replace")[-LAST_WORDS:]
+def _log_tail(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-LOG_TAIL_CHARS:]
 
 
 async def _stopped(process: Process) -> None:
     if process.returncode is None:
         process.terminate()
         try:
-            await asyncio.wait_for(process.wait(), STOPS_WITHIN_S)
+            await asyncio.wait_for(process.wait(), STOP_TIMEOUT_S)
         except TimeoutError:
             process.kill()
             await process.wait()

@@ -47,8 +47,8 @@ async def controllers(*options: str | Path) -> AsyncIterator[Process]:
 async def outcome(*options: str | Path) -> tuple[int | None, str]:
     """How the command ended by itself, and what it said."""
     async with controllers(*options) as process, asyncio.timeout(WITHIN_S):
-        _, said = await process.communicate()
-        return process.returncode, said.decode()
+        _, output = await process.communicate()
+        return process.returncode, output.decode()
 
 
 def test_the_controllers_admit_jobs_and_exit_with_0_on_sigterm(tmp_path: Path) -> None:
@@ -63,8 +63,8 @@ def test_the_controllers_admit_jobs_and_exit_with_0_on_sigterm(tmp_path: Path) -
                 await world.until_admitted("train")
                 process.terminate()
                 async with asyncio.timeout(WITHIN_S):
-                    _, said = await process.communicate()
-            lines = [json.loads(line) for line in said.splitlines()]
+                    _, output = await process.communicate()
+            lines = [json.loads(line) for line in output.splitlines()]
             assert process.returncode == 0
             assert [line["message"] for line in lines if line["level"] not in ("info", "debug")] == []
             assert lines[-1]["message"] == "stopping"
@@ -75,14 +75,14 @@ def test_the_controllers_admit_jobs_and_exit_with_0_on_sigterm(tmp_path: Path) -
 def test_missing_crds_end_the_controllers_with_the_command_that_installs_them(tmp_path: Path) -> None:
     async def story() -> None:
         async with api_server() as server:
-            code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, server.token))
+            code, output = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, server.token))
             assert code != 0
-            assert said.startswith(
+            assert output.startswith(
                 f"error: {server.url} does not serve workloads, localqueues, clusterqueues, resourceflavors, "
                 "cohorts, admissionchecks, workloadpriorityclasses of kueue.x-k8s.io/v1beta2"
             )
-            assert "quorate crds --output crds" in said
-            assert "Traceback" not in said
+            assert "quorate crds --output crds" in output
+            assert "Traceback" not in output
 
     asyncio.run(story())
 
@@ -107,20 +107,20 @@ def test_an_invalid_configuration_ends_the_process_before_controllers_start(
     path = tmp_path / "configuration.yaml"
     if configuration is not None:
         path.write_text(configuration)
-    code, said = asyncio.run(outcome("--config", path, "--kubeconfig", tmp_path / "none"))
+    code, output = asyncio.run(outcome("--config", path, "--kubeconfig", tmp_path / "none"))
     assert code != 0
-    assert want in said
-    assert "Traceback" not in said
+    assert want in output
+    assert "Traceback" not in output
 
 
 def test_the_error_for_an_unreachable_server_contains_its_address(tmp_path: Path) -> None:
     async def story() -> None:
         async with api_server() as server:
             stopped = server.url  # its port is free once it has stopped
-        code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, stopped))
+        code, output = await outcome("--kubeconfig", kubeconfig(tmp_path, stopped))
         assert code != 0
-        assert f"no answer from {stopped}" in said
-        assert "Traceback" not in said
+        assert f"no answer from {stopped}" in output
+        assert "Traceback" not in output
 
     asyncio.run(story())
 
@@ -128,8 +128,8 @@ def test_the_error_for_an_unreachable_server_contains_its_address(tmp_path: Path
 def test_an_invalid_token_is_reported_as_unauthorized(tmp_path: Path) -> None:
     async def story() -> None:
         async with api_server() as server:
-            code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, "wrong"))
+            code, output = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, "wrong"))
             assert code != 0
-            assert "does not know these credentials" in said
+            assert "does not know these credentials" in output
 
     asyncio.run(story())

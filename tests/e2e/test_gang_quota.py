@@ -58,8 +58,8 @@ def test_an_unsupported_resource_quota_is_ignored_with_an_event(caplog: pytest.L
         await a_quota(world, "odd", "1", "CrossNamespacePodAffinity")
         await world.group("a", 2, {"cpu": "2"})
         await world.until_phase("a", "Inqueue")
-        told = [record for record in caplog.records if "quota ignored" in record.getMessage()]
-        assert len(told) == 1
+        warnings = [record for record in caplog.records if "quota ignored" in record.getMessage()]
+        assert len(warnings) == 1
 
     with caplog.at_level(logging.WARNING):
         play_gangs(story, Fleet(1, cpu="8"), SETTINGS)

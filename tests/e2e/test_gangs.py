@@ -164,10 +164,10 @@ def test_a_restarted_scheduler_completes_a_partly_bound_gang() -> None:
         world.scheduler_client.one_in = 3
         await world.start_scheduler(settings(WITHOUT_ENQUEUE))
 
-        async def some_are_bound() -> bool:
+        async def partly_bound() -> bool:
             return (await world.bound())["a"] > 2
 
-        await world.until("some are bound", some_are_bound)
+        await world.until("some are bound", partly_bound)
         await world.stop_scheduler()
         world.scheduler_client.one_in = 0
         await world.start_scheduler(settings(WITHOUT_ENQUEUE))
@@ -243,18 +243,18 @@ def test_waiting_pods_have_the_unschedulable_reason_that_autoscalers_read() -> N
         await world.group("a", 2)
         await world.pods("a", 2, cpu="3")
 
-        async def told() -> bool:
-            said = [
+        async def reported() -> bool:
+            found = [
                 (each.reason, each.message)
                 for pod in await world.members("a")
                 for each in pod.status.conditions
                 if each.type == "PodScheduled"
             ]
-            return len(said) == 2 and all(
-                reason == "Unschedulable" and "Insufficient cpu" in message for reason, message in said
+            return len(found) == 2 and all(
+                reason == "Unschedulable" and "Insufficient cpu" in message for reason, message in found
             )
 
-        await world.until("both pods are told", told)
+        await world.until("both pods are told", reported)
 
     play_gangs(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
 
@@ -263,13 +263,13 @@ def test_a_group_with_an_unsupported_field_is_placed_and_gets_an_event() -> None
     async def story(world: GangWorld) -> None:
         await world.group("a", 2, networkTopology={"mode": "hard", "highestTierAllowed": 1})
 
-        async def told() -> bool:
+        async def reported() -> bool:
             events = (await world.client.list(EVENTS, NAMESPACE)).items
             return any(
                 each.reason == "NotServed" and each.regarding.name == "a" for each in events if each.regarding
             )
 
-        await world.until("the group is told", told)
+        await world.until("the group is told", reported)
         await world.pods("a", 2)
         await world.until_bound(a=2)
 
@@ -281,9 +281,9 @@ def test_references_to_missing_objects_are_reported() -> None:
         await world.group("a", 2, queue="nowhere")
         await world.pods("absent", 1)
 
-        async def told() -> bool:
+        async def reported() -> bool:
             events = (await world.client.list(EVENTS, NAMESPACE)).items
-            said = {
+            found = {
                 (each.regarding.name, each.reason, each.note.split(" (")[0])
                 for each in events
                 if each.regarding
@@ -295,9 +295,9 @@ def test_references_to_missing_objects_are_reported() -> None:
                     "FailedScheduling",
                     f"pod group {NAMESPACE}/absent does not exist, and this pod is placed with it",
                 ),
-            } <= said
+            } <= found
 
-        await world.until("both are told", told)
+        await world.until("both are told", reported)
         await world.queue("nowhere", weight=1)
         await world.until_phase("a", "Inqueue")
 

@@ -70,7 +70,7 @@ async def unreadable(world: World, resource: Resource[Any]) -> set[tuple[str, st
     return {(resource.kind, misfit.key.name) for misfit in listing.undecodable}
 
 
-async def why_it_waits(world: World, workload: str) -> str:
+async def pending_message(world: World, workload: str) -> str:
     async def find() -> str:
         found = await world.client.get(WORKLOADS, Key(NAMESPACE, workload))
         reserved = find_condition(found.status.conditions, "QuotaReserved")
@@ -79,7 +79,7 @@ async def why_it_waits(world: World, workload: str) -> str:
     return await world.until(f"{workload} is told why it waits", find)
 
 
-async def why_it_is_inactive(world: World, queue: str) -> str:
+async def inactive_message(world: World, queue: str) -> str:
     async def find() -> str:
         found = await world.client.get(CLUSTER_QUEUES, Key("", queue))
         active = find_condition(found.status.conditions, "Active")
@@ -111,14 +111,14 @@ def test_hostile_objects_do_not_stop_other_work(caplog: pytest.LogCaptureFixture
             expected |= await unreadable(world, resource)
         assert len(expected) > 30
 
-        async def all_told() -> bool:
+        async def all_reported() -> bool:
             return expected <= await left_out(world)
 
-        await world.until("all that cannot be read are told so", all_told)
-        for workload, said in MESSAGES.items():
-            assert said in await why_it_waits(world, workload)
-        for queue, said in INACTIVE.items():
-            assert await why_it_is_inactive(world, queue) == said
+        await world.until("all that cannot be read are told so", all_reported)
+        for workload, message in MESSAGES.items():
+            assert message in await pending_message(world, workload)
+        for queue, message in INACTIVE.items():
+            assert await inactive_message(world, queue) == message
 
     async def run() -> None:
         async with a_world(Fleet(1, cpu="8"), definitions_without_schema()) as world:

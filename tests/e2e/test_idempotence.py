@@ -39,7 +39,7 @@ QUIET_S = MAX_INTERVAL_S[0] + INTERVAL_S
 DECLARED = tuple(each for example in EXAMPLES for each in example.integrations.declared)
 
 
-async def rests(world: World, for_s: float) -> None:
+async def until_no_writes(world: World, for_s: float) -> None:
     """Return once the controllers have written nothing for so long."""
 
     async def quiet() -> bool:
@@ -50,13 +50,13 @@ async def rests(world: World, for_s: float) -> None:
     await world.until("the controllers rest", quiet)
 
 
-async def written_by_a_new_start(world: World, configuration: Configuration) -> dict[str, int]:
+async def writes_of_restarted_controllers(world: World, configuration: Configuration) -> dict[str, int]:
     """What controllers write, or try to, that find everything as those before them left it."""
-    await rests(world, QUIET_S)
+    await until_no_writes(world, QUIET_S)
     await world.stop_queueing()
     world.queueing_client.tried.clear()
     await world.start_queueing(configuration, seed=2)
-    await rests(world, INTERVAL_S * 1.5)  # all is looked at at once, and told within a second
+    await until_no_writes(world, INTERVAL_S * 1.5)  # all is looked at at once, and told within a second
     return dict(world.queueing_client.tried)
 
 
@@ -65,7 +65,7 @@ async def until_waits(world: World, *jobs: str) -> None:
         await world.until_condition(job, "QuotaReserved", "False")
 
 
-async def queues_that_share_stop_and_preempt(world: World) -> None:
+async def shared_stopped_and_preempting_queues(world: World) -> None:
     await world.flavor()
     await world.flavor("dear", nodeLabels={"no": "such"})
     for name, value in (("low", 10), ("high", 100)):
@@ -106,7 +106,7 @@ async def queues_that_share_stop_and_preempt(world: World) -> None:
     await world.until_condition("off", "Evicted")
 
 
-async def checks_in_every_state(world: World) -> None:
+async def checks_in_each_state(world: World) -> None:
     states = ("Pending", "Ready", "Retry", "Rejected")
 
     async def answer(job: str, **entry: str) -> None:
@@ -136,10 +136,10 @@ async def checks_in_every_state(world: World) -> None:
     await world.until_admitted("ready")
     await world.until_condition("retry", "Evicted", "False")  # it was, and is back at once
     await world.until_condition("rejected", "Evicted")
-    await world.cluster_queue("4", "unchecked", admissionChecksStrategy=_naming("missing"))
+    await world.cluster_queue("4", "unchecked", admissionChecksStrategy=_checks_strategy("missing"))
 
 
-def _naming(check: str) -> Json:
+def _checks_strategy(check: str) -> Json:
     return {"admissionChecks": [{"name": check}]}
 
 
@@ -152,7 +152,7 @@ def waiting_for_pods(blocks: BlockAdmissionScope | None) -> Configuration:
     )
 
 
-async def some_start_run_back_off_and_are_done(world: World) -> None:
+async def starting_running_backed_off_and_finished_jobs(world: World) -> None:
     await world.queues("4")
     await world.job("runs", runs="forever")
     await world.until_condition("runs", "PodsReady")
@@ -165,7 +165,7 @@ async def some_start_run_back_off_and_are_done(world: World) -> None:
     await until_waits(world, "waits")
 
 
-async def pods_groups_and_sets(world: World) -> None:
+async def pods_groups_and_serving_kinds(world: World) -> None:
     await world.queues("6")
     await pod(world, "alone", runs="1h")
     for name in ("one", "two"):
@@ -201,25 +201,25 @@ def _named(body: Json, name: str) -> Json:
     }
 
 
-async def jobs_of_every_kind_that_wait_run_were_stopped_and_are_done(world: World) -> None:
-    resources = [resource for example in EXAMPLES for resource, _ in example.beside]
+async def waiting_running_stopped_and_finished_jobs_of_each_kind(world: World) -> None:
+    resources = [resource for example in EXAMPLES for resource, _ in example.dependencies]
     resources += [example.resource for example in EXAMPLES if not example.is_built_in]
     await install_definitions(world.client, [definition(each) for each in resources])
     await world.flavor(nodeLabels={"zone": "a"})
     await world.cluster_queue("1000")
     await world.local_queue()
-    await asyncio.gather(*(_four(world, example) for example in EXAMPLES))
+    await asyncio.gather(*(_jobs_in_each_state(world, example) for example in EXAMPLES))
 
 
-async def _four(world: World, example: Example) -> None:
+async def _jobs_in_each_state(world: World, example: Example) -> None:
     """A job of the kind that waits, one that runs, one that was stopped, and one that is done."""
     kind = example.resource.kind.lower()
     # A queue of its own: one verdict is enough for all that ask the same of the same queue.
     await world.cluster_queue("0", f"empty-{kind}")
     await world.local_queue(f"empty-{kind}", f"empty-{kind}")
-    for resource, beside in example.beside:
+    for resource, dependency in example.dependencies:
         namespace = NAMESPACE if resource.namespaced else ""
-        await world.client.create(resource, {"metadata": {"name": "train"}, **beside}, namespace)
+        await world.client.create(resource, {"metadata": {"name": "train"}, **dependency}, namespace)
     names: Sequence[str] = [f"{kind}-{state}" for state in ("waits", "runs", "stopped", "done")]
     for name in names:
         queue = f"empty-{kind}" if name.endswith("waits") else "queue"
@@ -230,16 +230,16 @@ async def _four(world: World, example: Example) -> None:
     await until_waits(world, waits)
     for name in (runs, stopped, done):
         await _until_runs(world, example, name)
-        await _say(world, example, name, example.runs)
+        await _patch_status(world, example, name, example.runs)
         await world.until_condition(name, "PodsReady")
     workload = await world.until_condition(stopped, "Admitted")
     await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
     await world.until_condition(stopped, "Evicted")
     await _until_is(world, example, stopped, example.stopped_is)
-    await _say(world, example, stopped, example.stopped)
+    await _patch_status(world, example, stopped, example.stopped)
     await world.until_condition(stopped, "QuotaReserved", "False")
     if example.succeeded is not None:
-        await _say(world, example, done, example.succeeded)
+        await _patch_status(world, example, done, example.succeeded)
         await world.until_condition(done, "Finished")
 
 
@@ -256,7 +256,7 @@ async def _until_is(world: World, example: Example, name: str, value: Any) -> No
     await world.until(f"{example.resource.kind} {name} has {value} at {example.suspend}", find)
 
 
-async def _say(world: World, example: Example, name: str, status: Json) -> None:
+async def _patch_status(world: World, example: Example, name: str, status: Json) -> None:
     key = Key(NAMESPACE, name)
     job: UnstructuredJob = await world.client.get(example.resource, key)
     fresh = {**dict.fromkeys(job.status), **status}
@@ -269,24 +269,24 @@ ALL_KINDS = Configuration(
     wait_for_pods_ready=WaitForPodsReady(timeout_s=3600, recovery_timeout_s=3600, block_admission=None),
 )
 STORIES = (
-    (queues_that_share_stop_and_preempt, Configuration()),
-    (checks_in_every_state, Configuration()),
-    (some_start_run_back_off_and_are_done, waiting_for_pods(None)),
-    (some_start_run_back_off_and_are_done, waiting_for_pods("AllQueues")),
-    (some_start_run_back_off_and_are_done, waiting_for_pods("SameFlavors")),
-    (pods_groups_and_sets, Configuration(integrations=PODS_TOO)),
-    (jobs_of_every_kind_that_wait_run_were_stopped_and_are_done, ALL_KINDS),
+    (shared_stopped_and_preempting_queues, Configuration()),
+    (checks_in_each_state, Configuration()),
+    (starting_running_backed_off_and_finished_jobs, waiting_for_pods(None)),
+    (starting_running_backed_off_and_finished_jobs, waiting_for_pods("AllQueues")),
+    (starting_running_backed_off_and_finished_jobs, waiting_for_pods("SameFlavors")),
+    (pods_groups_and_serving_kinds, Configuration(integrations=PODS_TOO)),
+    (waiting_running_stopped_and_finished_jobs_of_each_kind, ALL_KINDS),
 )
 
 
 def test_restarted_controllers_write_nothing() -> None:
-    turns = asyncio.Semaphore(e2e_world.SERVERS_AT_ONCE)
+    slots = asyncio.Semaphore(e2e_world.SERVERS_AT_ONCE)
 
     async def written(story: Story, configuration: Configuration) -> dict[str, int]:
-        async with turns, a_world(FLEET) as world:
+        async with slots, a_world(FLEET) as world:
             await world.start_queueing(configuration)
             await story(world)
-            return await written_by_a_new_start(world, configuration)
+            return await writes_of_restarted_controllers(world, configuration)
 
     async def run_concurrently() -> list[dict[str, int]]:
         return await asyncio.gather(*(written(*each) for each in STORIES))

@@ -26,7 +26,7 @@ KEY = Key(NAMESPACE, "train")
 TOLERATION = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}
 
 
-class Life:
+class ManagedJob:
     """The job of one example in a world."""
 
     def __init__(self, world: World, example: Example) -> None:
@@ -41,9 +41,11 @@ class Life:
         stored = await self.world.client.create(self.resource, body, NAMESPACE)
         self.written = copy.deepcopy({"spec": stored.spec})
         write_field(self.written, parse_path(self.example.suspend), self.example.stopped_is)
-        for resource, beside in self.example.beside:
+        for resource, dependency in self.example.dependencies:
             namespace = NAMESPACE if resource.namespaced else ""
-            await self.world.client.create(resource, {"metadata": {"name": KEY.name}, **beside}, namespace)
+            await self.world.client.create(
+                resource, {"metadata": {"name": KEY.name}, **dependency}, namespace
+            )
 
     async def job(self) -> UnstructuredJob:
         return await self.world.client.get(self.resource, KEY)
@@ -51,8 +53,8 @@ class Life:
     async def until_suspended(self, suspended: bool) -> UnstructuredJob:
         async def find() -> UnstructuredJob | None:
             job = await self.job()
-            is_so = look_up(job.document, parse_path(self.example.suspend)) == self.example.stopped_is
-            return job if is_so is suspended else None
+            is_stopped = look_up(job.document, parse_path(self.example.suspend)) == self.example.stopped_is
+            return job if is_stopped is suspended else None
 
         return await self.world.until(f"suspended is {suspended}", find)
 
@@ -62,19 +64,19 @@ class Life:
 
         await self.world.until(f"the job is {self.written}", find)
 
-    async def say(self, status: Json) -> None:
+    async def patch_status(self, status: Json) -> None:
         """Do as the kind's own controller does."""
         fresh = {**dict.fromkeys((await self.job()).status), **status}
         await self.world.client.patch(self.resource, KEY, {"status": fresh}, subresource="status")
 
-    async def until_workload(self, what: str, holds: Any) -> Workload:
+    async def until_workload(self, what: str, accept: Any) -> Workload:
         async def find() -> Workload | None:
             workload = await self.world.workload(KEY.name)
-            return workload if workload is not None and holds(workload) else None
+            return workload if workload is not None and accept(workload) else None
 
         return await self.world.until(what, find)
 
-    async def is_gone(self) -> bool:
+    async def is_deleted(self) -> bool:
         try:
             await self.job()
         except NotFound:
@@ -92,47 +94,47 @@ def test_a_job_of_each_kind_has_the_same_lifecycle(example: Example) -> None:
     async def story(world: World) -> None:
         await install(world, example)
         await world.start_queueing(running(example.integrations))
-        await live(world, example)
+        await run_lifecycle(world, example)
 
     play(story)
 
 
-async def live(world: World, example: Example) -> None:
-    life = Life(world, example)
-    await life.create()
-    await is_held_back(life)
+async def run_lifecycle(world: World, example: Example) -> None:
+    managed = ManagedJob(world, example)
+    await managed.create()
+    await stays_suspended(managed)
     await world.flavor(nodeLabels={"zone": "a"}, tolerations=[TOLERATION])
     await world.cluster_queue(example.cpu)
     await world.local_queue()
-    await starts_as_admitted(life, example.gets)
-    await gets_ready_and_gives_back(life)
-    await is_evicted_and_restored(life)
-    await starts_as_admitted(life, {**example.gets, **example.then_gets})
-    await finishes(life)
-    await goes(life)
+    await starts_on_admitted_flavor(managed, example.admitted)
+    await gets_ready_and_reclaims(managed)
+    await is_evicted_and_restored(managed)
+    await starts_on_admitted_flavor(managed, {**example.admitted, **example.readmitted})
+    await finishes(managed)
+    await deletes_job_and_workload(managed)
 
 
 async def install(world: World, example: Example) -> None:
-    resources = [resource for resource, _ in example.beside]
+    resources = [resource for resource, _ in example.dependencies]
     if not example.is_built_in:
         resources.append(example.resource)
     await install_definitions(world.client, [definition(resource) for resource in resources])
 
 
-async def is_held_back(life: Life) -> None:
-    job = await life.until_suspended(True)
-    assert {"spec": job.spec} == life.written
-    workload = await life.until_workload("a workload", bool)
-    assert {each.name: each.count for each in workload.spec.pod_sets} == life.example.asks
+async def stays_suspended(managed: ManagedJob) -> None:
+    job = await managed.until_suspended(True)
+    assert {"spec": job.spec} == managed.written
+    workload = await managed.until_workload("a workload", bool)
+    assert {each.name: each.count for each in workload.spec.pod_sets} == managed.example.requested
 
 
-async def starts_as_admitted(life: Life, gets: Mapping[str, int]) -> None:
-    example = life.example
-    job = await life.until_suspended(False)
-    workload = await life.until_workload("admitted", lambda it: is_true(it.status.conditions, "Admitted"))
-    expected = copy.deepcopy(life.written)
+async def starts_on_admitted_flavor(managed: ManagedJob, admitted: Mapping[str, int]) -> None:
+    example = managed.example
+    job = await managed.until_suspended(False)
+    workload = await managed.until_workload("admitted", lambda it: is_true(it.status.conditions, "Admitted"))
+    expected = copy.deepcopy(managed.written)
     write_field(expected, parse_path(example.suspend), example.running_is)
-    for name, place in example.templates.items():
+    for name, path in example.templates.items():
         added = Added(
             labels={
                 "kueue.x-k8s.io/podset": name,
@@ -143,54 +145,54 @@ async def starts_as_admitted(life: Life, gets: Mapping[str, int]) -> None:
             node_selector={"zone": "a"},
             toleration=TOLERATION,
         )
-        example.add(expected, place, added)
-    for name, count in example.gets.items():
+        example.add(expected, path, added)
+    for name, count in example.admitted.items():
         write_field(expected, parse_path(example.counts[name]), count)
     assert {"spec": job.spec} == expected
     assert workload.status.admission is not None
-    admitted = {each.name: each.count for each in workload.status.admission.pod_set_assignments}
-    assert admitted == {**example.asks, **gets}
+    pod_counts = {each.name: each.count for each in workload.status.admission.pod_set_assignments}
+    assert pod_counts == {**example.requested, **admitted}
 
 
-async def gets_ready_and_gives_back(life: Life) -> None:
-    example = life.example
-    await life.world.until_condition(KEY.name, "PodsReady", "False")
-    await life.say(example.runs)
-    await life.world.until_condition(KEY.name, "PodsReady", "True")
+async def gets_ready_and_reclaims(managed: ManagedJob) -> None:
+    example = managed.example
+    await managed.world.until_condition(KEY.name, "PodsReady", "False")
+    await managed.patch_status(example.runs)
+    await managed.world.until_condition(KEY.name, "PodsReady", "True")
     if example.progress is not None:
-        await life.say(example.progress)
-        await life.until_workload(
+        await managed.patch_status(example.progress)
+        await managed.until_workload(
             f"reclaimed {example.reclaims}",
             lambda it: {each.name: each.count for each in it.status.reclaimable_pods} == example.reclaims,
         )
 
 
-async def is_evicted_and_restored(life: Life) -> None:
-    workload = await life.until_workload("any", bool)
-    await life.world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
-    await life.until_suspended(True)
-    evicted = await life.world.until_condition(KEY.name, "Evicted")
+async def is_evicted_and_restored(managed: ManagedJob) -> None:
+    workload = await managed.until_workload("any", bool)
+    await managed.world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
+    await managed.until_suspended(True)
+    evicted = await managed.world.until_condition(KEY.name, "Evicted")
     assert is_true(evicted.status.conditions, "QuotaReserved"), "its pods still run"
-    await life.say(life.example.stopped)
-    await life.world.until_condition(KEY.name, "QuotaReserved", "False")
-    await life.until_restored()
-    await life.world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": True}})
+    await managed.patch_status(managed.example.stopped)
+    await managed.world.until_condition(KEY.name, "QuotaReserved", "False")
+    await managed.until_restored()
+    await managed.world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": True}})
 
 
-async def finishes(life: Life) -> None:
-    if life.example.succeeded is None:
+async def finishes(managed: ManagedJob) -> None:
+    if managed.example.succeeded is None:
         return
-    await life.say(life.example.succeeded)
-    finished = await life.world.until_condition(KEY.name, "Finished", "True", "Succeeded")
-    told = find_condition(finished.status.conditions, "Finished")
-    assert told is not None
-    assert told.message == life.example.ends_with
-    await life.until_workload("released", lambda it: not it.metadata.finalizers)
+    await managed.patch_status(managed.example.succeeded)
+    finished = await managed.world.until_condition(KEY.name, "Finished", "True", "Succeeded")
+    condition = find_condition(finished.status.conditions, "Finished")
+    assert condition is not None
+    assert condition.message == managed.example.ends_with
+    await managed.until_workload("released", lambda it: not it.metadata.finalizers)
 
 
-async def goes(life: Life) -> None:
-    await life.world.client.delete(life.resource, KEY, propagation="Background")
-    await life.world.until("job and workload are gone", life.is_gone)
+async def deletes_job_and_workload(managed: ManagedJob) -> None:
+    await managed.world.client.delete(managed.resource, KEY, propagation="Background")
+    await managed.world.until("job and workload are gone", managed.is_deleted)
 
 
 def test_a_child_job_has_no_workload_and_runs_only_with_its_parent() -> None:
@@ -201,13 +203,13 @@ def test_a_child_job_has_no_workload_and_runs_only_with_its_parent() -> None:
         await world.start_queueing(
             Configuration(integrations=frameworks, manage_jobs_without_queue_name=True)
         )
-        whole = Life(world, example)
-        await whole.create()
+        parent = ManagedJob(world, example)
+        await parent.create()
         owner = {
             "apiVersion": example.resource.api_version,
             "kind": example.resource.kind,
             "name": KEY.name,
-            "uid": (await whole.job()).metadata.uid,
+            "uid": (await parent.job()).metadata.uid,
             "controller": True,
         }
         metadata = {"name": "part", "ownerReferences": [owner]}
@@ -240,7 +242,7 @@ def test_a_job_with_too_deep_ownership_gets_an_event_and_is_not_managed() -> Non
             reference = {"apiVersion": "batch/v1", "kind": "Job", "name": f"level-{level}", "uid": uid}
             owner = [{**reference, "controller": True}]
 
-        async def told() -> bool:
+        async def reported() -> bool:
             listed = await world.client.list(EVENTS, NAMESPACE)
             about = {
                 each.regarding.name
@@ -249,7 +251,7 @@ def test_a_job_with_too_deep_ownership_gets_an_event_and_is_not_managed() -> Non
             }
             return about == {"level-11"}
 
-        await world.until("the lowest is told", told)
+        await world.until("the lowest job has the event", reported)
 
     play(story, Configuration(manage_jobs_without_queue_name=True))
 
@@ -273,8 +275,8 @@ def test_a_kind_is_managed_once_its_crd_is_established() -> None:
         await world.job("plain", runs="forever")
         await world.until_admitted("plain")  # kinds that are served do not wait for those that are not
         await install_definitions(world.client, [definition(example.resource)])
-        life = Life(world, example)
-        await life.create()
+        managed = ManagedJob(world, example)
+        await managed.create()
         await world.until_admitted(KEY.name)
 
     play(story, Configuration(integrations=Integrations(frameworks=("batch/job", *FRAMEWORK_KINDS))))

@@ -79,9 +79,9 @@ async def a_replica(world: World, directory: Path) -> AsyncIterator[RunningRepli
         assert process.stderr is not None
         urls: list[str] = []
         async for line in process.stderr:
-            said = json.loads(line)
-            if said["message"] == "listening":
-                urls.append(f"http://{said['address']}")
+            output = json.loads(line)
+            if output["message"] == "listening":
+                urls.append(f"http://{output['address']}")
             if len(urls) == 2:
                 break
         reading = asyncio.create_task(process.stderr.read())  # a full pipe would stop the process

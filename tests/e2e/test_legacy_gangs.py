@@ -12,9 +12,9 @@ from quorate.kube.errors import NotFound
 from quorate.kube.resources import LEGACY_POD_GROUPS, LEGACY_QUEUES, POD_GROUPS, QUEUES, Resource
 from quorate.local.nodes import Fleet
 from quorate.scheduler.scheduler import Options
-from tests.e2e.accounts import as_account
 from tests.e2e.gangs import GangWorld, a_gang_world, settings
 from tests.e2e.kinds import UNAPPROVED
+from tests.e2e.service_accounts import as_account
 from tests.e2e.world import NAMESPACE
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ def test_a_gang_of_an_older_version_is_placed_and_is_deleted_with_its_object() -
 
             more = {"spec": {"minMember": 1}}
             await world.client.patch(SIGS_GROUPS, Key(NAMESPACE, "older"), more)
-            await world.until("the change is taken over", asks_for(world, "older", 1))
+            await world.until("the change is taken over", has_min_member(world, "older", 1))
             assert (await world.get_group("newer")).spec.min_member == 1, "the newer word counts"
 
             await world.client.delete(INCUBATOR_GROUPS, Key(NAMESPACE, "old"), propagation="Background")
@@ -94,7 +94,7 @@ def there(world: GangWorld, name: str) -> Any:
     return find
 
 
-def asks_for(world: GangWorld, name: str, members: int) -> Any:
+def has_min_member(world: GangWorld, name: str, members: int) -> Any:
     async def find() -> bool:
         return (await world.get_group(name)).spec.min_member == members
 

@@ -17,7 +17,7 @@ from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, WORKLOAD_
 from quorate.local.nodes import Fleet
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE
 from quorate.observe.queueing_metrics import metrics
-from tests.e2e.bare import gauges, submit, until_admitted, until_gauges, until_waiting
+from tests.e2e.bare_workloads import gauges, submit, until_admitted, until_gauges, until_waiting
 from tests.e2e.world import NAMESPACE, World, play
 from tests.observe.listening import listening
 
@@ -91,7 +91,7 @@ def test_metrics_count_pending_admitted_and_finished_workloads() -> None:
                 await world.client.delete(JOBS, Key(NAMESPACE, job), propagation="Foreground")
             await world.client.delete(LOCAL_QUEUES, Key(NAMESPACE, "queue"))
             await world.client.delete(CLUSTER_QUEUES, Key("", "research"))
-            await world.until("the series of the queues are gone", lambda: forgotten(url))
+            await world.until("the series of the queues are gone", lambda: series_are_removed(url))
 
     gates = Gates(unadmitted_workloads_observability=True)
     configuration = Configuration(metrics=Metrics(cluster_queue_resources=True), gates=gates)
@@ -136,7 +136,7 @@ async def counted(url: str) -> Scrape | None:
     return got if done else None
 
 
-async def forgotten(url: str) -> bool:
+async def series_are_removed(url: str) -> bool:
     got = await scrape(url)
     left = {name for name, samples in got.items() if any("research" in labels for labels in samples)}
     return not left
@@ -185,11 +185,11 @@ def test_series_have_the_configured_custom_labels() -> None:
                 await world.job(name, runs="forever", labels={"tier": tier})
             await world.until_admitted("first", "second")
 
-            async def told() -> bool:
+            async def labelled() -> bool:
                 text = await page(url)
                 return all(line in text for line in OWN_LABELS)
 
-            await world.until("all labels are there", told)
+            await world.until("all labels are there", labelled)
 
     configuration = load_configuration(
         "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration, "

@@ -25,7 +25,7 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
         await world.until_waits("second", "NotEnoughResources")
         await world.until_waits("huge", "NotEnoughResources")
 
-        listed = await command.says("podgroup", "list", "-n", NAMESPACE)
+        listed = await command.output_of("podgroup", "list", "-n", NAMESPACE)
         assert titles(listed) == ["NAME", "QUEUE", "PHASE", "MIN", "RUNNING", "AGE", "REASON"]
         lines = {line[0]: [*line[1:5], *line[6:]] for line in cells(listed)}
         assert lines == {
@@ -34,24 +34,25 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
             "huge": ["default", "Pending", "2", "0", "NotEnoughResources"],
         }
 
-        told = await command.says("podgroup", "explain", "second", "-n", NAMESPACE)
-        assert "1 of 2 waiting" in told or "2 of 2 waiting" in told
-        assert "cluster: cpu: need 2, have 1800m now" in told  # of 4 cpus, by the factor 1.2, 3 are reserved
-        assert "queue default: cpu: need 2, have 1 now" in told
-        (room,) = (
+        explanation = await command.output_of("podgroup", "explain", "second", "-n", NAMESPACE)
+        assert "1 of 2 waiting" in explanation or "2 of 2 waiting" in explanation
+        # Of 4 cpus times the factor 1.2, 3 are reserved.
+        assert "cluster: cpu: need 2, have 1800m now" in explanation
+        assert "queue default: cpu: need 2, have 1 now" in explanation
+        (capacity,) = (
             check
             for check in json.loads(
-                await command.says("podgroup", "explain", "huge", "-n", NAMESPACE, "-o", "json")
+                await command.output_of("podgroup", "explain", "huge", "-n", NAMESPACE, "-o", "json")
             )["checks"]
             if check["name"] == "room"
         )
-        assert room["never"]
-        assert "4800m at most, so it can never fit" in room["says"]
+        assert capacity["never"]
+        assert "4800m at most, so it can never fit" in capacity["says"]
 
-        first = await command.says("podgroup", "explain", "first", "-n", NAMESPACE)
+        first = await command.output_of("podgroup", "explain", "first", "-n", NAMESPACE)
         assert "its pods may be created: 0 of 2 exist" in first
         by_kubectl = "podgroup.scheduling.volcano.sh/first"
-        assert await command.says("podgroup", "explain", by_kubectl, "-n", NAMESPACE) == first
+        assert await command.output_of("podgroup", "explain", by_kubectl, "-n", NAMESPACE) == first
         jobless = await command("podgroup", "explain", "job/absent", "-n", NAMESPACE)
         assert (jobless.code, "absent" in jobless.err) == (2, True)
         missing = await command("podgroup", "explain", "absent", "-n", NAMESPACE)

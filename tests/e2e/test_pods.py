@@ -159,10 +159,10 @@ def test_a_preempted_pod_is_deleted_with_the_reason_in_its_status() -> None:
             world, "one", "let go", lambda it: it.metadata.finalizers == ("example.com/archive",)
         )
         assert ended.metadata.deletion_timestamp is not None
-        said = find_condition(ended.status.conditions, constants.TERMINATION_TARGET)
-        assert said is not None
-        assert (said.status, said.reason) == ("True", "WorkloadEvictedDueToDeactivated")
-        assert said.message == "The workload is deactivated"
+        condition = find_condition(ended.status.conditions, constants.TERMINATION_TARGET)
+        assert condition is not None
+        assert (condition.status, condition.reason) == ("True", "WorkloadEvictedDueToDeactivated")
+        assert condition.message == "The workload is deactivated"
         await world.client.patch(PODS, ended.metadata.key, {"metadata": {"finalizers": None}})
         await world.until("the workload is gone too", no_workloads(world))
 
@@ -192,11 +192,11 @@ def test_a_group_waits_until_it_is_complete_and_starts_all_its_pods() -> None:
         await until_workload(world, "train", "finished", has("Finished", reason="Succeeded"))
         ended = await pods_of(world)
         assert {each.status.phase for each in ended.values()} == {"Succeeded"}
-        await world.until("all let go", all_let_go(world))
+        await world.until("all let go", pods_without_finalizers(world))
         finished = await until_workload(world, "train", "finished", has("Finished"))
-        said = find_condition(finished.status.conditions, "Finished")
-        assert said is not None
-        assert said.message == "Pods succeeded: 3/3."
+        condition = find_condition(finished.status.conditions, "Finished")
+        assert condition is not None
+        assert condition.message == "Pods succeeded: 3/3."
 
     play(story, PODS_QUEUED, FLEET)
 
@@ -206,7 +206,7 @@ def more_cpu(cpu: str) -> dict[str, Any]:
     return {"spec": {"resourceGroups": [{"coveredResources": ["cpu"], "flavors": [quotas]}]}}
 
 
-def all_let_go(world: World) -> Callable[[], Any]:
+def pods_without_finalizers(world: World) -> Callable[[], Any]:
     async def find() -> bool:
         return not any(each.metadata.finalizers for each in (await pods_of(world)).values())
 
@@ -318,7 +318,7 @@ def test_lost_writes_do_not_change_the_result_for_a_group() -> None:
         for name in ("one", "two", "three"):
             await pod(world, name, group="train", total=3, runs="300ms")
         await until_workload(world, "train", "finished", has("Finished", reason="Succeeded"))
-        await world.until("all let go", all_let_go(world))
+        await world.until("all let go", pods_without_finalizers(world))
         assert world.queueing_client.lost > 0
 
     play(story, PODS_QUEUED, FLEET)

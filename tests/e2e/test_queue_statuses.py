@@ -9,7 +9,7 @@ from quorate.api.configuration.queueing import FairSharing
 from quorate.api.meta import Key
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, untyped
-from tests.e2e.bare import submit, until_admitted
+from tests.e2e.bare_workloads import submit, until_admitted
 from tests.e2e.world import NAMESPACE, World, play
 
 pytestmark = pytest.mark.slow
@@ -80,8 +80,8 @@ def test_cohorts_report_their_weighted_share_with_fair_sharing() -> None:
 
         async def until_share(cohort: str, share: int) -> None:
             async def find() -> bool:
-                told = (await world.client.get(COHORTS, Key("", cohort))).status.fair_sharing
-                return told is not None and told.weighted_share == share
+                fair_sharing = (await world.client.get(COHORTS, Key("", cohort))).status.fair_sharing
+                return fair_sharing is not None and fair_sharing.weighted_share == share
 
             await world.until(f"{cohort} has a share of {share}", find)
 

@@ -459,10 +459,10 @@ def test_an_admission_takes_a_bounded_number_of_writes() -> None:
         await asyncio.gather(*(world.job(name, suspend=True) for name in jobs))
         await world.until_finished(*jobs)
 
-        async def let_go() -> bool:
+        async def finalizers_removed() -> bool:
             return not any(each.metadata.finalizers for each in (await world.client.list(WORKLOADS)).items)
 
-        await world.until("all are let go", let_go)
+        await world.until("all are let go", finalizers_removed)
         per_job = {
             what: count / len(jobs)
             for what, count in world.queueing_client.writes.items()

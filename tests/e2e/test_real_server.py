@@ -10,7 +10,7 @@ import pytest
 
 from tests.e2e import real_server
 from tests.e2e.commands import ROOT
-from tests.e2e.real_server import ASSETS, control_plane, why_not
+from tests.e2e.real_server import ASSETS, control_plane, unavailable_reason
 
 pytestmark = pytest.mark.slow
 
@@ -20,8 +20,8 @@ STORIES = ("tests/e2e/test_podgroup_verbs.py", "tests/e2e/test_prebuilt.py")  # 
 def assets(folder: Path) -> Path:
     for program in real_server.PROGRAMS:
         script = folder / program
-        stands_in = f"{sys.executable} -m tests.e2e.stand_ins {program}"
-        script.write_text(f'#!/bin/sh\ncd {ROOT}\nexec {stands_in} "$@"\n')
+        command = f"{sys.executable} -m tests.e2e.stand_ins {program}"
+        script.write_text(f'#!/bin/sh\ncd {ROOT}\nexec {command} "$@"\n')
         script.chmod(0o755)
     return folder
 
@@ -50,12 +50,14 @@ def test_stories_are_skipped_with_a_reason_without_a_server(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(ASSETS, raising=False)
-    assert why_not().startswith("KUBEBUILDER_ASSETS is not set (name a folder with etcd, kube-apiserver")
+    assert unavailable_reason().startswith(
+        "KUBEBUILDER_ASSETS is not set (name a folder with etcd, kube-apiserver"
+    )
     monkeypatch.setenv(ASSETS, str(tmp_path))
-    assert why_not() == f"{ASSETS}={tmp_path}: no program etcd, kube-apiserver there"
+    assert unavailable_reason() == f"{ASSETS}={tmp_path}: no program etcd, kube-apiserver there"
     said = " ".join(played_on(tmp_path).split())
     for story in STORIES:
-        assert f"SKIPPED [1] {story}: {why_not()}" in said
+        assert f"SKIPPED [1] {story}: {unavailable_reason()}" in said
 
 
 def test_the_real_option_runs_stories_on_the_configured_server(tmp_path: Path) -> None:

@@ -45,9 +45,9 @@ async def until_said(process: Process, message: str) -> dict[str, Any]:
     assert process.stderr is not None
     async with asyncio.timeout(WITHIN_S):
         async for line in process.stderr:
-            said: dict[str, Any] = json.loads(line)
-            if said["message"] == message:
-                return said
+            output: dict[str, Any] = json.loads(line)
+            if output["message"] == message:
+                return output
     raise AssertionError(f"the process ended without saying {message!r}")
 
 

@@ -63,7 +63,7 @@ def test_nothing_is_lost_or_admitted_twice_when_one_write_in_four_is_lost() -> N
 def test_nothing_is_lost_or_admitted_twice_while_foreign_clients_write_workloads() -> None:
     async def story(world: World) -> None:
         watching = asyncio.create_task(never_over_quota(world))
-        meddling = asyncio.create_task(meddle(world))
+        meddling = asyncio.create_task(write_foreign_fields(world))
         await submit(world)
         await world.until("all jobs are finished", lambda: complete(world), within_s=60)
         await stop_watching(meddling)
@@ -73,7 +73,7 @@ def test_nothing_is_lost_or_admitted_twice_while_foreign_clients_write_workloads
     play(story, Configuration(), NODES)
 
 
-async def meddle(world: World) -> None:
+async def write_foreign_fields(world: World) -> None:
     """Change every workload and job all the time, in ways that mean nothing."""
     resources: tuple[Resource[Any], ...] = (WORKLOADS, JOBS)
     for number in itertools.count():

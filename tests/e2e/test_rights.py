@@ -35,8 +35,8 @@ from quorate.observe.replica import Replica
 from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import run_webhooks
 from tests.e2e import test_kinds, test_retention
-from tests.e2e.accounts import WatchedClient, as_account
 from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example
+from tests.e2e.service_accounts import RecordingClient, as_account
 from tests.e2e.test_provisioning import checked_queue, requested, set_condition
 from tests.e2e.world import NAMESPACE, World, a_world
 
@@ -54,7 +54,7 @@ podGroupWebhooks: {}
 
 
 @asynccontextmanager
-async def as_the_account(world: World) -> AsyncIterator[WatchedClient]:
+async def as_the_account(world: World) -> AsyncIterator[RecordingClient]:
     """As the controllers are installed."""
     roles = controller_roles(DEFAULT_NAMESPACE)
     async with as_account(world.client, ACCOUNT, DEFAULT_NAMESPACE, roles) as client:
@@ -67,7 +67,7 @@ def test_the_controller_roles_suffice_for_jobs_and_grant_nothing_else() -> None:
             configuration = load_configuration(CONFIGURATION).configuration
             async with deciding(client, configuration) as replica:
                 await world.until("the replica leads", lambda: leads(replica))
-                await live(world)
+                await run_lifecycle(world)
                 await serve_webhooks(world, client, configuration)
             assert client.refused == []
             assert not EXERCISED - client.asked.keys(), "the story has become too poor"
@@ -90,7 +90,7 @@ def test_the_controller_roles_suffice_for_other_job_kinds(example: Example) -> N
             await test_kinds.install(world, example)
             async with deciding(client, test_kinds.running(example.integrations)) as replica:
                 await world.until("the controllers are ready", lambda: is_ready(replica))
-                await test_kinds.live(world, example)
+                await test_kinds.run_lifecycle(world, example)
             assert client.refused == []
             assert f"PATCH {example.resource.plural}" in client.asked
 
@@ -150,7 +150,7 @@ async def leads(replica: Replica) -> bool:
     return replica.role == "leader" and replica.ready.is_set()
 
 
-async def serve_webhooks(world: World, client: WatchedClient, configuration: Configuration) -> None:
+async def serve_webhooks(world: World, client: RecordingClient, configuration: Configuration) -> None:
     """Have certificates made, shared, and trusted by the installed configurations; and quotas read."""
     for manifest, resource in zip(webhooks(DEFAULT_NAMESPACE), (MUTATING, VALIDATING), strict=True):
         await world.client.create(resource, manifest)
@@ -183,7 +183,7 @@ EXERCISED = {
 }  # fmt: skip
 
 
-async def live(world: World) -> None:
+async def run_lifecycle(world: World) -> None:
     """Jobs and a pod come, run, are preempted, stopped and finished, and go; so do the queues."""
     await world.queues(cpu="2", preemption={"withinClusterQueue": "LowerPriority"})
     await world.create(WORKLOAD_PRIORITY_CLASSES, "high", value=1000)

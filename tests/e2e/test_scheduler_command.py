@@ -41,8 +41,8 @@ async def schedulers(*options: str | Path) -> AsyncIterator[Process]:
 async def outcome(*options: str | Path) -> tuple[int | None, str]:
     """How the command ended by itself, and what it said."""
     async with schedulers(*options) as process, asyncio.timeout(WITHIN_S):
-        _, said = await process.communicate()
-        return process.returncode, said.decode()
+        _, output = await process.communicate()
+        return process.returncode, output.decode()
 
 
 async def said_by(process: Process, message: str) -> Any:
@@ -100,8 +100,8 @@ def test_the_scheduler_places_gangs_serves_probes_and_exits_with_0_on_sigterm(tm
                 assert 'volcano_queue_request_milli_cpu{queue_name="default"} 2000.0' in series
                 process.terminate()
                 async with asyncio.timeout(WITHIN_S):
-                    _, said = await process.communicate()
-            lines = [json.loads(line) for line in said.splitlines()]
+                    _, output = await process.communicate()
+            lines = [json.loads(line) for line in output.splitlines()]
             assert process.returncode == 0
             assert [line["message"] for line in lines if line["level"] not in ("info", "debug")] == []
             assert lines[-1]["message"] == "stopping"
@@ -112,10 +112,10 @@ def test_the_scheduler_places_gangs_serves_probes_and_exits_with_0_on_sigterm(tm
 def test_missing_crds_end_the_scheduler_with_the_command_that_installs_them(tmp_path: Path) -> None:
     async def story() -> None:
         async with api_server() as server:
-            code, said = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, server.token))
+            code, output = await outcome("--kubeconfig", kubeconfig(tmp_path, server.url, server.token))
             assert code != 0
-            assert "does not serve podgroups, queues of scheduling.volcano.sh/v1beta1" in said
-            assert "kubectl apply --server-side -f crds/gang" in said
-            assert "Traceback" not in said
+            assert "does not serve podgroups, queues of scheduling.volcano.sh/v1beta1" in output
+            assert "kubectl apply --server-side -f crds/gang" in output
+            assert "Traceback" not in output
 
     asyncio.run(story())

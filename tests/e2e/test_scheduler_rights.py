@@ -29,9 +29,9 @@ from quorate.local.nodes import Fleet
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler
 from quorate.scheduler.scheduler import Options
-from tests.e2e.accounts import WatchedClient, as_account
 from tests.e2e.gangs import GangWorld, a_gang_world
 from tests.e2e.kinds import definition
+from tests.e2e.service_accounts import RecordingClient, as_account
 from tests.e2e.test_provisioning import REQUEST_KIND
 from tests.e2e.world import NAMESPACE
 
@@ -51,7 +51,7 @@ EXERCISED = {
 
 
 @asynccontextmanager
-async def deciding(world: GangWorld, client: WatchedClient, options: Options) -> AsyncIterator[None]:
+async def deciding(world: GangWorld, client: RecordingClient, options: Options) -> AsyncIterator[None]:
     """Run a scheduler; its failure fails the test."""
     configured = DynamicConfiguration(load_scheduler_configuration(CONFIGURATION).configuration)
     elected = ElectionOptions(Key(SYSTEM, LEASE_NAME), LeaseTimings(), lambda: "me")

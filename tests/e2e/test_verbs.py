@@ -30,7 +30,7 @@ from quorate.kube.resources import (
     WORKLOADS,
     untyped,
 )
-from tests.e2e.accounts import as_account
+from tests.e2e.service_accounts import as_account
 from tests.e2e.verbs import CommandLine, cells, titles
 from tests.e2e.world import NAMESPACE, World, play
 
@@ -91,7 +91,7 @@ def test_the_lists_have_the_columns_of_kueuectl(tell: Tell) -> None:
         await world.until_condition("evaluate", "QuotaReserved", "False", "Pending")
         await until_counted(world, pending=1, admitted=1)
 
-        listed = await command.says("queue", "list")
+        listed = await command.output_of("queue", "list")
         assert titles(listed) == [
             "NAME", "COHORT", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "ACTIVE", "AGE"
         ]  # fmt: skip
@@ -100,9 +100,9 @@ def test_the_lists_have_the_columns_of_kueuectl(tell: Tell) -> None:
             ["idle", "science", "0", "0", "false"],
             ["research", "1", "1", "true"],
         ]
-        assert "research" not in await command.says("queue", "list", "--active", "false")
+        assert "research" not in await command.output_of("queue", "list", "--active", "false")
 
-        listed = await command.says("queue", "list", "lq", "--all-namespaces")
+        listed = await command.output_of("queue", "list", "lq", "--all-namespaces")
         assert titles(listed) == [
             "NAMESPACE", "NAME", "CLUSTERQUEUE", "PENDING WORKLOADS", "ADMITTED WORKLOADS", "AGE"
         ]  # fmt: skip
@@ -113,7 +113,7 @@ def test_the_lists_have_the_columns_of_kueuectl(tell: Tell) -> None:
             f"No resources found in {NAMESPACE} namespace.\n"
         )
 
-        listed = await command.says("workload", "list")
+        listed = await command.output_of("workload", "list")
         assert titles(listed) == [
             "NAME", "JOB TYPE", "JOB NAME", "LOCALQUEUE", "CLUSTERQUEUE", "STATUS", "POSITION IN QUEUE",
             "EXEC TIME", "AGE",
@@ -136,7 +136,7 @@ def test_the_lists_have_the_columns_of_kueuectl(tell: Tell) -> None:
         ):
             done = await command("workload", "list", "-o", "name", *options)
             assert done.out.split() == [f"workload.kueue.x-k8s.io/{name}" for name in want], options
-        wide = cells(await command.says("workload", "list", "-o", "wide", "--status", "pending"))
+        wide = cells(await command.output_of("workload", "list", "-o", "wide", "--status", "pending"))
         assert (
             wide[0][-1].strip().endswith("insufficient unused quota for cpu in flavor default, 1 more needed")
         )
@@ -146,16 +146,16 @@ def test_the_lists_have_the_columns_of_kueuectl(tell: Tell) -> None:
 
 def test_yaml_and_json_output_is_decodable(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
-        listed = json.loads(await command.says("queue", "list", "-o", "json"))
+        listed = json.loads(await command.output_of("queue", "list", "-o", "json"))
         assert [
             (each["apiVersion"], each["kind"], each["spec"]["stopPolicy"]) for each in listed["items"]
         ] == [("kueue.x-k8s.io/v1beta2", "ClusterQueue", "None")]
-        listed = yaml.safe_load(await command.says("queue", "list", "lq", "-o", "yaml"))
+        listed = yaml.safe_load(await command.output_of("queue", "list", "lq", "-o", "yaml"))
         assert [each["metadata"]["name"] for each in listed["items"]] == ["queue"]
-        one = yaml.safe_load(await command.says("queue", "describe", "lq/queue", "-o", "yaml"))
+        one = yaml.safe_load(await command.output_of("queue", "describe", "lq/queue", "-o", "yaml"))
         assert one["spec"]["clusterQueue"] == "research"
-        names = (await command.says("queue", "list", "-o", "name")).split()
-        assert await command.says("queue", "describe", *names, "-o", "name")
+        names = (await command.output_of("queue", "list", "-o", "name")).split()
+        assert await command.output_of("queue", "describe", *names, "-o", "name")
 
     tell(story)
 
@@ -168,26 +168,26 @@ def test_a_stopped_queue_evicts_its_workloads_and_a_resumed_one_admits_them(tell
         for rehearsal in ("client", "server"):
             done = await command("queue", "stop", "research", "--dry-run", rehearsal)
             assert done.out == f"clusterqueue.kueue.x-k8s.io/research stopped ({rehearsal} dry run)\n"
-            shown = await command.says("queue", "stop", "research", "--dry-run", rehearsal, "-o", "json")
+            shown = await command.output_of("queue", "stop", "research", "--dry-run", rehearsal, "-o", "json")
             assert json.loads(shown)["spec"]["stopPolicy"] == "HoldAndDrain"
         assert (await queue_of(world)).spec.stop_policy == "None"
 
-        said = await command.says("queue", "stop", "research", "--keep-already-running")
+        said = await command.output_of("queue", "stop", "research", "--keep-already-running")
         assert said == "clusterqueue.kueue.x-k8s.io/research stopped\n"
         assert (await queue_of(world)).spec.stop_policy == "Hold"
         assert await world.admitted() == {"train"}
 
-        await command.says("queue", "stop", "research")
+        await command.output_of("queue", "stop", "research")
         await world.until_condition("train", "Evicted", reason="ClusterQueueStopped")
         await world.until_condition("train", "QuotaReserved", "False")
-        said = await command.says("queue", "resume", "cq/research")
+        said = await command.output_of("queue", "resume", "cq/research")
         assert said == "clusterqueue.kueue.x-k8s.io/research resumed\n"
         await world.until_admitted("train")
 
-        said = await command.says("queue", "stop", "queue", "--local", "-n", NAMESPACE)
+        said = await command.output_of("queue", "stop", "queue", "--local", "-n", NAMESPACE)
         assert said == "localqueue.kueue.x-k8s.io/queue stopped\n"
         await world.until_condition("train", "Evicted", reason="LocalQueueStopped")
-        await command.says("queue", "resume", "localqueue.kueue.x-k8s.io/queue")
+        await command.output_of("queue", "resume", "localqueue.kueue.x-k8s.io/queue")
         assert (await world.client.get(LOCAL_QUEUES, Key(NAMESPACE, "queue"))).spec.stop_policy == "None"
 
     tell(story)
@@ -198,11 +198,11 @@ def test_a_stopped_workload_waits_until_it_is_resumed(tell: Tell) -> None:
         await world.job("train")
         await world.until_admitted("train")
         name = await name_of(world, "train")
-        said = await command.says("workload", "stop", "job/train")
+        said = await command.output_of("workload", "stop", "job/train")
         assert said == f"workload.kueue.x-k8s.io/{name} stopped\n"
         await world.until_condition("train", "Evicted", reason="Deactivated")
-        assert "quorate workload resume" in await command.says("workload", "explain", name)
-        said = await command.says("workload", "resume", name)
+        assert "quorate workload resume" in await command.output_of("workload", "explain", name)
+        said = await command.output_of("workload", "resume", name)
         assert said == f"workload.kueue.x-k8s.io/{name} resumed\n"
         await world.until_admitted("train")
         assert (await world.client.get(WORKLOADS, Key(NAMESPACE, name))).spec.active
@@ -220,7 +220,7 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(tell: Tell)
         await world.until_condition("huge", "QuotaReserved", "False", "Pending")
         train, big = await name_of(world, "train"), await name_of(world, "big")
 
-        account = json.loads(await command.says("workload", "explain", "job/big", "-o", "json"))
+        account = json.loads(await command.output_of("workload", "explain", "job/big", "-o", "json"))
         lacking = "insufficient unused quota for cpu in flavor default, 1 more needed"
         assert account == {
             "workload": f"{NAMESPACE}/{big}",
@@ -244,7 +244,7 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(tell: Tell)
             "wouldTake": ["1 more cpu of flavor default must become free"],
         }  # fmt: skip
 
-        account = json.loads(await command.says("workload", "explain", "job/huge", "-o", "json"))
+        account = json.loads(await command.output_of("workload", "explain", "job/huge", "-o", "json"))
         assert account["canNeverFit"]
         assert account["says"] == (
             "it can never start with the current configuration, even if every other workload finishes"
@@ -254,7 +254,7 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(tell: Tell)
         (advice,) = account["wouldTake"]
         assert advice.startswith("request 1 less cpu of flavor default")
 
-        told = await command.says("workload", "explain", big)
+        told = await command.output_of("workload", "explain", big)
         assert "Quota:" in told
         assert "- 1 more cpu of flavor default must become free" in told
 
@@ -265,12 +265,12 @@ def test_explain_reports_missing_and_stopped_queues(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("lost", queue="nowhere")
         await world.until_condition("lost", "QuotaReserved", "False", "Inadmissible")
-        told = await command.says("workload", "explain", "job/lost")
+        told = await command.output_of("workload", "explain", "job/lost")
         assert f"create the LocalQueue {NAMESPACE}/nowhere" in told
-        await command.says("queue", "stop", "research")
+        await command.output_of("queue", "stop", "research")
         await world.job("train")
         await world.until_condition("train", "QuotaReserved", "False", "Inadmissible")
-        told = await command.says("workload", "explain", "job/train")
+        told = await command.output_of("workload", "explain", "job/train")
         assert "make cluster queue research active again: is stopped (quorate queue resume research)" in told
 
     tell(story)
@@ -281,15 +281,15 @@ def test_describe_prints_spec_status_and_events(tell: Tell) -> None:
         await world.job("train", pods=3)
         await world.until_admitted("train")
         await until_counted(world, pending=0, admitted=1)
-        told = await command.says("queue", "describe", "research")
+        told = await command.output_of("queue", "describe", "research")
         assert "Workloads:    0 pending, 1 with quota, 1 admitted" in told
         assert ["default", "cpu", "4", "any", "all", "3", "3", "0"] in [
             line.split() for line in told.splitlines()
         ]
         assert [NAMESPACE, "queue", "0", "1"] in [line.split() for line in told.splitlines()]
-        told = await command.says("queue", "describe", "lq/queue")
+        told = await command.output_of("queue", "describe", "lq/queue")
         assert ["default", "cpu", "3", "3"] in [line.split() for line in told.splitlines()]
-        told = await command.says("workload", "describe", "job/train")
+        told = await command.output_of("workload", "describe", "job/train")
         assert "Status:         ADMITTED" in told
         assert ["main", "3", "3", "cpu", "3", "cpu:", "default"] in [
             line.split() for line in told.splitlines()
@@ -301,21 +301,21 @@ def test_describe_prints_spec_status_and_events(tell: Tell) -> None:
 
 def test_create_commands_create_queues_and_flavors(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
-        made = await command.says("flavor", "create", "spot", "--node-labels", "capacity=spot")
+        made = await command.output_of("flavor", "create", "spot", "--node-labels", "capacity=spot")
         assert made == "resourceflavor.kueue.x-k8s.io/spot created\n"
-        rows = cells(await command.says("flavor", "list"))
+        rows = cells(await command.output_of("flavor", "list"))
         assert [row[:2] for row in rows if row[0] == "spot"] == [["spot", "capacity=spot"]]
 
         quota = ("--nominal-quota", "spot:cpu=3", "--borrowing-limit", "spot:cpu=1", "--cohort", "science")
         policies = ("--queuing-strategy", "StrictFIFO", "--reclaim-within-cohort", "Any")
-        rehearsed = await command.says(
+        rehearsed = await command.output_of(
             "queue", "create", "made", *quota, *policies, "--dry-run", "client", "-o", "json"
         )
         assert json.loads(rehearsed)["spec"]["queueingStrategy"] == "StrictFIFO"
-        assert "made" not in await command.says("queue", "list")
-        await command.says("queue", "create", "made", *quota, *policies, "--dry-run", "server")
-        assert "made" not in await command.says("queue", "list")
-        made = await command.says("queue", "create", "made", *quota, *policies)
+        assert "made" not in await command.output_of("queue", "list")
+        await command.output_of("queue", "create", "made", *quota, *policies, "--dry-run", "server")
+        assert "made" not in await command.output_of("queue", "list")
+        made = await command.output_of("queue", "create", "made", *quota, *policies)
         assert made == "clusterqueue.kueue.x-k8s.io/made created\n"
         spec = (await queue_of(world, "made")).spec
         assert (spec.cohort_name, spec.queueing_strategy) == ("science", "StrictFIFO")
@@ -325,8 +325,8 @@ def test_create_commands_create_queues_and_flavors(tell: Tell) -> None:
         refused = await command("queue", "create", "lq/mine", "-c", "typo")
         assert refused.code == 2
         assert 'clusterqueues.kueue.x-k8s.io "typo" not found' in refused.err
-        await command.says("queue", "create", "lq/mine", "-c", "typo", "-i", "--dry-run", "server")
-        await command.says("queue", "create", "lq/mine", "-c", "made")
+        await command.output_of("queue", "create", "lq/mine", "-c", "typo", "-i", "--dry-run", "server")
+        await command.output_of("queue", "create", "lq/mine", "-c", "made")
         await world.job("train", pods=3, queue="mine")
         await world.until_admitted("train")
 
@@ -343,7 +343,7 @@ def test_delete_asks_before_it_deletes_a_workload_with_its_job(tell: Tell) -> No
         assert refused.code == 1
         assert f"- job.batch/train, with workload {name}\n" in refused.out
         for rehearsal in ("client", "server"):
-            said = await command.says("workload", "delete", name, "--dry-run", rehearsal)
+            said = await command.output_of("workload", "delete", name, "--dry-run", rehearsal)
             assert said == f"job.batch/train deleted ({rehearsal} dry run)\n"
         assert await world.admitted() == {"train", "test"}
         assert (await command("workload", "delete", name, given="y\n")).out.endswith(
@@ -353,11 +353,11 @@ def test_delete_asks_before_it_deletes_a_workload_with_its_job(tell: Tell) -> No
 
         lonely = {"podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}]}
         await world.create(WORKLOADS, "lonely", NAMESPACE, spec=lonely)
-        said = await command.says(
+        said = await command.output_of(
             "workload", "delete", "lonely"
         )  # nothing else is deleted, so there is no prompt
         assert said == "workload.kueue.x-k8s.io/lonely deleted\n"
-        assert await command.says("workload", "delete", "--all", "--yes") == "job.batch/test deleted\n"
+        assert await command.output_of("workload", "delete", "--all", "--yes") == "job.batch/test deleted\n"
         await until_workloads(world, 0)
         assert (
             await command("workload", "delete", "--all")
@@ -388,11 +388,11 @@ def test_the_pods_of_a_job_are_found_through_their_owners(tell: Tell) -> None:
         metadata = {"name": "executor", "ownerReferences": [child]}
         await world.client.create(PODS, {"metadata": metadata, "spec": {"containers": [MAIN]}}, NAMESPACE)
 
-        shown = await command.says("workload", "pods", "job/train")
+        shown = await command.output_of("workload", "pods", "job/train")
         assert titles(shown) == ["NAME", "READY", "STATUS", "RESTARTS", "AGE"]
         assert {row[0] for row in cells(shown)} == {"executor", *(each.name for each in found)}
-        assert "NODE" in titles(await command.says("workload", "pods", "job/train", "-o", "wide"))
-        named = await command.says("workload", "pods", await name_of(world, "other"), "-o", "name")
+        assert "NODE" in titles(await command.output_of("workload", "pods", "job/train", "-o", "wide"))
+        named = await command.output_of("workload", "pods", await name_of(world, "other"), "-o", "name")
         assert named == f"pod/{(await pods_of(world, 'other', 1))[0].name}\n"
 
     tell(story)
@@ -412,7 +412,7 @@ async def pods_of(world: World, job: str, count: int) -> list[ObjectMeta]:
 
 def test_version_prints_client_server_and_controllers(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
-        client, cluster, controllers = (await command.says("version")).splitlines()
+        client, cluster, controllers = (await command.output_of("version")).splitlines()
         assert client == f"quorate      {__version__}"
         assert cluster.startswith("cluster      v1.")
         assert cluster.endswith(world.client.config.server)
@@ -424,7 +424,7 @@ def test_version_prints_client_server_and_controllers(tell: Tell) -> None:
         }
         spec = {"selector": {"matchLabels": {"a": "b"}}, "template": pod, "replicas": 0}
         await world.create(DEPLOYMENTS, "quorate-controllers", "batch", spec=spec)
-        told = await command.says("version", "-n", "batch")
+        told = await command.output_of("version", "-n", "batch")
         assert "controllers  quorate:1 (batch/quorate-controllers, 0 of 0 ready)" in told
 
     tell(story)
@@ -551,7 +551,7 @@ def test_other_job_kinds_are_found_by_each_of_their_names(tell: Tell) -> None:
         labels = {"kueue.x-k8s.io/job-uid": owner["metadata"]["uid"]}
         await world.client.patch(WORKLOADS, Key(NAMESPACE, name), {"metadata": {"labels": labels}})
         for written in ("cm/train", "configmap/train", "configmaps/train", "ConfigMap/train"):
-            said = await command.says("workload", "list", "--for", written, "-o", "name")
+            said = await command.output_of("workload", "list", "--for", written, "-o", "name")
             assert said == f"workload.kueue.x-k8s.io/{name}\n"
 
     tell(story)

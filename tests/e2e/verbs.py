@@ -30,7 +30,7 @@ class CommandLine:
         self._patch.setattr(sys, "stdin", io.StringIO(given))
         return await asyncio.to_thread(_run)
 
-    async def says(self, *arguments: str) -> str:
+    async def output_of(self, *arguments: str) -> str:
         """What a command prints that succeeds."""
         done = await self(*arguments)
         assert done.code == 0, done.err
@@ -47,7 +47,7 @@ class CommandLine:
         with self._patch.context() as patch:
             for name, value in asked.items():
                 patch.setenv(name, value)
-            return (await self.says()).split()
+            return (await self.output_of()).split()
 
 
 def _run() -> Done:

@@ -73,7 +73,7 @@ class CountingClient(Client):
 class FaultyClient(CountingClient):
     """Loses one write in ``one_in``: half of them on the way there, half on the way back.
 
-    While ``punctual`` is not set, writes are carried out but their answers wait for it.
+    While ``responding`` is not set, writes are carried out but their answers wait for it.
     """
 
     one_in = 0  # none
@@ -81,20 +81,20 @@ class FaultyClient(CountingClient):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.punctual = asyncio.Event()
-        self.punctual.set()
+        self.responding = asyncio.Event()
+        self.responding.set()
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
         fault = self.one_in and method != "GET" and self.rng.randrange(self.one_in) == 0
-        lost_on_the_way_back = fault and self.rng.random() < 0.5
+        loses_response = fault and self.rng.random() < 0.5
         self.lost += bool(fault)
-        if fault and not lost_on_the_way_back:
+        if fault and not loses_response:
             raise Unreachable(f"{method} {path}", self.config.server, "lost on the way there")
         answer = await super().request(method, path, **options)
-        if lost_on_the_way_back:
+        if loses_response:
             raise Unreachable(f"{method} {path}", self.config.server, "lost on the way back")
         if method != "GET":
-            await self.punctual.wait()
+            await self.responding.wait()
         return answer
 
 
@@ -292,15 +292,17 @@ class World:
 
 
 @asynccontextmanager
-async def our_own() -> AsyncIterator[RestConfig]:
+async def local_api_server() -> AsyncIterator[RestConfig]:
     async with api_server() as server:
         yield RestConfig(server.url, credentials=Token(server.token))
 
 
-SERVER: Callable[[], AbstractAsyncContextManager[RestConfig]] = our_own  # or another, with ``--real``
+SERVER: Callable[[], AbstractAsyncContextManager[RestConfig]] = (
+    local_api_server  # or another, with ``--real``
+)
 
 
-def a_server() -> AbstractAsyncContextManager[RestConfig]:
+def empty_api_server() -> AbstractAsyncContextManager[RestConfig]:
     """An empty API server, for its administrator."""
     return SERVER()
 
@@ -316,7 +318,7 @@ async def a_world(
     rng = random.Random(1)
     clock = WallClock()
     async with (
-        a_server() as cluster,
+        empty_api_server() as cluster,
         Client(cluster, rng) as client,
         Client(cluster, rng) as own_client,
         FaultyClient(cluster, rng) as queueing_client,

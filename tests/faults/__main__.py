@@ -23,7 +23,7 @@ from tests.faults.runs import run
 from tests.faults.trials import KINDS, Report, Trial
 
 CONSOLE = Console()
-SIDE_BY_SIDE = 3  # runs in one process: each waits half of its time
+CONCURRENT_RUNS = 3  # runs in one process: each waits half of its time
 
 
 def main() -> int:
@@ -45,14 +45,14 @@ def main() -> int:
 
 def _all(first: int, runs: int) -> Iterator[Report]:
     trials = [Trial(seed, KINDS[seed % len(KINDS)]) for seed in range(first, first + runs)]
-    groups = [trials[at : at + SIDE_BY_SIDE] for at in range(0, len(trials), SIDE_BY_SIDE)]
+    groups = [trials[at : at + CONCURRENT_RUNS] for at in range(0, len(trials), CONCURRENT_RUNS)]
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
         ProcessPoolExecutor(os.cpu_count(), initializer=_quiet) as processes,
         Progress(*columns, console=CONSOLE) as progress,
     ):
         task = progress.add_task("", total=runs)
-        for done in as_completed([processes.submit(_play, group) for group in groups]):
+        for done in as_completed([processes.submit(_run_trials, group) for group in groups]):
             for report in done.result():
                 progress.advance(task)
                 if report.findings:
@@ -64,12 +64,12 @@ def _quiet() -> None:
     logging.basicConfig(handlers=[logging.NullHandler()])
 
 
-def _play(trials: list[Trial]) -> list[Report]:
-    async def together() -> list[Report]:
+def _run_trials(trials: list[Trial]) -> list[Report]:
+    async def run_all() -> list[Report]:
         return await asyncio.gather(*(run(trial) for trial in trials))
 
     loop = asyncio.new_event_loop()  # asyncio.run would wait for what does not end
-    reports = loop.run_until_complete(together())
+    reports = loop.run_until_complete(run_all())
     if not asyncio.all_tasks(loop):
         loop.close()
     return reports
@@ -86,15 +86,15 @@ def _show(reports: list[Report]) -> None:
             str(len(of_kind)),
             str(sum(report.restarts for report in of_kind)),
             str(sum(report.states for report in of_kind)),
-            str(sum(report.suffered.total() for report in of_kind)),
+            str(sum(report.injected.total() for report in of_kind)),
             str(sum(bool(report.findings) for report in of_kind)),
         )
     CONSOLE.print(table)
-    suffered: Counter[str] = Counter()
+    injected: Counter[str] = Counter()
     for report in reports:
-        suffered += report.suffered
-    told = ", ".join(f"{name} {count}" for name, count in suffered.most_common())
-    CONSOLE.print(f"Faults carried out: {told}", highlight=False)
+        injected += report.injected
+    counts = ", ".join(f"{name} {count}" for name, count in injected.most_common())
+    CONSOLE.print(f"Faults carried out: {counts}", highlight=False)
     for report in sorted(reports, key=lambda report: report.trial.seed):
         for finding in report.findings:
             CONSOLE.print(f"\n[red]{report.trial}[/red] {finding}", markup=True, highlight=False)

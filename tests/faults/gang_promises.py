@@ -22,7 +22,7 @@ HALF_BOUND_S: Final = 2.0 + 12.0
 
 class GangPromises:
     def __init__(self, nodes: Iterable[Node], gangs: Iterable[Gang]) -> None:
-        self._room = {node.metadata.name: node.status.allocatable["cpu"].milli for node in nodes}
+        self._allocatable = {node.metadata.name: node.status.allocatable["cpu"].milli for node in nodes}
         self._minimum = {gang.name: gang.minimum for gang in gangs}
         self._pods: dict[Key, Pod] = {}
         self._complete: set[str] = set()  # gangs that once had all the members they need
@@ -32,13 +32,13 @@ class GangPromises:
         """Take in one more stored state; its findings."""
         if not isinstance(step.object, Pod):
             return
-        for finding in self._pod_changed(step.object, step.gone, step.at):
+        for finding in self._pod_changed(step.object, step.deleted, step.at):
             yield f"{finding} (at version {step.version})"
 
-    def _pod_changed(self, pod: Pod, gone: bool, at: float) -> Iterator[str]:
+    def _pod_changed(self, pod: Pod, deleted: bool, at: float) -> Iterator[str]:
         key, node = pod.metadata.key, pod.spec.node_name
         old = self._pods.pop(key, None)
-        if not gone:
+        if not deleted:
             self._pods[key] = pod
             if old is not None and old.metadata.uid == pod.metadata.uid:
                 before = old.spec.node_name
@@ -50,12 +50,14 @@ class GangPromises:
 
     def _fits(self, node: str) -> Iterator[str]:
         used = sum(pod_requests(pod.spec)["cpu"].milli for pod in self._pods.values() if _holds(pod, node))
-        if used > self._room[node]:
-            yield f"{node} holds {used} milli-cpus of {self._room[node]}"
+        if used > self._allocatable[node]:
+            yield f"{node} holds {used} milli-cpus of {self._allocatable[node]}"
 
     def _clock(self, gang: str, at: float) -> Iterator[str]:
         members = Counter(
-            _standing(pod) for pod in self._pods.values() if pod.metadata.annotations.get(OF_GROUP) == gang
+            _member_state(pod)
+            for pod in self._pods.values()
+            if pod.metadata.annotations.get(OF_GROUP) == gang
         )
         if members["on a node"] + members["succeeded"] >= self._minimum[gang]:
             self._complete.add(gang)
@@ -73,7 +75,7 @@ def _holds(pod: Pod, node: str) -> bool:
     return pod.spec.node_name == node and pod.status.phase not in ("Succeeded", "Failed")
 
 
-def _standing(pod: Pod) -> str:
+def _member_state(pod: Pod) -> str:
     if pod.status.phase == "Succeeded":
         return "succeeded"
     return "on a node" if pod.spec.node_name and pod.status.phase != "Failed" else "waiting"

@@ -18,19 +18,19 @@ from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
 from tests.e2e.gangs import GangWorld, a_gang_world
 from tests.faults.gang_promises import GangPromises
-from tests.faults.gang_scene import CONFIGURATION, FLEET, Gang, Operator, gangs_unrest, invent_gangs
+from tests.faults.gang_scene import CONFIGURATION, FLEET, Gang, Operator, generate_gangs, unfinished_gangs
 from tests.faults.history import History, recorded
 from tests.faults.proxy import Proxy
 from tests.faults.trials import Report, Trial
 
-STORM_S: Final = 1.5  # how long after the last submission the faults go on
-REST_WITHIN_S: Final = 20.0  # how soon after the last step everything must have come to its end
+FAULTS_S: Final = 1.5  # how long after the last submission the faults go on
+SETTLE_TIMEOUT_S: Final = 20.0  # how soon after the last step everything must have come to its end
 DEADLINE_S: Final = 0.5  # of the scheduler's requests: short, so that a lost answer costs little
 DEBOUNCE_S: Final = 0.7
 
 
-async def stage_gangs(trial: Trial, report: Report) -> None:
-    gangs = invent_gangs(trial.seed)
+async def run_gangs(trial: Trial, report: Report) -> None:
+    gangs = generate_gangs(trial.seed)
     async with (
         a_gang_world(FLEET) as world,
         recorded(world.client, (POD_GROUPS, PODS)) as history,
@@ -39,11 +39,11 @@ async def stage_gangs(trial: Trial, report: Report) -> None:
         async with Proxy(
             cluster.server, cluster.credentials.authorization(), trial.plan(), DEBOUNCE_S
         ) as proxy:
-            report.suffered = proxy.suffered
-            await _Play(trial, gangs, world, proxy, history, report).run()
+            report.injected = proxy.injected
+            await _Run(trial, gangs, world, proxy, history, report).run()
 
 
-class _Play:
+class _Run:
     def __init__(
         self,
         trial: Trial,
@@ -62,31 +62,31 @@ class _Play:
 
     async def run(self) -> None:
         operator = Operator(self._client, self._gangs)
-        stage = [asyncio.create_task(part) for part in (self._keep_running(), operator.run())]
+        tasks = [asyncio.create_task(part) for part in (self._keep_running(), operator.run())]
         try:
             await operator.submit()
-            await asyncio.sleep(STORM_S)
-            self._proxy.calm()
-            await self._come_to_rest(stage)
+            await asyncio.sleep(FAULTS_S)
+            self._proxy.stop_faults()
+            await self._until_settled(tasks)
             await self._history.complete(self._client)
-            await self._judge()
+            await self._check_history()
         finally:
-            for task in stage:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*stage, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _keep_running(self) -> None:
         """Restart the scheduler whenever it ends, as a supervisor does."""
         for incarnation in itertools.count():
-            door = self._proxy.door()
+            endpoint = self._proxy.endpoint()
             rng = random.Random(f"scheduler {self._trial.seed} {incarnation}")
             credentials = self._client.config.credentials
             try:
                 async with Client(
-                    RestConfig(door.url, credentials=credentials), rng, deadline_s=DEADLINE_S
+                    RestConfig(endpoint.url, credentials=credentials), rng, deadline_s=DEADLINE_S
                 ) as client:
                     configuration = load_scheduler_configuration(CONFIGURATION).configuration
-                    life = asyncio.create_task(
+                    running = asyncio.create_task(
                         run_scheduler(
                             client,
                             WallClock(),
@@ -96,41 +96,41 @@ class _Play:
                             None,
                         )
                     )
-                    door.on_kill = partial(_cancel, life)
+                    endpoint.on_kill = partial(_cancel, running)
                     try:
-                        (outcome,) = await asyncio.gather(life, return_exceptions=True)
+                        (outcome,) = await asyncio.gather(running, return_exceptions=True)
                     finally:
-                        life.cancel()
-                        door.close()
+                        running.cancel()
+                        endpoint.close()
             finally:
-                door.close()
+                endpoint.close()
             if not isinstance(outcome, asyncio.CancelledError):
-                told = "".join(traceback.format_exception(outcome)) if outcome else ""
-                self._report.findings.append(f"the scheduler ended by itself: {told}")
+                error = "".join(traceback.format_exception(outcome)) if outcome else ""
+                self._report.findings.append(f"the scheduler ended by itself: {error}")
             # A process takes longer to start than what the last one sent takes to arrive.
-            await door.idle.wait()
+            await endpoint.idle.wait()
             self._report.restarts += 1
 
-    async def _come_to_rest(self, stage: list[asyncio.Task[None]]) -> None:
+    async def _until_settled(self, tasks: list[asyncio.Task[None]]) -> None:
         clock = asyncio.get_running_loop().time
         known, deadline = 0, 0.0
-        while lacking := await gangs_unrest(self._client, self._gangs):
-            for task in stage:
+        while findings := await unfinished_gangs(self._client, self._gangs):
+            for task in tasks:
                 if task.done():
                     task.result()
             if len(self._history.steps) > known:  # on a busy machine it may take long, but it goes on
-                known, deadline = len(self._history.steps), clock() + REST_WITHIN_S
+                known, deadline = len(self._history.steps), clock() + SETTLE_TIMEOUT_S
             if clock() > deadline:
-                self._report.findings += [f"no rest: {each}" for each in lacking]
+                self._report.findings += [f"no rest: {each}" for each in findings]
                 return
             await asyncio.sleep(0.05)
 
-    async def _judge(self) -> None:
+    async def _check_history(self) -> None:
         promises = GangPromises((await self._client.list(NODES)).items, self._gangs)
         for step in self._history.in_order():
             self._report.states += 1
             self._report.findings += promises.step(step)
 
 
-def _cancel(life: asyncio.Task[None]) -> None:
-    life.cancel()
+def _cancel(running: asyncio.Task[None]) -> None:
+    running.cancel()

@@ -32,7 +32,7 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}]
 - plugins: [{name: predicates}, {name: proportion}, {name: nodeorder}]
 """
-LOOKS_EVERY_S: Final = 0.03
+POLL_INTERVAL_S: Final = 0.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Gang:
     members: int
     minimum: int
     cpu: int
-    lives_ms: int
+    duration_ms: int
 
     @property
     def pods(self) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ class Gang:
 
     def pod(self, name: str) -> Json:
         simulated = {
-            "simulate.quorate.dev/duration": f"{self.lives_ms}ms",
+            "simulate.quorate.dev/duration": f"{self.duration_ms}ms",
             "simulate.quorate.dev/start-delay": "20ms",
         }
         container = {
@@ -73,15 +73,15 @@ class Gang:
         }
 
 
-def invent_gangs(seed: int) -> tuple[Gang, ...]:
+def generate_gangs(seed: int) -> tuple[Gang, ...]:
     rng = random.Random(f"gangs {seed}")
     gangs = []
     for number in range(rng.randint(6, 10)):
         cpu = rng.choice((1, 1, 2))
         members = rng.randint(1, 12 // cpu)
         minimum = members if rng.random() < 0.7 else rng.randint(1, members)
-        lives_ms = rng.choice((100, 300, 600))
-        gangs.append(Gang(f"gang-{number}", rng.uniform(0, 2.5), members, minimum, cpu, lives_ms))
+        duration_ms = rng.choice((100, 300, 600))
+        gangs.append(Gang(f"gang-{number}", rng.uniform(0, 2.5), members, minimum, cpu, duration_ms))
     return tuple(gangs)
 
 
@@ -111,24 +111,24 @@ class Operator:
             for group in (await self._client.list(POD_GROUPS, NAMESPACE)).items:
                 gang = self._gangs[group.metadata.name]
                 if group.status.phase in ("Inqueue", "Running", "Unknown"):
-                    await self._make(gang, [name for name in gang.pods if name not in pods])
+                    await self._create_pods(gang, [name for name in gang.pods if name not in pods])
                 elif group.status.phase == "Pending":
                     unplaced = [
                         pods[name].metadata.key
                         for name in gang.pods
                         if name in pods and not pods[name].spec.node_name
                     ]
-                    await self._take_back(unplaced)
-            await asyncio.sleep(LOOKS_EVERY_S)
+                    await self._delete(unplaced)
+            await asyncio.sleep(POLL_INTERVAL_S)
 
-    async def _make(self, gang: Gang, names: list[str]) -> None:
+    async def _create_pods(self, gang: Gang, names: list[str]) -> None:
         for name in names:
             try:
                 await self._client.create(PODS, gang.pod(name), NAMESPACE)
             except AlreadyExists:
                 continue  # one that was evicted is on its way out
 
-    async def _take_back(self, keys: list[Key]) -> None:
+    async def _delete(self, keys: list[Key]) -> None:
         for key in keys:
             try:
                 await self._client.delete(PODS, key)
@@ -136,7 +136,7 @@ class Operator:
                 continue
 
 
-async def gangs_unrest(client: Client, gangs: tuple[Gang, ...]) -> list[str]:
+async def unfinished_gangs(client: Client, gangs: tuple[Gang, ...]) -> list[str]:
     """What is not yet as it must be in the end: every gang ran."""
     groups: dict[str, PodGroup] = {
         group.metadata.name: group for group in (await client.list(POD_GROUPS, NAMESPACE)).items

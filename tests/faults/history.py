@@ -28,7 +28,7 @@ class Step:
 
     version: int
     object: Recorded
-    gone: bool = False
+    deleted: bool = False
     at: float = 0.0  # when we were told, seconds on the clock of the event loop
 
 

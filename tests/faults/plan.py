@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-Sort = str  # what a request is about: "PATCH workloads/status", "LIST jobs", "WATCH clusterqueues"
+RequestKind = str  # what a request is about: "PATCH workloads/status", "LIST jobs", "WATCH clusterqueues"
 
 
 # What can befall a request.
@@ -24,8 +24,8 @@ Sort = str  # what a request is about: "PATCH workloads/status", "LIST jobs", "W
 class Late:
     """It reaches the server, or its answer the client, only after a while."""
 
-    there_s: float
-    back_s: float
+    request_delay_s: float
+    response_delay_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Overtaken:
+class Conflicting:
     """Another client writes to the same object first, so that the server answers with a conflict."""
 
 
@@ -49,12 +49,12 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
-class Torn:
+class Truncated:
     """It is carried out, and the connection breaks in the middle of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Silent:
+class Unanswered:
     """No answer, until the client gives up waiting; the request was carried out or it was not."""
 
     done: bool
@@ -94,7 +94,7 @@ class Lagging:
 
 
 @dataclass(frozen=True, slots=True)
-class Dark:
+class Stalled:
     """The stream stays open and brings nothing more; after a while it is cut."""
 
     after: int
@@ -107,28 +107,28 @@ class Bookmarked:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class Duplicated:
     """Hostile: each frame comes twice."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shuffled:
+class Reordered:
     """Hostile: every second frame comes after the one that should follow it, even of the same object."""
 
 
 @dataclass(frozen=True, slots=True)
-class Swallowed:
+class Dropped:
     """Hostile: one frame never comes, and nothing tells."""
 
     after: int
 
 
-RequestFault = Late | Refused | Overtaken | Lost | Torn | Silent | Killed
-WatchFault = Refused | Cut | Expired | Lagging | Dark | Bookmarked | Repeated | Shuffled | Swallowed
+RequestFault = Late | Refused | Conflicting | Lost | Truncated | Unanswered | Killed
+WatchFault = Refused | Cut | Expired | Lagging | Stalled | Bookmarked | Duplicated | Reordered | Dropped
 Fault = RequestFault | WatchFault
 
 # Every sort of write the queueing controllers send: each is a place to die at.
-WRITES: Final[tuple[Sort, ...]] = (
+WRITES: Final[tuple[RequestKind, ...]] = (
     "POST workloads",
     "PATCH workloads",
     "PATCH workloads/status",
@@ -141,7 +141,7 @@ WRITES: Final[tuple[Sort, ...]] = (
     "POST events",
 )
 # And those of the gang scheduler.
-GANG_WRITES: Final[tuple[Sort, ...]] = (
+GANG_WRITES: Final[tuple[RequestKind, ...]] = (
     "POST pods/binding",
     "POST pods/binding",  # twice: it is where gangs break
     "PATCH podgroups",
@@ -159,31 +159,31 @@ class Plan:
     seed: int
     rate: float = 0.15
     hostile: bool = False
-    laid_down: Mapping[tuple[Sort, int], Fault] = field(default_factory=dict)
+    scheduled: Mapping[tuple[RequestKind, int], Fault] = field(default_factory=dict)
 
-    def fault(self, sort: Sort, number: int) -> Fault | None:
+    def fault(self, request_kind: RequestKind, number: int) -> Fault | None:
         """What befalls request ``number`` of this sort, counted from 1 over all clients."""
-        given = self.laid_down.get((sort, number))
+        given = self.scheduled.get((request_kind, number))
         if given is not None:
             return given
-        rng = random.Random(f"{self.seed} {sort} {number}")
+        rng = random.Random(f"{self.seed} {request_kind} {number}")
         # A watch is one request and a thousand answers, so it has more to suffer.
-        if rng.random() >= (4 * self.rate if sort.startswith("WATCH") else self.rate):
+        if rng.random() >= (4 * self.rate if request_kind.startswith("WATCH") else self.rate):
             return None
-        if sort.startswith("WATCH"):
+        if request_kind.startswith("WATCH"):
             return rng.choice(tuple(_watch_faults(rng, self.hostile)))
-        return rng.choice(tuple(_request_faults(rng, sort, self.hostile)))
+        return rng.choice(tuple(_request_faults(rng, request_kind, self.hostile)))
 
 
-def _request_faults(rng: random.Random, sort: Sort, hostile: bool) -> Iterator[RequestFault]:
-    verb, _, what = sort.partition(" ")
+def _request_faults(rng: random.Random, request_kind: RequestKind, hostile: bool) -> Iterator[RequestFault]:
+    verb, _, what = request_kind.partition(" ")
     yield Late(rng.choice(_DELAYS_S), 0.0)
     yield Late(0.0, rng.choice(_DELAYS_S))
     yield Lost(done=False)
     yield Lost(done=True)
-    yield Torn()
-    yield Silent(done=False)
-    yield Silent(done=True)
+    yield Truncated()
+    yield Unanswered(done=False)
+    yield Unanswered(done=True)
     yield Refused(429, retry_after_s=rng.choice((0, 1)))
     yield Refused(500)
     yield Refused(503, retry_after_s=rng.choice((None, 0)))
@@ -193,7 +193,7 @@ def _request_faults(rng: random.Random, sort: Sort, hostile: bool) -> Iterator[R
         yield Refused(403)  # for good: a foreign webhook rejects it
         yield Refused(403)
     if verb == "PATCH" and what != "events":
-        yield Overtaken()
+        yield Conflicting()
         if hostile:
             yield Refused(409)
 
@@ -206,9 +206,9 @@ def _watch_faults(rng: random.Random, hostile: bool) -> Iterator[WatchFault]:
     yield Cut(after, mid_frame=rng.random() < 0.5)
     yield Expired(after)
     yield Lagging(after, rng.choice(_DELAYS_S))
-    yield Dark(after, rng.choice(_DELAYS_S))
+    yield Stalled(after, rng.choice(_DELAYS_S))
     yield Bookmarked()
     if hostile:
-        yield Repeated()
-        yield Shuffled()
-        yield Swallowed(after)
+        yield Duplicated()
+        yield Reordered()
+        yield Dropped(after)

@@ -9,12 +9,14 @@ from typing import Any
 
 from quorate.api.configuration import Configuration
 from tests.e2e.test_controllers_command import kubeconfig
-from tests.faults.proxy import Door
+from tests.faults.proxy import ClientEndpoint
 
 KILLED = -9
 
 
-async def live(door: Door, token: str, configuration: Configuration, directory: Path) -> str:
+async def run_until_exit(
+    endpoint: ClientEndpoint, token: str, configuration: Configuration, directory: Path
+) -> str:
     """Run them until they die; what they said of an error of ours, or empty.
 
     A process that finds no API server when it starts reports it and ends; its supervisor restarts it.
@@ -25,7 +27,7 @@ async def live(door: Door, token: str, configuration: Configuration, directory: 
     process = await asyncio.create_subprocess_exec(
         *command,
         "--kubeconfig",
-        str(kubeconfig(directory, door.url, token)),
+        str(kubeconfig(directory, endpoint.url, token)),
         stdin=DEVNULL,
         stdout=DEVNULL,
         stderr=PIPE,
@@ -35,15 +37,15 @@ async def live(door: Door, token: str, configuration: Configuration, directory: 
         if process.returncode is None:
             process.kill()
 
-    door.on_kill = kill
+    endpoint.on_kill = kill
     try:
-        _, said = await process.communicate()
+        _, stderr = await process.communicate()
     finally:
         kill()
         await process.wait()
-    told = said.decode()
-    if "Traceback" in told or process.returncode not in (KILLED, 1):
-        return f"the process ended with status {process.returncode} and said: {told}"
+    log = stderr.decode()
+    if "Traceback" in log or process.returncode not in (KILLED, 1):
+        return f"the process ended with status {process.returncode} and said: {log}"
     return ""
 
 

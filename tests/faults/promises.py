@@ -32,7 +32,7 @@ from tests.faults.history import Step
 
 # How often one workload may be preempted for another while nothing else happens: once, and once more when
 # the write by which the other was to take the quota was lost.  A cycle has no end.
-ONCE_MORE: Final = 2
+MAX_PREEMPTIONS: Final = 2
 
 
 class Promises:
@@ -56,26 +56,26 @@ class Promises:
 
     def step(self, step: Step) -> Iterator[str]:
         """Take in one more stored state; its findings."""
-        for finding in self._take_in(step):
+        for finding in self._findings(step):
             yield f"{finding} (at version {step.version})"
 
-    def _take_in(self, step: Step) -> Iterator[str]:
+    def _findings(self, step: Step) -> Iterator[str]:
         match step.object:
             case Workload() as workload:
                 old = self.workloads.pop(workload.metadata.key, None)
-                if not step.gone:
+                if not step.deleted:
                     self.workloads[workload.metadata.key] = workload
-                yield from self._workload_changed(old, None if step.gone else workload)
+                yield from self._workload_changed(old, None if step.deleted else workload)
             case Job() as job:
                 old_job = self.jobs.pop(job.metadata.uid, None)
-                if old_job is None or step.gone:
+                if old_job is None or step.deleted:
                     self._preemptions.clear()
-                if not step.gone:
+                if not step.deleted:
                     self.jobs[job.metadata.uid] = job
                     yield from self._job_changed(old_job, job)
             case Pod() as pod:
                 old_pod = self.pods.pop(pod.metadata.key, None)
-                if not step.gone:
+                if not step.deleted:
                     self.pods[pod.metadata.key] = pod
                     yield from self._pod_changed(old_pod, pod)
             case PodGroup():
@@ -92,11 +92,11 @@ class Promises:
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> Iterator[str]:
         held, holds = _admission(old), _admission(new)
         if new is not None and holds is not None:
-            yield from self._whole(new, holds)
-            if held is not None and _what_is_held(held) != _what_is_held(holds):
+            yield from self._gang_complete(new, holds)
+            if held is not None and _quota_held(held) != _quota_held(holds):
                 yield f"promise 5: {new.metadata.key} was given quota while it held some"
             if held is None:
-                yield from self._first_for_its_job(new)
+                yield from self._single_reservation(new)
         if held != holds:
             yield from self._within_limits()
         if (
@@ -105,10 +105,10 @@ class Promises:
             and has_quota_reservation(old)
             and not has_quota_reservation(new)
         ):
-            yield from self._nothing_runs_for(new)
+            yield from self._job_stopped(new)
         yield from self._preempted(old, new)
 
-    def _whole(self, workload: Workload, admission: Admission) -> Iterator[str]:
+    def _gang_complete(self, workload: Workload, admission: Admission) -> Iterator[str]:
         wanted = {pod_set.name: pod_set for pod_set in workload.spec.pod_sets}
         given = {each.name: each.count for each in admission.pod_set_assignments}
         if wanted.keys() != given.keys():
@@ -125,11 +125,11 @@ class Promises:
                     f"it wants {least} to {most}"
                 )
 
-    def _first_for_its_job(self, workload: Workload) -> Iterator[str]:
+    def _single_reservation(self, workload: Workload) -> Iterator[str]:
         owner = workload.metadata.controller
         for other in self.workloads.values():
-            theirs = other.metadata.controller
-            if other is workload or owner is None or theirs is None or theirs.uid != owner.uid:
+            other_owner = other.metadata.controller
+            if other is workload or owner is None or other_owner is None or other_owner.uid != owner.uid:
                 continue
             if _admission(other) is not None:
                 keys = f"{other.metadata.key} and {workload.metadata.key}"
@@ -158,7 +158,7 @@ class Promises:
                 of_queue[pair] = of_queue.get(pair, 0) + amount
         return usage
 
-    def _nothing_runs_for(self, workload: Workload) -> Iterator[str]:
+    def _job_stopped(self, workload: Workload) -> Iterator[str]:
         """Return the active pods by the job's status; pods not counted by its controller are unknown."""
         owner = workload.metadata.controller
         job = self.jobs.get(owner.uid) if owner is not None else None
@@ -180,7 +180,7 @@ class Promises:
             assert evicted is not None
             pair = (evicted.message, new.metadata.key)  # the message names the preemptor by its uid
             self._preemptions[pair] += 1
-            if self._preemptions[pair] > ONCE_MORE:
+            if self._preemptions[pair] > MAX_PREEMPTIONS:
                 yield f"promise 4: {new.metadata.key} is preempted again and again: {evicted.message}"
 
     # Jobs and pods.
@@ -193,9 +193,9 @@ class Promises:
         elif started and self._admitted(new.metadata.uid) is None:
             yield f"promise 5: {new.metadata.key} starts without being admitted"
         elif started:
-            yield from self._as_admitted(new)
+            yield from self._starts_with_admitted_pods(new)
 
-    def _as_admitted(self, job: Job) -> Iterator[str]:
+    def _starts_with_admitted_pods(self, job: Job) -> Iterator[str]:
         workload = self._admitted(job.metadata.uid)
         if workload is None or workload.status.admission is None:
             yield f"promise 5: {job.metadata.key} starts and its workload names no queue that admitted it"
@@ -219,9 +219,11 @@ class Promises:
             yield f"promise 3: {new.metadata.key} is made and nothing is reserved for it"
 
     def _admitted(self, job: Uid) -> Workload | None:
-        return next((each for each in self._of(job) if is_admitted(each) and not is_finished(each)), None)
+        return next(
+            (each for each in self._workloads_of(job) if is_admitted(each) and not is_finished(each)), None
+        )
 
-    def _of(self, job: Uid) -> Iterator[Workload]:
+    def _workloads_of(self, job: Uid) -> Iterator[Workload]:
         for workload in self.workloads.values():
             owner = workload.metadata.controller
             if owner is not None and owner.uid == job:
@@ -244,7 +246,7 @@ def _done(workload: Workload, pod_set: str) -> int:
     return sum(each.count for each in workload.status.reclaimable_pods if each.name == pod_set)
 
 
-def _what_is_held(admission: Admission) -> tuple[object, ...]:
+def _quota_held(admission: Admission) -> tuple[object, ...]:
     sets = tuple((each.name, each.count, each.flavors) for each in admission.pod_set_assignments)
     return (admission.cluster_queue, sets)
 

@@ -20,23 +20,23 @@ from yarl import URL
 from quorate.kube.rest.decoding import Lines
 from tests.faults.plan import (
     Bookmarked,
+    Conflicting,
     Cut,
-    Dark,
+    Dropped,
+    Duplicated,
     Expired,
     Fault,
     Killed,
     Lagging,
     Late,
     Lost,
-    Overtaken,
     Plan,
     Refused,
-    Repeated,
-    Shuffled,
-    Silent,
-    Sort,
-    Swallowed,
-    Torn,
+    Reordered,
+    RequestKind,
+    Stalled,
+    Truncated,
+    Unanswered,
 )
 
 REASONS: Final = {
@@ -47,42 +47,42 @@ REASONS: Final = {
     500: "InternalError",
     503: "ServiceUnavailable",
 }
-HELD_BACK_S = 0.05  # how long a shuffled frame waits for one to follow
+REORDER_WAIT_S = 0.05  # how long a shuffled frame waits for one to follow
 PAGE_SIZE = 3  # lists come in pages this small, so that there is a next page to ask for
 
 
 @dataclass(eq=False)
-class Door:
+class ClientEndpoint:
     """The way of one client; ``on_kill`` is called when the plan says that it dies."""
 
     url: str
     on_kill: Callable[[], None]
     closed: asyncio.Event = field(default_factory=asyncio.Event)
-    under_way: list[web.BaseRequest] = field(default_factory=list)  # not hashable, and compared by contents
+    in_flight: list[web.BaseRequest] = field(default_factory=list)  # not hashable, and compared by contents
     streams: set[aiohttp.ClientResponse] = field(default_factory=set)  # the server's side of its watches
-    misled: set[str] = field(default_factory=set)  # what it watched while the plan was hostile
+    hostile_watches: set[str] = field(default_factory=set)  # what it watched while the plan was hostile
     idle: asyncio.Event = field(default_factory=asyncio.Event)  # set while no request is under way
 
     def close(self) -> None:
         self.closed.set()
-        for request in self.under_way:
+        for request in self.in_flight:
             _abort(request)
         for stream in self.streams:
             stream.close()
 
 
 class Proxy:
-    """``patience_s`` is longer than any client waits for an answer."""
+    """``silence_s`` is longer than any client waits for an answer."""
 
-    def __init__(self, server: str, authorization: str, plan: Plan, patience_s: float) -> None:
-        self.suffered: Counter[str] = Counter()  # faults carried out, by the name of their class
-        self.asked: Counter[Sort] = Counter()
+    def __init__(self, server: str, authorization: str, plan: Plan, silence_s: float) -> None:
+        self.injected: Counter[str] = Counter()  # faults carried out, by the name of their class
+        self.requests: Counter[RequestKind] = Counter()
         self._server = server
         self._authorization = authorization
         self._plan = plan
-        self._patience_s = patience_s
-        self._calm = asyncio.Event()
-        self._doors: dict[str, Door] = {}
+        self._silence_s = silence_s
+        self._faults_stopped = asyncio.Event()
+        self._endpoints: dict[str, ClientEndpoint] = {}
         self._url = ""
 
     async def __aenter__(self) -> Self:
@@ -98,115 +98,121 @@ class Proxy:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for door in self._doors.values():
-            door.close()
+        for endpoint in self._endpoints.values():
+            endpoint.close()
         await self._runner.cleanup()
         await self._session.close()
 
-    def door(self, on_kill: Callable[[], None] = lambda: None) -> Door:
-        name = f"door-{len(self._doors) + 1}"
-        door = self._doors[name] = Door(f"{self._url}/{name}", on_kill)
-        door.idle.set()
-        return door
+    def endpoint(self, on_kill: Callable[[], None] = lambda: None) -> ClientEndpoint:
+        name = f"client-{len(self._endpoints) + 1}"
+        endpoint = self._endpoints[name] = ClientEndpoint(f"{self._url}/{name}", on_kill)
+        endpoint.idle.set()
+        return endpoint
 
-    def calm(self) -> None:
+    def stop_faults(self) -> None:
         """From now on all goes well.  Clients that were misled in silence are told to list again, once."""
-        self._calm.set()
-        for door in self._doors.values():
-            if door.misled:
-                for stream in door.streams:
+        self._faults_stopped.set()
+        for endpoint in self._endpoints.values():
+            if endpoint.hostile_watches:
+                for stream in endpoint.streams:
                     stream.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         _, name, *rest = request.path_qs.split("/", 2)
-        door = self._doors[name]
-        door.under_way.append(request)
-        door.idle.clear()
+        endpoint = self._endpoints[name]
+        endpoint.in_flight.append(request)
+        endpoint.idle.clear()
         try:
-            if door.closed.is_set():
+            if endpoint.closed.is_set():
                 return _abort(request)
-            return await self._pass_on(door, request, f"/{rest[0]}")
+            return await self._forward(endpoint, request, f"/{rest[0]}")
         except ConnectionResetError:
             return _abort(request)  # the client is gone
         finally:
-            door.under_way = [each for each in door.under_way if each is not request]
-            if not door.under_way:
-                door.idle.set()
+            endpoint.in_flight = [each for each in endpoint.in_flight if each is not request]
+            if not endpoint.in_flight:
+                endpoint.idle.set()
 
-    async def _pass_on(self, door: Door, request: web.BaseRequest, path_qs: str) -> web.StreamResponse:
-        sort = sort_of(request.method, path_qs)
-        self.asked[sort] += 1
-        fault = None if self._calm.is_set() else self._plan.fault(sort, self.asked[sort])
+    async def _forward(
+        self, endpoint: ClientEndpoint, request: web.BaseRequest, path_qs: str
+    ) -> web.StreamResponse:
+        request_kind = request_kind_of(request.method, path_qs)
+        self.requests[request_kind] += 1
+        fault = (
+            None
+            if self._faults_stopped.is_set()
+            else self._plan.fault(request_kind, self.requests[request_kind])
+        )
         if fault is not None:
-            self.suffered[type(fault).__name__] += 1
+            self.injected[type(fault).__name__] += 1
         if isinstance(fault, Refused):
             return _refusal(fault)
-        if sort.startswith("WATCH"):
-            if self._calm.is_set() and sort in door.misled:
-                door.misled.remove(sort)
+        if request_kind.startswith("WATCH"):
+            if self._faults_stopped.is_set() and request_kind in endpoint.hostile_watches:
+                endpoint.hostile_watches.remove(request_kind)
                 return _refusal(Refused(410))
-            if self._plan.hostile and not self._calm.is_set():
-                door.misled.add(sort)
-            return await self._watch(door, request, path_qs, fault)
-        if not self._calm.is_set():
+            if self._plan.hostile and not self._faults_stopped.is_set():
+                endpoint.hostile_watches.add(request_kind)
+            return await self._watch(endpoint, request, path_qs, fault)
+        if not self._faults_stopped.is_set():
             path_qs = path_qs.replace("limit=500", f"limit={PAGE_SIZE}")
-        return await self._answer(door, request, path_qs, fault)
+        return await self._respond(endpoint, request, path_qs, fault)
 
-    async def _answer(
-        self, door: Door, request: web.BaseRequest, path_qs: str, fault: Fault | None
+    async def _respond(
+        self, endpoint: ClientEndpoint, request: web.BaseRequest, path_qs: str, fault: Fault | None
     ) -> web.StreamResponse:
         body = await request.read()
 
-        async def ask() -> _Answer:
-            return await self._ask(request.method, path_qs, dict(request.headers), body)
+        async def send() -> _Answer:
+            return await self._send(request.method, path_qs, dict(request.headers), body)
 
         match fault:
             case None:
-                return (await ask()).response()
-            case Late(there_s, back_s):
-                await asyncio.sleep(there_s)
-                answer = await ask()
-                await asyncio.sleep(back_s)
+                return (await send()).response()
+            case Late(request_delay_s, response_delay_s):
+                await asyncio.sleep(request_delay_s)
+                answer = await send()
+                await asyncio.sleep(response_delay_s)
                 return answer.response()
-            case Overtaken():
+            case Conflicting():
                 await self._touch(path_qs)
-                return (await ask()).response()
+                return (await send()).response()
             case Lost(done):
                 if done:
-                    await ask()
+                    await send()
                 return _abort(request)
-            case Torn():
-                return await _torn(request, await ask())
-            case Silent(done):
+            case Truncated():
+                return await _truncated(request, await send())
+            case Unanswered(done):
                 if done:
-                    await ask()
+                    await send()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(door.closed.wait(), self._patience_s)
+                    await asyncio.wait_for(endpoint.closed.wait(), self._silence_s)
                 return _abort(request)
             case Killed(done):
                 if done:
-                    await ask()
-                door.close()
-                door.on_kill()
+                    await send()
+                endpoint.close()
+                endpoint.on_kill()
                 return _abort(request)
             case _:
                 raise AssertionError(f"{fault} cannot befall {request.method} {path_qs}")
 
-    async def _ask(self, method: str, path_qs: str, headers: dict[str, str], body: bytes) -> "_Answer":
-        passed_on = {name: value for name, value in headers.items() if name not in ("Host", "Content-Length")}
+    async def _send(self, method: str, path_qs: str, headers: dict[str, str], body: bytes) -> "_Answer":
+        forwarded = {name: value for name, value in headers.items() if name not in ("Host", "Content-Length")}
         url = URL(f"{self._server}{path_qs}", encoded=True)
-        async with self._session.request(method, url, headers=passed_on, data=body or None) as answer:
+        async with self._session.request(method, url, headers=forwarded, data=body or None) as answer:
             return _Answer(answer.status, dict(answer.headers), await answer.read())
 
     async def _touch(self, path_qs: str) -> None:
         """Write to the object as a foreign client would, without an effect on decisions."""
         path = path_qs.partition("?")[0].removesuffix("/status")
-        note = {"metadata": {"annotations": {"example.com/touched": str(sum(self.asked.values()))}}}
+        note = {"metadata": {"annotations": {"example.com/touched": str(sum(self.requests.values()))}}}
         headers = {"Authorization": self._authorization, "Content-Type": "application/merge-patch+json"}
-        await self._ask("PATCH", path, headers, json.dumps(note).encode())
+        await self._send("PATCH", path, headers, json.dumps(note).encode())
 
     async def _watch(
-        self, door: Door, request: web.BaseRequest, path_qs: str, fault: Fault | None
+        self, endpoint: ClientEndpoint, request: web.BaseRequest, path_qs: str, fault: Fault | None
     ) -> web.StreamResponse:
         url = URL(f"{self._server}{path_qs}", encoded=True)
         headers = {"Authorization": request.headers.get("Authorization", "")}
@@ -217,15 +223,15 @@ class Proxy:
             response = web.StreamResponse(headers={"Content-Type": "application/json"})
             response.enable_chunked_encoding()
             await response.prepare(request)
-            if fault is not None and self._calm.is_set():
+            if fault is not None and self._faults_stopped.is_set():
                 return _abort(request)  # it became calm while this was being opened
-            door.streams.add(stream)
+            endpoint.streams.add(stream)
             try:
                 ended = await self._relay(stream, response, fault)
             except aiohttp.ClientError:
                 ended = False  # closed on purpose, or the server went
             finally:
-                door.streams.discard(stream)
+                endpoint.streams.discard(stream)
             return response if ended else _abort(request)
 
     async def _relay(
@@ -249,10 +255,10 @@ class Proxy:
                         await response.write(EXPIRED)
                         return True
                     await response.write(frame)
-            case Dark(after, for_s):
+            case Stalled(after, for_s):
                 async for number, frame in _counted(stream):
                     if number == after:
-                        await self._until_calm(for_s)
+                        await self._until_faults_stop(for_s)
                         return False
                     await response.write(frame)
             case Lagging(after, lag_s):
@@ -260,16 +266,16 @@ class Proxy:
             case Bookmarked():
                 async for frame in _frames(stream):
                     await response.write(frame + _bookmark(frame))
-            case Repeated():
+            case Duplicated():
                 async for frame in _frames(stream):
                     await response.write(frame + frame)
-            case Swallowed(after):
+            case Dropped(after):
                 async for number, frame in _counted(stream):
                     if number != after:
                         await response.write(frame)
-            case Shuffled():
-                await _relay_shuffled(stream, response)
-            case Late() | Refused() | Overtaken() | Lost() | Torn() | Silent() | Killed():
+            case Reordered():
+                await _relay_reordered(stream, response)
+            case Late() | Refused() | Conflicting() | Lost() | Truncated() | Unanswered() | Killed():
                 raise AssertionError(f"{fault} cannot befall a watch")
             case _:
                 assert_never(fault)
@@ -293,15 +299,15 @@ class Proxy:
         try:
             while (item := await due.get()) is not None:
                 moment, frame = item
-                await self._until_calm(moment - clock())
+                await self._until_faults_stop(moment - clock())
                 await response.write(frame)
         finally:
             reading.cancel()
             await asyncio.wait({reading})
 
-    async def _until_calm(self, at_most_s: float) -> None:
+    async def _until_faults_stop(self, at_most_s: float) -> None:
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._calm.wait(), max(0.0, at_most_s))
+            await asyncio.wait_for(self._faults_stopped.wait(), max(0.0, at_most_s))
 
 
 @dataclass(frozen=True)
@@ -311,14 +317,14 @@ class _Answer:
     body: bytes
 
     def response(self) -> web.Response:
-        kept: dict[str, str] = {
+        headers: dict[str, str] = {
             name: self.headers[name] for name in ("Retry-After", "Warning") if name in self.headers
         }
-        kept["Content-Type"] = self.headers.get("Content-Type", "application/json")
-        return web.Response(status=self.status, body=self.body, headers=kept)
+        headers["Content-Type"] = self.headers.get("Content-Type", "application/json")
+        return web.Response(status=self.status, body=self.body, headers=headers)
 
 
-def sort_of(method: str, path_qs: str) -> Sort:
+def request_kind_of(method: str, path_qs: str) -> RequestKind:
     """What a request is about: the verb, as clients speak of it, the resource and the subresource."""
     path, _, query = path_qs.partition("?")
     parts = path.strip("/").split("/")
@@ -357,7 +363,7 @@ def _abort(request: web.BaseRequest) -> web.Response:
     return web.Response()  # goes nowhere
 
 
-async def _torn(request: web.BaseRequest, answer: _Answer) -> web.StreamResponse:
+async def _truncated(request: web.BaseRequest, answer: _Answer) -> web.StreamResponse:
     response = web.StreamResponse(status=answer.status, headers={"Content-Type": "application/json"})
     response.content_length = len(answer.body)
     await response.prepare(request)
@@ -379,25 +385,25 @@ async def _counted(stream: aiohttp.ClientResponse) -> AsyncIterator[tuple[int, b
         number += 1
 
 
-async def _relay_shuffled(stream: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
-    held: bytes | None = None
+async def _relay_reordered(stream: aiohttp.ClientResponse, response: web.StreamResponse) -> None:
+    held_frame: bytes | None = None
     frames = _frames(stream)
     coming = asyncio.ensure_future(anext(frames, None))
     try:
         while True:
-            await asyncio.wait({coming}, timeout=HELD_BACK_S if held is not None else None)
+            await asyncio.wait({coming}, timeout=REORDER_WAIT_S if held_frame is not None else None)
             if coming.done():
                 frame = coming.result()
                 if frame is None:
                     return
                 coming = asyncio.ensure_future(anext(frames, None))
-                if held is None:
-                    held = frame
+                if held_frame is None:
+                    held_frame = frame
                     continue
                 await response.write(frame)
-            assert held is not None, "nothing came and nothing is held"
-            await response.write(held)
-            held = None
+            assert held_frame is not None, "nothing came and nothing is held"
+            await response.write(held_frame)
+            held_frame = None
     finally:
         coming.cancel()
         await asyncio.wait({coming})

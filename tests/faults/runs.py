@@ -33,19 +33,19 @@ from quorate.observe.replica import Replica
 from tests.e2e.world import World, a_world
 from tests.faults import processes
 from tests.faults.administrator import changes
-from tests.faults.gang_runs import stage_gangs
+from tests.faults.final_state import audit_differences, final_state_findings
+from tests.faults.gang_runs import run_gangs
 from tests.faults.history import History, recorded
 from tests.faults.promises import Promises
-from tests.faults.proxy import Door, Proxy
-from tests.faults.rest import audit_difference, unrest
-from tests.faults.scene import CHECK, NAMESPACE, Scene, Submission, invent
+from tests.faults.proxy import ClientEndpoint, Proxy
+from tests.faults.scene import CHECK, NAMESPACE, Scene, Submission, generate_scene
 from tests.faults.stacks import waiting_tasks
 from tests.faults.trials import Report, Trial
 
-STORM_S = 1.0  # how long after the last submission the faults go on
-STORM_OVER_PROCESSES_S = 4.0  # the same where the controllers take a while to start
-REST_WITHIN_S = 15.0  # how soon after the last step everything must have ended: no operator intervenes
-RUN_WITHIN_S = 90.0  # how soon a run must have ended, whatever it found
+FAULTS_S = 1.0  # how long after the last submission the faults go on
+FAULTS_ON_PROCESSES_S = 4.0  # the same where the controllers take a while to start
+SETTLE_TIMEOUT_S = 15.0  # how soon after the last step everything must have ended: no operator intervenes
+RUN_TIMEOUT_S = 90.0  # how soon a run must have ended, whatever it found
 STOPS = 10  # how often a run that does not end is stopped, a second apart, before it is left alone
 DEADLINE_S = 0.5  # of the controllers' requests: short, so that a lost answer costs little
 DEBOUNCE_S = 0.7
@@ -74,42 +74,42 @@ async def run(trial: Trial) -> Report:
     """Play ``trial`` and judge it.  A run that does not end is a finding, and stopped."""
     report = Report(trial)
     began = asyncio.get_running_loop().time()
-    staged = stage_gangs if trial.kind == "gangs" else _staged
-    playing = asyncio.create_task(_watched_for_errors(staged, trial, report))
-    ended, _ = await asyncio.wait({playing}, timeout=RUN_WITHIN_S)
+    scenario = run_gangs if trial.kind == "gangs" else _run_scene
+    running = asyncio.create_task(_with_logged_errors(scenario, trial, report))
+    ended, _ = await asyncio.wait({running}, timeout=RUN_TIMEOUT_S)
     if not ended:
-        report.findings.append(f"no end after {RUN_WITHIN_S:g} s; where each task waits:\n{waiting_tasks()}")
+        report.findings.append(f"no end after {RUN_TIMEOUT_S:g} s; where each task waits:\n{waiting_tasks()}")
     for _ in range(STOPS):  # again and again: what does not end has ignored it before
         if not ended:
-            playing.cancel()
-            ended, _ = await asyncio.wait({playing}, timeout=1.0)
+            running.cancel()
+            ended, _ = await asyncio.wait({running}, timeout=1.0)
     if not ended:
         report.findings.append(f"not to be stopped either; where each task waits:\n{waiting_tasks()}")
-    elif not playing.cancelled():
-        playing.result()
-    report.took_s = asyncio.get_running_loop().time() - began
+    elif not running.cancelled():
+        running.result()
+    report.duration_s = asyncio.get_running_loop().time() - began
     return report
 
 
-async def _watched_for_errors(
-    staged: Callable[[Trial, Report], Awaitable[None]], trial: Trial, report: Report
+async def _with_logged_errors(
+    scenario: Callable[[Trial, Report], Awaitable[None]], trial: Trial, report: Report
 ) -> None:
-    with _own_errors(report.findings):
-        await staged(trial, report)
+    with _logged_errors(report.findings):
+        await scenario(trial, report)
 
 
-async def _staged(trial: Trial, report: Report) -> None:
-    scene = invent(trial.seed)
+async def _run_scene(trial: Trial, report: Report) -> None:
+    scene = generate_scene(trial.seed)
     async with a_world(Fleet(2, cpu="64")) as world, recorded(world.client) as history:
         cluster = world.client.config
         async with Proxy(
             cluster.server, cluster.credentials.authorization(), trial.plan(), DEBOUNCE_S
         ) as proxy:
-            report.suffered = proxy.suffered
-            await _Play(trial, scene, world, proxy, history, report).run()
+            report.injected = proxy.injected
+            await _Run(trial, scene, world, proxy, history, report).run()
 
 
-class _Play:
+class _Run:
     def __init__(
         self, trial: Trial, scene: Scene, world: World, proxy: Proxy, history: History, report: Report
     ) -> None:
@@ -120,64 +120,66 @@ class _Play:
         self._history = history
         self._report = report
         self._rng = random.Random(f"play {trial.seed}")
-        self._jumping = self._rng.random() < 0.5  # whether the clocks of a pair jump
+        self._clocks_jump = self._rng.random() < 0.5  # whether the clocks of a pair jump
         self._replicas: dict[int, Replica] = {}  # by number, as last started
         self._outside: list[int] = []  # the newest version known at each restart and each change of a quota
 
     async def run(self) -> None:
-        stage: list[asyncio.Task[None]] = []
+        tasks: list[asyncio.Task[None]] = []
         try:
             if self._scene.has_check:
-                stage.append(asyncio.create_task(_keep_gate(self._world.client, self._trial.seed)))
+                tasks.append(asyncio.create_task(_answer_checks(self._world.client, self._trial.seed)))
             replicas = range(2 if self._trial.kind == "pairs" else 1)
-            stage += [asyncio.create_task(self._keep_running(number)) for number in replicas]
+            tasks += [asyncio.create_task(self._keep_running(number)) for number in replicas]
             await self._submit_all()
-            await asyncio.sleep(STORM_OVER_PROCESSES_S if self._trial.kind == "crashes" else STORM_S)
-            self._proxy.calm()
-            await self._come_to_rest(stage)
+            await asyncio.sleep(FAULTS_ON_PROCESSES_S if self._trial.kind == "crashes" else FAULTS_S)
+            self._proxy.stop_faults()
+            await self._until_settled(tasks)
             await self._history.complete(self._world.client)
-            await self._judge()
+            await self._check_history()
         finally:
-            for task in stage:
+            for task in tasks:
                 task.cancel()
-            await asyncio.gather(*stage, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     # The controllers, and how they die.
 
     async def _keep_running(self, number: int) -> None:
         """Restart the controllers whenever they end, as a supervisor does."""
         for incarnation in itertools.count():
-            door = self._proxy.door()
+            endpoint = self._proxy.endpoint()
             try:
                 if self._trial.kind == "crashes":
-                    await self._live_as_process(door)
+                    await self._run_process(endpoint)
                 else:
-                    await self._live(door, number, incarnation)
+                    await self._run_controllers(endpoint, number, incarnation)
             finally:
-                door.close()
+                endpoint.close()
             # A process takes longer to start than what the last one sent takes to arrive.
-            await door.idle.wait()
+            await endpoint.idle.wait()
             self._report.restarts += 1
-            self._something_happens()
+            self._record_outside_event()
 
-    def _something_happens(self) -> None:
+    def _record_outside_event(self) -> None:
         self._outside.append(max(self._history.seen.values(), default=0))
 
-    async def _live_as_process(self, door: Door) -> None:
+    async def _run_process(self, endpoint: ClientEndpoint) -> None:
         token = self._world.client.config.credentials.authorization().removeprefix("Bearer ")
         with TemporaryDirectory() as directory:
-            if told := await processes.live(door, token, self._scene.configuration, Path(directory)):
-                self._report.findings.append(told)
+            if error := await processes.run_until_exit(
+                endpoint, token, self._scene.configuration, Path(directory)
+            ):
+                self._report.findings.append(error)
 
-    async def _live(self, door: Door, number: int, incarnation: int) -> None:
+    async def _run_controllers(self, endpoint: ClientEndpoint, number: int, incarnation: int) -> None:
         rng = random.Random(f"controllers {self._trial.seed} {number} {incarnation}")
         replica = self._replicas[number] = Replica("standalone")
         identities = (f"{number}-{incarnation}-{turn}" for turn in itertools.count())
         direct = self._world.client.config
         async with Client(
-            RestConfig(door.url, credentials=direct.credentials), rng, deadline_s=DEADLINE_S
+            RestConfig(endpoint.url, credentials=direct.credentials), rng, deadline_s=DEADLINE_S
         ) as client:
-            life = asyncio.create_task(
+            running = asyncio.create_task(
                 run_replica(
                     client,
                     self._clock(),
@@ -187,18 +189,18 @@ class _Play:
                     lambda: next(identities),
                 )
             )
-            door.on_kill = partial(_cancel, life)
+            endpoint.on_kill = partial(_cancel, running)
             try:
-                (outcome,) = await asyncio.gather(life, return_exceptions=True)
+                (outcome,) = await asyncio.gather(running, return_exceptions=True)
             finally:
-                life.cancel()
-                door.close()
+                running.cancel()
+                endpoint.close()
         if not isinstance(outcome, asyncio.CancelledError):
-            told = "".join(traceback.format_exception(outcome)) if outcome else ""
-            self._report.findings.append(f"the controllers ended by themselves: {told}")
+            error = "".join(traceback.format_exception(outcome)) if outcome else ""
+            self._report.findings.append(f"the controllers ended by themselves: {error}")
 
     def _clock(self) -> WallClock:
-        jumping = self._trial.kind == "clocks" or (self._trial.kind == "pairs" and self._jumping)
+        jumping = self._trial.kind == "clocks" or (self._trial.kind == "pairs" and self._clocks_jump)
         if not jumping:
             return WallClock()
         far = 3600.0 if self._scene.configuration.wait_for_pods_ready is None else 1.0
@@ -218,18 +220,18 @@ class _Play:
         for resource, body in self._scene.objects:
             await self._world.client.create(resource, body, NAMESPACE if resource.namespaced else "")
         if self._scene.has_check:
-            await _open_gate(self._world.client)
+            await _activate_check(self._world.client)
         async with asyncio.TaskGroup() as users:
             for submission in self._scene.submissions:
                 users.create_task(self._submit(submission))
             if self._trial.kind == "quotas":
-                users.create_task(self._administer())
+                users.create_task(self._change_queues())
 
-    async def _administer(self) -> None:
+    async def _change_queues(self) -> None:
         for change in changes(self._trial.seed, self._scene):
             await asyncio.sleep(change.after_s)
             await self._world.client.patch(CLUSTER_QUEUES, Key("", change.queue), {"spec": change.spec})
-            self._something_happens()
+            self._record_outside_event()
 
     async def _submit(self, submission: Submission) -> None:
         await asyncio.sleep(submission.at_s)
@@ -240,23 +242,23 @@ class _Play:
 
     # The end.
 
-    async def _come_to_rest(self, stage: list[asyncio.Task[None]]) -> None:
+    async def _until_settled(self, tasks: list[asyncio.Task[None]]) -> None:
         clock = asyncio.get_running_loop().time
         known, deadline = 0, 0.0
-        while lacking := await unrest(self._world.client, self._scene):
-            for task in stage:
+        while findings := await final_state_findings(self._world.client, self._scene):
+            for task in tasks:
                 if task.done():
                     task.result()
             if len(self._history.steps) > known:  # on a busy machine it may take long, but it goes on
-                known, deadline = len(self._history.steps), clock() + REST_WITHIN_S
+                known, deadline = len(self._history.steps), clock() + SETTLE_TIMEOUT_S
             if clock() > deadline:
-                self._report.findings += [f"no rest: {each}" for each in lacking]
+                self._report.findings += [f"no rest: {each}" for each in findings]
                 roles = [replica.role for _, replica in sorted(self._replicas.items())]
                 self._report.findings.append(f"no rest: the replicas are {', '.join(roles)}")
                 return
             await asyncio.sleep(0.05)
 
-    async def _judge(self) -> None:
+    async def _check_history(self) -> None:
         client = self._world.client
         promises = Promises((await client.list(CLUSTER_QUEUES)).items, (await client.list(COHORTS)).items)
         outside = sorted(self._outside)
@@ -268,17 +270,17 @@ class _Play:
             self._report.findings += promises.step(step)
         for replica in self._replicas.values():
             if replica.role != "follower" and replica.view is not None:
-                self._report.findings += await audit_difference(client, replica.view)
+                self._report.findings += await audit_differences(client, replica.view)
 
 
-def _cancel(life: asyncio.Task[None]) -> None:
-    life.cancel()
+def _cancel(running: asyncio.Task[None]) -> None:
+    running.cancel()
 
 
 # The admission check's controller: a foreign program with a good connection.
 
 
-async def _open_gate(client: Client) -> None:
+async def _activate_check(client: Client) -> None:
     condition = {
         "type": "Active",
         "status": "True",
@@ -291,16 +293,16 @@ async def _open_gate(client: Client) -> None:
     )
 
 
-async def _keep_gate(client: Client, seed: int) -> None:
+async def _answer_checks(client: Client, seed: int) -> None:
     """Answer every check with Ready, some at the second try."""
-    told_to_retry: set[str] = set()
+    retried: set[str] = set()
     while True:
         for workload in (await client.list(WORKLOADS)).items:
             pending = [each for each in workload.status.admission_checks if each.state == "Pending"]
             if not pending or not is_true(workload.status.conditions, "QuotaReserved"):
                 continue
             key = workload.metadata.key
-            retry = random.Random(f"{seed} {key}").random() < 0.3 and str(key) not in told_to_retry
+            retry = random.Random(f"{seed} {key}").random() < 0.3 and str(key) not in retried
             state = {
                 "name": CHECK,
                 "state": "Retry" if retry else "Ready",
@@ -318,7 +320,7 @@ async def _keep_gate(client: Client, seed: int) -> None:
             except (Conflict, NotFound):
                 continue
             if retry:
-                told_to_retry.add(str(key))
+                retried.add(str(key))
         await asyncio.sleep(0.03)
 
 
@@ -335,7 +337,7 @@ class _Errors(logging.Handler):
 
 
 @contextmanager
-def _own_errors(findings: list[str]) -> Iterator[None]:
+def _logged_errors(findings: list[str]) -> Iterator[None]:
     """Whatever is logged with a traceback within the block, and by tasks begun in it, is a finding."""
     token = _findings.set(findings)
     handler = _Errors(logging.ERROR)

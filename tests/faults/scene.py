@@ -23,9 +23,9 @@ Json = dict[str, Any]
 
 NAMESPACE: Final = "default"
 CHECK: Final = "gatekeeper"
-GATEKEEPER: Final = "example.com/gatekeeper"  # the controller of the check
+CHECK_CONTROLLER: Final = "example.com/gatekeeper"  # the controller of the check
 PRIORITIES: Final = {"low": 10, "high": 100}
-FOR_EVER: Final = "1h"
+ENDLESS_DURATION: Final = "1h"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Scene:
         return next(each for each in self.submissions if each.name == name)
 
 
-def invent(seed: int) -> Scene:
+def generate_scene(seed: int) -> Scene:
     rng = random.Random(f"scene {seed}")
     waits = rng.random() < 0.35
     has_check = rng.random() < 0.3
@@ -62,16 +62,16 @@ def invent(seed: int) -> Scene:
     submissions.append(_submission(rng, len(submissions), queues, endless=True))
     if waits:
         submissions.append(_submission(rng, len(submissions), queues, stuck=True))
-    submissions += [_unmanaged("stranger", "150ms"), _unmanaged("squatter", FOR_EVER)]
+    submissions += [_unmanaged("stranger", "150ms"), _unmanaged("squatter", ENDLESS_DURATION)]
     return Scene(
-        Configuration(wait_for_pods_ready=_readiness(rng) if waits else None),
+        Configuration(wait_for_pods_ready=_wait_for_pods_ready(rng) if waits else None),
         tuple(_objects(rng, queues, flavors, has_check)),
         tuple(submissions),
         has_check,
     )
 
 
-def _readiness(rng: random.Random) -> WaitForPodsReady:
+def _wait_for_pods_ready(rng: random.Random) -> WaitForPodsReady:
     return WaitForPodsReady(
         timeout_s=1.0,
         recovery_timeout_s=1.0,
@@ -90,7 +90,7 @@ def _objects(
         (WORKLOAD_PRIORITY_CLASSES, _named(name) | {"value": value}) for name, value in PRIORITIES.items()
     ]
     if has_check:
-        objects.append((ADMISSION_CHECKS, _named(CHECK, controllerName=GATEKEEPER)))
+        objects.append((ADMISSION_CHECKS, _named(CHECK, controllerName=CHECK_CONTROLLER)))
     cohort = len(queues) > 1 and rng.random() < 0.8
     if cohort and rng.random() < 0.5:
         shared = [{"name": flavor, "resources": [{"name": "cpu", "nominalQuota": "1"}]} for flavor in flavors]
@@ -139,8 +139,8 @@ def _submission(
     rng: random.Random, number: int, queues: list[str], *, stuck: bool = False, endless: bool = False
 ) -> Submission:
     pods = 1 if endless else rng.choice((1, 1, 2, 3))
-    runs = FOR_EVER if endless else f"{rng.choice((20, 60, 120))}ms"
-    starts = FOR_EVER if stuck else f"{rng.choice((0, 10, 30))}ms"
+    runs = ENDLESS_DURATION if endless else f"{rng.choice((20, 60, 120))}ms"
+    starts = ENDLESS_DURATION if stuck else f"{rng.choice((0, 10, 30))}ms"
     name = f"job-{number}"
     labels = {"kueue.x-k8s.io/queue-name": rng.choice(queues)}
     if not endless and rng.random() < 0.6:
@@ -164,7 +164,7 @@ def _submission(
 def _unmanaged(name: str, runs: str) -> Submission:
     body = _job(name, 1, runs, "0ms", {}, {})
     body["spec"]["suspend"] = False
-    return Submission(name, 0.0, "", body, endless=runs == FOR_EVER)
+    return Submission(name, 0.0, "", body, endless=runs == ENDLESS_DURATION)
 
 
 def _job(

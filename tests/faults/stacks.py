@@ -9,24 +9,24 @@ from typing import Any
 def waiting_tasks() -> str:
     """Each task of the running loop but the current one, by name, with its frames from the outermost on."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
-    told = (f"{_headed(task)}\n{_frames(task)}" for task in sorted(tasks, key=_name))
-    return "\n".join(told)
+    sections = (f"{_heading(task)}\n{_frames(task)}" for task in sorted(tasks, key=_name))
+    return "\n".join(sections)
 
 
 def _name(task: asyncio.Task[Any]) -> tuple[int, str]:
     return len(task.get_name()), task.get_name()  # Task-9 before Task-10
 
 
-def _headed(task: asyncio.Task[Any]) -> str:
+def _heading(task: asyncio.Task[Any]) -> str:
     cancelled = task.cancelling()
     return task.get_name() + (f", cancelled {cancelled} times" if cancelled else "")
 
 
 def _frames(task: asyncio.Task[Any]) -> str:
-    return "\n".join(f"  {place}" for place in _chain(task.get_coro()))
+    return "\n".join(f"  {location}" for location in _await_chain(task.get_coro()))
 
 
-def _chain(awaited: Any) -> Iterator[str]:
+def _await_chain(awaited: Any) -> Iterator[str]:
     """The places of a coroutine and of all that it awaits in turn, down to what is no coroutine.
 
     ``Task.get_stack`` knows but the outermost of a task that waits.

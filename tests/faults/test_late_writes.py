@@ -22,24 +22,24 @@ from tests.faults.proxy import Proxy
 pytestmark = pytest.mark.slow
 
 LATE_S = 1.0
-LATE = Plan(seed=0, rate=0.0, laid_down={("PATCH workloads/status", 1): Late(LATE_S, 0.0)})
+LATE_RESERVATION = Plan(seed=0, rate=0.0, scheduled={("PATCH workloads/status", 1): Late(LATE_S, 0.0)})
 
 
 def test_an_unconfirmed_reservation_keeps_its_quota_until_the_server_responds() -> None:
     async def story(world: World, proxy: Proxy) -> None:
-        async def under_way() -> bool:
-            return proxy.asked["PATCH workloads/status"] > 0
+        async def in_flight() -> bool:
+            return proxy.requests["PATCH workloads/status"] > 0
 
         await world.queues(cpu="1")
         await world.create(WORKLOAD_PRIORITY_CLASSES, "urgent", value=100)
         await world.job("first", runs="1h")
-        await world.until("the reservation is on its way", under_way)
+        await world.until("the reservation is on its way", in_flight)
         await world.job("urgent", runs="1h", labels={"kueue.x-k8s.io/priority-class": "urgent"})
         await world.until_admitted("first")
         await asyncio.sleep(LATE_S)  # now the first try is there as well
         assert await world.admitted() == {"first"}
 
-    play(LATE, story)
+    play(LATE_RESERVATION, story)
 
 
 def test_a_reservation_with_a_conflict_is_retried() -> None:
@@ -48,13 +48,13 @@ def test_a_reservation_with_a_conflict_is_retried() -> None:
         await world.job("only", runs="1h")
         await world.until_admitted("only")
 
-    play(Plan(seed=0, rate=0.0, laid_down={("PATCH workloads/status", 1): Refused(409)}), story)
+    play(Plan(seed=0, rate=0.0, scheduled={("PATCH workloads/status", 1): Refused(409)}), story)
 
 
 def test_a_job_with_an_unconfirmed_start_is_stopped_before_its_quota_is_released() -> None:
     late = Lagging(after=2, lag_s=2.0)  # both its kind and Volcano's are "jobs"
     watches = {("WATCH jobs", 1): late, ("WATCH jobs", 2): late}
-    plan = Plan(seed=0, rate=0.0, laid_down={("PATCH jobs", 1): Lost(done=True), **watches})
+    plan = Plan(seed=0, rate=0.0, scheduled={("PATCH jobs", 1): Lost(done=True), **watches})
 
     async def story(world: World, proxy: Proxy) -> None:
         async def started() -> bool:
@@ -72,14 +72,14 @@ def test_a_job_with_an_unconfirmed_start_is_stopped_before_its_quota_is_released
 
 
 def play(plan: Plan, story: Callable[[World, Proxy], Awaitable[None]]) -> None:
-    async def played() -> None:
+    async def run() -> None:
         async with a_world(Fleet(1)) as world:
             direct = world.client.config
             rng, replica = random.Random(1), Replica("standalone")
             async with (
                 Proxy(direct.server, direct.credentials.authorization(), plan, 2.0) as proxy,
                 Client(
-                    RestConfig(proxy.door().url, credentials=direct.credentials), rng, deadline_s=0.3
+                    RestConfig(proxy.endpoint().url, credentials=direct.credentials), rng, deadline_s=0.3
                 ) as client,
             ):
                 running = asyncio.create_task(
@@ -90,4 +90,4 @@ def play(plan: Plan, story: Callable[[World, Proxy], Awaitable[None]]) -> None:
                 running.cancel()
                 await asyncio.wait([running])
 
-    asyncio.run(played())
+    asyncio.run(run())

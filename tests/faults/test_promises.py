@@ -66,13 +66,13 @@ def workload(of: str, *true: str, cpu: int = 2, count: int = 2, name: str = "", 
     )
 
 
-def pod(of: str, *, leaving: bool = False) -> Pod:
+def pod(of: str, *, terminating: bool = False) -> Pod:
     owner = OwnerReference(api_version="batch/v1", kind="Job", name=of, uid=Uid(f"uid-{of}"), controller=True)
     metadata = ObjectMeta(
         name=f"{of}-pod",
         namespace="ns",
         owner_references=(owner,),
-        deletion_timestamp=at_epoch(1000) if leaving else None,
+        deletion_timestamp=at_epoch(1000) if terminating else None,
     )
     return Pod(metadata=metadata, status=PodStatus(phase="Running"))
 
@@ -87,7 +87,7 @@ def findings(*objects: Recorded) -> Iterator[str]:
 
 RESERVED, ADMITTED = ("QuotaReserved",), ("QuotaReserved", "Admitted")
 EVICTED = ("QuotaReserved", "Admitted", "Evicted")
-A_LIFE = (
+ORDINARY_HISTORY = (
     job("a"),
     workload("a"),
     workload("a", *ADMITTED),
@@ -96,7 +96,7 @@ A_LIFE = (
     job("a", suspend=False, active=2),
     workload("a", *EVICTED, why="for b"),
     job("a", active=2),
-    pod("a", leaving=True),
+    pod("a", terminating=True),
     job("a"),
     workload("a", "Evicted", why="for b"),
     workload("a", *ADMITTED),
@@ -106,7 +106,7 @@ A_LIFE = (
 
 
 def test_an_ordinary_history_violates_no_invariant() -> None:
-    assert list(findings(*A_LIFE)) == []
+    assert list(findings(*ORDINARY_HISTORY)) == []
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_an_ordinary_history_violates_no_invariant() -> None:
             id="a foreign job is suspended",
         ),
         pytest.param(
-            [job("a", managed=False, suspend=False), pod("a"), pod("a", leaving=True)],
+            [job("a", managed=False, suspend=False), pod("a"), pod("a", terminating=True)],
             {"promise 6"},
             id="a pod is stopped that should run",
         ),

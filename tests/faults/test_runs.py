@@ -19,9 +19,9 @@ GROUPS = [TRIALS[at : at + 2] for at in range(0, len(TRIALS), 2)]
 
 @pytest.mark.parametrize("trials", GROUPS, ids=lambda trials: f"seed-{trials[0].seed}")
 def test_invariants_hold_in_every_stored_state_and_all_jobs_finish(trials: list[Trial]) -> None:
-    async def together() -> list[Report]:
+    async def run_all() -> list[Report]:
         return await asyncio.gather(*(run(trial) for trial in trials))
 
-    reports = asyncio.run(together())
+    reports = asyncio.run(run_all())
     assert [f"{report.trial}: {finding}" for report in reports for finding in report.findings] == []
-    assert all(report.states > 50 and report.suffered.total() > 3 for report in reports)
+    assert all(report.states > 50 and report.injected.total() > 3 for report in reports)

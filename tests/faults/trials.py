@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from tests.faults.plan import GANG_WRITES, WRITES, Fault, Killed, Late, Plan, Silent, Sort
+from tests.faults.plan import GANG_WRITES, WRITES, Fault, Killed, Late, Plan, RequestKind, Unanswered
 
 # What is special about a run, beside the faults that all of them suffer:
 Kind = Literal[
@@ -30,20 +30,20 @@ class Trial:
         return f"{self.kind} {self.seed}"
 
     def plan(self) -> Plan:
-        return Plan(self.seed, hostile=self.kind == "hostile", laid_down=dict(self._laid_down()))
+        return Plan(self.seed, hostile=self.kind == "hostile", scheduled=dict(self._scheduled()))
 
-    def _laid_down(self) -> Iterator[tuple[tuple[Sort, int], Fault]]:
+    def _scheduled(self) -> Iterator[tuple[tuple[RequestKind, int], Fault]]:
         rng = random.Random(f"trial {self.seed}")
         # One death at a sort of write that is a matter of the seed, so that so many seeds try all of them.
         writes = GANG_WRITES if self.kind == "gangs" else WRITES
-        sort, done = writes[self.seed % len(writes)], bool(self.seed // len(writes) % 2)
-        yield (sort, rng.randint(1, 3)), Killed(done)
+        request_kind, done = writes[self.seed % len(writes)], bool(self.seed // len(writes) % 2)
+        yield (request_kind, rng.randint(1, 3)), Killed(done)
         yield (rng.choice(writes), rng.randint(1, 8)), Killed(rng.random() < 0.5)
         if self.kind == "pairs":
             # The leader cannot renew, and what it wrote meanwhile comes late.
             begin = rng.randint(2, 6)
             for number in range(begin, begin + 3):
-                yield ("PATCH leases", number), Silent(done=False)
+                yield ("PATCH leases", number), Unanswered(done=False)
             for number in range(3, 12, 2):
                 yield ("PATCH workloads/status", number), Late(0.2, 0.0)
 
@@ -51,9 +51,9 @@ class Trial:
 @dataclass
 class Report:
     trial: Trial
-    suffered: Counter[str] = field(default_factory=Counter)
+    injected: Counter[str] = field(default_factory=Counter)
     killed_at: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
     restarts: int = 0
     states: int = 0  # stored states that were checked
-    took_s: float = 0.0
+    duration_s: float = 0.0

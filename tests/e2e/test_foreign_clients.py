@@ -3,15 +3,15 @@
 import pytest
 
 from quorate.api.configuration import Configuration
-from tests.e2e.bare import (
+from tests.e2e.bare_workloads import (
     apply,
     finish,
-    give_back,
     read,
+    release_quota,
     submit,
     until_admitted,
     until_pending,
-    until_told,
+    until_workload_condition,
 )
 from tests.e2e.world import World, play
 
@@ -26,14 +26,14 @@ def test_server_side_apply_releases_the_quota_of_a_preempted_workload() -> None:
         await submit(world, "low", requests={"cpu": "2"}, priority=-1)
         await until_admitted(world, "low")
         await submit(world, "high", requests={"cpu": "3"}, priority=1)
-        await give_back(world, "low")
+        await release_quota(world, "low")
         await until_admitted(world, "high")
         await until_pending(world, "low")
 
-        async def let_go() -> bool:
+        async def without_admission() -> bool:
             return (await read(world, "low")).status.admission is None
 
-        await world.until("nothing is left of the reservation", let_go)
+        await world.until("nothing is left of the reservation", without_admission)
         await finish(world, "high")
         await until_admitted(world, "low")
 
@@ -46,7 +46,7 @@ def test_an_update_with_only_the_finished_condition_finishes_a_preempted_workloa
         await submit(world, "low", requests={"cpu": "4"}, priority=-1)
         await until_admitted(world, "low")
         await submit(world, "high", requests={"cpu": "4"}, priority=1)
-        await until_told(world, "low", "Evicted")
+        await until_workload_condition(world, "low", "Evicted")
         await finish(world, "low")
         await until_admitted(world, "high")
 
@@ -56,7 +56,7 @@ def test_an_update_with_only_the_finished_condition_finishes_a_preempted_workloa
 def test_a_partial_reservation_by_a_foreign_client_is_ignored() -> None:
     async def story(world: World) -> None:
         await submit(world, "one", requests={"cpu": "1"})
-        await until_told(world, "one", "QuotaReserved", "False")
+        await until_workload_condition(world, "one", "QuotaReserved", "False")
         await apply(world, "one", {"admission": {"podSetAssignments": [{"name": "main"}]}})
         await world.queues(cpu="4")
         await until_admitted(world, "one")
@@ -69,11 +69,13 @@ def test_equal_pending_workloads_all_get_the_pending_reason() -> None:
         await world.queues(cpu="1")
         await submit(world, "first", requests={"cpu": "1"})
         await until_admitted(world, "first")
-        alike = ("second", "third", "fourth")
-        for name in alike:
+        equal = ("second", "third", "fourth")
+        for name in equal:
             await submit(world, name, requests={"cpu": "1"})
-        await until_pending(world, *alike)
-        messages = {(await until_told(world, name, "QuotaReserved", "False")).message for name in alike}
+        await until_pending(world, *equal)
+        messages = {
+            (await until_workload_condition(world, name, "QuotaReserved", "False")).message for name in equal
+        }
         assert len(messages) == 1, messages
 
     play(story, PLAIN)

@@ -41,15 +41,15 @@ async def read(world: World, name: str, namespace: str = NAMESPACE) -> Workload:
     return await world.client.get(WORKLOADS, Key(namespace, name))
 
 
-async def told(world: World, name: str, type_: str, namespace: str = NAMESPACE) -> Condition | None:
+async def get_condition(world: World, name: str, type_: str, namespace: str = NAMESPACE) -> Condition | None:
     return find_condition((await read(world, name, namespace)).status.conditions, type_)
 
 
-async def until_told(
+async def until_workload_condition(
     world: World, name: str, type_: str, status: str = "True", reason: str = "", namespace: str = NAMESPACE
 ) -> Condition:
     async def find() -> Condition | None:
-        found = await told(world, name, type_, namespace)
+        found = await get_condition(world, name, type_, namespace)
         if found is None or found.status != status or reason not in ("", found.reason):
             return None
         return found
@@ -59,12 +59,12 @@ async def until_told(
 
 async def until_admitted(world: World, *names: str) -> None:
     for name in names:
-        await until_told(world, name, "Admitted")
+        await until_workload_condition(world, name, "Admitted")
 
 
 async def until_pending(world: World, *names: str) -> None:
     for name in names:
-        await until_told(world, name, "QuotaReserved", "False", "Pending")
+        await until_workload_condition(world, name, "QuotaReserved", "False", "Pending")
 
 
 async def finish(world: World, *names: str) -> None:
@@ -75,10 +75,10 @@ async def finish(world: World, *names: str) -> None:
         await world.client.replace(RAW, Key(NAMESPACE, name), stored, subresource="status")
 
 
-async def give_back(world: World, *names: str) -> None:
+async def release_quota(world: World, *names: str) -> None:
     """Take the reservation of evicted workloads back by server-side apply, as Kueue itself writes."""
     for name in names:
-        await until_told(world, name, "Evicted")
+        await until_workload_condition(world, name, "Evicted")
         stored = await world.client.get(RAW, Key(NAMESPACE, name))
         kept = [
             one for one in stored["status"]["conditions"] if one["type"] not in ("QuotaReserved", "Admitted")

@@ -49,15 +49,15 @@ def test_queue_positions_are_served_through_the_api_server_to_authorized_users(t
         for name in ("queues", "first", "second"):
             kubectl(data_dir, "create", "-f", str(tmp_path / f"{name}.yaml"))
 
-        def places() -> list[tuple[str, int]]:
+        def positions() -> list[tuple[str, int]]:
             items = json.loads(kubectl(data_dir, "get", "--raw", PLACES))["items"]
             return [
                 (each["metadata"]["ownerReferences"][0]["name"], each["positionInLocalQueue"])
                 for each in items
             ]
 
-        poll(places, lambda seen: sorted(place for _, place in seen) == [0, 1], within_s=20)
-        assert {name for name, _ in places()} == {"first", "second"}
+        poll(positions, lambda seen: sorted(position for _, position in seen) == [0, 1], within_s=20)
+        assert {name for name, _ in positions()} == {"first", "second"}
         robot = ("--token", _token(data_dir, "robot"), "--kubeconfig", _without_credentials(data_dir))
         with pytest.raises(AssertionError, match="robot"):
             kubectl(data_dir, *robot, "get", "--raw", PLACES)

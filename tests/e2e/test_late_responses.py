@@ -41,14 +41,14 @@ def test_a_victim_is_readmitted_while_the_response_to_its_eviction_is_late() -> 
         await world.queues("1", preemption={"withinClusterQueue": "LowerPriority"})
         await workload(world, "early", priority=1)
         await world.until("early is admitted", admitted)
-        world.queueing_client.punctual.clear()
+        world.queueing_client.responding.clear()
         await workload(world, "late", priority=2)
         await world.until("early is evicted", evicted)
         await client.delete(WORKLOADS, Key(NAMESPACE, "late"))
         stopped = await client.get(WORKLOADS, early)
         await send(client, status_patch(WORKLOADS, stopped, release_status(stopped, 0.0)))
         await world.until("early is to be admitted again", decided)
-        world.queueing_client.punctual.set()
+        world.queueing_client.responding.set()
         await world.until("early is admitted again", admitted)
 
     play(story, Configuration())
@@ -65,25 +65,25 @@ def test_late_responses_do_not_change_the_priority_order() -> None:
             state = world.replica.view.state
             return len(state.ledger.reservations), len(state.ledger.entries)
 
-        async def is_held_back() -> bool:
+        async def decisions_are_waiting() -> bool:
             decided, waiting = known()
             return decided + waiting == early and decided >= MAX_IN_FLIGHT and waiting > 0
 
-        async def has_come() -> bool:
+        async def late_is_known() -> bool:
             return sum(known()) == early + 1
 
-        async def all_is_taken() -> bool:
+        async def all_quota_is_reserved() -> bool:
             return known() == (early, 1)
 
         await world.queues(str(early))
-        world.queueing_client.punctual.clear()
+        world.queueing_client.responding.clear()
         for number in range(early):
             await workload(world, f"early-{number}", priority=1)
-        await world.until("some are to be admitted", is_held_back)
+        await world.until("some are to be admitted", decisions_are_waiting)
         await workload(world, "late", priority=2)
-        await world.until("the late one has come", has_come)
-        world.queueing_client.punctual.set()
-        await world.until("all quota is taken", all_is_taken)
+        await world.until("the late one has come", late_is_known)
+        world.queueing_client.responding.set()
+        await world.until("all quota is taken", all_quota_is_reserved)
         assert world.replica.view is not None
         assert late in world.replica.view.state.ledger.reservations
 

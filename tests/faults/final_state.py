@@ -15,7 +15,7 @@ from quorate.quota.audit import audit
 from tests.faults.scene import Scene, Submission
 
 
-async def unrest(client: Client, scene: Scene) -> list[str]:
+async def final_state_findings(client: Client, scene: Scene) -> list[str]:
     """What is not as it must be in the end; empty at rest."""
     jobs = {job.metadata.name: job for job in (await client.list(JOBS)).items}
     workloads = (await client.list(WORKLOADS)).items
@@ -23,18 +23,18 @@ async def unrest(client: Client, scene: Scene) -> list[str]:
     findings: list[str] = []
     for submission in scene.submissions:
         job = jobs.get(submission.name)
-        own = [each for each in workloads if _owner(each) == submission.name]
+        owned = [each for each in workloads if _owner(each) == submission.name]
         if submission.delete_at_s is not None:
-            if job is not None or own:
+            if job is not None or owned:
                 findings.append(
-                    f"{submission.name} was deleted and is still there, with {len(own)} workloads"
+                    f"{submission.name} was deleted and is still there, with {len(owned)} workloads"
                 )
         elif job is None:
             findings.append(f"{submission.name} is lost")
         elif not submission.queue:
-            findings += _unmanaged(submission, job, own)
+            findings += _unmanaged(submission, job, owned)
         else:
-            findings += _managed(submission, job, own)
+            findings += _managed(submission, job, owned)
     for queue in queues:
         findings += _queue_status(queue, workloads)
     return findings
@@ -45,38 +45,38 @@ def _owner(workload: Workload) -> str:
     return owner.name if owner is not None else ""
 
 
-def _unmanaged(submission: Submission, job: Job, own: list[Workload]) -> Iterator[str]:
-    if own:
+def _unmanaged(submission: Submission, job: Job, owned: list[Workload]) -> Iterator[str]:
+    if owned:
         yield f"promise 6: {submission.name}, which is unmanaged, has a workload"
     if job.status.active != 1 if submission.endless else not is_true(job.status.conditions, "Complete"):
         yield f"promise 6: {submission.name}, which is unmanaged, does not run to its end"
 
 
-def _managed(submission: Submission, job: Job, own: list[Workload]) -> Iterator[str]:
-    if len(own) != 1:
-        yield f"{submission.name} has {len(own)} workloads"
+def _managed(submission: Submission, job: Job, owned: list[Workload]) -> Iterator[str]:
+    if len(owned) != 1:
+        yield f"{submission.name} has {len(owned)} workloads"
         return
-    (workload,) = own
-    story = "; ".join(
+    (workload,) = owned
+    conditions = "; ".join(
         f"{each.type}={each.status} {each.reason} {each.message}" for each in workload.status.conditions
     )
     if submission.stuck:
-        if not _gave_up(workload):
-            yield f"{submission.name} never gets ready and is not deactivated: {story}"
-    elif _gave_up(workload):
+        if not _is_deactivated(workload):
+            yield f"{submission.name} never gets ready and is not deactivated: {conditions}"
+    elif _is_deactivated(workload):
         pass  # the faults kept its pods from starting in time
     elif submission.endless:
         if not is_admitted(workload) or job.status.active != 1:
-            yield f"{submission.name} is not running: {story}"
+            yield f"{submission.name} is not running: {conditions}"
     elif not is_true(job.status.conditions, "Complete"):
-        yield f"{submission.name} is not complete: {story}"
+        yield f"{submission.name} is not complete: {conditions}"
     else:
         finished = find_condition(workload.status.conditions, "Finished")
         if finished is None or finished.reason != "Succeeded":
-            yield f"{submission.name} is complete, its workload is not finished: {story}"
+            yield f"{submission.name} is complete, its workload is not finished: {conditions}"
 
 
-def _gave_up(workload: Workload) -> bool:
+def _is_deactivated(workload: Workload) -> bool:
     """No other client deactivates workloads here; it may happen during an eviction for another reason."""
     return not workload.spec.active and not has_quota_reservation(workload)
 
@@ -92,14 +92,14 @@ def _queue_status(queue: ClusterQueue, workloads: tuple[Workload, ...]) -> Itera
         and each.status.admission.cluster_queue == name
     ]
     usage = total(usage_of(each, each.status.admission) for each in holding if each.status.admission)
-    told = {
+    reserved = {
         (flavor.name, resource.name): base_units(resource.name, resource.total)
         for flavor in status.flavors_reservation
         for resource in flavor.resources
         if resource.total.nanos
     }
-    if told != {(pair.flavor, pair.resource): amount for pair, amount in usage.items() if amount}:
-        yield f"promise 3: queue {name} says {told} is reserved, its workloads hold {usage}"
+    if reserved != {(pair.flavor, pair.resource): amount for pair, amount in usage.items() if amount}:
+        yield f"promise 3: queue {name} says {reserved} is reserved, its workloads hold {usage}"
     if status.reserving_workloads != len(holding) or status.pending_workloads:
         yield (
             f"queue {name} counts {status.reserving_workloads} reserving and {status.pending_workloads} "
@@ -107,7 +107,7 @@ def _queue_status(queue: ClusterQueue, workloads: tuple[Workload, ...]) -> Itera
         )
 
 
-async def audit_difference(client: Client, view: View) -> list[str]:
+async def audit_differences(client: Client, view: View) -> list[str]:
     """How the model of the running controllers differs from what is stored."""
     workloads = (await client.list(WORKLOADS)).items
     queues = view.state.ledger.quota.queues

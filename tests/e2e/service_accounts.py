@@ -27,7 +27,7 @@ class _TokenRequest(Struct):
     status: _Granted = _Granted()
 
 
-class WatchedClient(FaultyClient):
+class RecordingClient(FaultyClient):
     """Remembers what it was refused, and which kinds of request were granted."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
@@ -53,7 +53,7 @@ class WatchedClient(FaultyClient):
 @asynccontextmanager
 async def as_account(
     administrator: Client, name: str, namespace: str, roles: Iterable[dict[str, Any]]
-) -> AsyncIterator[WatchedClient]:
+) -> AsyncIterator[RecordingClient]:
     roles = tuple(roles)
     await administrator.create(NAMESPACES, {"metadata": {"name": namespace}})
     for manifest in (service_account(name, namespace), *roles):
@@ -67,7 +67,7 @@ async def as_account(
     answer = await administrator.request("POST", path, body=codec.encode(body))
     token = codec.decode(_TokenRequest, answer).status.token
     cluster = dataclasses.replace(administrator.config, credentials=Token(token))
-    async with WatchedClient(cluster, random.Random(1)) as client:
+    async with RecordingClient(cluster, random.Random(1)) as client:
         yield client
 
 
