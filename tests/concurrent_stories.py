@@ -1,4 +1,4 @@
-"""Stories that mostly wait, played side by side: each is a test of its own that waits for the outcome."""
+"""Run stories that mostly wait concurrently; a separate test waits for the outcome of each."""
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -7,13 +7,13 @@ from typing import Final, TypeVar
 
 import pytest
 
-AT_ONCE: Final = 4  # of stories that wait four fifths of their time, on two cores
+AT_ONCE: Final = 4  # stories wait four fifths of their time, on two cores
 
 T = TypeVar("T")
 
 
 def requested_parameters(request: pytest.FixtureRequest, parameter: str) -> list[str]:
-    """The values of ``parameter`` for which tests of the requesting module are to run, in their order."""
+    """Return the values of ``parameter`` of the selected tests in the requesting module, in order."""
     return [
         str(item.callspec.params[parameter])
         for item in request.session.items
@@ -23,7 +23,7 @@ def requested_parameters(request: pytest.FixtureRequest, parameter: str) -> list
 
 @contextmanager
 def run_concurrently(play: Callable[[str], T], names: Sequence[str]) -> Iterator[dict[str, Future[T]]]:
-    """The outcomes of ``play`` by name, while the block lasts; at its end what has not begun is dropped."""
+    """Yield a future of ``play`` by name; cancel those not started at the end of the block."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {name: pool.submit(play, name) for name in names}
         pool.shutdown(cancel_futures=True)

@@ -1,6 +1,6 @@
-"""Laws are checked on the same examples in every run; ``make search`` looks for new counterexamples.
+"""Properties are tested with the same examples in every run; ``make search`` generates new ones.
 
-No example has a deadline: how long it takes says something about the machine, not about the law.
+Examples have no deadline: their duration depends on the machine.
 """
 
 import os

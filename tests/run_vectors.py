@@ -1,7 +1,7 @@
-"""Run a file of test vectors and tell what passed: ``make vectors CASES=FILE``.
+"""Run a file of test vectors and print the results: ``make vectors CASES=FILE``.
 
-The schema of a file is recognised by the key its vectors are under.  Exit status 1: a vector failed;
-2: the file cannot be read, or is no such file.
+The top-level key of the vectors selects the schema.  Exit status 1: a vector failed;
+2: the file cannot be read or contains no vectors.
 """
 
 import sys
@@ -23,10 +23,10 @@ Vector = dict[str, Any]
 class Schema(NamedTuple):
     """One schema of vectors."""
 
-    fields: tuple[str, ...]  # that every vector has
-    sort: str  # the field that says which part of the schema a vector is for
-    skipped: Mapping[str, str]  # sorts that are not run, and why
-    run: Callable[[Vector, Vector], list[str]]  # of a vector and its file every difference; empty: it passes
+    fields: tuple[str, ...]  # required fields of a vector
+    sort: str  # the field with the part of the schema that a vector tests
+    skipped: Mapping[str, str]  # parts that are not run, with the reason
+    run: Callable[[Vector, Vector], list[str]]  # returns the differences of a vector; empty: passed
 
 
 SCHEMAS: Mapping[str, Schema] = {
@@ -40,11 +40,11 @@ SCHEMAS: Mapping[str, Schema] = {
 
 
 class NotVectors(Exception):
-    """A file that holds no vectors of a known schema."""
+    """The file contains no vectors of a known schema."""
 
 
 def read(path: Path) -> tuple[Schema, Vector, list[Vector]]:
-    """The schema of a file, what it holds, and its vectors."""
+    """Return the schema of a file, its content and its vectors."""
     try:
         content = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
     except OSError as error:
@@ -63,12 +63,12 @@ def read(path: Path) -> tuple[Schema, Vector, list[Vector]]:
 
 
 def outcome(schema: Schema, vector: Vector, file: Vector) -> tuple[str, list[str]]:
-    """Passed, failed or skipped, and what there is to say about it."""
+    """Return passed, failed or skipped, and the remarks about the vector."""
     if vector[schema.sort] in schema.skipped:
         return "skipped", [schema.skipped[vector[schema.sort]]]
     try:
         differences = schema.run(vector, file)
-    except Exception as error:  # a vector that cannot be played fails, and the others go on
+    except Exception as error:  # a vector that raises fails; the next vectors run
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
             trace = trace.tb_next

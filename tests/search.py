@@ -1,4 +1,4 @@
-"""How many examples a law is tried on: the same few in every run, many more in ``make search``."""
+"""The number of examples of a property: few in ordinary runs, many more in ``make search``."""
 
 from typing import Final
 
@@ -8,6 +8,6 @@ ORDINARY: Final = 100  # the default of Hypothesis
 
 
 def examples(few: int, *, steps: int = 50) -> settings:
-    """``few`` in ordinary runs; ``steps`` at most in each history of a stateful machine."""
+    """Return settings with ``few`` examples in ordinary runs and at most ``steps`` stateful steps."""
     profile = settings()
     return settings(profile, max_examples=few * profile.max_examples // ORDINARY, stateful_step_count=steps)

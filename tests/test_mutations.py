@@ -1,4 +1,4 @@
-"""Each mutation of ``mutations.yaml`` still finds its place in the code."""
+"""Each mutation of ``mutations.yaml`` applies to the current code."""
 
 import ast
 

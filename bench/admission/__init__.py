@@ -1,6 +1,6 @@
-"""How fast, how good and how dear admission is over HTTP, against any API server.
+"""Benchmark of the speed, quality and cost of admission over HTTP, against any API server.
 
-Workloads are created as in the benchmark of Kueue's scheduler, by as many creators, each of which waits for
-its interval after each answer; the job simulator finishes jobs when their time is up.  Everything is
-measured from outside, so any controllers that know the API can be measured, side by side on one server.
+Workloads are created as in the benchmark of Kueue's scheduler, by the same number of creators, which wait for
+their interval after each response; the job simulator finishes jobs after their runtime.  All measurements are
+taken from outside, so the same benchmark measures any controllers that implement the API.
 """

@@ -32,15 +32,18 @@ NONE: Final = "none"
 
 def main(
     kubeconfig: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The cluster; without one a local API server is run.")
+        Path | None,
+        typer.Option(metavar="FILE", help="The cluster; without this option, run a local API server."),
     ] = None,
-    world: Annotated[Name, typer.Option(help="Which of the worlds of Kueue's benchmark.")] = Name.KUEUE,
-    scale: Annotated[float, typer.Option(min=0.01, help="How much of its work, at the same pace.")] = 1.0,
+    world: Annotated[Name, typer.Option(help="The scenario of Kueue's benchmark.")] = Name.KUEUE,
+    scale: Annotated[
+        float, typer.Option(min=0.01, help="The part of its workloads to create, at the same rate.")
+    ] = 1.0,
     controllers: Annotated[
         str,
         typer.Option(
             metavar="COMMAND",
-            help=f"What runs the controllers, by KUBECONFIG; [b]{NONE}[/b]: they run already.",
+            help=f"The command that runs the controllers with KUBECONFIG; [b]{NONE}[/b]: they run already.",
         ),
     ] = OURS,
     pid: Annotated[
@@ -48,13 +51,13 @@ def main(
     ] = None,
     within_s: Annotated[float, typer.Option(metavar="SECONDS", help="Give up after this long.")] = 1200.0,
     output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write all that was measured there, as JSON.")
+        Path | None, typer.Option(metavar="FILE", help="Write all measurements to this file as JSON.")
     ] = None,
     keep: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Keep the log of the controllers there.")
+        Path | None, typer.Option(metavar="DIR", help="Keep the log of the controllers in this directory.")
     ] = None,
 ) -> None:
-    """Measure admission over HTTP; the whole first world on the local server is held to limits."""
+    """Measure admission over HTTP; check limits for the whole first scenario on the local server."""
     console = Console()
     chosen = WORLDS[world].scaled(scale)
     with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
@@ -71,8 +74,9 @@ def main(
     console.print(outcome_tables(chosen, outcome))
     if output is not None:
         output.write_bytes(msgspec.json.format(msgspec.json.encode(outcome)))
-    is_held = chosen == BASELINE and kubeconfig is None  # the limits are for that world on the local server
-    sys.exit(1 if is_held and _broken(chosen, outcome, console) else 0)
+    # The limits apply to the whole first scenario on the local server.
+    has_limits = chosen == BASELINE and kubeconfig is None
+    sys.exit(1 if has_limits and _broken(chosen, outcome, console) else 0)
 
 
 def _run(plan: Plan, console: Console) -> Outcome:

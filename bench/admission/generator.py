@@ -1,4 +1,4 @@
-"""Filling a cluster with a world, and clearing it away again."""
+"""Create the objects of a scenario in a cluster, and delete them."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ from quorate.kube.resources import (
 
 
 class Generator:
-    """Fills a cluster with ``world``; ``tag`` tells its objects from those of other runs."""
+    """Create the objects of ``world``; ``tag`` distinguishes them from those of other runs."""
 
     def __init__(self, client: Client, world: World, tag: str) -> None:
         self._client = client
@@ -42,7 +42,7 @@ class Generator:
         await self._client.create(LOCAL_QUEUES, objects.local_queue(name))
 
     async def until_active(self) -> None:
-        """Return once the controllers have taken up every cluster queue, so that they are known to work."""
+        """Return once the controllers have reconciled every cluster queue."""
         awaited = set(self.queues)
         done = asyncio.Event()
         queues = Informer(self._client, CLUSTER_QUEUES)
@@ -59,7 +59,7 @@ class Generator:
         watching.cancel()
 
     async def create_workloads(self) -> None:
-        """All of them, class by class in every queue, each its interval after the one before."""
+        """Create all workloads: per queue and class in sequence, with the interval of the class."""
         async with asyncio.TaskGroup() as tasks:
             for queue in self.queues:
                 for class_ in self._world.classes:
@@ -71,8 +71,8 @@ class Generator:
             await asyncio.sleep(class_.every_ms / 1000)
             await self._client.create(WORKLOADS, objects.workload(queue, class_, number))
 
-    async def clear_away(self) -> None:
-        """Delete what was created; namespaces and queues may take a while to follow."""
+    async def delete_all(self) -> None:
+        """Delete the created objects; namespaces and queues may terminate later."""
         async with asyncio.TaskGroup() as tasks:
             for name in self.queues:
                 tasks.create_task(self._delete_queue(name))

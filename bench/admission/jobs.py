@@ -1,7 +1,7 @@
-"""Standing in for the jobs of workloads: what runs ends when its time is up, what is evicted stops at once.
+"""Simulate the jobs of workloads: a job ends after its runtime, and stops at once when evicted.
 
-The writes are those of the job framework, one for the end of a run and one for the quota an evicted workload
-gives back, each for the version it was decided on.  A refused write is decided again at the next change.
+The writes are those of the job framework: one for the end of a run and one that releases the quota of an
+evicted workload, each for the observed version.  A conflicting write is repeated at the next change.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ PAUSE_S: Final = 1.0
 
 
 class _Run(NamedTuple):
-    until_s: float  # by the event loop's clock
+    until_s: float  # on the clock of the event loop
     timer: asyncio.TimerHandle
 
 
@@ -32,11 +32,11 @@ class Jobs:
         self._client = client
         self._clock = clock
         self._workloads = workloads
-        self._runs: dict[Key, _Run] = {}  # of what is admitted and not being evicted
+        self._runs: dict[Key, _Run] = {}  # of workloads that are admitted and not evicted
         self._writes: asyncio.TaskGroup | None = None  # while running
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         async with asyncio.TaskGroup() as self._writes:
             await asyncio.Event().wait()
 
@@ -52,7 +52,7 @@ class Jobs:
             timer = asyncio.get_running_loop().call_later(runs_s, self._finish, key)
             self._runs[key] = _Run(clock() + runs_s, timer)
         elif key in self._runs and self._runs[key].until_s <= clock():
-            self._finish(key)  # the version it was finished on was not the newest
+            self._finish(key)  # the observed version was not the newest
 
     def _stop(self, key: Key) -> None:
         run = self._runs.pop(key, None)
@@ -74,8 +74,8 @@ class Jobs:
             try:
                 await send(self._client, status_patch(WORKLOADS, workload, status))
             except (Conflict, NotFound):
-                return  # a newer version is on its way
+                return  # the watch will deliver a newer version
             except Unreachable:
-                await asyncio.sleep(PAUSE_S)  # if it did arrive, the next attempt is a conflict
+                await asyncio.sleep(PAUSE_S)  # if the write succeeded, the next attempt is a conflict
             else:
                 return

@@ -1,7 +1,7 @@
-"""The objects of a world as they are sent to an API server.
+"""The objects of a scenario as sent to an API server.
 
-Every queue has a namespace of its own, named as it is, as in Kueue's benchmark.  All names begin with
-``bench-`` and a tag of the run: a server without controllers of its own never lets go of a namespace.
+Each queue has a separate namespace with the same name, as in Kueue's benchmark.  All names begin with
+``bench-`` and a tag of the run: a server without a namespace controller never deletes a namespace.
 """
 
 from typing import Any, Final
@@ -15,7 +15,7 @@ RUNS_MS: Final = "quorate.dev/bench-runs-ms"
 
 
 def named(name: str) -> Json:
-    """A flavor, or a namespace."""
+    """Return a flavor or a namespace."""
     return {"metadata": {"name": name}}
 
 

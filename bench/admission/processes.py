@@ -1,4 +1,4 @@
-"""The process that is measured, and what it and its children have used, as Linux tells in /proc."""
+"""The measured process, and the CPU and memory usage of it and its children from /proc."""
 
 import asyncio
 import os
@@ -15,7 +15,7 @@ _SAMPLE_EVERY_S: Final = 0.2
 
 @asynccontextmanager
 async def running(command: Sequence[str], kubeconfig: Path, log: Path) -> AsyncIterator[Process]:
-    """``command`` at work for the cluster of ``kubeconfig``; told to end on leaving, and waited for."""
+    """Run ``command`` for the cluster of ``kubeconfig``; terminate it at the end of the block."""
     environment = os.environ | {"KUBECONFIG": str(kubeconfig)}
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
@@ -30,21 +30,21 @@ async def running(command: Sequence[str], kubeconfig: Path, log: Path) -> AsyncI
 
 
 class Usage:
-    """Sampled while ``follow`` runs; a process that has ended keeps what it had used."""
+    """Usage sampled while ``follow`` runs, including processes that have ended."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._cpu_s: dict[int, float] = {}
         self._began_s: dict[int, float] = {}
-        self.peak_bytes = 0  # resident, of all of them together
+        self.peak_bytes = 0  # total resident memory
 
     @property
     def cpu_s(self) -> float:
-        """Since ``begin``; from its start for a process that came later."""
+        """Return the CPU time since ``begin``, or since the start of a later process."""
         return sum(cpu_s - self._began_s.get(pid, 0.0) for pid, cpu_s in self._cpu_s.items())
 
     def begin(self) -> None:
-        """Count from now on only, for processes that have been at work for something else before."""
+        """Count only from now on, for processes that ran before the benchmark."""
         self.sample()
         self._began_s = dict(self._cpu_s)
 
@@ -61,7 +61,7 @@ class Usage:
                 stat = (_PROC / str(pid) / "stat").read_text()
                 status = (_PROC / str(pid) / "status").read_text()
             except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended meanwhile
+                continue  # the process has ended
             user, system = stat.rpartition(")")[2].split()[11:13]
             self._cpu_s[pid] = (int(user) + int(system)) * _TICK_S
             resident += sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))

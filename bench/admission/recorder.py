@@ -1,4 +1,4 @@
-"""What happened to the workloads of a world, seen by a watch."""
+"""Record the workloads of a scenario with a watch."""
 
 import asyncio
 from collections.abc import Callable
@@ -16,20 +16,20 @@ SAMPLE_EVERY_S = 1.0
 
 
 class Record(msgspec.Struct):
-    """How a run went; seconds since it began."""
+    """The record of a run; times are seconds since its start."""
 
-    wall_s: float = 0.0  # until the last workload was seen finished
-    created_s: float = 0.0  # until the last workload was seen
+    wall_s: float = 0.0  # time at which the last workload was finished
+    created_s: float = 0.0  # time at which the last workload was created
     workloads: int = 0
     finished: int = 0
     admissions: int = 0
     evictions: int = 0
     waits_s: dict[str, list[float]] = {}  # from creation to the first admission, by class
-    in_use: list[float] = []  # part of all quota that is reserved, sampled every SAMPLE_EVERY_S
+    in_use: list[float] = []  # reserved part of all quota, sampled every SAMPLE_EVERY_S
 
 
 class Recorder:
-    """Is told of the workloads; ``done`` is set once all of ``world`` have finished."""
+    """Observe workload changes; ``done`` is set once all workloads of ``world`` have finished."""
 
     def __init__(self, world: World) -> None:
         self.record = Record(waits_s={class_.name: [] for class_ in world.classes})
@@ -38,7 +38,7 @@ class Recorder:
         self._cpus = {class_.name: class_.cpu for class_ in world.classes}
         self._clock = asyncio.get_running_loop().time
         self._began = self._clock()
-        self._created: dict[Key, float] = {}  # when each that was not admitted yet was first seen
+        self._created: dict[Key, float] = {}  # first observation of each workload without admission
         self._reserved = 0  # cpus
 
     def begin(self) -> None:
@@ -68,7 +68,7 @@ class Recorder:
                 self.done.set()
 
     async def sample(self, on_sample: Callable[[Record], None]) -> None:
-        """Take a sample of the use of quota now and then until all is done."""
+        """Sample the quota usage until all workloads have finished."""
         while not self.done.is_set():
             self.record.in_use.append(self._reserved / self._world.quota)
             on_sample(self.record)

@@ -1,4 +1,4 @@
-"""One outcome as tables, and as the measures that have limits."""
+"""One outcome as tables and as the measures with limits."""
 
 from math import ceil
 from statistics import fmean
@@ -17,10 +17,10 @@ _COLUMNS = 60
 
 
 def measures(world: World, outcome: Outcome) -> dict[str, float]:
-    """What has limits; they are those of a whole world."""
+    """Return the measures with limits, which apply to a whole scenario."""
     found = {
         "wall, s": outcome.record.wall_s,
-        "writes an admission": outcome.writes_per_admission,
+        "writes per admission": outcome.writes_per_admission,
     }
     if outcome.controllers_cpu_s is not None and outcome.controllers_peak_bytes is not None:
         found["controllers: CPU, s"] = outcome.controllers_cpu_s
@@ -36,13 +36,13 @@ def outcome_tables(world: World, outcome: Outcome) -> Group:
         f"[bold]{world.name}[/]: {record.workloads:,} workloads in {world.cohorts} × {world.queues} queues, "
         f"created in {record.created_s:.1f} s",
         _waits(outcome),
-        f"  {record.wall_s:.1f} s of wall time, at best {world.lower_bound_s:.1f} s; "
+        f"  {record.wall_s:.1f} s of wall time, lower bound {world.lower_bound_s:.1f} s; "
         f"{record.admissions:,} admissions, {record.evictions:,} evictions",
         f"  quota in use: {_bars(record.in_use)} {fmean(record.in_use):.0%} "
         f"(samples every {SAMPLE_EVERY_S:g} s)",
         _processes(outcome),
         _requests(outcome),
-        f"  {outcome.writes_per_admission:.2f} writes an admission, events apart\n",
+        f"  {outcome.writes_per_admission:.2f} writes per admission, without events\n",
     )
 
 
@@ -66,7 +66,7 @@ def _processes(outcome: Outcome) -> Table:
 
 
 def _requests(outcome: Outcome) -> Table:
-    """Writes by verb and resource, the generator's and the jobs' own left out."""
+    """Return writes by verb and resource, without those of the generator and the job simulator."""
     table = _table("carried out", "an admission", "refused", first="requests")
     names = sorted(outcome.requests.keys() | outcome.refused.keys())
     for name in (name for name in names if name.partition(" ")[0] in WRITES):
@@ -79,7 +79,7 @@ def _requests(outcome: Outcome) -> Table:
 
 
 def _bars(samples: list[float]) -> str:
-    """One bar for each part of the time, as high as the part of quota in use."""
+    """Return one bar per interval with the height of the quota in use."""
     step = max(1, ceil(len(samples) / _COLUMNS))
     means = [fmean(samples[at : at + step]) for at in range(0, len(samples), step)]
     return "".join(_BARS[min(8, round(mean * 8))] for mean in means)

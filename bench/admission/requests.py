@@ -1,6 +1,6 @@
-"""Requests to the API server by client: its own counters, without the requests of the benchmark.
+"""Requests to the API server, from its counters, without the requests of the benchmark.
 
-A kube-apiserver and the local one count alike, but neither tells its clients apart.
+A kube-apiserver and the local server have the same counters, which do not distinguish clients.
 """
 
 import re
@@ -17,18 +17,18 @@ NOT_ADMISSION: Final = frozenset({"events", "leases"})  # reports and leader ele
 
 
 class RequestKind(NamedTuple):
-    """One kind of request; ``resource`` with its subresource, as workloads/status."""
+    """A verb and a ``resource`` with its subresource, such as workloads/status."""
 
     verb: str
     resource: str
 
 
 class ServerCounts(NamedTuple):
-    """What a server has done since it started."""
+    """Counters of a server since its start."""
 
-    answered: Counter[RequestKind]  # carried out
+    answered: Counter[RequestKind]  # successful
     refused: Counter[RequestKind]  # with a status of 400 or above
-    cpu_s: float  # of its process
+    cpu_s: float  # of the server process
 
     def since(self, before: "ServerCounts") -> "ServerCounts":
         return ServerCounts(
@@ -37,7 +37,7 @@ class ServerCounts(NamedTuple):
 
 
 async def read_counts(client: Client) -> ServerCounts:
-    """From the server's metrics, which need the right to GET /metrics."""
+    """Read the metrics of the server, which requires the right to GET /metrics."""
     return parse_counts((await client.request("GET", "/metrics")).decode())
 
 
@@ -55,7 +55,7 @@ def parse_counts(text: str) -> ServerCounts:
 
 
 class CountingClient(Client):
-    """Counts what it asked for and got, in the server's words."""
+    """Count the client's successful requests with the labels of the server."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
@@ -75,7 +75,7 @@ class CountingClient(Client):
 
 
 def admission_writes(answered: Counter[RequestKind]) -> int:
-    """The writes among them that admission needs: reports and elections do not count."""
+    """Return the number of writes for admission, without events and leader election."""
     return sum(
         count
         for request, count in answered.items()

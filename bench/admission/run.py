@@ -1,4 +1,4 @@
-"""One run: a server, controllers or none, a world, and what came of it."""
+"""One run: a server, controllers, a scenario and the outcome."""
 
 import asyncio
 import os
@@ -32,29 +32,29 @@ from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import load_rest_config
 
 TAKEN_UP_WITHIN_S: Final = 60.0
-CONCURRENCY: Final = 50  # of generator and jobs together; each is a connection
+CONCURRENCY: Final = 50  # of the generator and the job simulator together; each uses a connection
 LOG: Final = "controllers.log"
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     world: World
-    kubeconfig: Path | None  # None: a local server, for this run
-    controllers: str  # the command that runs them, with KUBECONFIG in its environment; "": they run already
-    pid: int | None  # of the controllers to be measured when they run already
+    kubeconfig: Path | None  # None: run a local server
+    controllers: str  # the command, run with KUBECONFIG; "": they run already
+    pid: int | None  # of controllers that run already
     within_s: float
     directory: Path  # for the local server's state and the controllers' log
 
 
 class Outcome(msgspec.Struct):
-    """What one run measured; requests without those of the generator and the job simulator."""
+    """The measurements of one run; requests exclude those of the generator and the job simulator."""
 
     record: Record
-    controllers_cpu_s: float | None  # None: they were not ours to watch
+    controllers_cpu_s: float | None  # None: without a process to measure
     controllers_peak_bytes: int | None
     server_cpu_s: float
-    own_cpu_s: float  # of this process: generator, stand-in for jobs, recorder
-    requests: dict[str, int]  # carried out, as "PATCH workloads/status"
+    own_cpu_s: float  # of this process: generator, job simulator, recorder
+    requests: dict[str, int]  # successful, such as "PATCH workloads/status"
     refused: dict[str, int]
 
     @property
@@ -69,11 +69,11 @@ class Outcome(msgspec.Struct):
 
 
 class NotDone(Exception):
-    """The run did not come to its end."""
+    """The run did not finish."""
 
 
 async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
-    """Raises ``NotDone``; whatever was created is cleared away from a server that is not ours."""
+    """Execute a run or raise ``NotDone``; delete the created objects from a foreign server."""
     async with AsyncExitStack() as stack:
         kubeconfig = plan.kubeconfig
         if kubeconfig is None:
@@ -87,7 +87,7 @@ async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
             process = await stack.enter_async_context(running(shlex.split(plan.controllers), kubeconfig, log))
         generator = Generator(client, plan.world, secrets.token_hex(2))
         if plan.kubeconfig is not None:
-            stack.push_async_callback(generator.clear_away)
+            stack.push_async_callback(generator.delete_all)
         await generator.create_queues()
         pid = process.pid if process is not None else plan.pid
         usage = Usage(pid) if pid is not None else None
@@ -121,7 +121,7 @@ async def _measure(
             parts.append(tasks.create_task(_alive(process)))
         if usage is not None:
             parts.append(tasks.create_task(usage.follow()))
-        await _within(TAKEN_UP_WITHIN_S, "no controllers take up the queues", generator.until_active())
+        await _within(TAKEN_UP_WITHIN_S, "no controllers reconcile the queues", generator.until_active())
         await workloads.synced.wait()
         ours_before, before, cpu_s = Counter(client.answered), await read_counts(client), _own_cpu_s()
         recorder.begin()
@@ -163,7 +163,7 @@ async def _require_kinds(client: CountingClient) -> None:
 
 
 async def _alive(process: Process) -> None:
-    """Until cancelled.  Raises ``NotDone`` when the process ends."""
+    """Run until cancelled; raise ``NotDone`` when the process ends."""
     code = await process.wait()
     raise NotDone(f"the controllers ended by themselves, with status {code}: see {LOG}")
 

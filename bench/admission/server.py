@@ -1,6 +1,6 @@
-"""``python -m bench.admission.server DIR``: the local API server alone, in a process of its own.
+"""``python -m bench.admission.server DIR``: run only the local API server, in a separate process.
 
-As in a test environment with a real one, nothing else runs in it: no job controller, no garbage collection,
+As in an envtest environment, no other component runs: no job controller, no garbage collection,
 no nodes.
 """
 
@@ -23,13 +23,13 @@ from quorate.local.directory import ClusterDirectory
 
 @asynccontextmanager
 async def local_server(directory: Path) -> AsyncIterator[Path]:
-    """A server for as long as the block lasts, its state in ``directory``; yields its kubeconfig."""
+    """Run a server with its state in ``directory`` for the duration of the block; yield its kubeconfig."""
     command = (sys.executable, "-m", "bench.admission.server", str(directory))
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE)
     try:
         assert process.stdout is not None
         if not await process.stdout.readline():
-            raise RuntimeError("the local API server did not start; it says why above")
+            raise RuntimeError("the local API server did not start; see its output above")
         yield ClusterDirectory(directory).kubeconfig
     finally:
         if process.returncode is None:

@@ -1,6 +1,6 @@
-"""The benchmark of admission over HTTP, on worlds small enough to know what must come out.
+"""The benchmark of admission over HTTP, on scenarios small enough to compute the results.
 
-Nothing here looks at how long it took: counts do not depend on what else the machine does.
+No test checks durations: counts do not depend on the load of the machine.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ def test_a_workload_that_fits_is_admitted_in_one_write(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_preemption_is_one_write_for_the_victim(tmp_path: Path) -> None:
-    """The late one takes all the room; the early one starts over when it has ended."""
+    """The late workload uses all quota; the early one restarts after the late one has finished."""
     early = WorkloadClass("early", per_queue=1, cpu=1, priority=50, runs_ms=3_000, every_ms=0)
     late = WorkloadClass("late", per_queue=1, cpu=2, priority=200, runs_ms=100, every_ms=0, from_ms=1_000)
     world = World("tight", cohorts=1, queues=1, classes=(early, late), nominal=2, borrowing=0)
     outcome = outcome_of(world, tmp_path)
     assert (outcome.record.admissions, outcome.record.evictions) == (3, 1)
-    # At most: three admissions, one eviction, and for each that it waits.
+    # At most: three admissions, one eviction, and a pending status for each.
     assert outcome.requests["PATCH workloads/status"] <= 3 + 1 + 2
 
 

@@ -1,4 +1,4 @@
-"""Small benchmark worlds with results computed by hand."""
+"""Small benchmark scenarios with results computed by hand."""
 
 import pytest
 from bench.limits import Limit, Limits, Runs, load

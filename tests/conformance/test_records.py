@@ -1,7 +1,7 @@
-"""The local cluster answers as a real kube-apiserver 1.36 did when these conversations were recorded.
+"""The local cluster responds as kube-apiserver 1.36 did when these conversations were recorded.
 
-``check.py`` replays them, area by area.  ``not-yet.yaml`` names the records that are still answered
-differently, and why; one that starts to pass must be taken off the list.
+``check.py`` replays them by area.  ``not-yet.yaml`` names the records with a different response
+and the reason; a record that passes must be removed from the list.
 """
 
 import asyncio
@@ -77,7 +77,7 @@ async def replay(area: str, directory: Path) -> Answer | None:
 
 @asynccontextmanager
 async def control_plane(directory: Path, *, with_controllers: bool) -> AsyncIterator[RunningServer]:
-    """An API server and its controllers, no nodes, as when recorded; kubectl sends a token over TLS only."""
+    """Run an API server and controllers without nodes, as recorded; kubectl sends tokens over TLS only."""
     clock = WallClock()
     with ClusterDirectory(directory).lock(clock.now()) as held:
         credentials = held.credentials(clock.now())

@@ -1,4 +1,4 @@
-"""Workloads without a job, and foreign clients that write to them: helpers for tests of the bare API."""
+"""Helpers for tests of Workloads without a job and of foreign clients that write to them."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from tests.e2e.world import NAMESPACE, World
 
 Json = dict[str, Any]
 RAW = untyped("kueue.x-k8s.io", "v1beta2", "workloads", "Workload", True)
-ADMISSION_MANAGER = "kueue-admission"  # the field manager of Kueue and of tools made for it
+ADMISSION_MANAGER = "kueue-admission"  # the field manager of Kueue and of compatible tools
 
 
 async def submit(
@@ -26,7 +26,7 @@ async def submit(
     pod_spec: Json | None = None,
     **spec: Any,
 ) -> None:
-    """A workload that no job owns, of one pod set."""
+    """Create a workload of one pod set without an owner."""
     container = {"name": "c", "image": "busybox", "resources": {"requests": requests or {}}}
     template = {"spec": {"restartPolicy": "Never", "containers": [container], **(pod_spec or {})}}
     pod_sets = [{"name": "main", "count": pods, "template": template}]
@@ -68,7 +68,7 @@ async def until_pending(world: World, *names: str) -> None:
 
 
 async def finish(world: World, *names: str) -> None:
-    """As a controller of its own would: an update that knows no other condition."""
+    """Finish workloads with an update that contains only the Finished condition."""
     for name in names:
         stored = await world.client.get(RAW, Key(NAMESPACE, name))
         stored["status"]["conditions"] = [_condition("Finished", "True", "ByHand")]
@@ -76,7 +76,7 @@ async def finish(world: World, *names: str) -> None:
 
 
 async def release_quota(world: World, *names: str) -> None:
-    """Take the reservation of evicted workloads back by server-side apply, as Kueue itself writes."""
+    """Release the quota of evicted workloads by server-side apply, as Kueue does."""
     for name in names:
         await until_workload_condition(world, name, "Evicted")
         stored = await world.client.get(RAW, Key(NAMESPACE, name))
@@ -127,14 +127,14 @@ _OWNED = ("requeueState", "admissionChecks", "schedulingStats", "accumulatedPast
 
 
 def gauges(world: World, name: str) -> dict[tuple[str, ...], float]:
-    """The series of ``name`` as they are now, by the values of their labels."""
+    """Return the current series of ``name`` by label values."""
     view = world.replica.view
-    assert view is not None, "the queueing controllers know nothing yet"
+    assert view is not None, "the queueing controllers are not ready"
     return {tuple(each.labels.values()): each.value for each in readings(view, {}) if each.name == name}
 
 
 async def until_gauges(world: World, name: str, want: dict[tuple[str, ...], float]) -> None:
-    """Until the series of ``name`` with these values of their labels have these values."""
+    """Wait until the series of ``name`` include ``want``: values by label values."""
 
     async def find() -> bool:
         return want.items() <= gauges(world, name).items()

@@ -1,4 +1,4 @@
-"""The command in a process of its own, as a user runs it."""
+"""Run ``quorate`` and ``kubectl`` in separate processes, as a user does."""
 
 import json
 import os
@@ -27,7 +27,7 @@ def quorate(*arguments: str, timeout_s: float = 100.0) -> subprocess.CompletedPr
 
 @contextmanager
 def cluster(data_dir: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
-    """``quorate local up`` for as long as the block lasts; it is ready to be used when the block begins."""
+    """Run ``quorate local up`` for the duration of the block, which begins when it is ready."""
     command = [*QUORATE, "local", "up", "--data-dir", str(data_dir), "--port", "0", *options]
     log_path = data_dir.with_suffix(".log")
     with (
@@ -45,7 +45,7 @@ def cluster(data_dir: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def kubectl(data_dir: Path, *arguments: str) -> str:
-    """What kubectl prints; raises ``CalledProcessError`` when it fails."""
+    """Return the output of kubectl; fail when kubectl fails."""
     done = subprocess.run(
         ["kubectl", *arguments],
         env={**os.environ, "KUBECONFIG": str(data_dir / "kubeconfig"), "HOME": str(data_dir)},
@@ -57,7 +57,7 @@ def kubectl(data_dir: Path, *arguments: str) -> str:
 
 @cache
 def _kubectl_minor() -> int:
-    """The minor version of kubectl; -1 if there is none on this machine."""
+    """Return the minor version of kubectl; -1 if it is not installed."""
     if shutil.which("kubectl") is None:
         return -1
     command = ["kubectl", "version", "--client", "-o", "json"]
@@ -66,12 +66,12 @@ def _kubectl_minor() -> int:
 
 
 def needs_kubectl(minor: int = 0) -> pytest.MarkDecorator:
-    """Skip where there is no kubectl of at least version 1.``minor``: Debian 12 has 1.20."""
+    """Skip without kubectl 1.``minor`` or later; Debian 12 has 1.20."""
     return pytest.mark.skipif(_kubectl_minor() < minor, reason=f"needs kubectl 1.{minor or 'x'}")
 
 
 def rows(table: str) -> list[list[str]]:
-    """A table as kubectl prints it, without its header."""
+    """Return the rows of a table printed by kubectl, without its header."""
     return [line.split() for line in table.splitlines()[1:]]
 
 
@@ -79,7 +79,7 @@ T = TypeVar("T")
 
 
 def poll(read: Callable[[], T], accept: Callable[[T], bool], within_s: float) -> None:
-    """Ask again and again until the answer will do; fails with the last one."""
+    """Call ``read`` until ``accept`` returns True; fail with the last value."""
     deadline = time.monotonic() + within_s
     while not accept(value := read()):
         assert time.monotonic() < deadline, value

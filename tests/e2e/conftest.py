@@ -1,4 +1,4 @@
-"""``pytest tests/e2e --real``: the stories on a real kube-apiserver instead of our own."""
+"""``pytest tests/e2e --real``: run the stories on a kube-apiserver instead of the local server."""
 
 import pytest
 
@@ -7,17 +7,17 @@ from tests.e2e.real_server import assets, control_plane, unavailable_reason
 
 OPTION = "--real"
 STORY_RUNNERS = frozenset({"play", "a_world", "play_gangs", "a_gang_world"})
-TIMEOUT_S = 900  # of one test; some start several servers, one after the other
+TIMEOUT_S = 900  # per test; some start several servers in sequence
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(OPTION, action="store_true", help="play the stories on the server of KUBEBUILDER_ASSETS")
+    parser.addoption(OPTION, action="store_true", help="run the stories on the server of KUBEBUILDER_ASSETS")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption(OPTION, default=False):
         return
-    stories = [item for item in items if _plays(item)]
+    stories = [item for item in items if _runs_stories(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in stories])
     items[:] = stories
     problem = unavailable_reason()
@@ -27,8 +27,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason=problem))
 
 
-def _plays(item: pytest.Item) -> bool:
-    """Whether its module has stories; the others test our own server, or no server at all."""
+def _runs_stories(item: pytest.Item) -> bool:
+    """Return True if the module has stories; other modules need the local server or none."""
     module = item.getparent(pytest.Module)
     assert module is not None
     return not STORY_RUNNERS.isdisjoint(vars(module.obj))
@@ -38,4 +38,4 @@ def _plays(item: pytest.Item) -> bool:
 def server_of_the_stories(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     if request.config.getoption(OPTION, default=False):
         monkeypatch.setattr(world, "SERVER", lambda: control_plane(assets()))
-        monkeypatch.setattr(world, "SERVERS_AT_ONCE", 1)  # one of them fills a small machine
+        monkeypatch.setattr(world, "SERVERS_AT_ONCE", 1)  # one server uses most of a small machine

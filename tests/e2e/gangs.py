@@ -1,6 +1,6 @@
-"""A cluster with the gang scheduler at work, and what stories about gangs are made of.
+"""A test cluster with a running gang scheduler, and builders for its objects.
 
-Everything talks HTTP.  The test itself creates the pods of a group, or the controllers that it starts.
+All requests use HTTP.  The pods of a group are created by the test or by controllers that it starts.
 """
 
 import asyncio
@@ -73,7 +73,7 @@ class GangWorld:
         started = asyncio.create_task(self.seen.ready.wait())
         await asyncio.wait([self._scheduler, started], timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
         self._must_run()
-        assert self.seen.ready.is_set(), "the scheduler does not become ready"
+        assert self.seen.ready.is_set(), "the scheduler is not ready"
 
     async def stop_scheduler(self) -> None:
         if self._scheduler is not None:
@@ -90,7 +90,7 @@ class GangWorld:
     async def until(
         self, what: str, find: Callable[[], Awaitable[T | bool | None]], within_s: float = WITHIN_S
     ) -> T:
-        """The first true answer of ``find``."""
+        """Poll ``find`` and return its first true result."""
         return await first_true(what, find, within_s, self._must_run, self.describe)
 
     async def describe(self) -> str:
@@ -106,10 +106,10 @@ class GangWorld:
             lines.append(f"pod {pod.metadata.key} {pod.status.phase} on {pod.node_name or '-'} {conditions}")
         return "\n".join(lines)
 
-    # What stories are made of.
+    # Builders of objects.
 
     async def node(self, name: str, cpu: str) -> None:
-        """A node that comes later than those of the fleet; no pod that is bound to it ever starts."""
+        """Create a node outside of the fleet; a pod bound to it never starts."""
         await register(self.client, WallClock(), Fleet(1, cpu=cpu), name)
 
     async def queue(self, name: str, **spec: Any) -> None:
@@ -124,7 +124,7 @@ class GangWorld:
         annotations: Mapping[str, str] | None = None,
         **spec: Any,
     ) -> None:
-        """A pod group of ``members`` at least, with ``minimum`` as its minResources."""
+        """Create a pod group with minMember ``members`` and minResources ``minimum``."""
         fields = {"minMember": members, **({} if minimum is None else {"minResources": minimum}), **spec}
         metadata = {"name": name, "annotations": dict(annotations or {})}
         await self.client.create(POD_GROUPS, {"metadata": metadata, "spec": fields}, namespace)
@@ -141,7 +141,7 @@ class GangWorld:
         finalizers: Sequence[str] = (),
         **spec: Any,
     ) -> None:
-        """``count`` pods of ``group``, as its operator makes them; that run for ``runs``, else on and on."""
+        """Create ``count`` pods of ``group``, which run for ``runs``, by default one hour."""
         simulated = {"simulate.quorate.dev/start-delay": "20ms"}
         simulated["simulate.quorate.dev/duration"] = runs or "1h"
         container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu}}}
@@ -172,7 +172,7 @@ class GangWorld:
         return await self.until(f"group {name} is {phase}", find, within_s)
 
     async def until_waits(self, name: str, reason: str, text: str = "") -> PodGroupCondition:
-        """The condition that says why the group waits, once its reason is ``reason``."""
+        """Return the Unschedulable condition of the group once its reason is ``reason``."""
 
         async def find() -> PodGroupCondition | None:
             condition = find_condition((await self.get_group(name)).status.conditions, "Unschedulable")
@@ -194,7 +194,7 @@ class GangWorld:
         ]
 
     async def bound(self) -> Counter[str]:
-        """How many pods of each group have a node."""
+        """Return the number of pods with a node by group."""
         pods = (await self.client.list(PLACEABLE_PODS)).items
         return Counter(
             pod.metadata.annotations.get("scheduling.k8s.io/group-name", "") for pod in pods if pod.node_name
@@ -208,13 +208,13 @@ class GangWorld:
         await self.until(f"bound: {groups}", find)
 
     async def until_queue_holds(self, queue: str, **amounts: str) -> None:
-        """Return once its status says so, and names nothing else."""
+        """Return once ``status.allocated`` is exactly ``amounts``."""
 
         async def find() -> bool:
             stored = (await self.client.get(QUEUES, Key("", queue))).status.allocated
             return {resource: str(amount) for resource, amount in stored.items()} == amounts
 
-        await self.until(f"queue {queue} holds {amounts}", find)
+        await self.until(f"queue {queue} has {amounts} allocated", find)
 
     async def delete_members(self, group: str, namespace: str = NAMESPACE) -> None:
         for pod in await self.members(group, namespace):
@@ -223,7 +223,7 @@ class GangWorld:
 
 @asynccontextmanager
 async def a_gang_world(fleet: Fleet) -> AsyncIterator[GangWorld]:
-    """A cluster with the kinds of gangs, nodes and a namespace, no gang scheduler yet."""
+    """Run a cluster with the gang CRDs, nodes and a namespace, without a gang scheduler."""
     rng = random.Random(1)
     clock = WallClock()
     async with (
@@ -253,7 +253,7 @@ def play_gangs(
     fleet: Fleet,
     configuration: SchedulerConfiguration | None = None,
 ) -> None:
-    """Run ``story`` in a world where the gang scheduler is at work."""
+    """Run ``story`` in a cluster with a running gang scheduler."""
 
     async def run() -> None:
         async with a_gang_world(fleet) as world:

@@ -1,4 +1,4 @@
-"""Hostile objects, as an API server without validation would have stored them."""
+"""Hostile objects that only an API server without validation stores."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +39,7 @@ QUANTITIES = {
 
 
 def definitions_without_schema() -> tuple[Json, ...]:
-    """Those of the queueing kinds, as they were before anything was validated."""
+    """Return the CRDs of the queueing kinds without validation."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     definitions = queueing_definitions()
     for definition in definitions:
@@ -109,7 +109,7 @@ def hostile_workloads() -> Iterator[Json]:
         yield workload(f"count-{name}", pod_set(count=count))
         yield workload(f"least-{name}", pod_set(count=5, minCount=count))
     yield workload("product", pod_set(count=INT32, template=pod_template(str(INT64))))
-    smallest = {"spec": {"containers": [{"name": "main"}]}}  # what a store takes is bounded, too
+    smallest = {"spec": {"containers": [{"name": "main"}]}}  # the store limits the object size
     yield workload("many-pod-sets", *(pod_set(f"p{number}", 1, smallest) for number in range(10_000)))
     yield workload("same-pod-sets", pod_set(), pod_set())
     yield workload("no-pod-sets") | {"spec": {"queueName": "queue", "podSets": []}}
@@ -325,7 +325,7 @@ def job(name: str, parallelism: Any = 1, annotations: Json | None = None, labels
 
 
 def hostile_jobs() -> Iterator[Json]:
-    """Such as a real API lets in."""
+    """Yield jobs that a real API server accepts."""
     least = "kueue.x-k8s.io/job-min-parallelism"
     yield job("widest", INT32)
     for number, value in enumerate(("0", "-1", str(INT64 * 9), "zwei", "", "٣", "1e3")):

@@ -1,6 +1,6 @@
-"""Kinds of job for the story that all of them live: what one looks like, and what its own controller says.
+"""Examples of the supported job kinds: a spec and the statuses that its controller writes.
 
-The definitions are small ones of our own; the controller of the kind is imitated by patches of the status.
+The CRDs are minimal; tests imitate the controller of the kind with patches of the status.
 """
 
 import textwrap
@@ -24,7 +24,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Added:
-    """What admission adds to the pods of one pod set."""
+    """The fields that admission adds to the pods of one pod set."""
 
     labels: Json
     annotations: Json
@@ -42,7 +42,7 @@ def into_template(spec: Json, path: str, added: Added) -> None:
 
 
 def into_pod_set_infos(spec: Json, path: str, added: Added) -> None:
-    """As an AppWrapper does: one entry for each pod set of a component."""
+    """Add an entry to the ``podSetInfos`` of an AppWrapper component."""
     entry = {
         "labels": added.labels,
         "annotations": added.annotations,
@@ -53,7 +53,7 @@ def into_pod_set_infos(spec: Json, path: str, added: Added) -> None:
 
 
 def into_runtime_patch(spec: Json, path: str, added: Added) -> None:
-    """As a TrainJob does: one entry for each replicated job, with all tolerations its pods are to have."""
+    """Add an entry for a replicated job of a TrainJob, with all tolerations of its pods."""
     own = {"key": "own", "operator": "Exists"}
     template = {
         "metadata": {"labels": added.labels, "annotations": added.annotations},
@@ -65,7 +65,7 @@ def into_runtime_patch(spec: Json, path: str, added: Added) -> None:
 
 
 def into_fields(spec: Json, path: str, added: Added) -> None:
-    """As a SparkApplication does: into the fields of a role."""
+    """Write ``added`` into the fields of a SparkApplication role."""
     role = look_up(spec, parse_path(path))
     role["labels"] |= added.labels
     role["annotations"] = role.get("annotations", {}) | added.annotations
@@ -74,30 +74,30 @@ def into_fields(spec: Json, path: str, added: Added) -> None:
 
 
 FREE: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-UNAPPROVED: Json = {"api-approved.kubernetes.io": "unapproved, a stand-in"}  # for groups below k8s.io
+UNAPPROVED: Json = {"api-approved.kubernetes.io": "unapproved, a test CRD"}  # for groups below k8s.io
 
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    integrations: Integrations  # of this kind alone
-    spec: Json  # not suspended, as users write it
-    templates: Mapping[str, str]  # where the pod template of each pod set stands, in their order
-    add: Callable[[Json, str, Added], None] = into_template  # to what stands there, what admission adds
+    integrations: Integrations  # only this kind
+    spec: Json  # as created by a user: not suspended
+    templates: Mapping[str, str]  # paths of the pod templates by pod set, in order
+    add: Callable[[Json, str, Added], None] = into_template  # writes the fields of admission at a path
     suspend: str = "spec.suspend"
-    stopped_is: Any = True  # what stands there while the job is stopped, and while it runs
+    stopped_is: Any = True  # values at ``suspend`` of a stopped and of a running job
     running_is: Any = False
-    requested: Mapping[str, int]  # pods, by pod set
-    cpu: str = "100"  # quota, of which each pod asks for 1
-    admitted: Mapping[str, int] = field(default_factory=dict)  # pods, where fewer are admitted
-    readmitted: Mapping[str, int] = field(default_factory=dict)  # the second time, as some are done for good
-    counts: Mapping[str, str] = field(default_factory=dict)  # where the number of pods is written
+    requested: Mapping[str, int]  # pods by pod set
+    cpu: str = "100"  # quota; each pod requests 1
+    admitted: Mapping[str, int] = field(default_factory=dict)  # pods by pod set, if fewer than requested
+    readmitted: Mapping[str, int] = field(default_factory=dict)  # the same without succeeded pods
+    counts: Mapping[str, str] = field(default_factory=dict)  # paths of the pod counts
     # Objects that jobs of the kind require.
     dependencies: Sequence[tuple[Resource[UnstructuredJob], Json]] = ()
     runs: Json  # statuses
     stopped: Json
-    succeeded: Json | None  # None: such a job never ends
-    ends_with: str = ""  # the message of the end
-    progress: Json | None = None  # some pods are done for good
+    succeeded: Json | None  # None: the kind has no end
+    ends_with: str = ""  # the message of the Finished condition
+    progress: Json | None = None  # some pods have succeeded
     reclaims: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -137,7 +137,7 @@ def definition(resource: Resource[UnstructuredJob]) -> Json:
 
 
 def pods(image: str = "busybox") -> Json:
-    """A pod template that has something of its own in each place that admission writes to."""
+    """Return a pod template with existing values in each field that admission extends."""
     container = {"name": "main", "image": image, "resources": {"requests": {"cpu": "1"}}}
     return {
         "metadata": {"labels": {"team": "a"}, "annotations": {"note": "mine"}},
@@ -175,7 +175,7 @@ FINISHED_AT = "2026-01-01T00:01:00Z"
 
 JOB = Example(
     integrations=Integrations(frameworks=(BATCH_JOB,)),
-    # The built-in controller leaves jobs alone that are managed by another.
+    # The built-in controller ignores jobs with another ``managedBy``.
     spec={"managedBy": "example.com/test", "parallelism": 3, "completions": 3, "template": pods()},
     templates={"main": "spec.template"},
     requested={"main": 3},
@@ -235,7 +235,7 @@ JOB_SET = Example(
     ends_with="all jobs completed",
 )
 
-# Declared in the reference of the configuration, so that what stands there is known to work.
+# The example of the configuration reference, which is tested here.
 DECLARED = Example(
     integrations=declared_on("reference/configuration.md", "## Declared job kinds"),
     spec={
@@ -262,7 +262,7 @@ DECLARED = Example(
 
 
 def _cluster(**fields: Json | bool) -> Json:
-    """A Ray cluster of a head and two groups of workers, one of them of two hosts each."""
+    """Return a Ray cluster spec with a head and two worker groups, one with two hosts per replica."""
     return {
         "rayVersion": "2.46.0",
         "headGroupSpec": {"rayStartParams": {}, "template": pods("rayproject/ray")},
@@ -414,7 +414,7 @@ TRAIN_JOB = Example(
 )
 
 
-# Declared on the page that leads through it.
+# The example of the page about declared kinds.
 FLEET = Example(
     integrations=declared_on("tasks/your-own-kind.md", "## Declare the kind"),
     spec={"state": "Running", "size": 3, "pods": pods()},
@@ -460,7 +460,7 @@ MPI_JOB = Example(
 
 
 def training_job(kind: str, replica_specs: str, *types: str) -> Example:
-    """Two pods of each type, of which only the first gives no number."""
+    """Return an example with two pods of each type; the first type has no replica count."""
     count = dict.fromkeys(types, 2) | {types[0]: 1}
     specs = {
         type_: {"template": pods(type_.lower()), **({"replicas": 2} if count[type_] == 2 else {})}

@@ -1,9 +1,9 @@
-"""A real etcd and kube-apiserver for one story, from the folder that ``KUBEBUILDER_ASSETS`` names.
+"""Run etcd and kube-apiserver from the folder in ``KUBEBUILDER_ASSETS`` for one story.
 
 Both are started as controller-runtime's envtest starts them: on free ports of loopback, authorization by
-RBAC, every admission plugin of the server's defaults but ServiceAccount (no pod of a story has an account).
-There is nothing else of a cluster: jobs, replica sets, garbage, namespaces and nodes are seen to by the
-controllers of ``quorate local``, which reach the server over HTTP like any client.
+RBAC, the default admission plugins except ServiceAccount (pods of a story have no account).
+No other component of Kubernetes runs: jobs, replica sets, garbage, namespaces and nodes are handled by the
+controllers of ``quorate local``, which use the server over HTTP.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ LOG_TAIL_CHARS: Final = 3000  # characters of a log
 
 
 def unavailable_reason() -> str:
-    """What keeps stories from being played on a real server here; empty if nothing does."""
+    """Return the reason why no real server is available; empty if one is."""
     if not os.environ.get(ASSETS):
         return f"{ASSETS} is not set (name a folder with {', '.join(PROGRAMS)}, as setup-envtest makes it)"
     folder = assets()
@@ -54,7 +54,7 @@ def assets() -> Path:
 
 @asynccontextmanager
 async def control_plane(folder: Path) -> AsyncIterator[RestConfig]:
-    """A server with an empty store, for its administrator, stopped at the end."""
+    """Run a server with an empty store; yield the administrator's configuration."""
     with tempfile.TemporaryDirectory(prefix="quorate-real-") as name:
         directory = Path(name)
         async with _etcd(folder, directory) as etcd, _kube_apiserver(folder, directory, etcd) as cluster:
@@ -120,14 +120,14 @@ async def _kube_apiserver(folder: Path, directory: Path, etcd: str) -> AsyncIter
 
 
 class _Files:
-    """What a kube-apiserver reads at its start."""
+    """The files that a kube-apiserver reads when it starts."""
 
     def __init__(self, directory: Path, token: str) -> None:
         now = WallClock().now()
         authority = new_authority("quorate-real-ca", now)
         server = new_server_certificate(authority, "kube-apiserver", ("localhost", HOST), now)
         signing = new_signing_key()
-        # It takes a private key for both, but of an elliptic curve only in a form that we do not write.
+        # A private key would do for both flags, but not in the elliptic curve format of new_signing_key.
         verifying = load_pem_private_key(signing, password=None).public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
         )  # fmt: skip
@@ -149,7 +149,7 @@ def _written(path: Path, content: bytes) -> Path:
 async def _running(
     program: Path, arguments: Sequence[str], log: Path, is_up: Callable[[], Awaitable[bool]]
 ) -> AsyncIterator[None]:
-    """The process for as long as the block lasts, which begins when it is up."""
+    """Run the process for the duration of the block, which begins when it is up."""
     with log.open("wb") as output:
         process = await asyncio.create_subprocess_exec(
             program, *arguments, stdin=DEVNULL, stdout=output, stderr=output

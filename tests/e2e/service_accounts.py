@@ -1,4 +1,4 @@
-"""Clients with the token of a service account, once the roles that ``deploy/`` gives it are installed."""
+"""Clients with the token of a service account that has the roles of ``deploy/``."""
 
 import asyncio
 import dataclasses
@@ -28,17 +28,17 @@ class _TokenRequest(Struct):
 
 
 class RecordingClient(FaultyClient):
-    """Remembers what it was refused, and which kinds of request were granted."""
+    """Record forbidden requests and count granted requests by kind."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.refused: list[str] = []
+        self.forbidden: list[str] = []
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
         try:
             return await super().request(method, path, **options)
         except Forbidden as failure:
-            self.refused.append(failure.message)
+            self.forbidden.append(failure.message)
             raise
 
     async def watch(self, *args: Any, **options: Any) -> AsyncIterator[Any]:
@@ -46,7 +46,7 @@ class RecordingClient(FaultyClient):
             async for event in super().watch(*args, **options):
                 yield event
         except Forbidden as failure:
-            self.refused.append(failure.message)
+            self.forbidden.append(failure.message)
             raise
 
 
@@ -72,7 +72,7 @@ async def as_account(
 
 
 async def _until_granted(administrator: Client, account: str, roles: Iterable[dict[str, Any]]) -> None:
-    """An API server obeys a role a moment after it has stored it; of each role one right is asked about."""
+    """Wait until one rule of each role is granted: RBAC takes effect shortly after a role is stored."""
     rights = []
     for role in roles:
         for rule in role.get("rules", [])[:1]:

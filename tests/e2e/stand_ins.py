@@ -1,8 +1,8 @@
-"""Programs that stand in for ``etcd`` and ``kube-apiserver``: the flags of the real ones, our own API server.
+"""Test programs with the flags of ``etcd`` and ``kube-apiserver`` that run the local API server.
 
     python -m tests.e2e.stand_ins kube-apiserver --secure-port=6443 ...
 
-An unknown flag, a missing one and a file that is not what it should be end them, as they end the real ones.
+Like the real programs, they exit on an unknown flag, a missing flag or an invalid file.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from quorate.local.server.storage.store import Store
 
 
 async def etcd(arguments: argparse.Namespace) -> None:
-    """Healthy, and nothing else."""
+    """Serve only ``/health``."""
     app = web.Application()
     app.router.add_get("/health", _health)
     runner = web.AppRunner(app)
@@ -61,13 +61,13 @@ async def kube_apiserver(arguments: argparse.Namespace) -> None:
 
 
 def _users(tokens: Path) -> dict[str, User]:
-    """By token: each line is the token, the name, the uid, and the groups in quotes."""
+    """Return users by token; each line has the token, name, uid and quoted groups."""
     with tokens.open(newline="", encoding="utf-8") as file:
         return {token: User(name, tuple(groups.split(","))) for token, name, _, groups in csv.reader(file)}
 
 
 def _signing_key(arguments: argparse.Namespace) -> bytes:
-    """The key for the tokens of service accounts, which must be that of the public one."""
+    """Return the signing key of service account tokens; it must match the public key."""
     signing = Path(arguments.service_account_signing_key_file).read_bytes()
     pem, form = serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     public = load_pem_private_key(signing, password=None).public_key().public_bytes(pem, form)

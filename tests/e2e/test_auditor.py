@@ -1,4 +1,4 @@
-"""A model that went wrong while it was at work is found out and built anew."""
+"""The auditor detects a wrong model of a running replica and the replica rebuilds it."""
 
 import pytest
 

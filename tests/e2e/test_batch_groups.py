@@ -81,7 +81,7 @@ def test_a_suspended_job_that_is_not_queued_starts_with_its_group() -> None:
         async def no_group() -> bool:
             return not (await gangs.client.list(POD_GROUPS, NAMESPACE)).items
 
-        await world.until("suspended by a user, it has no group", no_group)
+        await world.until("the job suspended by a user has no group", no_group)
 
     play(scenario)
 

@@ -1,4 +1,4 @@
-"""``quorate controllers`` as a process: at work on any cluster, clear about what is wrong, gone when told."""
+"""``quorate controllers`` as a process: it runs on any cluster, reports errors and stops on SIGTERM."""
 
 import asyncio
 import json
@@ -45,7 +45,7 @@ async def controllers(*options: str | Path) -> AsyncIterator[Process]:
 
 
 async def outcome(*options: str | Path) -> tuple[int | None, str]:
-    """How the command ended by itself, and what it said."""
+    """Return the exit code and the standard error of the command."""
     async with controllers(*options) as process, asyncio.timeout(WITHIN_S):
         _, output = await process.communicate()
         return process.returncode, output.decode()
@@ -95,9 +95,9 @@ def test_missing_crds_end_the_controllers_with_the_command_that_installs_them(tm
             "kind: Configuration\n"
             "waitForPodsReady: {timeout: 5m, requeuingStrategy: {backoffLimitCount: -1}}\n",
             "waitForPodsReady.requeuingStrategy.backoffLimitCount: -1",
-            id="a value that breaks its rule",
+            id="invalid value",
         ),
-        pytest.param("kind: [\n", "configuration.yaml:", id="no YAML"),
+        pytest.param("kind: [\n", "configuration.yaml:", id="not YAML"),
         pytest.param(None, "configuration.yaml: no such file", id="no file"),
     ],
 )

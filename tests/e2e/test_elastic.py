@@ -1,4 +1,4 @@
-"""A job that changes its size while it runs, over HTTP, with the pods that the cluster makes of it."""
+"""A running job that changes its size, over HTTP, with pods of the job controller."""
 
 import pytest
 
@@ -49,7 +49,7 @@ async def until_running(world: World, count: int) -> set[str]:
 
 
 async def slices(world: World) -> list[tuple[int, str]]:
-    """Pods and state of each workload, the smallest first."""
+    """Return the pod count and state of each workload, smallest first."""
     workloads = (await world.client.list(WORKLOADS, NAMESPACE)).items
     return sorted((each.spec.pod_sets[0].count, _state(each)) for each in workloads)
 
@@ -77,14 +77,14 @@ def test_a_job_grows_and_shrinks_within_quota_without_a_restart() -> None:
         await world.queues(cpu="3")
         await create(world, 1)
         first = await until_running(world, 1)
-        await resize(world, 3)  # one of three is in use: it fits only because that one is carried over
+        await resize(world, 3)  # one of three is used: it fits because the quota of the old slice is reused
         assert await until_running(world, 3) > first
         await until_slices(world, (1, "WorkloadSliceReplaced"), (3, "Admitted"))
         await resize(world, 2)
         await until_running(world, 2)
         await until_slices(world, (1, "WorkloadSliceReplaced"), (2, "Admitted"))
         await world.job("other", runs="forever")
-        await world.until_admitted("other")  # on what was given back
+        await world.until_admitted("other")  # with the released quota
         assert not (await world.get_job(KEY.name)).spec.suspend
 
     play(story, Configuration(), Fleet(1, cpu="8"))

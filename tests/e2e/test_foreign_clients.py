@@ -1,4 +1,4 @@
-"""Workloads that no job owns, and that others than us write to: the Workload API is one to build on."""
+"""Workloads without a job that foreign clients write to: the Workload API is public."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_server_side_apply_releases_the_quota_of_a_preempted_workload() -> None:
         async def without_admission() -> bool:
             return (await read(world, "low")).status.admission is None
 
-        await world.until("nothing is left of the reservation", without_admission)
+        await world.until("the admission is removed", without_admission)
         await finish(world, "high")
         await until_admitted(world, "low")
 

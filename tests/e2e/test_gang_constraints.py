@@ -1,4 +1,4 @@
-"""Stories about gangs that ask more of their nodes than room, over HTTP."""
+"""Gangs with node constraints besides resources, over HTTP."""
 
 from typing import Any
 
@@ -124,7 +124,7 @@ def test_each_member_reserves_a_local_volume_on_its_node() -> None:
 
 
 def a_disk(name: str, node: str) -> dict[str, Any]:
-    """A volume that only one node reaches."""
+    """Create a volume that is accessible from one node only."""
     hostname = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
     spec = {
         "capacity": {"storage": "1Gi"},

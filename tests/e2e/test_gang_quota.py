@@ -38,7 +38,7 @@ def test_a_group_returns_to_pending_while_a_resource_quota_is_exhausted() -> Non
         await world.until_waits("b", "NamespaceQuotaExceeded", "quota team: requests.cpu: need 2, have 1 now")
         await world.client.delete(POD_GROUPS, Key(NAMESPACE, "b"))
 
-        await world.pods("a", 1)  # half of it is there: the other half stays reserved
+        await world.pods("a", 1)  # half of the group exists: the other half stays reserved
         await world.pods("stranger", 2, scheduler="default-scheduler")  # no webhook rejected them
         waits = await world.until_waits("a", "NamespaceQuotaExceeded")
         assert "requests.cpu: need 1, have 0 now" in waits.message

@@ -1,6 +1,6 @@
-"""Stories about gangs: the states and the feature interactions of the design note "Delay Pod Creation".
+"""Gang scheduling: the states and the feature interactions of the design note "Delay Pod Creation".
 
-The stories play the operator themselves: they create the pods of a group when its phase says that they may.
+Each story acts as the operator: it creates the pods of a group when the phase of the group permits it.
 """
 
 from collections.abc import Awaitable, Callable
@@ -37,7 +37,7 @@ def test_pods_are_created_at_inqueue_and_run_when_all_have_a_node() -> None:
         await world.group("a", 2, {"cpu": "2"})
         await world.until_phase("a", "Inqueue")
         assert not await world.members("a")
-        await world.pods("a", 2, runs="1500ms")  # longer than it may take until it is told that they run
+        await world.pods("a", 2, runs="1500ms")  # longer than the update of the phase takes
         await world.until_phase("a", "Running")
         await world.until_phase("a", "Completed")
 
@@ -167,7 +167,7 @@ def test_a_restarted_scheduler_completes_a_partly_bound_gang() -> None:
         async def partly_bound() -> bool:
             return (await world.bound())["a"] > 2
 
-        await world.until("some are bound", partly_bound)
+        await world.until("some pods are bound", partly_bound)
         await world.stop_scheduler()
         world.scheduler_client.one_in = 0
         await world.start_scheduler(settings(WITHOUT_ENQUEUE))
@@ -210,7 +210,7 @@ def test_a_preempting_pod_has_its_nominated_node() -> None:
         async def nominated() -> bool:
             return [pod.status.nominated_node_name for pod in await world.members("vip")] == ["node-1"]
 
-        await world.until("the pod knows its node", nominated)
+        await world.until("the pod has a nominated node", nominated)
         for pod in await world.members("fat"):
             no_finalizers = {"metadata": {"finalizers": None}}
             await world.client.patch(PLACEABLE_PODS, pod.metadata.key, no_finalizers)
@@ -254,7 +254,7 @@ def test_waiting_pods_have_the_unschedulable_reason_that_autoscalers_read() -> N
                 reason == "Unschedulable" and "Insufficient cpu" in message for reason, message in found
             )
 
-        await world.until("both pods are told", reported)
+        await world.until("both pods have the condition", reported)
 
     play_gangs(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
 
@@ -269,7 +269,7 @@ def test_a_group_with_an_unsupported_field_is_placed_and_gets_an_event() -> None
                 each.reason == "NotServed" and each.regarding.name == "a" for each in events if each.regarding
             )
 
-        await world.until("the group is told", reported)
+        await world.until("the group has the event", reported)
         await world.pods("a", 2)
         await world.until_bound(a=2)
 
@@ -297,7 +297,7 @@ def test_references_to_missing_objects_are_reported() -> None:
                 ),
             } <= found
 
-        await world.until("both are told", reported)
+        await world.until("both groups have the event", reported)
         await world.queue("nowhere", weight=1)
         await world.until_phase("a", "Inqueue")
 

@@ -1,4 +1,4 @@
-"""Hostile objects do not delay the admission of others, and events on them say what is wrong."""
+"""Hostile objects do not delay other admissions, and events report their errors."""
 
 import asyncio
 import logging
@@ -17,7 +17,7 @@ from tests.e2e.world import NAMESPACE, World, a_world
 
 pytestmark = pytest.mark.slow
 
-MESSAGES = {  # why workloads wait; of those that ask the same of the same queue, one is told
+MESSAGES = {  # pending messages by workload, one of each group of equal requests
     "asks-negative": "asks for -5 of cpu, must be at least 0",
     "asks-nonsense": "resources validation failed: pod set main: template: 'lots' is not a quantity",
     "count-int32": "current podset request (2147483647) > maximum capacity (4)",
@@ -39,7 +39,7 @@ CONFIGURATION = Configuration(integrations=Integrations(frameworks=("batch/job",
 
 
 async def store(world: World, hostile: Hostile) -> None:
-    """Store it with its status, unless a real API would not let it in either."""
+    """Create the object with its status."""
     resource, body = hostile
     raw = untyped(resource.group, resource.version, resource.plural, resource.kind, resource.namespaced)
     namespace = NAMESPACE if resource.namespaced else ""
@@ -55,8 +55,8 @@ async def runs(world: World, name: str) -> None:
     await world.until_finished(name)
 
 
-async def left_out(world: World) -> set[tuple[str, str]]:
-    """Of which objects an event says that they cannot be read."""
+async def reported_as_undecodable(world: World) -> set[tuple[str, str]]:
+    """Return the objects with an Unreadable event."""
     listed = (await world.client.list(EVENTS)).items
     return {
         (each.regarding.kind, each.regarding.name)
@@ -76,7 +76,7 @@ async def pending_message(world: World, workload: str) -> str:
         reserved = find_condition(found.status.conditions, "QuotaReserved")
         return reserved.message if reserved is not None else ""
 
-    return await world.until(f"{workload} is told why it waits", find)
+    return await world.until(f"{workload} has a pending message", find)
 
 
 async def inactive_message(world: World, queue: str) -> str:
@@ -85,7 +85,7 @@ async def inactive_message(world: World, queue: str) -> str:
         active = find_condition(found.status.conditions, "Active")
         return f"{active.status} {active.reason}" if active is not None else ""
 
-    return await world.until(f"{queue} is told whether it is active", find)
+    return await world.until(f"{queue} has an Active condition", find)
 
 
 def test_hostile_objects_do_not_stop_other_work(caplog: pytest.LogCaptureFixture) -> None:
@@ -97,24 +97,24 @@ def test_hostile_objects_do_not_stop_other_work(caplog: pytest.LogCaptureFixture
         answers = await asyncio.gather(
             *(store(world, each) for each in hostile_objects()), return_exceptions=True
         )
-        refused = [each for each in answers if each is not None]
-        assert [type(each) for each in refused] == [Invalid]  # a label that is none
+        rejected = [each for each in answers if each is not None]
+        assert [type(each) for each in rejected] == [Invalid]  # an invalid label
         await runs(world, "after")
-        await is_told(world)
+        await check_events(world)
         await world.stop_queueing()
-        await world.start_queueing(CONFIGURATION)  # now all come in lists
+        await world.start_queueing(CONFIGURATION)  # now the informers receive all objects in lists
         await runs(world, "again")
 
-    async def is_told(world: World) -> None:
+    async def check_events(world: World) -> None:
         expected: set[tuple[str, str]] = set()
         for resource in (WORKLOADS, CLUSTER_QUEUES, LOCAL_QUEUES):
             expected |= await unreadable(world, resource)
         assert len(expected) > 30
 
         async def all_reported() -> bool:
-            return expected <= await left_out(world)
+            return expected <= await reported_as_undecodable(world)
 
-        await world.until("all that cannot be read are told so", all_reported)
+        await world.until("all undecodable objects have an event", all_reported)
         for workload, message in MESSAGES.items():
             assert message in await pending_message(world, workload)
         for queue, message in INACTIVE.items():
@@ -129,7 +129,7 @@ def test_hostile_objects_do_not_stop_other_work(caplog: pytest.LogCaptureFixture
 
 
 def _is_our_mistake(record: logging.LogRecord) -> bool:
-    """A reconcile that raised what it should have foreseen; the local cluster's own do not count."""
+    """Return errors of reconcilers that must not raise, without those of the local cluster."""
     return record.exc_info is not None and "quorate/controllers" in _formatted(record)
 
 

@@ -1,4 +1,4 @@
-"""What has come to rest stays as it is: controllers that start anew write nothing, of whatever kind."""
+"""Restarted controllers write nothing to a settled cluster, for every kind."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
@@ -34,30 +34,31 @@ pytestmark = pytest.mark.slow
 
 FLEET = Fleet(2, cpu="16", memory="16Gi")
 Story = Callable[[World], Awaitable[None]]
-# Longer than anything is held back to be written together with what follows it.
+# Longer than any write is delayed to be combined with later ones.
 QUIET_S = MAX_INTERVAL_S[0] + INTERVAL_S
 DECLARED = tuple(each for example in EXAMPLES for each in example.integrations.declared)
 
 
 async def until_no_writes(world: World, for_s: float) -> None:
-    """Return once the controllers have written nothing for so long."""
+    """Return once the controllers have written nothing for ``for_s``."""
 
     async def quiet() -> bool:
-        before = world.queueing_client.tried.total()
+        before = world.queueing_client.attempted.total()
         await asyncio.sleep(for_s)
-        return world.queueing_client.tried.total() == before
+        return world.queueing_client.attempted.total() == before
 
-    await world.until("the controllers rest", quiet)
+    await world.until("the controllers write nothing", quiet)
 
 
 async def writes_of_restarted_controllers(world: World, configuration: Configuration) -> dict[str, int]:
-    """What controllers write, or try to, that find everything as those before them left it."""
+    """Restart the controllers in a settled cluster and return the writes that they attempt."""
     await until_no_writes(world, QUIET_S)
     await world.stop_queueing()
-    world.queueing_client.tried.clear()
+    world.queueing_client.attempted.clear()
     await world.start_queueing(configuration, seed=2)
-    await until_no_writes(world, INTERVAL_S * 1.5)  # all is looked at at once, and told within a second
-    return dict(world.queueing_client.tried)
+    # All objects are reconciled at the start, and their writes follow within a second.
+    await until_no_writes(world, INTERVAL_S * 1.5)
+    return dict(world.queueing_client.attempted)
 
 
 async def until_waits(world: World, *jobs: str) -> None:
@@ -134,7 +135,7 @@ async def checks_in_each_state(world: World) -> None:
         await world.job(state.lower(), runs="forever")
         await answer(state.lower(), state=state)
     await world.until_admitted("ready")
-    await world.until_condition("retry", "Evicted", "False")  # it was, and is back at once
+    await world.until_condition("retry", "Evicted", "False")  # it was evicted, and Evicted is reset at once
     await world.until_condition("rejected", "Evicted")
     await world.cluster_queue("4", "unchecked", admissionChecksStrategy=_checks_strategy("missing"))
 
@@ -178,20 +179,20 @@ async def pods_groups_and_serving_kinds(world: World) -> None:
     for name in ("alone", "one", "two", "never-gated"):
         await until_pod(world, name, "runs", lambda it: it.status.phase == "Running")
     for name in ("short-one", "short-two"):
-        await until_pod(world, name, "is let go", lambda it: not it.metadata.finalizers)
+        await until_pod(world, name, "has no finalizer", lambda it: not it.metadata.finalizers)
     await world.client.create(DEPLOYMENTS, _named(a_set(2), "served"), NAMESPACE)
 
     async def ready() -> bool:
         found: Json = await world.client.get(DEPLOYMENTS, Key(NAMESPACE, "served"))
         return bool(found["status"].get("readyReplicas", 0) == 2)
 
-    await world.until("it is served", ready)
+    await world.until("the deployment is ready", ready)
     await world.client.create(STATEFUL_SETS, _named(a_set(2), "stateful"), NAMESPACE)
     await until_waits(world, "stateful")
 
 
 def _named(body: Json, name: str) -> Json:
-    """``body`` under another name, with pods of its own."""
+    """Return ``body`` with another name and selector."""
     labels = {"app": name}
     spec = body["spec"]
     template = {**spec["template"], "metadata": {**spec["template"]["metadata"], "labels": labels}}
@@ -212,9 +213,9 @@ async def waiting_running_stopped_and_finished_jobs_of_each_kind(world: World) -
 
 
 async def _jobs_in_each_state(world: World, example: Example) -> None:
-    """A job of the kind that waits, one that runs, one that was stopped, and one that is done."""
+    """Create a waiting, a running, a stopped and a finished job of the kind."""
     kind = example.resource.kind.lower()
-    # A queue of its own: one verdict is enough for all that ask the same of the same queue.
+    # A separate queue: equal requests to the same queue share one pending decision.
     await world.cluster_queue("0", f"empty-{kind}")
     await world.local_queue(f"empty-{kind}", f"empty-{kind}")
     for resource, dependency in example.dependencies:

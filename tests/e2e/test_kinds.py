@@ -1,4 +1,4 @@
-"""One life that a job of every kind leads, over HTTP, with its kind's own controller imitated."""
+"""The lifecycle of a job of each kind, over HTTP; tests imitate the controller of the kind."""
 
 import copy
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ TOLERATION = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}
 
 
 class ManagedJob:
-    """The job of one example in a world."""
+    """The job of one example in a test cluster."""
 
     def __init__(self, world: World, example: Example) -> None:
         self.world = world
         self.example = example
         self.resource = example.resource
-        self.written: Json = {}  # what was stored for its user, but suspended
+        self.written: Json = {}  # as stored for its user, but suspended
 
     async def create(self) -> None:
         labels = {"kueue.x-k8s.io/queue-name": "queue"}
@@ -65,7 +65,7 @@ class ManagedJob:
         await self.world.until(f"the job is {self.written}", find)
 
     async def patch_status(self, status: Json) -> None:
-        """Do as the kind's own controller does."""
+        """Replace the status, as the controller of the kind does."""
         fresh = {**dict.fromkeys((await self.job()).status), **status}
         await self.world.client.patch(self.resource, KEY, {"status": fresh}, subresource="status")
 
@@ -172,7 +172,7 @@ async def is_evicted_and_restored(managed: ManagedJob) -> None:
     await managed.world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
     await managed.until_suspended(True)
     evicted = await managed.world.until_condition(KEY.name, "Evicted")
-    assert is_true(evicted.status.conditions, "QuotaReserved"), "its pods still run"
+    assert is_true(evicted.status.conditions, "QuotaReserved"), "quota stays reserved while pods run"
     await managed.patch_status(managed.example.stopped)
     await managed.world.until_condition(KEY.name, "QuotaReserved", "False")
     await managed.until_restored()
@@ -192,7 +192,7 @@ async def finishes(managed: ManagedJob) -> None:
 
 async def deletes_job_and_workload(managed: ManagedJob) -> None:
     await managed.world.client.delete(managed.resource, KEY, propagation="Background")
-    await managed.world.until("job and workload are gone", managed.is_deleted)
+    await managed.world.until("job and workload are deleted", managed.is_deleted)
 
 
 def test_a_child_job_has_no_workload_and_runs_only_with_its_parent() -> None:
@@ -219,7 +219,7 @@ def test_a_child_job_has_no_workload_and_runs_only_with_its_parent() -> None:
         await world.queues(cpu="100")
         await world.until_admitted(KEY.name)
         await world.client.patch(JOBS, Key(NAMESPACE, "part"), {"spec": {"suspend": False}})
-        await world.job("later", queue="nowhere")  # once this is seen to, so is what came before
+        await world.job("later", queue="nowhere")  # once this job is reconciled, earlier changes are too
         await until_suspended(world, "later")
         assert not (await world.get_job("part")).spec.suspend
         assert await world.workload("part") is None
@@ -273,7 +273,7 @@ def test_a_kind_is_managed_once_its_crd_is_established() -> None:
         example = JOB_SET
         await world.queues(cpu="100")
         await world.job("plain", runs="forever")
-        await world.until_admitted("plain")  # kinds that are served do not wait for those that are not
+        await world.until_admitted("plain")  # kinds with a CRD do not wait for missing CRDs
         await install_definitions(world.client, [definition(example.resource)])
         managed = ManagedJob(world, example)
         await managed.create()

@@ -1,4 +1,4 @@
-"""What kubectl can do with a local cluster: accounts and their rights, explanations, strict checks."""
+"""kubectl on a local cluster: service accounts, RBAC, explain and strict validation."""
 
 import json
 import os
@@ -24,7 +24,7 @@ ROBOT = "system:serviceaccount:default:robot"
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The data directory of a cluster that several tests use, each for objects of its own."""
+    """Return the data directory of a cluster that tests share, each with separate objects."""
     data_dir = tmp_path_factory.mktemp("shared") / "cluster"
     with cluster(data_dir, "--without-controllers"):
         yield data_dir
@@ -47,7 +47,7 @@ def test_a_conversion_webhook_is_installed_and_survives_a_restart(tmp_path: Path
 def can(data_dir: Path, *question: str) -> bool:
     try:
         return kubectl(data_dir, "auth", "can-i", *question, f"--as={ROBOT}").strip() == "yes"
-    except AssertionError:  # the command fails when the answer is no
+    except AssertionError:  # the command fails on "no"
         return False
 
 
@@ -95,7 +95,7 @@ def test_the_commands_of_the_page_work(section: str, running: Path) -> None:
 
 
 def shell_blocks(page: str, section: str) -> list[str]:
-    """The indented blocks of one section."""
+    """Return the indented blocks of one section."""
     text = page.partition(f"## {section}\n")[2].partition("\n## ")[0]
     blocks = re.findall(r"(?:^    .*\n?)+", text, re.MULTILINE)
     assert blocks, section

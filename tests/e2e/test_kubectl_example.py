@@ -1,4 +1,4 @@
-"""The all-or-nothing example driven with the real kubectl, as its page tells."""
+"""The steps of the all-or-nothing page with the real kubectl."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Queue positions, read through the API server of a local cluster with the real kubectl."""
+"""Queue positions read with kubectl through the API server of a local cluster."""
 
 import json
 import shutil
@@ -64,7 +64,7 @@ def test_queue_positions_are_served_through_the_api_server_to_authorized_users(t
 
 
 def _token(data_dir: Path, account: str) -> str:
-    """As ``kubectl create token`` gets it, which older ones do not know."""
+    """Request a token for the account; older kubectl has no ``create token``."""
     wish = data_dir.parent / "wish.json"
     wish.write_text('{"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}')
     path = f"/api/v1/namespaces/default/serviceaccounts/{account}/token"

@@ -1,4 +1,4 @@
-"""Answers to writes that come long after the watch has told what they did."""
+"""Responses to writes that arrive long after the watch events of these writes."""
 
 import pytest
 
@@ -22,7 +22,7 @@ async def workload(world: World, name: str, priority: int) -> None:
 
 
 def test_a_victim_is_readmitted_while_the_response_to_its_eviction_is_late() -> None:
-    """The next decision about it must be written on what the watch brought, not on that answer."""
+    """The next write must be based on the watch event, without waiting for the response."""
 
     async def story(world: World) -> None:
         client, early = world.client, Key(NAMESPACE, "early")
@@ -47,7 +47,7 @@ def test_a_victim_is_readmitted_while_the_response_to_its_eviction_is_late() -> 
         await client.delete(WORKLOADS, Key(NAMESPACE, "late"))
         stopped = await client.get(WORKLOADS, early)
         await send(client, status_patch(WORKLOADS, stopped, release_status(stopped, 0.0)))
-        await world.until("early is to be admitted again", decided)
+        await world.until("the admission of early is decided again", decided)
         world.queueing_client.responding.set()
         await world.until("early is admitted again", admitted)
 
@@ -55,7 +55,7 @@ def test_a_victim_is_readmitted_while_the_response_to_its_eviction_is_late() -> 
 
 
 def test_late_responses_do_not_change_the_priority_order() -> None:
-    """Only so many decisions wait to be written; the others are made when there is news of these."""
+    """The number of writes in flight is limited; further decisions wait for their results."""
 
     async def story(world: World) -> None:
         early, late = 3 * MAX_IN_FLIGHT, Key(NAMESPACE, "late")
@@ -79,11 +79,11 @@ def test_late_responses_do_not_change_the_priority_order() -> None:
         world.queueing_client.responding.clear()
         for number in range(early):
             await workload(world, f"early-{number}", priority=1)
-        await world.until("some are to be admitted", decisions_are_waiting)
+        await world.until("some admissions are decided", decisions_are_waiting)
         await workload(world, "late", priority=2)
-        await world.until("the late one has come", late_is_known)
+        await world.until("the late workload is known", late_is_known)
         world.queueing_client.responding.set()
-        await world.until("all quota is taken", all_quota_is_reserved)
+        await world.until("all quota is reserved", all_quota_is_reserved)
         assert world.replica.view is not None
         assert late in world.replica.view.state.ledger.reservations
 

@@ -1,4 +1,4 @@
-"""Two replicas as processes: one decides, the other stands by and goes on when it is killed."""
+"""Two replicas as processes: one leads, the other takes over when the leader ends."""
 
 import asyncio
 import itertools
@@ -41,7 +41,7 @@ CONFIGURATION = {
         "resourceName": LEASE.name,
         "resourceNamespace": LEASE.namespace,
         "leaseDuration": "5s",
-        "renewDeadline": "4s",  # long enough for a machine that is busy with other things
+        "renewDeadline": "4s",  # long enough for a busy machine
         "retryPeriod": "200ms",
     },
 }
@@ -79,12 +79,12 @@ async def a_replica(world: World, directory: Path) -> AsyncIterator[RunningRepli
         assert process.stderr is not None
         urls: list[str] = []
         async for line in process.stderr:
-            output = json.loads(line)
-            if output["message"] == "listening":
-                urls.append(f"http://{output['address']}")
+            record = json.loads(line)
+            if record["message"] == "listening":
+                urls.append(f"http://{record['address']}")
             if len(urls) == 2:
                 break
-        reading = asyncio.create_task(process.stderr.read())  # a full pipe would stop the process
+        reading = asyncio.create_task(process.stderr.read())  # a full pipe would block the process
         try:
             yield RunningReplica(process, *urls)
         finally:
@@ -101,7 +101,7 @@ async def holder(world: World) -> str:
 
 
 class Reservations:
-    """How often the quota of each workload was reserved, as a watch sees it."""
+    """Count quota reservations by workload in a watch."""
 
     def __init__(self, world: World) -> None:
         self.seen: Counter[Uid] = Counter()
@@ -120,7 +120,7 @@ class Reservations:
         return len(self.seen) == len(NAMES)
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "told to stop"])
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "terminated"])
 def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(
     tmp_path: Path, end: signal.Signals
 ) -> None:
@@ -149,7 +149,7 @@ def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(
                     assert await second.shows(ADMITTED_BY.format("leader"))
             await stop_watching(watching)
             await each_ran_once(world)
-            await world.until("the watch has seen all of it", reservations.are_complete)
+            await world.until("the watch has seen all reservations", reservations.are_complete)
             counting.cancel()
             assert set(reservations.seen.values()) == {1}
 
@@ -187,7 +187,7 @@ def test_a_leader_that_cannot_renew_stops_until_it_is_elected_again() -> None:
             await world.until_admitted("before")
             assert (replica.role, await holder(world)) == ("leader", "run-1")
             client.one_in = 1  # every write is lost
-            await world.until("it stands by", lambda: has_role(replica, "follower"))
+            await world.until("the replica is a follower", lambda: has_role(replica, "follower"))
             assert replica.ready.is_set()
             await world.job("meanwhile")
             client.one_in = 0
@@ -196,7 +196,7 @@ def test_a_leader_that_cannot_renew_stops_until_it_is_elected_again() -> None:
             running.cancel()
             await asyncio.wait([running])
             assert running.cancelled()
-            assert await holder(world) == "", "the lease was not given back"
+            assert await holder(world) == "", "the lease was not released"
 
     asyncio.run(story())
 

@@ -1,4 +1,4 @@
-"""Pod groups and queues as operators of kube-batch's age write them, placed with ``--legacy-apis``."""
+"""Pod groups and queues of kube-batch's API versions, placed with ``--legacy-apis``."""
 
 import asyncio
 from typing import Any
@@ -30,7 +30,7 @@ _, SIGS_QUEUES = LEGACY_QUEUES
 
 
 def definition(resource: Resource[Any]) -> dict[str, Any]:
-    """As it was: without any schema."""
+    """Return the CRDs of older API versions, which have no schema."""
     anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     names = {"plural": resource.plural, "kind": resource.kind}
     version = {"name": resource.version, "served": True, "storage": True}
@@ -55,7 +55,7 @@ def test_a_gang_of_an_older_version_is_placed_and_is_deleted_with_its_object() -
             as_account(world.client, scheduler.ACCOUNT, SYSTEM, roles) as client,
         ):
             world.scheduler_client = client
-            # Queues of v1alpha1 are not served: hardly a cluster has both generations.
+            # Queues of v1alpha1 are not served: few clusters have both versions.
             served: tuple[Resource[Any], ...] = (INCUBATOR_GROUPS, SIGS_GROUPS, SIGS_QUEUES)
             await install_definitions(world.client, map(definition, served))
             await world.client.create(SIGS_QUEUES, {"metadata": {"name": "batch"}, "spec": {"weight": 3}})
@@ -77,12 +77,12 @@ def test_a_gang_of_an_older_version_is_placed_and_is_deleted_with_its_object() -
 
             more = {"spec": {"minMember": 1}}
             await world.client.patch(SIGS_GROUPS, Key(NAMESPACE, "older"), more)
-            await world.until("the change is taken over", has_min_member(world, "older", 1))
-            assert (await world.get_group("newer")).spec.min_member == 1, "the newer word counts"
+            await world.until("the change is copied", has_min_member(world, "older", 1))
+            assert (await world.get_group("newer")).spec.min_member == 1, "the newer version takes precedence"
 
             await world.client.delete(INCUBATOR_GROUPS, Key(NAMESPACE, "old"), propagation="Background")
-            await world.until("its group is gone", gone(world, "old"))
-            assert client.refused == []
+            await world.until("its group is deleted", is_deleted(world, "old"))
+            assert client.forbidden == []
 
     asyncio.run(story())
 
@@ -101,7 +101,7 @@ def has_min_member(world: GangWorld, name: str, members: int) -> Any:
     return find
 
 
-def gone(world: GangWorld, name: str) -> Any:
+def is_deleted(world: GangWorld, name: str) -> Any:
     async def find() -> bool:
         try:
             await world.get_group(name)

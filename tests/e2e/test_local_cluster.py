@@ -1,4 +1,4 @@
-"""``quorate local``: one cluster per directory, which remembers, stops when told, and keeps strangers out."""
+"""``quorate local``: one cluster per directory, with durable data, clean shutdown and authentication."""
 
 import socket
 import ssl
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 def ask(data_dir: Path, path: str, token: str | None, method: str = "GET", body: str = "") -> int:
-    """The status code of one request."""
+    """Return the status code of one request."""
     config = yaml.safe_load((data_dir / "kubeconfig").read_text())
     host, port = config["clusters"][0]["cluster"]["server"].removeprefix("https://").split(":")
     trusting = ssl.create_default_context(cafile=data_dir / "ca.crt")

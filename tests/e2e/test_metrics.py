@@ -1,4 +1,4 @@
-"""``/metrics`` as Prometheus reads it, while jobs run."""
+"""``/metrics`` in the Prometheus format while jobs run."""
 
 import math
 from collections import defaultdict
@@ -23,7 +23,7 @@ from tests.observe.listening import listening
 
 pytestmark = pytest.mark.slow
 
-Scrape = dict[str, dict[tuple[str, ...], float]]  # by name, then by the labels but the role
+Scrape = dict[str, dict[tuple[str, ...], float]]  # by name, then by labels without the role
 
 
 async def scrape(url: str) -> Scrape:
@@ -52,7 +52,7 @@ def test_metrics_count_pending_admitted_and_finished_workloads() -> None:
             await world.until_finished("short")
             await world.job("wide", pods=2, cpu="2", suspend=True)
             await world.until_condition("wide", "QuotaReserved", "False")
-            got = await world.until("all of it is counted", lambda: counted(url))
+            got = await world.until("all workloads are counted", lambda: counted(url))
             queue, local = ("research",), ("queue", NAMESPACE)
             assert got["kueue_reserving_active_workloads"] == {queue: 1}
             assert got["kueue_admitted_active_workloads"] == {queue: 1}
@@ -91,7 +91,7 @@ def test_metrics_count_pending_admitted_and_finished_workloads() -> None:
                 await world.client.delete(JOBS, Key(NAMESPACE, job), propagation="Foreground")
             await world.client.delete(LOCAL_QUEUES, Key(NAMESPACE, "queue"))
             await world.client.delete(CLUSTER_QUEUES, Key("", "research"))
-            await world.until("the series of the queues are gone", lambda: series_are_removed(url))
+            await world.until("the series of the queues are removed", lambda: series_are_removed(url))
 
     gates = Gates(unadmitted_workloads_observability=True)
     configuration = Configuration(metrics=Metrics(cluster_queue_resources=True), gates=gates)
@@ -127,8 +127,8 @@ async def counted(url: str) -> Scrape | None:
     got = await scrape(url)
     missing = [family.name for family in FAMILIES if family.kind == "gauge" and not got[family.name]]
     assert missing == [
-        "kueue_local_queue_admission_fair_sharing_usage",  # is not configured
-        "quorate_audit_differences",  # no audit was made yet
+        "kueue_local_queue_admission_fair_sharing_usage",  # not configured
+        "quorate_audit_differences",  # no audit has run
     ]
     done = (
         got["kueue_finished_workloads_total"] and got["kueue_pending_workloads"]["research", "inadmissible"]
@@ -189,7 +189,7 @@ def test_series_have_the_configured_custom_labels() -> None:
                 text = await page(url)
                 return all(line in text for line in OWN_LABELS)
 
-            await world.until("all labels are there", labelled)
+            await world.until("all labels are set", labelled)
 
     configuration = load_configuration(
         "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration, "

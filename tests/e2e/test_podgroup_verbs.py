@@ -1,4 +1,4 @@
-"""``quorate podgroup`` against a cluster with the gang scheduler at work."""
+"""``quorate podgroup`` against a cluster with a running gang scheduler."""
 
 import json
 from pathlib import Path

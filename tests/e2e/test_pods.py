@@ -1,4 +1,4 @@
-"""Plain pods and groups of them, without any webhook: what their users see, over HTTP."""
+"""Plain pods and pod groups, without webhooks: what a user sees, over HTTP."""
 
 from collections.abc import Callable
 from typing import Any
@@ -164,7 +164,7 @@ def test_a_preempted_pod_is_deleted_with_the_reason_in_its_status() -> None:
         assert (condition.status, condition.reason) == ("True", "WorkloadEvictedDueToDeactivated")
         assert condition.message == "The workload is deactivated"
         await world.client.patch(PODS, ended.metadata.key, {"metadata": {"finalizers": None}})
-        await world.until("the workload is gone too", no_workloads(world))
+        await world.until("the workload is deleted too", no_workloads(world))
 
     play(story, PODS_QUEUED, FLEET)
 
@@ -192,7 +192,7 @@ def test_a_group_waits_until_it_is_complete_and_starts_all_its_pods() -> None:
         await until_workload(world, "train", "finished", has("Finished", reason="Succeeded"))
         ended = await pods_of(world)
         assert {each.status.phase for each in ended.values()} == {"Succeeded"}
-        await world.until("all let go", pods_without_finalizers(world))
+        await world.until("no pod has a finalizer", pods_without_finalizers(world))
         finished = await until_workload(world, "train", "finished", has("Finished"))
         condition = find_condition(finished.status.conditions, "Finished")
         assert condition is not None
@@ -266,7 +266,7 @@ def test_deleting_the_workload_of_a_group_deletes_the_group() -> None:
         waiting = await until_workload(world, "train", "waits", has("QuotaReserved", "False"))
         await world.client.delete(WORKLOADS, waiting.metadata.key)
         await until_gone(world, "one", "two")
-        await world.until("the workload is gone too", no_workloads(world))
+        await world.until("the workload is deleted too", no_workloads(world))
 
     play(story, PODS_QUEUED, FLEET)
 
@@ -318,7 +318,7 @@ def test_lost_writes_do_not_change_the_result_for_a_group() -> None:
         for name in ("one", "two", "three"):
             await pod(world, name, group="train", total=3, runs="300ms")
         await until_workload(world, "train", "finished", has("Finished", reason="Succeeded"))
-        await world.until("all let go", pods_without_finalizers(world))
+        await world.until("no pod has a finalizer", pods_without_finalizers(world))
         assert world.queueing_client.lost > 0
 
     play(story, PODS_QUEUED, FLEET)
@@ -338,7 +338,7 @@ def test_pods_are_managed_once_their_namespace_matches_the_selector() -> None:
         seen = {"name": "barrier", "labels": {"kueue.x-k8s.io/queue-name": "queue"}}
         spec = {"containers": [{"name": "main", "image": "busybox"}], "schedulingGates": [GATE]}
         await world.client.create(PODS, {"metadata": seen, "spec": spec}, "other")
-        await world.until("a managed namespace is served", lambda: has_workload(world, "other"))
+        await world.until("the pod of a managed namespace is gated", lambda: has_workload(world, "other"))
         assert not (await world.client.list(WORKLOADS, NAMESPACE)).items
         await world.client.patch(NAMESPACES, Key("", NAMESPACE), {"metadata": {"labels": {"kind": "team"}}})
         await world.until_finished("one")

@@ -1,4 +1,4 @@
-"""waitForPodsReady, over HTTP: timeouts, backoff, giving up, coming back, and one start at a time."""
+"""waitForPodsReady over HTTP: timeouts, backoff, deactivation, reactivation and blockAdmission."""
 
 import pytest
 
@@ -126,7 +126,7 @@ def test_a_blocked_queue_continues_when_the_blocking_workload_is_evicted() -> No
 
 
 def test_unscheduled_pods_have_a_separate_timeout() -> None:
-    """``slow`` takes its time to start, but on a node; ``lost`` finds no node for its second pod."""
+    """``slow`` starts slowly on a node; no node fits the second pod of ``lost``."""
 
     async def story(world: World) -> None:
         await world.queues(cpu="100")

@@ -1,4 +1,4 @@
-"""Queue positions, read from the API server as kueuectl does and served by the installed account."""
+"""Queue positions read from the API server as kueuectl does, served by the installed account."""
 
 import asyncio
 import random
@@ -23,7 +23,7 @@ from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
 from quorate.observe.visibility import pending_workloads_access, visibility
-from tests.e2e.test_rights import as_the_account
+from tests.e2e.test_rights import as_controller_account
 from tests.e2e.verbs import CommandLine
 from tests.e2e.world import World, a_world
 from tests.observe.listening import free_port
@@ -37,7 +37,7 @@ API_SERVICES = untyped("apiregistration.k8s.io", "v1", "apiservices", "APIServic
 
 
 async def install(world: World, port: int) -> None:
-    """What ``deploy/`` has of the visibility API, with the endpoints that a pod would bring."""
+    """Install the visibility API of ``deploy/`` with the endpoints of a running pod."""
     name = {"name": VISIBILITY_SERVICE}
     await world.client.create(
         SERVICES, {"metadata": name, "spec": {"ports": [{"port": 443}]}}, DEFAULT_NAMESPACE
@@ -53,7 +53,7 @@ def test_pending_workloads_are_listed_with_their_positions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        async with a_world() as world, as_the_account(world) as client:
+        async with a_world() as world, as_controller_account(world) as client:
             command = CommandLine(world, tmp_path, monkeypatch)
             clock, replica, rng = WallClock(), Replica("standalone"), random.Random(1)
             configuration, port = default_configuration(), free_port()
@@ -68,8 +68,8 @@ def test_pending_workloads_are_listed_with_their_positions(
                 pending_workloads_access,
                 aggregated=True,
             )
-            deciding = run_queueing(client, clock, DynamicConfiguration(configuration), rng, replica)
-            controllers = asyncio.create_task(deciding)
+            queueing = run_queueing(client, clock, DynamicConfiguration(configuration), rng, replica)
+            controllers = asyncio.create_task(queueing)
             try:
                 async with served:
                     await world.queues(cpu="1")
@@ -77,7 +77,7 @@ def test_pending_workloads_are_listed_with_their_positions(
                         await world.job(job)
                         await world.until(f"{job} is queued", partial(world.workload, job))
                     await world.until_admitted("a")
-                    await world.until("the API answers", lambda: answers(world))
+                    await world.until("the API answers", lambda: responds(world))
                     listed = await command("workload", "list", "--status", "pending")
                     assert listed.err == ""
                     rows = [line.split() for line in listed.out.splitlines()[1:]]
@@ -85,12 +85,12 @@ def test_pending_workloads_are_listed_with_their_positions(
             finally:
                 controllers.cancel()
                 await asyncio.gather(controllers, return_exceptions=True)
-            assert client.refused == []
+            assert client.forbidden == []
 
     asyncio.run(story())
 
 
-async def answers(world: World) -> bool:
+async def responds(world: World) -> bool:
     path = f"/apis/{api.GROUP}/{api.VERSION}/clusterqueues/research/pendingworkloads"
     try:
         await world.client.request("GET", path)

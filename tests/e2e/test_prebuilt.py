@@ -1,4 +1,4 @@
-"""A job that brings its workload with it, over HTTP."""
+"""A job that names a prebuilt workload, over HTTP."""
 
 import pytest
 

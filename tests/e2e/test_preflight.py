@@ -1,4 +1,4 @@
-"""``quorate preflight`` looks at a cluster over HTTP."""
+"""``quorate preflight`` checks a cluster over HTTP."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The provisioning check over HTTP; the test writes the status that an autoscaler would."""
+"""The provisioning check over HTTP; the test writes the status of the autoscaler."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,7 +29,7 @@ from quorate.kube.resources import (
 from quorate.local.nodes import Fleet
 from tests.docs.walk import TASKS, File, blocks
 from tests.e2e.kinds import definition
-from tests.e2e.test_two_phases import told
+from tests.e2e.test_two_phases import event_note
 from tests.e2e.world import NAMESPACE, World, play
 
 pytestmark = pytest.mark.slow
@@ -91,7 +91,7 @@ async def set_condition(
     message: str = "",
     details: Mapping[str, str] | None = None,
 ) -> None:
-    """Set a condition of the request, as the autoscaler would."""
+    """Set a condition of the request as the autoscaler does."""
     now = "2026-01-01T00:00:00Z"
     true = {"type": condition, "status": "True", "reason": condition, "message": message,
             "lastTransitionTime": now}  # fmt: skip
@@ -124,8 +124,8 @@ def test_a_job_starts_on_provisioned_capacity() -> None:
         assert (await world.get_job("train")).spec.suspend
         await set_condition(world, request, "Provisioned", "all there", {"PoolName": "fresh"})
         await world.until_finished("train")
-        assert await told(world, "Workload", "ProvisioningRequestCreated")
-        assert await told(world, "Workload", "AdmissionCheckUpdated") == (
+        assert await event_note(world, "Workload", "ProvisioningRequestCreated")
+        assert await event_note(world, "Workload", "AdmissionCheckUpdated") == (
             "Admission check capacity updated state from Pending to Ready with message: all there"
         )
         for pod in (await world.client.list(PODS, NAMESPACE)).items:
@@ -149,7 +149,7 @@ def test_a_failed_request_is_retried_until_the_limit() -> None:
         await until_deleted(world, first)
         await set_condition(world, second, "Failed", "none at all")
         await world.until_condition("train", "Evicted", reason="DeactivatedDueToAdmissionCheck")
-        assert "none at all" in await told(world, "Workload", "AdmissionCheckRejected")
+        assert "none at all" in await event_note(world, "Workload", "AdmissionCheckRejected")
         await until_deleted(world, second)
 
     play(scenario, Configuration(), NODES)
@@ -175,7 +175,7 @@ def test_a_provisioning_request_follows_its_configuration_and_is_deleted_with_it
         async def without_templates() -> bool:
             return not (await world.client.list(POD_TEMPLATES, NAMESPACE)).items
 
-        await world.until("no template is left", without_templates)
+        await world.until("no template remains", without_templates)
         assert not (await world.client.list(WORKLOADS, NAMESPACE)).items
 
     play(scenario, Configuration(), NODES)

@@ -1,4 +1,4 @@
-"""What queues, flavors and cohorts say of themselves, whatever comes or goes first."""
+"""Statuses of queues, flavors and cohorts, independent of the order of creation and deletion."""
 
 from typing import Any
 
@@ -17,8 +17,8 @@ pytestmark = pytest.mark.slow
 RAW_LOCAL_QUEUES = untyped("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQueue", True)
 
 
-async def until_local_queue_says(world: World, want: dict[str, Any]) -> None:
-    """``want`` is the whole status but for the moments and the numbers of workloads, which are all 0."""
+async def until_local_queue_status(world: World, want: dict[str, Any]) -> None:
+    """Wait for the status ``want``, without timestamps and workload counts, which are all 0."""
 
     async def find() -> bool:
         stored = await world.client.get(RAW_LOCAL_QUEUES, Key(NAMESPACE, "queue"))
@@ -30,7 +30,7 @@ async def until_local_queue_says(world: World, want: dict[str, Any]) -> None:
                 return False
         return bool(status == want)
 
-    await world.until(f"the local queue says {want}", find)
+    await world.until(f"the status of the local queue is {want}", find)
 
 
 def active(status: str, reason: str, message: str) -> list[dict[str, str]]:
@@ -44,17 +44,17 @@ def test_a_local_queue_reports_its_cluster_queue_and_drops_deleted_flavors() -> 
         use = {"flavorsReservation": unused, "flavorsUsage": unused}
         missing = {"conditions": active("False", "ClusterQueueDoesNotExist", closed)}
         await world.local_queue()
-        await until_local_queue_says(world, missing)
+        await until_local_queue_status(world, missing)
         await world.cluster_queue("5")
         inactive = {"conditions": active("False", "ClusterQueueIsInactive", closed), **use}
-        await until_local_queue_says(world, inactive)
+        await until_local_queue_status(world, inactive)
         await world.flavor()
         ready = {"conditions": active("True", "Ready", "Can submit new workloads to localQueue"), **use}
-        await until_local_queue_says(world, ready)
+        await until_local_queue_status(world, ready)
 
         await world.client.delete(RESOURCE_FLAVORS, Key("", "default"))
         await world.client.delete(CLUSTER_QUEUES, Key("", "research"))
-        await until_local_queue_says(world, missing)
+        await until_local_queue_status(world, missing)
 
         async def flavor_gone() -> bool:
             try:
@@ -63,7 +63,7 @@ def test_a_local_queue_reports_its_cluster_queue_and_drops_deleted_flavors() -> 
                 return True
             return False
 
-        await world.until("the flavor is let go", flavor_gone)
+        await world.until("the flavor has no finalizer", flavor_gone)
 
     play(story, Configuration())
 
@@ -88,7 +88,7 @@ def test_cohorts_report_their_weighted_share_with_fair_sharing() -> None:
         await until_share("lab", 0)
         await submit(world, "borrower", requests={"cpu": "3"})
         await until_admitted(world, "borrower")
-        await until_share("lab", 500)  # two of the root's four
+        await until_share("lab", 500)  # two of the four of the root
         await until_share("bank", 0)
 
     play(story, Configuration(fair_sharing=FairSharing(preemption_strategies=("LessThanInitialShare",))))

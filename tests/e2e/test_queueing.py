@@ -1,4 +1,4 @@
-"""Jobs in queues, over HTTP: which start, which wait and why, and what is written."""
+"""Jobs in queues over HTTP: admission, pending reasons and writes."""
 
 import asyncio
 
@@ -65,16 +65,16 @@ def test_a_job_is_suspended_admitted_started_on_its_flavor_and_finished() -> Non
             assert workload is not None
             return counts == (0, 0, 0) and not workload.metadata.finalizers
 
-        await world.until("the quota is given back and the workload let go", settled)
+        await world.until("the quota is released and the finalizer removed", settled)
 
-        async def told() -> bool:
+        async def reported() -> bool:
             return await events_about(world, "Job") >= {
                 "CreatedWorkload",
                 "Started",
                 "FinishedWorkload",
             } and (await events_about(world, "Workload") >= {"QuotaReserved", "Admitted"})
 
-        await world.until("events", told)
+        await world.until("events", reported)
         (active,) = (await cluster_queue(world)).status.conditions
         assert (active.type, active.status, active.reason, active.message) == (
             "Active",
@@ -105,7 +105,7 @@ def test_the_second_of_two_jobs_waits_and_starts_when_the_first_finishes() -> No
 def test_finished_pods_release_quota_before_their_job_finishes() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")
-        await world.job("long", pods=2, runs="3s")  # one pod after the other: the node has room for one
+        await world.job("long", pods=2, runs="3s")  # pods run in sequence: the node fits one
         await world.until_admitted("long")
         await world.job("short")
         await world.until_condition("short", "QuotaReserved", "False")
@@ -126,7 +126,7 @@ def test_the_pending_reason_of_a_job_above_its_quota_has_the_amounts() -> None:
             message="couldn't assign flavors to pod set main: insufficient quota for cpu in flavor default, "
             "previously considered podsets requests (0) + current podset request (3) > maximum capacity (2)",
         )
-        # An administrator raises the quota, and that is all it takes.
+        # A higher quota admits the job without another change.
         patch = [
             {
                 "op": "replace",
@@ -193,7 +193,7 @@ def test_a_job_without_a_queue_is_not_managed() -> None:
         async def complete() -> bool:
             return (await world.get_job("free")).status.succeeded == 1
 
-        await world.until("the free job runs to its end", complete)
+        await world.until("the unmanaged job completes", complete)
         assert (await world.client.list(WORKLOADS)).items == ()
 
     play(story, PLAIN, NODES)
@@ -209,10 +209,10 @@ def test_a_deleted_job_releases_its_quota() -> None:
         await world.client.delete(JOBS, Key(NAMESPACE, "first"), propagation="Background")
         await world.until_admitted("second")
 
-        async def gone() -> bool:
+        async def deleted() -> bool:
             return await world.workload("first") is None
 
-        await world.until("the workload of the deleted job is gone", gone)
+        await world.until("the workload of the deleted job is deleted", deleted)
 
     play(story, PLAIN)
 
@@ -255,8 +255,8 @@ def test_a_higher_priority_preempts_a_lower_one_which_is_admitted_again_later() 
             "InClusterQueue",
             1,
         )
-        told = await events_about(world, "Workload")
-        assert told >= {"Preempted", "PreemptedWorkload", "EvictedDueToPreempted"}
+        reported = await events_about(world, "Workload")
+        assert reported >= {"Preempted", "PreemptedWorkload", "EvictedDueToPreempted"}
 
     play(story, PLAIN, NODES)
 
@@ -306,14 +306,14 @@ def test_a_changed_priority_class_updates_pending_workloads() -> None:
 @pytest.mark.parametrize(
     ("strategy", "small_starts"),
     [
-        pytest.param("BestEffortFIFO", True, id="best effort lets a small job past a big one"),
-        pytest.param("StrictFIFO", False, id="strict does not"),
+        pytest.param("BestEffortFIFO", True, id="BestEffortFIFO admits a small job before a big one"),
+        pytest.param("StrictFIFO", False, id="StrictFIFO does not"),
     ],
 )
 def test_queueing_strategy(strategy: str, small_starts: bool) -> None:
     async def story(world: World) -> None:
         async def a_later_second() -> bool:
-            """Creation is stored in whole seconds; within one second, the smaller uid is first."""
+            """Wait for the next second: creation times have whole seconds, and the uid breaks ties."""
             created = (await world.get_job("big")).metadata.creation_timestamp
             assert created is not None
             return WallClock().now() >= epoch(created) + 1
@@ -334,7 +334,7 @@ def test_queueing_strategy(strategy: str, small_starts: bool) -> None:
 
         await world.until("both wait", counted)
         assert await world.admitted() == {"running"}
-        # Once the big one is gone, nothing stands before the small one.
+        # Without the big job, the small job is first in the queue.
         await world.client.delete(JOBS, Key(NAMESPACE, "big"), propagation="Background")
         await world.until_admitted("small")
 
@@ -410,17 +410,17 @@ def test_objects_in_use_keep_their_finalizer() -> None:
             (active,) = (await cluster_queue(world)).status.conditions
             return active.reason == "Terminating"
 
-        await world.until("the queue says that it is terminating", terminating)
+        await world.until("the queue has the reason Terminating", terminating)
         await world.client.delete(JOBS, Key(NAMESPACE, "train"), propagation="Background")
 
-        async def gone() -> bool:
+        async def deleted() -> bool:
             left = [
                 *(await world.client.list(CLUSTER_QUEUES)).items,
                 *(await world.client.list(RESOURCE_FLAVORS)).items,
             ]
             return not left
 
-        await world.until("queue and flavor are gone", gone)
+        await world.until("queue and flavor are deleted", deleted)
 
     play(story, PLAIN)
 
@@ -446,15 +446,15 @@ def test_local_queues_report_whether_they_are_active() -> None:
 
 
 def test_an_admission_takes_a_bounded_number_of_writes() -> None:
-    """What one suspended job costs from its creation to its end, events and queue statuses aside.
+    """Count the writes for one suspended job from creation to end, without events and queue statuses.
 
-    A job of one pod: of several, one that is done before the others makes room, which is one more write.
+    The job has one pod: with several, each early end of a pod releases quota with another write.
     """
 
     async def story(world: World) -> None:
         await world.queues(cpu="100")
         await world.until("the queue is active", lambda: active(world))
-        world.queueing_client.asked.clear()
+        world.queueing_client.succeeded.clear()
         jobs = [f"job-{number}" for number in range(10)]
         await asyncio.gather(*(world.job(name, suspend=True) for name in jobs))
         await world.until_finished(*jobs)
@@ -462,7 +462,7 @@ def test_an_admission_takes_a_bounded_number_of_writes() -> None:
         async def finalizers_removed() -> bool:
             return not any(each.metadata.finalizers for each in (await world.client.list(WORKLOADS)).items)
 
-        await world.until("all are let go", finalizers_removed)
+        await world.until("no workload has a finalizer", finalizers_removed)
         per_job = {
             what: count / len(jobs)
             for what, count in world.queueing_client.writes.items()
@@ -470,7 +470,7 @@ def test_an_admission_takes_a_bounded_number_of_writes() -> None:
         }
         assert per_job == {
             "PATCH jobs": 1.0,  # started
-            "PATCH workloads": 1.0,  # let go at the end
+            "PATCH workloads": 1.0,  # finalizer removed at the end
             "PATCH workloads/status": 2.0,  # admitted, finished
             "POST workloads": 1.0,
         }

@@ -1,4 +1,4 @@
-"""The way to a real kube-apiserver, with programs that stand in for it."""
+"""Stories on a kube-apiserver, tested with the programs of ``stand_ins``."""
 
 import asyncio
 import os
@@ -14,7 +14,8 @@ from tests.e2e.real_server import ASSETS, control_plane, unavailable_reason
 
 pytestmark = pytest.mark.slow
 
-STORIES = ("tests/e2e/test_podgroup_verbs.py", "tests/e2e/test_prebuilt.py")  # one each, of either world
+# One module with a story of gangs and one with a story of queueing.
+STORIES = ("tests/e2e/test_podgroup_verbs.py", "tests/e2e/test_prebuilt.py")
 
 
 def assets(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The configuration changes while the process runs: what is right is taken over, what is wrong is not."""
+"""The configuration changes while the process runs: valid changes apply, invalid ones do not."""
 
 import asyncio
 import json
@@ -21,7 +21,7 @@ ELSEWHERE = f"{IMPATIENT}health: {{healthProbeBindAddress: '127.0.0.1:0'}}\n"
 
 
 class Mounted:
-    """A file as a ConfigMap is mounted: a link to a link to a directory, which is swapped for another."""
+    """A file as mounted from a ConfigMap: a symbolic link through a directory link that is replaced."""
 
     def __init__(self, directory: Path, text: str) -> None:
         self._directory = directory
@@ -40,15 +40,15 @@ class Mounted:
         link.replace(self._directory / "..data")
 
 
-async def until_said(process: Process, message: str) -> dict[str, Any]:
-    """The next line of the log with that message; those before it are passed over."""
+async def until_logged(process: Process, message: str) -> dict[str, Any]:
+    """Return the next line of the log with ``message``; skip earlier lines."""
     assert process.stderr is not None
     async with asyncio.timeout(WITHIN_S):
         async for line in process.stderr:
-            output: dict[str, Any] = json.loads(line)
-            if output["message"] == message:
-                return output
-    raise AssertionError(f"the process ended without saying {message!r}")
+            record: dict[str, Any] = json.loads(line)
+            if record["message"] == message:
+                return record
+    raise AssertionError(f"the process ended without the message {message!r}")
 
 
 def test_reloadable_settings_apply_without_a_restart(tmp_path: Path) -> None:
@@ -56,21 +56,21 @@ def test_reloadable_settings_apply_without_a_restart(tmp_path: Path) -> None:
         async with a_world() as world:
             mounted = Mounted(tmp_path, PATIENT)
             async with controllers(*options(world, tmp_path, mounted.file)) as process:
-                await until_said(process, "ready")
+                await until_logged(process, "ready")
                 await world.queues(cpu="4")
                 await world.job("stuck", starts="1h")
                 await world.until_admitted("stuck")
 
                 mounted.swap(WRONG)
-                refused = await until_said(process, "invalid configuration ignored")
-                assert "waitForPodsReady.timeout: 'soon' is not a duration" in refused["finding"]
+                rejected = await until_logged(process, "invalid configuration ignored")
+                assert "waitForPodsReady.timeout: 'soon' is not a duration" in rejected["finding"]
 
                 mounted.swap(IMPATIENT)
-                await until_said(process, "configuration reloaded")
+                await until_logged(process, "configuration reloaded")
                 await world.until_condition("stuck", "Evicted", reason="PodsReadyTimeout")
 
                 mounted.swap(ELSEWHERE)
-                waiting = await until_said(process, "configuration fields need a restart")
+                waiting = await until_logged(process, "configuration fields need a restart")
                 assert waiting["fields"] == "health"
 
                 process.terminate()

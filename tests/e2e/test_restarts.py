@@ -1,4 +1,4 @@
-"""The queueing controllers stopped at arbitrary moments, or badly connected: nothing lost, nothing twice."""
+"""Queueing controllers with restarts at arbitrary times or lost writes lose and repeat nothing."""
 
 import asyncio
 import contextlib
@@ -37,7 +37,7 @@ def test_nothing_is_lost_or_admitted_twice_over_many_restarts(seed: int) -> None
         while not await complete(world):
             starts += 1
             await world.start_queueing(Configuration(), seed=rng.getrandbits(32))
-            await asyncio.wait([watching], timeout=rng.uniform(0.02, 0.4))  # an arbitrary moment
+            await asyncio.wait([watching], timeout=rng.uniform(0.02, 0.4))  # an arbitrary time
             await world.stop_queueing()
         assert starts > 5
         await stop_watching(watching)
@@ -74,7 +74,7 @@ def test_nothing_is_lost_or_admitted_twice_while_foreign_clients_write_workloads
 
 
 async def write_foreign_fields(world: World) -> None:
-    """Change every workload and job all the time, in ways that mean nothing."""
+    """Change fields without meaning of all workloads and jobs continuously."""
     resources: tuple[Resource[Any], ...] = (WORKLOADS, JOBS)
     for number in itertools.count():
         for resource in resources:
@@ -110,5 +110,5 @@ async def complete(world: World) -> bool:
 async def never_over_quota(world: World) -> None:
     while True:
         admitted = await world.admitted()
-        assert len(admitted) <= QUOTA, f"{sorted(admitted)} are admitted, there is quota for {QUOTA}"
+        assert len(admitted) <= QUOTA, f"{sorted(admitted)} are admitted with quota for {QUOTA}"
         await asyncio.sleep(0.02)

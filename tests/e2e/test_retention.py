@@ -1,4 +1,4 @@
-"""What is over is kept for a while, and then deleted: over HTTP, also what was over before we came."""
+"""Retention over HTTP: finished objects are deleted later, also those finished before the start."""
 
 import pytest
 
@@ -63,10 +63,10 @@ IMPATIENT = Configuration(
 
 
 def test_a_job_deactivated_by_the_controllers_is_deleted() -> None:
-    play(a_stuck_job_goes, IMPATIENT, NODES)
+    play(stuck_job_is_deleted, IMPATIENT, NODES)
 
 
-async def a_stuck_job_goes(world: World) -> None:
+async def stuck_job_is_deleted(world: World) -> None:
     await world.queues(cpu="4")
     await world.job("stuck", starts="1h")
     await world.until_condition("stuck", "Evicted", reason="DeactivatedDueToRequeuingLimitExceeded")
@@ -78,12 +78,12 @@ async def a_stuck_job_goes(world: World) -> None:
             return True
         return False
 
-    await world.until("the job is gone", gone)
+    await world.until("the job is deleted", gone)
     await until_no_workload_is_left(world)
 
 
 def test_pods_deactivated_by_the_controllers_are_deleted() -> None:
-    """Their check rejects the workload, so they never run."""
+    """The check rejects the workload, so its pods never run."""
     kept = Configuration(
         retention=ObjectRetention(deactivated_s=1.0), integrations=Integrations(frameworks=("pod",))
     )
@@ -102,7 +102,7 @@ def test_pods_deactivated_by_the_controllers_are_deleted() -> None:
         async def gone() -> bool:
             return not (await world.client.list(PODS, NAMESPACE)).items
 
-        await world.until("the pod is gone", gone)
+        await world.until("the pod is deleted", gone)
         await until_no_workload_is_left(world)
 
     play(story, kept, NODES)

@@ -1,4 +1,4 @@
-"""The controllers run as their own service account, with exactly the roles that ``deploy/`` installs."""
+"""The controllers run as their service account with exactly the roles of ``deploy/``."""
 
 import asyncio
 import random
@@ -54,8 +54,8 @@ podGroupWebhooks: {}
 
 
 @asynccontextmanager
-async def as_the_account(world: World) -> AsyncIterator[RecordingClient]:
-    """As the controllers are installed."""
+async def as_controller_account(world: World) -> AsyncIterator[RecordingClient]:
+    """Return a client with the installed roles of the controllers."""
     roles = controller_roles(DEFAULT_NAMESPACE)
     async with as_account(world.client, ACCOUNT, DEFAULT_NAMESPACE, roles) as client:
         yield client
@@ -63,16 +63,16 @@ async def as_the_account(world: World) -> AsyncIterator[RecordingClient]:
 
 def test_the_controller_roles_suffice_for_jobs_and_grant_nothing_else() -> None:
     async def story() -> None:
-        async with a_world() as world, as_the_account(world) as client:
+        async with a_world() as world, as_controller_account(world) as client:
             configuration = load_configuration(CONFIGURATION).configuration
-            async with deciding(client, configuration) as replica:
+            async with running_controllers(client, configuration) as replica:
                 await world.until("the replica leads", lambda: leads(replica))
                 await run_lifecycle(world)
                 await serve_webhooks(world, client, configuration)
-            assert client.refused == []
-            assert not EXERCISED - client.asked.keys(), "the story has become too poor"
+            assert client.forbidden == []
+            assert not EXERCISED - client.succeeded.keys(), "the story does not use all rights"
             lease = await world.client.get(LEASES, Key(DEFAULT_NAMESPACE, configuration.leader_election.name))
-            assert lease.spec.holder_identity == "", "it was given back"
+            assert lease.spec.holder_identity == "", "the lease is released"
             with pytest.raises(Forbidden):
                 await client.list(untyped("", "v1", "secrets", "Secret", True), NAMESPACE)
             with pytest.raises(Forbidden):
@@ -86,33 +86,33 @@ def test_the_controller_roles_suffice_for_jobs_and_grant_nothing_else() -> None:
 )
 def test_the_controller_roles_suffice_for_other_job_kinds(example: Example) -> None:
     async def story() -> None:
-        async with a_world() as world, as_the_account(world) as client:
+        async with a_world() as world, as_controller_account(world) as client:
             await test_kinds.install(world, example)
-            async with deciding(client, test_kinds.running(example.integrations)) as replica:
+            async with running_controllers(client, test_kinds.running(example.integrations)) as replica:
                 await world.until("the controllers are ready", lambda: is_ready(replica))
                 await test_kinds.run_lifecycle(world, example)
-            assert client.refused == []
-            assert f"PATCH {example.resource.plural}" in client.asked
+            assert client.forbidden == []
+            assert f"PATCH {example.resource.plural}" in client.succeeded
 
     asyncio.run(story())
 
 
 def test_the_controller_roles_suffice_to_delete_deactivated_jobs() -> None:
     async def story() -> None:
-        async with a_world(test_retention.NODES) as world, as_the_account(world) as client:
-            async with deciding(client, test_retention.IMPATIENT) as replica:
+        async with a_world(test_retention.NODES) as world, as_controller_account(world) as client:
+            async with running_controllers(client, test_retention.IMPATIENT) as replica:
                 await world.until("the controllers are ready", lambda: is_ready(replica))
-                await test_retention.a_stuck_job_goes(world)
-            assert client.refused == []
-            assert client.asked["DELETE jobs"] == 1
+                await test_retention.stuck_job_is_deleted(world)
+            assert client.forbidden == []
+            assert client.succeeded["DELETE jobs"] == 1
 
     asyncio.run(story())
 
 
 def test_the_controller_roles_suffice_for_provisioning_requests() -> None:
     async def story() -> None:
-        async with a_world() as world, as_the_account(world) as client:
-            async with deciding(client, Configuration()) as replica:
+        async with a_world() as world, as_controller_account(world) as client:
+            async with running_controllers(client, Configuration()) as replica:
                 await world.until("the controllers are ready", lambda: is_ready(replica))
                 await checked_queue(world)
                 await world.job("train")
@@ -120,15 +120,15 @@ def test_the_controller_roles_suffice_for_provisioning_requests() -> None:
                 await world.until_admitted("train")
                 await world.client.delete(JOBS, Key(NAMESPACE, "train"), propagation="Background")
                 await until_gone(world, WORKLOADS)
-            assert client.refused == []
-            assert {"POST provisioningrequests", "POST podtemplates"} <= client.asked.keys()
+            assert client.forbidden == []
+            assert {"POST provisioningrequests", "POST podtemplates"} <= client.succeeded.keys()
 
     asyncio.run(story())
 
 
 @asynccontextmanager
-async def deciding(client: Client, configuration: Configuration) -> AsyncIterator[Replica]:
-    """Run the controllers; their failure fails the test."""
+async def running_controllers(client: Client, configuration: Configuration) -> AsyncIterator[Replica]:
+    """Run the controllers for the duration of the block; their failure fails the test."""
     replica = Replica("standalone")
     controllers = asyncio.create_task(
         run_replica(
@@ -151,7 +151,7 @@ async def leads(replica: Replica) -> bool:
 
 
 async def serve_webhooks(world: World, client: RecordingClient, configuration: Configuration) -> None:
-    """Have certificates made, shared, and trusted by the installed configurations; and quotas read."""
+    """Serve webhooks: create certificates, share them, inject the CA bundles and read quotas."""
     for manifest, resource in zip(webhooks(DEFAULT_NAMESPACE), (MUTATING, VALIDATING), strict=True):
         await world.client.create(resource, manifest)
     address = Webhooks(address=Address("127.0.0.1", 0))
@@ -165,7 +165,7 @@ async def serve_webhooks(world: World, client: RecordingClient, configuration: C
             for installed in (await world.client.list(resource)).items:
                 if not all(hook["clientConfig"].get("caBundle") for hook in installed["webhooks"]):
                     return False
-        return serves.is_set() and "GET resourcequotas" in client.asked
+        return serves.is_set() and "GET resourcequotas" in client.succeeded
 
     try:
         await world.until("the webhooks are served and trusted", trusted)
@@ -184,7 +184,7 @@ EXERCISED = {
 
 
 async def run_lifecycle(world: World) -> None:
-    """Jobs and a pod come, run, are preempted, stopped and finished, and go; so do the queues."""
+    """Create, run, preempt, stop, finish and delete jobs and a pod, and delete the queues."""
     await world.queues(cpu="2", preemption={"withinClusterQueue": "LowerPriority"})
     await world.create(WORKLOAD_PRIORITY_CLASSES, "high", value=1000)
     await world.job("low", pods=2)
@@ -212,7 +212,7 @@ async def run_lifecycle(world: World) -> None:
     async def let_go() -> bool:
         return not (await world.client.get(PODS, Key(NAMESPACE, "alone"))).spec.scheduling_gates
 
-    await world.until("the pod is let go", let_go)
+    await world.until("the pod has no finalizer", let_go)
     await world.client.delete(PODS, Key(NAMESPACE, "alone"), grace_period_s=0)
     await world.client.delete(JOBS, Key(NAMESPACE, "low"), propagation="Background")
     await until_gone(world, WORKLOADS)
@@ -224,7 +224,7 @@ async def run_lifecycle(world: World) -> None:
 
 
 async def finish(world: World, name: str) -> None:
-    """Play the pods of a job, since there are no nodes, until nothing of its workload is kept."""
+    """Set the statuses of the pods of a job, as there are no nodes, until its workload is deleted."""
 
     async def played() -> bool:
         for pod in (await world.client.list(PODS, NAMESPACE)).items:

@@ -1,4 +1,4 @@
-"""``quorate local run`` on the all-or-nothing example, both ways, over HTTP: nothing is staged."""
+"""``quorate local run`` on the all-or-nothing example, with and without waitForPodsReady."""
 
 import re
 from pathlib import Path
@@ -12,26 +12,26 @@ pytestmark = pytest.mark.slow
 
 
 def test_quota_without_gangs_deadlocks_and_the_report_names_holders_and_waiters() -> None:
-    for _ in range(ATTEMPTS):  # one job may, seldom, get all its places before the other has begun
+    for _ in range(ATTEMPTS):  # rarely, one job gets all its nodes before the other starts
         done = quorate("local", "run", str(EXAMPLE), "--config", str(EXAMPLE / "without-pods-ready.yaml"))
         if done.returncode != 0:
             break
     assert done.returncode == 3, done.stdout + done.stderr
-    told = re.findall(
+    report = re.findall(
         r"(job\d) runs (\d+) of 20 pods and holds memory (\d+)Mi; (\d+) more pods? needs? memory 316Mi",
         done.stdout,
     )
-    assert [job for job, *_ in told] == ["job1", "job2"]
-    running, held, lacking = ([int(numbers[column]) for _, *numbers in told] for column in range(3))
-    assert sum(running) == 26  # thirteen places on each of two nodes
+    assert [job for job, *_ in report] == ["job1", "job2"]
+    running, held, missing = ([int(numbers[column]) for _, *numbers in report] for column in range(3))
+    assert sum(running) == 26  # thirteen pods fit on each of two nodes
     assert held == [316 * count for count in running]
-    assert lacking == [20 - count for count in running]
+    assert missing == [20 - count for count in running]
     assert "deadlock: nothing can make progress any more" in done.stdout
     assert done.stderr == ""
 
 
 def moment_of(output: str, job: str, stage: str) -> float:
-    """When ``job`` was first shown in that stage, seconds."""
+    """Return when ``job`` was first shown in ``stage``, in seconds."""
     shown = re.search(rf"([\d.]+) s  {job}: {stage}", output)
     assert shown is not None, output
     return float(shown[1])
@@ -48,7 +48,7 @@ def test_wait_for_pods_ready_completes_the_jobs_one_after_another() -> None:
     assert table[5] == "every job completed"
     begun = sorted((moment_of(done.stdout, job, "(?:Starting|Running)"), job) for job in ("job1", "job2"))
     (_, first), (second_began, _) = begun
-    # Looks are a second apart: both may be seen at the same one.
+    # Samples are one second apart: both may appear in the same one.
     assert moment_of(done.stdout, first, "Running, 20 ready") <= second_began, done.stdout
     assert done.stderr == ""
 

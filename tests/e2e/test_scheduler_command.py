@@ -1,4 +1,4 @@
-"""``quorate scheduler`` as a process: at work on any cluster, clear about what is wrong, gone when told."""
+"""``quorate scheduler`` as a process: it runs on any cluster, reports errors and stops on SIGTERM."""
 
 import asyncio
 import json
@@ -39,14 +39,14 @@ async def schedulers(*options: str | Path) -> AsyncIterator[Process]:
 
 
 async def outcome(*options: str | Path) -> tuple[int | None, str]:
-    """How the command ended by itself, and what it said."""
+    """Return the exit code and the standard error of the command."""
     async with schedulers(*options) as process, asyncio.timeout(WITHIN_S):
         _, output = await process.communicate()
         return process.returncode, output.decode()
 
 
-async def said_by(process: Process, message: str) -> Any:
-    """The line of the log with that message, once it is there."""
+async def until_logged(process: Process, message: str) -> Any:
+    """Return the first log line with ``message``."""
     assert process.stderr is not None
     async with asyncio.timeout(WITHIN_S):
         while True:
@@ -66,9 +66,9 @@ def test_the_scheduler_places_gangs_serves_probes_and_exits_with_0_on_sigterm(tm
             listening = ("--health-address", "127.0.0.1:0", "--metrics-address", "127.0.0.1:0")
             options = ("--log-format", "json", *listening, "--scheduler-conf", conf)
             async with schedulers("--kubeconfig", file, *options) as process:
-                address = (await said_by(process, "listening"))["address"]
-                counted = (await said_by(process, "listening"))["address"]
-                await said_by(process, "ready")
+                address = (await until_logged(process, "listening"))["address"]
+                counted = (await until_logged(process, "listening"))["address"]
+                await until_logged(process, "ready")
                 for endpoint in ("healthz", "readyz"):
                     async with (
                         aiohttp.ClientSession() as session,

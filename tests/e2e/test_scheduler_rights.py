@@ -1,4 +1,4 @@
-"""The gang scheduler runs as its own service account, with exactly the roles that are installed with it."""
+"""The gang scheduler runs as its service account with exactly its installed roles."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -51,8 +51,10 @@ EXERCISED = {
 
 
 @asynccontextmanager
-async def deciding(world: GangWorld, client: RecordingClient, options: Options) -> AsyncIterator[None]:
-    """Run a scheduler; its failure fails the test."""
+async def running_scheduler(
+    world: GangWorld, client: RecordingClient, options: Options
+) -> AsyncIterator[None]:
+    """Run a scheduler for the duration of the block; its failure fails the test."""
     configured = DynamicConfiguration(load_scheduler_configuration(CONFIGURATION).configuration)
     elected = ElectionOptions(Key(SYSTEM, LEASE_NAME), LeaseTimings(), lambda: "me")
     seen = SchedulerStatus()
@@ -70,7 +72,7 @@ async def deciding(world: GangWorld, client: RecordingClient, options: Options) 
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-        assert seen.model is None, "a scheduler that no longer decides exports no model"
+        assert seen.model is None, "a stopped scheduler exports no model"
 
 
 def test_the_scheduler_roles_suffice_for_gangs_and_grant_nothing_else() -> None:
@@ -79,15 +81,15 @@ def test_the_scheduler_roles_suffice_for_gangs_and_grant_nothing_else() -> None:
             a_gang_world(Fleet(1, cpu="4")) as world,
             as_account(world.client, scheduler.ACCOUNT, SYSTEM, scheduler.roles(SYSTEM)) as client,
         ):
-            async with deciding(world, client, Options()):
+            async with running_scheduler(world, client, Options()):
                 await live(world)
             reviewer = DelegatedAuth(client, WallClock())
             assert await reviewer.authenticate("of no user") is None
             assert not await reviewer.is_allowed(User("stranger"), PathAccess("get", "/metrics"))
-            assert client.refused == []
-            assert not EXERCISED - client.asked.keys(), "the story has become too poor"
+            assert client.forbidden == []
+            assert not EXERCISED - client.succeeded.keys(), "the story does not use all rights"
             lease = await world.client.get(LEASES, Key(SYSTEM, LEASE_NAME))
-            assert lease.spec.holder_identity == "", "it was given back"
+            assert lease.spec.holder_identity == "", "the lease is released"
             for forbidden in (
                 client.list(untyped("", "v1", "secrets", "Secret", True), NAMESPACE),
                 client.patch(NODES, Key("", "node-1"), {"spec": {"unschedulable": True}}),
@@ -101,7 +103,7 @@ def test_the_scheduler_roles_suffice_for_gangs_and_grant_nothing_else() -> None:
 
 
 async def live(world: GangWorld) -> None:
-    """A gang fills the node, and gives back what it has beyond its minimum to one of higher priority."""
+    """A gang fills the node; a gang of higher priority preempts its surplus over minMember."""
     await world.client.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 1000})
     await world.group("low", 1)
     await world.until_phase("low", "Inqueue")
@@ -123,15 +125,15 @@ def test_provisioning_requests_need_a_separate_role() -> None:
             as_account(world.client, scheduler.ACCOUNT, SYSTEM, roles) as client,
         ):
             await install_definitions(world.client, [definition(REQUEST_KIND)])
-            async with deciding(world, client, Options(provisioning_class="nodes")):
+            async with running_scheduler(world, client, Options(provisioning_class="nodes")):
                 await world.group("large", 2, {"cpu": "8"})
-                await world.until("nodes are asked for", requests(world, 1))
+                await world.until("a provisioning request exists", requests(world, 1))
                 smaller: dict[str, Any] = {"spec": {"minResources": {"cpu": "2"}}}
                 await world.client.patch(POD_GROUPS, Key(NAMESPACE, "large"), smaller)
                 await world.until_phase("large", "Inqueue")
-                await world.until("the request is taken back", requests(world, 0))
-            assert client.refused == []
-            assert {"POST podtemplates", "DELETE provisioningrequests"} <= client.asked.keys()
+                await world.until("the provisioning request is deleted", requests(world, 0))
+            assert client.forbidden == []
+            assert {"POST podtemplates", "DELETE provisioningrequests"} <= client.succeeded.keys()
 
     asyncio.run(story())
 

@@ -1,4 +1,4 @@
-"""Sets of pods that serve, without any webhook: admitted pod by pod, or as groups."""
+"""Deployments, StatefulSets and LeaderWorkerSets without webhooks: admission by pod or by group."""
 
 from collections.abc import Awaitable
 from typing import Any, TypeVar
@@ -69,7 +69,7 @@ def test_each_pod_of_a_deployment_waits_for_its_own_quota() -> None:
         await world.client.patch(CLUSTER_QUEUES, Key("", "research"), more_cpu("3"))
         await until_ready(world, DEPLOYMENTS, 3)
         await world.client.delete(DEPLOYMENTS, WEB, propagation="Background")
-        await world.until("the workloads are gone", no_workloads(world))
+        await world.until("the workloads are deleted", no_workloads(world))
 
     play(story, QUEUED, FLEET)
 
@@ -82,7 +82,7 @@ def test_a_running_deployment_keeps_its_pods_and_gets_an_event() -> None:
         label = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "queue"}}}
         await world.client.patch(DEPLOYMENTS, WEB, label)
         note = await until_event(world, "NotGated", "web")
-        assert note.startswith("pods of the set run outside of all quota")
+        assert note.startswith("pods of the set run without quota")
         assert len(await live_pods(world)) == 1
 
     play(story, QUEUED, FLEET)
@@ -108,7 +108,7 @@ def test_a_stateful_set_is_admitted_as_a_group_and_releases_quota_at_zero_replic
         again = await world.until_condition("web", "Admitted")
         assert [each.count for each in again.spec.pod_sets] == [1]
         await world.client.delete(STATEFUL_SETS, WEB, propagation="Background")
-        await world.until("its workload is gone", no_workloads(world))
+        await world.until("its workload is deleted", no_workloads(world))
 
     play(story, QUEUED, FLEET)
 
@@ -147,7 +147,7 @@ LWS = SETS["leaderworkerset.x-k8s.io/leaderworkerset"].resource
 
 
 async def imitate(world: World) -> None:
-    """What the controller of LeaderWorkerSets does: pods as the set says, and how many groups there are."""
+    """Imitate the controller of LeaderWorkerSets: create the pods and scale the groups."""
     found = await world.client.get(LWS, SERVE)
     templates = found.spec["leaderWorkerTemplate"]
     present = await pods_of(world)
@@ -179,7 +179,7 @@ async def until_woken(world: World, replicas: int) -> None:
 
 
 async def groups(world: World) -> dict[str, list[tuple[str, int]]]:
-    """The pod sets of each workload, by the index of its group."""
+    """Return the pod sets of each workload by the index of its group."""
     return {
         each.metadata.annotations[constants.COMPONENT_INDEX]: [
             (it.name, it.count) for it in each.spec.pod_sets
@@ -212,7 +212,7 @@ def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:
         await imitate(world)
         await world.until("one group runs", lambda: gated_are(world, 2))
         started = {name for name, each in (await pods_of(world)).items() if not is_gated(each)}
-        assert len({name.split("-")[1] for name in started}) == 1, "a group starts whole"
+        assert len({name.split("-")[1] for name in started}) == 1, "all pods of the group start"
         await world.client.patch(CLUSTER_QUEUES, Key("", "research"), more_cpu("4"))
         await world.until("both groups run", lambda: gated_are(world, 0))
         await world.client.patch(LWS, SERVE, {"spec": {"replicas": 1}})

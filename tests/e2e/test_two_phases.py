@@ -20,7 +20,7 @@ FINALIZER = "kueue.x-k8s.io/resource-in-use"
 
 
 async def checked_queues(world: World, **rule: Any) -> None:
-    """Create a queue with an admission check that the test answers by hand."""
+    """Create a queue with an admission check whose state the test sets."""
     await world.create(ADMISSION_CHECKS, "prov", spec={"controllerName": "example.com/by-hand"})
     ready = {
         "type": "Active", "status": "True", "reason": "Active", "message": "",
@@ -34,7 +34,7 @@ async def checked_queues(world: World, **rule: Any) -> None:
 
 
 async def answer(world: World, job: str, state: str, message: str = "", **more: Any) -> None:
-    """As the controller of the check would: only its own entry, for the newest version."""
+    """Set the state of the check as its controller does: one entry, for the newest version."""
 
     async def reserved() -> bool:
         workload = await world.workload(job)
@@ -52,7 +52,7 @@ async def answer(world: World, job: str, state: str, message: str = "", **more: 
     )
 
 
-async def told(world: World, kind: str, reason: str) -> str:
+async def event_note(world: World, kind: str, reason: str) -> str:
     async def find() -> str:
         listed = await world.client.list(EVENTS, NAMESPACE)
         notes = (
@@ -70,13 +70,15 @@ def test_a_pending_check_delays_admission_and_a_ready_one_updates_the_pods() -> 
         await checked_queues(world)
         await world.job("train")
         await answer(world, "train", "Pending", "nodes are on their way")
-        assert await told(world, "Job", "UpdatedAdmissionCheck") == "prov: nodes are on their way"
+        assert await event_note(world, "Job", "UpdatedAdmissionCheck") == "prov: nodes are on their way"
         assert (await world.get_job("train")).spec.suspend
 
         update = {"name": "main", "nodeSelector": {"zone": "b"}, "annotations": {"example.com/by": "prov"}}
         await answer(world, "train", "Ready", podSetUpdates=[update])
         await world.until_finished("train")
-        assert (await told(world, "Workload", "Admitted")).startswith("Admitted by ClusterQueue research")
+        assert (await event_note(world, "Workload", "Admitted")).startswith(
+            "Admitted by ClusterQueue research"
+        )
         (pod,) = (await world.client.list(PODS, NAMESPACE)).items
         assert pod.spec.node_selector == {"zone": "b"}
         assert pod.metadata.annotations["example.com/by"] == "prov"
@@ -123,7 +125,7 @@ def test_a_rejected_workload_is_deactivated_and_a_user_reactivates_it() -> None:
         await world.job("train")
         await answer(world, "train", "Rejected", "no such nodes")
         rejected = await world.until_condition("train", "Evicted", reason="DeactivatedDueToAdmissionCheck")
-        assert await told(world, "Workload", "AdmissionCheckRejected")
+        assert await event_note(world, "Workload", "AdmissionCheckRejected")
         await world.until_condition("train", "QuotaReserved", "False")
         assert not rejected.spec.active
         await world.client.patch(WORKLOADS, rejected.metadata.key, {"spec": {"active": True}})
@@ -148,13 +150,13 @@ def test_a_check_keeps_its_finalizer_while_a_cluster_queue_uses_it() -> None:
                 return True
             return False
 
-        await world.until("the check is held", held)
+        await world.until("the check has the finalizer", held)
         await world.client.delete(ADMISSION_CHECKS, Key("", "prov"))
         assert not await gone()
         await world.client.patch(
             CLUSTER_QUEUES, Key("", "research"), {"spec": {"admissionChecksStrategy": None}}
         )
-        await world.until("the check is gone", gone)
+        await world.until("the check is deleted", gone)
 
     play(story, PLAIN)
 
@@ -166,10 +168,10 @@ def test_a_workload_with_admission_gates_waits_until_they_are_removed() -> None:
         await world.until_condition(
             "train", "QuotaReserved", "False", "AdmissionGated", "Admission is gated by: example.com/budget"
         )
-        assert "example.com/budget" in await told(world, "Workload", "AdmissionGated")
+        assert "example.com/budget" in await event_note(world, "Workload", "AdmissionGated")
         gone = [{"op": "remove", "path": "/metadata/annotations/kueue.x-k8s.io~1admission-gated-by"}]
         await world.client.patch(JOBS, Key(NAMESPACE, "train"), gone, kind=PatchKind.JSON)
         await world.until_finished("train")
-        assert await told(world, "Workload", "AdmissionGateCleared")
+        assert await event_note(world, "Workload", "AdmissionGateCleared")
 
     play(story, PLAIN, NODES)

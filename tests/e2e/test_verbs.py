@@ -1,4 +1,4 @@
-"""``quorate queue`` and ``quorate workload`` against a cluster at work."""
+"""``quorate queue`` and ``quorate workload`` against a running cluster."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ Tell = Callable[[Story], None]
 
 @pytest.fixture
 def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tell:
-    """Play a story with controllers at work, one cluster queue of 4 cpu, and a command line."""
+    """Run a story with controllers, a cluster queue of 4 cpus and a command line."""
 
     def run(story: Story) -> None:
         async def with_commands(world: World) -> None:
@@ -66,7 +66,7 @@ async def queue_of(world: World, name: str = "research") -> ClusterQueue:
 
 
 async def until_counted(world: World, pending: int, admitted: int) -> None:
-    """In the cluster queue, and in the local queues that lead to it."""
+    """Wait for workload counts in the cluster queue and in its local queues."""
 
     async def counted() -> bool:
         queue = await queue_of(world)
@@ -172,20 +172,20 @@ def test_a_stopped_queue_evicts_its_workloads_and_a_resumed_one_admits_them(tell
             assert json.loads(shown)["spec"]["stopPolicy"] == "HoldAndDrain"
         assert (await queue_of(world)).spec.stop_policy == "None"
 
-        said = await command.output_of("queue", "stop", "research", "--keep-already-running")
-        assert said == "clusterqueue.kueue.x-k8s.io/research stopped\n"
+        output = await command.output_of("queue", "stop", "research", "--keep-already-running")
+        assert output == "clusterqueue.kueue.x-k8s.io/research stopped\n"
         assert (await queue_of(world)).spec.stop_policy == "Hold"
         assert await world.admitted() == {"train"}
 
         await command.output_of("queue", "stop", "research")
         await world.until_condition("train", "Evicted", reason="ClusterQueueStopped")
         await world.until_condition("train", "QuotaReserved", "False")
-        said = await command.output_of("queue", "resume", "cq/research")
-        assert said == "clusterqueue.kueue.x-k8s.io/research resumed\n"
+        output = await command.output_of("queue", "resume", "cq/research")
+        assert output == "clusterqueue.kueue.x-k8s.io/research resumed\n"
         await world.until_admitted("train")
 
-        said = await command.output_of("queue", "stop", "queue", "--local", "-n", NAMESPACE)
-        assert said == "localqueue.kueue.x-k8s.io/queue stopped\n"
+        output = await command.output_of("queue", "stop", "queue", "--local", "-n", NAMESPACE)
+        assert output == "localqueue.kueue.x-k8s.io/queue stopped\n"
         await world.until_condition("train", "Evicted", reason="LocalQueueStopped")
         await command.output_of("queue", "resume", "localqueue.kueue.x-k8s.io/queue")
         assert (await world.client.get(LOCAL_QUEUES, Key(NAMESPACE, "queue"))).spec.stop_policy == "None"
@@ -198,12 +198,12 @@ def test_a_stopped_workload_waits_until_it_is_resumed(tell: Tell) -> None:
         await world.job("train")
         await world.until_admitted("train")
         name = await name_of(world, "train")
-        said = await command.output_of("workload", "stop", "job/train")
-        assert said == f"workload.kueue.x-k8s.io/{name} stopped\n"
+        output = await command.output_of("workload", "stop", "job/train")
+        assert output == f"workload.kueue.x-k8s.io/{name} stopped\n"
         await world.until_condition("train", "Evicted", reason="Deactivated")
         assert "quorate workload resume" in await command.output_of("workload", "explain", name)
-        said = await command.output_of("workload", "resume", name)
-        assert said == f"workload.kueue.x-k8s.io/{name} resumed\n"
+        output = await command.output_of("workload", "resume", name)
+        assert output == f"workload.kueue.x-k8s.io/{name} resumed\n"
         await world.until_admitted("train")
         assert (await world.client.get(WORKLOADS, Key(NAMESPACE, name))).spec.active
 
@@ -254,9 +254,9 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(tell: Tell)
         (advice,) = account["wouldTake"]
         assert advice.startswith("request 1 less cpu of flavor default")
 
-        told = await command.output_of("workload", "explain", big)
-        assert "Quota:" in told
-        assert "- 1 more cpu of flavor default must become free" in told
+        output = await command.output_of("workload", "explain", big)
+        assert "Quota:" in output
+        assert "- 1 more cpu of flavor default must become free" in output
 
     tell(story)
 
@@ -265,13 +265,15 @@ def test_explain_reports_missing_and_stopped_queues(tell: Tell) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("lost", queue="nowhere")
         await world.until_condition("lost", "QuotaReserved", "False", "Inadmissible")
-        told = await command.output_of("workload", "explain", "job/lost")
-        assert f"create the LocalQueue {NAMESPACE}/nowhere" in told
+        output = await command.output_of("workload", "explain", "job/lost")
+        assert f"create the LocalQueue {NAMESPACE}/nowhere" in output
         await command.output_of("queue", "stop", "research")
         await world.job("train")
         await world.until_condition("train", "QuotaReserved", "False", "Inadmissible")
-        told = await command.output_of("workload", "explain", "job/train")
-        assert "make cluster queue research active again: is stopped (quorate queue resume research)" in told
+        output = await command.output_of("workload", "explain", "job/train")
+        assert (
+            "make cluster queue research active again: is stopped (quorate queue resume research)" in output
+        )
 
     tell(story)
 
@@ -281,20 +283,20 @@ def test_describe_prints_spec_status_and_events(tell: Tell) -> None:
         await world.job("train", pods=3)
         await world.until_admitted("train")
         await until_counted(world, pending=0, admitted=1)
-        told = await command.output_of("queue", "describe", "research")
-        assert "Workloads:    0 pending, 1 with quota, 1 admitted" in told
+        output = await command.output_of("queue", "describe", "research")
+        assert "Workloads:    0 pending, 1 with quota, 1 admitted" in output
         assert ["default", "cpu", "4", "any", "all", "3", "3", "0"] in [
-            line.split() for line in told.splitlines()
+            line.split() for line in output.splitlines()
         ]
-        assert [NAMESPACE, "queue", "0", "1"] in [line.split() for line in told.splitlines()]
-        told = await command.output_of("queue", "describe", "lq/queue")
-        assert ["default", "cpu", "3", "3"] in [line.split() for line in told.splitlines()]
-        told = await command.output_of("workload", "describe", "job/train")
-        assert "Status:         ADMITTED" in told
+        assert [NAMESPACE, "queue", "0", "1"] in [line.split() for line in output.splitlines()]
+        output = await command.output_of("queue", "describe", "lq/queue")
+        assert ["default", "cpu", "3", "3"] in [line.split() for line in output.splitlines()]
+        output = await command.output_of("workload", "describe", "job/train")
+        assert "Status:         ADMITTED" in output
         assert ["main", "3", "3", "cpu", "3", "cpu:", "default"] in [
-            line.split() for line in told.splitlines()
+            line.split() for line in output.splitlines()
         ]
-        assert "QuotaReserved   True" in told
+        assert "QuotaReserved   True" in output
 
     tell(story)
 
@@ -322,9 +324,9 @@ def test_create_commands_create_queues_and_flavors(tell: Tell) -> None:
         assert spec.preemption.reclaim_within_cohort == "Any"
         assert spec.namespace_selector == LabelSelector()
 
-        refused = await command("queue", "create", "lq/mine", "-c", "typo")
-        assert refused.code == 2
-        assert 'clusterqueues.kueue.x-k8s.io "typo" not found' in refused.err
+        failed = await command("queue", "create", "lq/mine", "-c", "typo")
+        assert failed.code == 2
+        assert 'clusterqueues.kueue.x-k8s.io "typo" not found' in failed.err
         await command.output_of("queue", "create", "lq/mine", "-c", "typo", "-i", "--dry-run", "server")
         await command.output_of("queue", "create", "lq/mine", "-c", "made")
         await world.job("train", pods=3, queue="mine")
@@ -339,12 +341,12 @@ def test_delete_asks_before_it_deletes_a_workload_with_its_job(tell: Tell) -> No
             await world.job(job)
         await world.until_admitted("train", "test")
         name = await name_of(world, "train")
-        refused = await command("workload", "delete", name, given="n\n")
-        assert refused.code == 1
-        assert f"- job.batch/train, with workload {name}\n" in refused.out
+        failed = await command("workload", "delete", name, given="n\n")
+        assert failed.code == 1
+        assert f"- job.batch/train, with workload {name}\n" in failed.out
         for rehearsal in ("client", "server"):
-            said = await command.output_of("workload", "delete", name, "--dry-run", rehearsal)
-            assert said == f"job.batch/train deleted ({rehearsal} dry run)\n"
+            output = await command.output_of("workload", "delete", name, "--dry-run", rehearsal)
+            assert output == f"job.batch/train deleted ({rehearsal} dry run)\n"
         assert await world.admitted() == {"train", "test"}
         assert (await command("workload", "delete", name, given="y\n")).out.endswith(
             "job.batch/train deleted\n"
@@ -353,10 +355,9 @@ def test_delete_asks_before_it_deletes_a_workload_with_its_job(tell: Tell) -> No
 
         lonely = {"podSets": [{"name": "main", "count": 1, "template": {"spec": {"containers": []}}}]}
         await world.create(WORKLOADS, "lonely", NAMESPACE, spec=lonely)
-        said = await command.output_of(
-            "workload", "delete", "lonely"
-        )  # nothing else is deleted, so there is no prompt
-        assert said == "workload.kueue.x-k8s.io/lonely deleted\n"
+        # Without a job, only the workload is deleted, so there is no prompt.
+        output = await command.output_of("workload", "delete", "lonely")
+        assert output == "workload.kueue.x-k8s.io/lonely deleted\n"
         assert await command.output_of("workload", "delete", "--all", "--yes") == "job.batch/test deleted\n"
         await until_workloads(world, 0)
         assert (
@@ -424,8 +425,8 @@ def test_version_prints_client_server_and_controllers(tell: Tell) -> None:
         }
         spec = {"selector": {"matchLabels": {"a": "b"}}, "template": pod, "replicas": 0}
         await world.create(DEPLOYMENTS, "quorate-controllers", "batch", spec=spec)
-        told = await command.output_of("version", "-n", "batch")
-        assert "controllers  quorate:1 (batch/quorate-controllers, 0 of 0 ready)" in told
+        output = await command.output_of("version", "-n", "batch")
+        assert "controllers  quorate:1 (batch/quorate-controllers, 0 of 0 ready)" in output
 
     tell(story)
 
@@ -545,14 +546,14 @@ def test_other_job_kinds_are_found_by_each_of_their_names(tell: Tell) -> None:
         await world.job("train")
         await world.until_admitted("train")
         name = await name_of(world, "train")
-        # Any kind may own a workload; the label says so where the owner does not.
+        # Any kind may own a workload; the label names the owner without an owner reference.
         config_maps = untyped("", "v1", "configmaps", "ConfigMap", True)
         owner = await world.client.create(config_maps, {"metadata": {"name": "train"}}, NAMESPACE)
         labels = {"kueue.x-k8s.io/job-uid": owner["metadata"]["uid"]}
         await world.client.patch(WORKLOADS, Key(NAMESPACE, name), {"metadata": {"labels": labels}})
         for written in ("cm/train", "configmap/train", "configmaps/train", "ConfigMap/train"):
-            said = await command.output_of("workload", "list", "--for", written, "-o", "name")
-            assert said == f"workload.kueue.x-k8s.io/{name}\n"
+            output = await command.output_of("workload", "list", "--for", written, "-o", "name")
+            assert output == f"workload.kueue.x-k8s.io/{name}\n"
 
     tell(story)
 

@@ -279,7 +279,7 @@ def test_restarted_controllers_continue_and_write_only_what_is_needed() -> None:
             await world.until("the queue counts the group, and the root is open", counted)
             await world.stop_queueing()
 
-            world.queueing_client.asked.clear()
+            world.queueing_client.succeeded.clear()
             await world.start_queueing(default_configuration())
             await gangs.client.delete(PODS, Key(NAMESPACE, "train-worker-0"), grace_period_s=0)
             await gangs.until_pods(

@@ -1,4 +1,4 @@
-"""``quorate controllers`` serves webhooks over TLS, and is ready only when it does."""
+"""``quorate controllers`` is ready once it serves webhooks over TLS."""
 
 import asyncio
 from pathlib import Path
@@ -41,7 +41,7 @@ async def readiness(url: str) -> tuple[int, str]:
         async with aiohttp.ClientSession() as session, session.get(f"{url}/readyz") as response:
             return response.status, await response.text()
     except aiohttp.ClientConnectionError:
-        return 0, "nothing listens yet"
+        return 0, "the port is not open yet"
 
 
 async def until_ready_is(url: str, want: tuple[int, str]) -> None:

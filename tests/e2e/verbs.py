@@ -1,4 +1,4 @@
-"""The command line within a story: run in this process, beside the loop the cluster runs on."""
+"""Run the command line inside a story: in this process, in a thread besides the event loop."""
 
 import asyncio
 import io
@@ -16,7 +16,7 @@ from tests.e2e.world import World
 
 
 class CommandLine:
-    """``await command("queue", "list")``, as an administrator of ``world``."""
+    """``await command("queue", "list")`` runs a command as the administrator of ``world``."""
 
     def __init__(self, world: World | GangWorld, directory: Path, patch: pytest.MonkeyPatch) -> None:
         cluster = world.client.config
@@ -31,21 +31,21 @@ class CommandLine:
         return await asyncio.to_thread(_run)
 
     async def output_of(self, *arguments: str) -> str:
-        """What a command prints that succeeds."""
+        """Return the output of a command that must succeed."""
         done = await self(*arguments)
         assert done.code == 0, done.err
         return done.out
 
     async def completes(self, line: str) -> list[str]:
-        """What bash offers after ``quorate``, of which ``line`` is the rest."""
+        """Return the bash completions of ``quorate`` followed by ``line``."""
         words = f"quorate {line}".split(" ")
-        asked = {
+        environment = {
             "_QUORATE_COMPLETE": "complete_bash",
             "COMP_WORDS": " ".join(words),
             "COMP_CWORD": str(len(words) - 1),
         }
         with self._patch.context() as patch:
-            for name, value in asked.items():
+            for name, value in environment.items():
                 patch.setenv(name, value)
             return (await self.output_of()).split()
 
@@ -61,7 +61,7 @@ def _run() -> Done:
 
 
 def cells(table: str) -> list[list[str]]:
-    """The cells of a table in columns, without its header; columns are at least two spaces apart."""
+    """Return the rows of a table without its header; two spaces or more separate columns."""
     return [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in table.splitlines()[1:]]
 
 

@@ -1,6 +1,6 @@
-"""A cluster with pod groups, Volcano Jobs and queues, in which the test takes the part of the scheduler.
+"""A test cluster with pod groups, Volcano Jobs and queues, and without a gang scheduler.
 
-The test sets the phases of pod groups; the controllers under test react.
+The test sets the phases of pod groups as the scheduler would; the controllers under test react.
 """
 
 import asyncio
@@ -62,7 +62,7 @@ class Gangs:
         return {pod.metadata.name: pod for pod in (await self.client.list(PODS, NAMESPACE)).items}
 
     async def until_pods(self, *names: str) -> dict[str, Pod]:
-        """Return all pods once they are exactly those named and none is terminating."""
+        """Return all pods once their names are exactly ``names`` and none is terminating."""
 
         async def find() -> dict[str, Pod] | None:
             pods = await self.pods()

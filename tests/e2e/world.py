@@ -1,6 +1,6 @@
-"""A whole cluster for a story: API server, its controllers, simulated nodes, and the queueing controllers.
+"""A test cluster: API server, built-in controllers, simulated nodes and the queueing controllers.
 
-Everything talks HTTP.  Stories wait for what must come about with a deadline, and never for time to pass.
+All requests use HTTP.  Stories wait for a state with a deadline and never for a fixed time.
 """
 
 import asyncio
@@ -41,39 +41,39 @@ from tests.local.clusters import api_server
 T = TypeVar("T")
 
 WITHIN_S = 30.0
-SERVERS_AT_ONCE = 8  # as many as one test may have side by side
+SERVERS_AT_ONCE = 8  # the most servers of one test
 NAMESPACE = "default"
 
 
 class CountingClient(Client):
-    """Counts what it asks for, as ``PATCH workloads/status``."""
+    """Count requests by kind, such as ``PATCH workloads/status``."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.asked: Counter[str] = Counter()  # requests that were carried out: a refused one costs no write
-        self.tried: Counter[str] = Counter()  # writes by path, whatever came of them
+        self.succeeded: Counter[str] = Counter()  # successful requests; a rejected one writes nothing
+        self.attempted: Counter[str] = Counter()  # writes by path, with any result
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
         if method != "GET":
-            self.tried[f"{method} {path}"] += 1
+            self.attempted[f"{method} {path}"] += 1
         answer = await super().request(method, path, **options)
-        self.asked[f"{method} {_kind_of(path)}"] += 1
+        self.succeeded[f"{method} {_kind_of(path)}"] += 1
         return answer
 
     @property
     def writes(self) -> dict[str, int]:
-        """Writes by what was written, without events."""
+        """Return the number of successful writes by resource, without events."""
         return {
             what: count
-            for what, count in sorted(self.asked.items())
+            for what, count in sorted(self.succeeded.items())
             if not what.startswith("GET") and not what.endswith("events")
         }
 
 
 class FaultyClient(CountingClient):
-    """Loses one write in ``one_in``: half of them on the way there, half on the way back.
+    """Lose one write in ``one_in``: half of the requests, half of the responses.
 
-    While ``responding`` is not set, writes are carried out but their answers wait for it.
+    While ``responding`` is not set, writes are executed but their responses wait for it.
     """
 
     one_in = 0  # none
@@ -89,10 +89,10 @@ class FaultyClient(CountingClient):
         loses_response = fault and self.rng.random() < 0.5
         self.lost += bool(fault)
         if fault and not loses_response:
-            raise Unreachable(f"{method} {path}", self.config.server, "lost on the way there")
+            raise Unreachable(f"{method} {path}", self.config.server, "the request was lost")
         answer = await super().request(method, path, **options)
         if loses_response:
-            raise Unreachable(f"{method} {path}", self.config.server, "lost on the way back")
+            raise Unreachable(f"{method} {path}", self.config.server, "the response was lost")
         if method != "GET":
             await self.responding.wait()
         return answer
@@ -115,7 +115,7 @@ async def first_true(
     must_run: Callable[[], None],
     describe: Callable[[], Awaitable[str]],
 ) -> T:
-    """The first true answer of ``find``; ``must_run`` raises when what is to bring it about has ended."""
+    """Poll ``find`` and return its first true result; ``must_run`` raises if the process has ended."""
     try:
         async with asyncio.timeout(within_s):
             while True:
@@ -132,7 +132,7 @@ class World:
     def __init__(self, client: Client, queueing_client: FaultyClient) -> None:
         self.client = client
         self.queueing_client = queueing_client
-        self.replica = Replica("standalone")  # the latest that was started
+        self.replica = Replica("standalone")  # the latest replica
         self._queueing: asyncio.Task[None] | None = None
 
     async def start_queueing(self, configuration: Configuration, seed: int = 1) -> None:
@@ -150,7 +150,7 @@ class World:
         await asyncio.wait([self._queueing, started], timeout=WITHIN_S, return_when=asyncio.FIRST_COMPLETED)
         if self._queueing.done():
             self._queueing.result()
-        assert replica.ready.is_set(), "the queueing controllers do not become ready"
+        assert replica.ready.is_set(), "the queueing controllers are not ready"
 
     async def stop_queueing(self) -> None:
         if self._queueing is not None:
@@ -163,7 +163,7 @@ class World:
     async def until(
         self, what: str, find: Callable[[], Awaitable[T | bool | None]], within_s: float = WITHIN_S
     ) -> T:
-        """The first true answer of ``find``."""
+        """Poll ``find`` and return its first true result."""
 
         def must_run() -> None:
             if self._queueing is not None and self._queueing.done():
@@ -183,7 +183,7 @@ class World:
             lines.append(f"job {job.metadata.key} suspend={job.spec.suspend} {job.status}")
         return "\n".join(lines)
 
-    # What stories are made of.
+    # Builders of objects.
 
     async def create(self, resource: Resource[Any], name: str, namespace: str = "", **fields: Any) -> None:
         await self.client.create(resource, {"metadata": {"name": name}, **fields}, namespace)
@@ -204,7 +204,7 @@ class World:
         await self.create(LOCAL_QUEUES, name, NAMESPACE, spec={"clusterQueue": cluster_queue})
 
     async def queues(self, cpu: str, **spec: Any) -> None:
-        """One flavor, one cluster queue with ``cpu`` of it, one local queue."""
+        """Create a flavor, a cluster queue with ``cpu`` of it and a local queue."""
         await self.flavor()
         await self.cluster_queue(cpu, **spec)
         await self.local_queue()
@@ -255,7 +255,7 @@ class World:
         message: str = "",
         within_s: float = WITHIN_S,
     ) -> Workload:
-        """The workload of ``job`` once it has that condition; an empty reason or message is any."""
+        """Return the workload of ``job`` once it has the condition; an empty reason or message is any."""
 
         async def find() -> Workload | None:
             workload = await self.workload(job)
@@ -281,7 +281,7 @@ class World:
             await self.until_condition(job, "Finished", reason="Succeeded")
 
     async def admitted(self) -> set[str]:
-        """The names of the jobs that are admitted and not finished."""
+        """Return the names of the jobs that are admitted and not finished."""
         names = set()
         for workload in (await self.client.list(WORKLOADS, NAMESPACE)).items:
             true = {each.type for each in workload.status.conditions if each.status == "True"}
@@ -297,13 +297,11 @@ async def local_api_server() -> AsyncIterator[RestConfig]:
         yield RestConfig(server.url, credentials=Token(server.token))
 
 
-SERVER: Callable[[], AbstractAsyncContextManager[RestConfig]] = (
-    local_api_server  # or another, with ``--real``
-)
+SERVER: Callable[[], AbstractAsyncContextManager[RestConfig]] = local_api_server  # ``--real`` replaces it
 
 
 def empty_api_server() -> AbstractAsyncContextManager[RestConfig]:
-    """An empty API server, for its administrator."""
+    """Run an empty API server; yield the administrator's configuration."""
     return SERVER()
 
 
@@ -311,9 +309,9 @@ def empty_api_server() -> AbstractAsyncContextManager[RestConfig]:
 async def a_world(
     fleet: Fleet | None = None, definitions: Sequence[Json] | None = None
 ) -> AsyncIterator[World]:
-    """A cluster with the queueing kinds and a namespace, no queueing controllers yet.
+    """Run a cluster with the queueing CRDs and a namespace, without queueing controllers.
 
-    ``definitions``: of our kinds, by default those we ship.
+    ``definitions``: the CRDs, by default those of this release.
     """
     rng = random.Random(1)
     clock = WallClock()
@@ -353,7 +351,7 @@ def play(
     configuration: Configuration | None = None,
     fleet: Fleet | None = None,
 ) -> None:
-    """Run ``story`` in a world where the queueing controllers are at work (not without a configuration)."""
+    """Run ``story`` in a cluster, with queueing controllers if there is a configuration."""
 
     async def run() -> None:
         async with a_world(fleet) as world:

@@ -1,8 +1,8 @@
-"""``make test-faults``: many seeded runs, a table of what they suffered, and what they found.
+"""``make test-faults``: many seeded runs, with a table of injected faults and the findings.
 
-python -m tests.faults                     200 runs, every kind in turn
+python -m tests.faults                     200 runs, all kinds in turn
 python -m tests.faults --runs 1000 --first 5000
-python -m tests.faults --again "clocks 38"  one of them once more, with the controllers' log
+python -m tests.faults --again "clocks 38"  one run again, with the controllers' log
 """
 
 import argparse
@@ -23,11 +23,11 @@ from tests.faults.runs import run
 from tests.faults.trials import KINDS, Report, Trial
 
 CONSOLE = Console()
-CONCURRENT_RUNS = 3  # runs in one process: each waits half of its time
+CONCURRENT_RUNS = 3  # runs in one process: each is idle half of the time
 
 
 def main() -> int:
-    """0 when nothing was found."""
+    """Return 0 without findings, otherwise 1."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
@@ -68,7 +68,7 @@ def _run_trials(trials: list[Trial]) -> list[Report]:
     async def run_all() -> list[Report]:
         return await asyncio.gather(*(run(trial) for trial in trials))
 
-    loop = asyncio.new_event_loop()  # asyncio.run would wait for what does not end
+    loop = asyncio.new_event_loop()  # asyncio.run would wait for tasks that never end
     reports = loop.run_until_complete(run_all())
     if not asyncio.all_tasks(loop):
         loop.close()
@@ -94,7 +94,7 @@ def _show(reports: list[Report]) -> None:
     for report in reports:
         injected += report.injected
     counts = ", ".join(f"{name} {count}" for name, count in injected.most_common())
-    CONSOLE.print(f"Faults carried out: {counts}", highlight=False)
+    CONSOLE.print(f"Injected faults: {counts}", highlight=False)
     for report in sorted(reports, key=lambda report: report.trial.seed):
         for finding in report.findings:
             CONSOLE.print(f"\n[red]{report.trial}[/red] {finding}", markup=True, highlight=False)

@@ -15,7 +15,7 @@ CHANGES = 4
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """``spec`` is merged into that of cluster queue ``queue``, ``after_s`` after the change before."""
+    """A merge patch of the spec of cluster queue ``queue``, ``after_s`` after the previous change."""
 
     after_s: float
     queue: str
@@ -23,10 +23,10 @@ class Change:
 
 
 def changes(seed: int, scene: Scene) -> Iterator[Change]:
-    """Each is taken back by the one that follows it, so that in the end all is as it was.
+    """Yield changes; every second change reverts the previous one, so the final specs are the original.
 
-    So the limits the queues were made with are at every moment the highest there are: what is admitted may
-    never exceed those, though it may exceed lower ones that came after it.
+    The original limits are therefore the highest at any time: admitted usage never exceeds them, though it
+    may exceed limits that were lowered after the admission.
     """
     rng = random.Random(f"administrator {seed}")
     specs = [

@@ -1,4 +1,4 @@
-"""What must be true once the faults have stopped: everything has come to the end it can come to."""
+"""The required state after the faults have stopped: each job has reached its possible end."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ from tests.faults.scene import Scene, Submission
 
 
 async def final_state_findings(client: Client, scene: Scene) -> list[str]:
-    """What is not as it must be in the end; empty at rest."""
+    """Return the differences from the required final state; empty when settled."""
     jobs = {job.metadata.name: job for job in (await client.list(JOBS)).items}
     workloads = (await client.list(WORKLOADS)).items
     queues = (await client.list(CLUSTER_QUEUES)).items
@@ -49,7 +49,7 @@ def _unmanaged(submission: Submission, job: Job, owned: list[Workload]) -> Itera
     if owned:
         yield f"promise 6: {submission.name}, which is unmanaged, has a workload"
     if job.status.active != 1 if submission.endless else not is_true(job.status.conditions, "Complete"):
-        yield f"promise 6: {submission.name}, which is unmanaged, does not run to its end"
+        yield f"promise 6: {submission.name}, which is unmanaged, does not complete"
 
 
 def _managed(submission: Submission, job: Job, owned: list[Workload]) -> Iterator[str]:
@@ -64,7 +64,7 @@ def _managed(submission: Submission, job: Job, owned: list[Workload]) -> Iterato
         if not _is_deactivated(workload):
             yield f"{submission.name} never gets ready and is not deactivated: {conditions}"
     elif _is_deactivated(workload):
-        pass  # the faults kept its pods from starting in time
+        pass  # faults delayed its pods beyond the timeout
     elif submission.endless:
         if not is_admitted(workload) or job.status.active != 1:
             yield f"{submission.name} is not running: {conditions}"
@@ -77,7 +77,7 @@ def _managed(submission: Submission, job: Job, owned: list[Workload]) -> Iterato
 
 
 def _is_deactivated(workload: Workload) -> bool:
-    """No other client deactivates workloads here; it may happen during an eviction for another reason."""
+    """Return True for a deactivated workload without quota; only the controllers deactivate here."""
     return not workload.spec.active and not has_quota_reservation(workload)
 
 
@@ -99,16 +99,16 @@ def _queue_status(queue: ClusterQueue, workloads: tuple[Workload, ...]) -> Itera
         if resource.total.nanos
     }
     if reserved != {(pair.flavor, pair.resource): amount for pair, amount in usage.items() if amount}:
-        yield f"promise 3: queue {name} says {reserved} is reserved, its workloads hold {usage}"
+        yield f"promise 3: queue {name} reports {reserved} as reserved, its workloads hold {usage}"
     if status.reserving_workloads != len(holding) or status.pending_workloads:
         yield (
             f"queue {name} counts {status.reserving_workloads} reserving and {status.pending_workloads} "
-            f"pending workloads, there are {len(holding)} and none"
+            f"pending workloads, expected {len(holding)} and none"
         )
 
 
 async def audit_differences(client: Client, view: View) -> list[str]:
-    """How the model of the running controllers differs from what is stored."""
+    """Return the differences between the model of running controllers and the stored state."""
     workloads = (await client.list(WORKLOADS)).items
     queues = view.state.ledger.quota.queues
     usage = {

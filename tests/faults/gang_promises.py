@@ -1,8 +1,8 @@
-"""What must hold of gangs at every stored state, and nothing else is looked at.
+"""Invariants of gangs, checked on every stored state and on nothing else.
 
-- No node holds more than it has.
-- A pod gets one node, once.
-- A gang that never had all the members it needs does not hold capacity for longer than its clock.
+- The requests of the pods on a node do not exceed its allocatable resources.
+- A pod is bound to one node and never moves.
+- A gang that never had minMember pods on nodes does not keep capacity for longer than its timeout.
 """
 
 from collections import Counter
@@ -15,9 +15,9 @@ from quorate.api.meta import Key
 from tests.faults.gang_scene import OF_GROUP, Gang
 from tests.faults.history import Step
 
-# The clock of the scene's configuration, and time for a scheduler that dies meanwhile to come back and count
-# anew, as how long a gang has been half bound is not stored.
-HALF_BOUND_S: Final = 2.0 + 12.0
+# The timeout of the scene's configuration, and time for a scheduler that dies meanwhile to restart: the new
+# process measures the timeout again, as the time since the first bind is not stored.
+PARTLY_BOUND_S: Final = 2.0 + 12.0
 
 
 class GangPromises:
@@ -25,11 +25,11 @@ class GangPromises:
         self._allocatable = {node.metadata.name: node.status.allocatable["cpu"].milli for node in nodes}
         self._minimum = {gang.name: gang.minimum for gang in gangs}
         self._pods: dict[Key, Pod] = {}
-        self._complete: set[str] = set()  # gangs that once had all the members they need
+        self._complete: set[str] = set()  # gangs that once had minMember pods on nodes
         self._partial_since: dict[str, float] = {}
 
     def step(self, step: Step) -> Iterator[str]:
-        """Take in one more stored state; its findings."""
+        """Check the next stored state and yield its findings."""
         if not isinstance(step.object, Pod):
             return
         for finding in self._pod_changed(step.object, step.deleted, step.at):
@@ -46,14 +46,14 @@ class GangPromises:
                     yield f"{key} was on {before} and is on {node or 'none'}"
             if node and (old is None or not old.spec.node_name):
                 yield from self._fits(node)
-        yield from self._clock(pod.metadata.annotations.get(OF_GROUP, ""), at)
+        yield from self._partly_bound(pod.metadata.annotations.get(OF_GROUP, ""), at)
 
     def _fits(self, node: str) -> Iterator[str]:
         used = sum(pod_requests(pod.spec)["cpu"].milli for pod in self._pods.values() if _holds(pod, node))
         if used > self._allocatable[node]:
-            yield f"{node} holds {used} milli-cpus of {self._allocatable[node]}"
+            yield f"{node} has pods of {used} milli-cpus and {self._allocatable[node]} allocatable"
 
-    def _clock(self, gang: str, at: float) -> Iterator[str]:
+    def _partly_bound(self, gang: str, at: float) -> Iterator[str]:
         members = Counter(
             _member_state(pod)
             for pod in self._pods.values()
@@ -67,8 +67,8 @@ class GangPromises:
             self._partial_since.pop(gang, None)
         elif since is None:
             self._partial_since[gang] = at
-        elif at - since > HALF_BOUND_S:
-            yield f"{gang} has been half bound for {at - since:.1f} s: {dict(members)}"
+        elif at - since > PARTLY_BOUND_S:
+            yield f"{gang} has been partly bound for {at - since:.1f} s: {dict(members)}"
 
 
 def _holds(pod: Pod, node: str) -> bool:

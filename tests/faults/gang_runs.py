@@ -1,4 +1,4 @@
-"""One run of gangs: the gang scheduler behind the proxy, dying at its binds and everywhere else."""
+"""One run of gangs: the gang scheduler behind the proxy, killed at binds and at other requests."""
 
 import asyncio
 import itertools
@@ -23,9 +23,9 @@ from tests.faults.history import History, recorded
 from tests.faults.proxy import Proxy
 from tests.faults.trials import Report, Trial
 
-FAULTS_S: Final = 1.5  # how long after the last submission the faults go on
-SETTLE_TIMEOUT_S: Final = 20.0  # how soon after the last step everything must have come to its end
-DEADLINE_S: Final = 0.5  # of the scheduler's requests: short, so that a lost answer costs little
+FAULTS_S: Final = 1.5  # duration of the faults after the last submission
+SETTLE_TIMEOUT_S: Final = 20.0  # the longest time without a stored change before all gangs complete
+DEADLINE_S: Final = 0.5  # of the scheduler's requests: short, so that a lost response costs little
 DEBOUNCE_S: Final = 0.7
 
 
@@ -107,7 +107,7 @@ class _Run:
             if not isinstance(outcome, asyncio.CancelledError):
                 error = "".join(traceback.format_exception(outcome)) if outcome else ""
                 self._report.findings.append(f"the scheduler ended by itself: {error}")
-            # A process takes longer to start than what the last one sent takes to arrive.
+            # A process takes longer to start than the last requests of the previous one take to arrive.
             await endpoint.idle.wait()
             self._report.restarts += 1
 
@@ -118,10 +118,10 @@ class _Run:
             for task in tasks:
                 if task.done():
                     task.result()
-            if len(self._history.steps) > known:  # on a busy machine it may take long, but it goes on
+            if len(self._history.steps) > known:  # progress, even if slow on a busy machine
                 known, deadline = len(self._history.steps), clock() + SETTLE_TIMEOUT_S
             if clock() > deadline:
-                self._report.findings += [f"no rest: {each}" for each in findings]
+                self._report.findings += [f"not settled: {each}" for each in findings]
                 return
             await asyncio.sleep(0.05)
 

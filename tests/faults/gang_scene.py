@@ -1,6 +1,6 @@
-"""A small cluster full of gangs, invented from a seed, and the operator that makes their pods.
+"""A small cluster with many gangs, generated from a seed, and the operator that creates their pods.
 
-Every gang fits into the empty cluster, so all of them must have run in the end.
+Each gang fits into the empty cluster, so all gangs must complete.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ Json = dict[str, Any]
 
 FLEET: Final = Fleet(3, cpu="4")
 OF_GROUP: Final = "scheduling.k8s.io/group-name"
-# With clocks short enough for a run of some seconds.
+# Timeouts are short enough for a run of some seconds.
 CONFIGURATION: Final = """
 actions: "enqueue, allocate, backfill"
 configurations:
@@ -86,9 +86,9 @@ def generate_gangs(seed: int) -> tuple[Gang, ...]:
 
 
 class Operator:
-    """Keeps the protocol: pods are made when their group is admitted, and taken back when it is not.
+    """Create the pods of a group when it is admitted, and delete unplaced pods when it is Pending.
 
-    A foreign program with a good connection.  It creates an evicted pod again.
+    The operator is a foreign client without faults.  It recreates evicted pods.
     """
 
     def __init__(self, client: Client, gangs: tuple[Gang, ...]) -> None:
@@ -105,7 +105,7 @@ class Operator:
         await self._client.create(POD_GROUPS, gang.group(), NAMESPACE)
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Run until cancelled."""
         while True:
             pods = {pod.metadata.name: pod for pod in (await self._client.list(PODS, NAMESPACE)).items}
             for group in (await self._client.list(POD_GROUPS, NAMESPACE)).items:
@@ -126,7 +126,7 @@ class Operator:
             try:
                 await self._client.create(PODS, gang.pod(name), NAMESPACE)
             except AlreadyExists:
-                continue  # one that was evicted is on its way out
+                continue  # the evicted pod is terminating
 
     async def _delete(self, keys: list[Key]) -> None:
         for key in keys:
@@ -137,7 +137,7 @@ class Operator:
 
 
 async def unfinished_gangs(client: Client, gangs: tuple[Gang, ...]) -> list[str]:
-    """What is not yet as it must be in the end: every gang ran."""
+    """Return a finding for each gang that is not Completed."""
     groups: dict[str, PodGroup] = {
         group.metadata.name: group for group in (await client.list(POD_GROUPS, NAMESPACE)).items
     }

@@ -1,7 +1,7 @@
-"""Every state that was stored, as a watch straight at the server tells it.
+"""All stored states, recorded by watches without the proxy.
 
-The resource versions of all kinds come from one counter (that of the store, be it etcd or ours), so sorting
-by them puts what happened to different kinds into the order in which it happened.
+Resource versions of all kinds come from one counter of the store (etcd or the local store), so sorting
+by version gives the order of changes across kinds.
 """
 
 import asyncio
@@ -24,19 +24,20 @@ KINDS: Final[tuple[Resource[Any], ...]] = (WORKLOADS, JOBS, PODS)
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One object as stored at ``version``, or gone from then on (then as it was last)."""
+    """One object as stored at ``version``; if deleted, its last state."""
 
     version: int
     object: Recorded
     deleted: bool = False
-    at: float = 0.0  # when we were told, seconds on the clock of the event loop
+    at: float = 0.0  # when the event arrived, seconds on the clock of the event loop
 
 
 @dataclass
 class History:
     kinds: tuple[Resource[Any], ...] = KINDS
-    steps: list[Step] = field(default_factory=list)  # as they came: in order within each kind
-    seen: dict[str, int] = field(default_factory=dict)  # by kind, the version of its last step
+    # In order of arrival, which is the order of versions within a kind.
+    steps: list[Step] = field(default_factory=list)
+    seen: dict[str, int] = field(default_factory=dict)  # the version of the last step by kind
 
     def in_order(self) -> Iterator[Step]:
         return iter(sorted(self.steps, key=lambda step: step.version))
@@ -62,7 +63,7 @@ class History:
 
 @asynccontextmanager
 async def recorded(client: Client, kinds: tuple[Resource[Any], ...] = KINDS) -> Any:
-    """A history that grows for as long as the block lasts; nothing may be stored before."""
+    """Record a history for the duration of the block; the store must be empty before."""
     history = History(kinds)
     following = []
     for resource in kinds:
@@ -77,4 +78,4 @@ async def recorded(client: Client, kinds: tuple[Resource[Any], ...] = KINDS) -> 
         outcomes = await asyncio.gather(*following, return_exceptions=True)
         for outcome in outcomes:
             if not isinstance(outcome, asyncio.CancelledError):
-                raise outcome or AssertionError("the record ended by itself")
+                raise outcome or AssertionError("the recording ended by itself")

@@ -1,12 +1,12 @@
-"""What goes wrong between a client and the API server, as data: a function of a seed.
+"""Faults between a client and the API server, as data: a function of a seed.
 
-A plan says what befalls the n-th request of each sort, so the same seed means the same faults however the
-requests of different sorts interleave.  ``proxy`` carries it out.
+A plan maps the n-th request of each kind to a fault, so the same seed gives the same faults however requests
+of different kinds interleave.  ``proxy`` injects them.
 
-What a real API server can do to its clients is all here; the rules it keeps are kept too, unless the plan is
-*hostile*.  Each watch delivers the changes of its kind in order, each once, and a gap only together with the
-end of the stream or an error; but the watches of different kinds lag behind each other as they like.
-A 409 means that another client has written.  A hostile plan breaks these rules.
+The plan contains every fault that a real API server can cause and keeps its guarantees, unless it is
+*hostile*.  Each watch delivers the changes of its kind in order and once, with a gap only at the
+end of the stream or at an error; watches of different kinds may lag behind each other.
+A 409 means that another client has written.  A hostile plan breaks these guarantees.
 """
 
 import random
@@ -14,15 +14,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-RequestKind = str  # what a request is about: "PATCH workloads/status", "LIST jobs", "WATCH clusterqueues"
+RequestKind = str  # verb and resource: "PATCH workloads/status", "LIST jobs", "WATCH clusterqueues"
 
 
-# What can befall a request.
+# Faults of requests.
 
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """It reaches the server, or its answer the client, only after a while."""
+    """The request or the response is delayed."""
 
     request_delay_s: float
     response_delay_s: float
@@ -30,7 +30,7 @@ class Late:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """It is not carried out, and the answer says so."""
+    """The server does not execute the request and responds with an error."""
 
     code: int
     retry_after_s: int | None = None
@@ -38,41 +38,41 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Conflicting:
-    """Another client writes to the same object first, so that the server answers with a conflict."""
+    """Another client writes to the same object first, so the server responds with a conflict."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """The connection breaks before any answer; the request was carried out or it was not."""
+    """The connection breaks before the response; ``done``: the server executed the request."""
 
     done: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Truncated:
-    """It is carried out, and the connection breaks in the middle of the answer."""
+    """The server executes the request and the connection breaks inside the response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Unanswered:
-    """No answer, until the client gives up waiting; the request was carried out or it was not."""
+    """No response until the client times out; ``done``: the server executed the request."""
 
     done: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Killed:
-    """The client dies at this request: before it reaches the server, or after it, before the answer."""
+    """The client dies before the response; ``done``: the server executed the request."""
 
     done: bool
 
 
-# What can befall a watch.  ``after`` counts the frames delivered before.
+# Faults of watches.  ``after`` is the number of frames delivered before the fault.
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The connection breaks, maybe in the middle of the next frame."""
+    """The connection breaks, with ``mid_frame`` inside the next frame."""
 
     after: int
     mid_frame: bool
@@ -80,14 +80,14 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Expired:
-    """The stream ends with an error frame: the server no longer knows where the client was (410)."""
+    """The stream ends with an error frame: the resource version of the client has expired (410)."""
 
     after: int
 
 
 @dataclass(frozen=True, slots=True)
 class Lagging:
-    """From some frame on, each comes a while after its time."""
+    """Each frame after the first ``after`` is delayed."""
 
     after: int
     lag_s: float
@@ -95,7 +95,7 @@ class Lagging:
 
 @dataclass(frozen=True, slots=True)
 class Stalled:
-    """The stream stays open and brings nothing more; after a while it is cut."""
+    """The stream stays open without frames and is closed after ``for_s``."""
 
     after: int
     for_s: float
@@ -108,17 +108,17 @@ class Bookmarked:
 
 @dataclass(frozen=True, slots=True)
 class Duplicated:
-    """Hostile: each frame comes twice."""
+    """Hostile: each frame is delivered twice."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reordered:
-    """Hostile: every second frame comes after the one that should follow it, even of the same object."""
+    """Hostile: every second frame is delivered after its successor, even for the same object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dropped:
-    """Hostile: one frame never comes, and nothing tells."""
+    """Hostile: one frame is not delivered, without an error."""
 
     after: int
 
@@ -127,7 +127,7 @@ RequestFault = Late | Refused | Conflicting | Lost | Truncated | Unanswered | Ki
 WatchFault = Refused | Cut | Expired | Lagging | Stalled | Bookmarked | Duplicated | Reordered | Dropped
 Fault = RequestFault | WatchFault
 
-# Every sort of write the queueing controllers send: each is a place to die at.
+# Each kind of write of the queueing controllers: runs kill the client at each of them.
 WRITES: Final[tuple[RequestKind, ...]] = (
     "POST workloads",
     "PATCH workloads",
@@ -140,10 +140,10 @@ WRITES: Final[tuple[RequestKind, ...]] = (
     "PATCH resourceflavors",
     "POST events",
 )
-# And those of the gang scheduler.
+# The writes of the gang scheduler.
 GANG_WRITES: Final[tuple[RequestKind, ...]] = (
     "POST pods/binding",
-    "POST pods/binding",  # twice: it is where gangs break
+    "POST pods/binding",  # twice: most important for gangs
     "PATCH podgroups",
     "PATCH pods/status",
     "POST queues",
@@ -154,7 +154,7 @@ _DELAYS_S: Final = (0.005, 0.02, 0.08, 0.2)
 
 @dataclass(frozen=True)
 class Plan:
-    """Faults by chance, ``rate`` of all requests, and those that are laid down for one request each."""
+    """Random faults at ``rate`` of all requests, and ``scheduled`` faults of single requests."""
 
     seed: int
     rate: float = 0.15
@@ -162,12 +162,12 @@ class Plan:
     scheduled: Mapping[tuple[RequestKind, int], Fault] = field(default_factory=dict)
 
     def fault(self, request_kind: RequestKind, number: int) -> Fault | None:
-        """What befalls request ``number`` of this sort, counted from 1 over all clients."""
+        """Return the fault of request ``number`` of this kind, counted from 1 over all clients."""
         given = self.scheduled.get((request_kind, number))
         if given is not None:
             return given
         rng = random.Random(f"{self.seed} {request_kind} {number}")
-        # A watch is one request and a thousand answers, so it has more to suffer.
+        # A watch is one request with many frames, so its rate is higher.
         if rng.random() >= (4 * self.rate if request_kind.startswith("WATCH") else self.rate):
             return None
         if request_kind.startswith("WATCH"):
@@ -190,7 +190,7 @@ def _request_faults(rng: random.Random, request_kind: RequestKind, hostile: bool
     if verb == "CONTINUE":
         yield Refused(410)
     if what == "pods/binding":
-        yield Refused(403)  # for good: a foreign webhook rejects it
+        yield Refused(403)  # permanent: a foreign webhook rejects the request
         yield Refused(403)
     if verb == "PATCH" and what != "events":
         yield Conflicting()

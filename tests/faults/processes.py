@@ -1,4 +1,4 @@
-"""The controllers as they are run in earnest: a process of their own, which dies by SIGKILL."""
+"""Run the controllers as a separate process, as in production, which SIGKILL ends."""
 
 import asyncio
 import json
@@ -17,9 +17,9 @@ KILLED = -9
 async def run_until_exit(
     endpoint: ClientEndpoint, token: str, configuration: Configuration, directory: Path
 ) -> str:
-    """Run them until they die; what they said of an error of ours, or empty.
+    """Run the controllers until the process ends; return its log if it had an internal error.
 
-    A process that finds no API server when it starts reports it and ends; its supervisor restarts it.
+    A process without an API server at its start reports that and ends; its supervisor restarts it.
     """
     file = directory / "configuration.yaml"
     file.write_text(json.dumps(_as_file(configuration)))  # JSON is YAML
@@ -45,7 +45,7 @@ async def run_until_exit(
         await process.wait()
     log = stderr.decode()
     if "Traceback" in log or process.returncode not in (KILLED, 1):
-        return f"the process ended with status {process.returncode} and said: {log}"
+        return f"the process ended with status {process.returncode} and logged: {log}"
     return ""
 
 

@@ -1,10 +1,10 @@
-"""The six promises, checked on every state that was stored and on nothing else.
+"""The six promises of the product, checked on every stored state and on nothing else.
 
-A finding is a sentence that says which promise was broken, by what, and at which version.  What a job runs
-is judged by its pods, what is reserved by the workloads' statuses, limits by the queues as they were created.
+A finding states the violated promise, the object and the version.  The running pods of a job are read from
+pods, reservations from workload statuses, and limits from the queues as they were created.
 
-As in Kueue, a workload that is deactivated holds no quota from that moment on, though its pods are still
-being stopped; every other eviction holds it until they are.
+As in Kueue, a deactivated workload holds no quota from then on, though its pods still
+terminate; after any other eviction the workload holds quota until they have stopped.
 """
 
 from collections import Counter
@@ -30,13 +30,13 @@ from quorate.quota.hierarchy import QuotaTree
 from quorate.quota.tree import Node
 from tests.faults.history import Step
 
-# How often one workload may be preempted for another while nothing else happens: once, and once more when
-# the write by which the other was to take the quota was lost.  A cycle has no end.
+# How often one workload may be preempted for another without another event: once, and again if
+# the reservation of the preemptor was lost.  A preemption cycle exceeds any limit.
 MAX_PREEMPTIONS: Final = 2
 
 
 class Promises:
-    """Told each stored state in turn by ``step``, answers what is broken in it."""
+    """Check the promises on stored states in the order of their versions."""
 
     def __init__(self, cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
         self._tree = QuotaTree()
@@ -51,11 +51,11 @@ class Promises:
         self.workloads: dict[Key, Workload] = {}
         self.jobs: dict[Uid, Job] = {}
         self.pods: dict[Key, Pod] = {}
-        # How often each (preemptor, victim) was seen since anything happened that was not a preemption.
+        # Preemptions by (preemptor, victim) since the last event that was not a preemption.
         self._preemptions: Counter[tuple[str, Key]] = Counter()
 
     def step(self, step: Step) -> Iterator[str]:
-        """Take in one more stored state; its findings."""
+        """Check the next stored state and yield its findings."""
         for finding in self._findings(step):
             yield f"{finding} (at version {step.version})"
 
@@ -79,12 +79,12 @@ class Promises:
                     self.pods[pod.metadata.key] = pod
                     yield from self._pod_changed(old_pod, pod)
             case PodGroup():
-                raise AssertionError("no pod groups here: see gang_promises")
+                raise AssertionError("pod groups are checked by gang_promises")
             case _:
                 assert_never(step.object)
 
     def outside_event(self) -> None:
-        """Something happened that is not stored, such as a restart: preemptions may begin anew."""
+        """Reset the preemption counts after an event that is not stored, such as a restart."""
         self._preemptions.clear()
 
     # Workloads.
@@ -94,7 +94,7 @@ class Promises:
         if new is not None and holds is not None:
             yield from self._gang_complete(new, holds)
             if held is not None and _quota_held(held) != _quota_held(holds):
-                yield f"promise 5: {new.metadata.key} was given quota while it held some"
+                yield f"promise 5: {new.metadata.key} got quota while it held quota"
             if held is None:
                 yield from self._single_reservation(new)
         if held != holds:
@@ -116,13 +116,13 @@ class Promises:
             return
         for name, pod_set in wanted.items():
             most = pod_set.count
-            left = most - _done(workload, name)  # a job that ran before need not repeat finished pods
+            left = most - _done(workload, name)  # a restarted job does not repeat succeeded pods
             least = min(pod_set.min_count if isinstance(pod_set.min_count, int) else most, left)
             count = given[name]
             if count is None or not least <= count <= most:
                 yield (
                     f"promise 2: {workload.metadata.key} holds quota for {count} pods of {name}, "
-                    f"it wants {least} to {most}"
+                    f"it requests {least} to {most}"
                 )
 
     def _single_reservation(self, workload: Workload) -> Iterator[str]:
@@ -143,11 +143,11 @@ class Promises:
                 if got.available < 0:
                     yield (
                         f"promise 1: {node.name} uses {got.usage} of {pair.resource} on {pair.flavor}, "
-                        f"{-got.available} more than it may"
+                        f"{-got.available} above its limit"
                     )
 
     def usage(self) -> Mapping[Node, dict[FlavorResource, int]]:
-        """What the workloads of each cluster queue hold."""
+        """Return the quota usage of each cluster queue by flavor and resource."""
         usage: dict[Node, dict[FlavorResource, int]] = {node: {} for node in self._tree.queues.values()}
         for workload in self.workloads.values():
             admission = _admission(workload)
@@ -159,12 +159,12 @@ class Promises:
         return usage
 
     def _job_stopped(self, workload: Workload) -> Iterator[str]:
-        """Return the active pods by the job's status; pods not counted by its controller are unknown."""
+        """Check that the job has no active pods by its status; uncounted pods are unknown."""
         owner = workload.metadata.controller
         job = self.jobs.get(owner.uid) if owner is not None else None
         if job is not None and (not job.spec.suspend or job.status.active):
             yield (
-                f"promise 3: {workload.metadata.key} gives its quota back, its job has "
+                f"promise 3: {workload.metadata.key} releases its quota, its job has "
                 f"{job.status.active} active pods and suspend={job.spec.suspend}"
             )
 
@@ -178,10 +178,10 @@ class Promises:
                 return
             evicted = find_condition(new.status.conditions, "Evicted")
             assert evicted is not None
-            pair = (evicted.message, new.metadata.key)  # the message names the preemptor by its uid
+            pair = (evicted.message, new.metadata.key)  # the message contains the uid of the preemptor
             self._preemptions[pair] += 1
             if self._preemptions[pair] > MAX_PREEMPTIONS:
-                yield f"promise 4: {new.metadata.key} is preempted again and again: {evicted.message}"
+                yield f"promise 4: {new.metadata.key} is preempted repeatedly: {evicted.message}"
 
     # Jobs and pods.
 
@@ -191,14 +191,14 @@ class Promises:
             if new.spec.suspend:
                 yield f"promise 6: {new.metadata.key}, which is unmanaged, is suspended"
         elif started and self._admitted(new.metadata.uid) is None:
-            yield f"promise 5: {new.metadata.key} starts without being admitted"
+            yield f"promise 5: {new.metadata.key} starts without admission"
         elif started:
             yield from self._starts_with_admitted_pods(new)
 
     def _starts_with_admitted_pods(self, job: Job) -> Iterator[str]:
         workload = self._admitted(job.metadata.uid)
         if workload is None or workload.status.admission is None:
-            yield f"promise 5: {job.metadata.key} starts and its workload names no queue that admitted it"
+            yield f"promise 5: {job.metadata.key} starts and its workload has no admission"
             return
         (assigned,) = workload.status.admission.pod_set_assignments
         if assigned.count is None or job.spec.parallelism - _done(workload, assigned.name) > assigned.count:
@@ -214,9 +214,9 @@ class Promises:
             return
         stopped = old is not None and _runs(old) and new.metadata.deletion_timestamp is not None
         if stopped and not job.spec.suspend:
-            yield f"promise 6: {new.metadata.key} is stopped though its job is to run"
+            yield f"promise 6: {new.metadata.key} is stopped while its job is not suspended"
         if old is None and _is_managed(job) and not job.spec.suspend and not self._admitted(job.metadata.uid):
-            yield f"promise 3: {new.metadata.key} is made and nothing is reserved for it"
+            yield f"promise 3: {new.metadata.key} is created without a reservation"
 
     def _admitted(self, job: Uid) -> Workload | None:
         return next(
@@ -231,7 +231,7 @@ class Promises:
 
 
 def _admission(workload: Workload | None) -> Admission | None:
-    """What it holds: nothing once it is finished or deactivated."""
+    """Return the admission that holds quota; None for a finished or deactivated workload."""
     if (
         workload is None
         or is_finished(workload)

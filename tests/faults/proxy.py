@@ -1,7 +1,7 @@
-"""A proxy between clients and an API server that carries out a ``Plan``.
+"""A proxy between clients and an API server that injects the faults of a ``Plan``.
 
-Each client comes through a door of its own, a path of the proxy.  A closed door is a dead client: its
-connections are cut and nothing more of it gets through, but what the server was already asked it does.
+Each client has a separate endpoint, a path of the proxy.  A closed endpoint is a dead client: its
+connections are closed and later requests are dropped, but the server executes requests that it has received.
 """
 
 import asyncio
@@ -47,21 +47,22 @@ REASONS: Final = {
     500: "InternalError",
     503: "ServiceUnavailable",
 }
-REORDER_WAIT_S = 0.05  # how long a shuffled frame waits for one to follow
-PAGE_SIZE = 3  # lists come in pages this small, so that there is a next page to ask for
+REORDER_WAIT_S = 0.05  # how long a frame waits for its successor
+PAGE_SIZE = 3  # pages are this small, so that lists need several
 
 
 @dataclass(eq=False)
 class ClientEndpoint:
-    """The way of one client; ``on_kill`` is called when the plan says that it dies."""
+    """The endpoint of one client; ``on_kill`` is called when the plan kills the client."""
 
     url: str
     on_kill: Callable[[], None]
     closed: asyncio.Event = field(default_factory=asyncio.Event)
-    in_flight: list[web.BaseRequest] = field(default_factory=list)  # not hashable, and compared by contents
-    streams: set[aiohttp.ClientResponse] = field(default_factory=set)  # the server's side of its watches
-    hostile_watches: set[str] = field(default_factory=set)  # what it watched while the plan was hostile
-    idle: asyncio.Event = field(default_factory=asyncio.Event)  # set while no request is under way
+    # A list: requests are not hashable and compare by content.
+    in_flight: list[web.BaseRequest] = field(default_factory=list)
+    streams: set[aiohttp.ClientResponse] = field(default_factory=set)  # server side streams of its watches
+    hostile_watches: set[str] = field(default_factory=set)  # watches opened while the plan was hostile
+    idle: asyncio.Event = field(default_factory=asyncio.Event)  # set while no request is in flight
 
     def close(self) -> None:
         self.closed.set()
@@ -72,10 +73,10 @@ class ClientEndpoint:
 
 
 class Proxy:
-    """``silence_s`` is longer than any client waits for an answer."""
+    """The proxy; ``silence_s`` is longer than the request timeout of any client."""
 
     def __init__(self, server: str, authorization: str, plan: Plan, silence_s: float) -> None:
-        self.injected: Counter[str] = Counter()  # faults carried out, by the name of their class
+        self.injected: Counter[str] = Counter()  # injected faults by class name
         self.requests: Counter[RequestKind] = Counter()
         self._server = server
         self._authorization = authorization
@@ -110,7 +111,7 @@ class Proxy:
         return endpoint
 
     def stop_faults(self) -> None:
-        """From now on all goes well.  Clients that were misled in silence are told to list again, once."""
+        """Inject no more faults; make clients with hostile watches list again once."""
         self._faults_stopped.set()
         for endpoint in self._endpoints.values():
             if endpoint.hostile_watches:
@@ -127,7 +128,7 @@ class Proxy:
                 return _abort(request)
             return await self._forward(endpoint, request, f"/{rest[0]}")
         except ConnectionResetError:
-            return _abort(request)  # the client is gone
+            return _abort(request)  # the client has closed the connection
         finally:
             endpoint.in_flight = [each for each in endpoint.in_flight if each is not request]
             if not endpoint.in_flight:
@@ -196,7 +197,7 @@ class Proxy:
                 endpoint.on_kill()
                 return _abort(request)
             case _:
-                raise AssertionError(f"{fault} cannot befall {request.method} {path_qs}")
+                raise AssertionError(f"{fault} is not a fault of {request.method} {path_qs}")
 
     async def _send(self, method: str, path_qs: str, headers: dict[str, str], body: bytes) -> "_Answer":
         forwarded = {name: value for name, value in headers.items() if name not in ("Host", "Content-Length")}
@@ -205,7 +206,7 @@ class Proxy:
             return _Answer(answer.status, dict(answer.headers), await answer.read())
 
     async def _touch(self, path_qs: str) -> None:
-        """Write to the object as a foreign client would, without an effect on decisions."""
+        """Write to the object as a foreign client, without an effect on decisions."""
         path = path_qs.partition("?")[0].removesuffix("/status")
         note = {"metadata": {"annotations": {"example.com/touched": str(sum(self.requests.values()))}}}
         headers = {"Authorization": self._authorization, "Content-Type": "application/merge-patch+json"}
@@ -224,12 +225,12 @@ class Proxy:
             response.enable_chunked_encoding()
             await response.prepare(request)
             if fault is not None and self._faults_stopped.is_set():
-                return _abort(request)  # it became calm while this was being opened
+                return _abort(request)  # the faults stopped while the stream was opened
             endpoint.streams.add(stream)
             try:
                 ended = await self._relay(stream, response, fault)
             except aiohttp.ClientError:
-                ended = False  # closed on purpose, or the server went
+                ended = False  # closed by the proxy, or the server stopped
             finally:
                 endpoint.streams.discard(stream)
             return response if ended else _abort(request)
@@ -237,7 +238,7 @@ class Proxy:
     async def _relay(
         self, stream: aiohttp.ClientResponse, response: web.StreamResponse, fault: Fault | None
     ) -> bool:
-        """Pass frames on until the stream ends; whether it ends in order."""
+        """Forward frames until the stream ends; return True if it ended without a connection error."""
         match fault:
             case None:
                 async for frame in _frames(stream):
@@ -276,7 +277,7 @@ class Proxy:
             case Reordered():
                 await _relay_reordered(stream, response)
             case Late() | Refused() | Conflicting() | Lost() | Truncated() | Unanswered() | Killed():
-                raise AssertionError(f"{fault} cannot befall a watch")
+                raise AssertionError(f"{fault} is not a fault of a watch")
             case _:
                 assert_never(fault)
         return True
@@ -289,7 +290,7 @@ class Proxy:
 
         async def read() -> None:
             try:
-                with suppress(aiohttp.ClientError):  # closed on purpose, or the server went: it just ends
+                with suppress(aiohttp.ClientError):  # closed by the proxy, or the server stopped
                     async for number, frame in _counted(stream):
                         due.put_nowait((clock() + (lag_s if number >= after else 0.0), frame))
             finally:
@@ -325,7 +326,7 @@ class _Answer:
 
 
 def request_kind_of(method: str, path_qs: str) -> RequestKind:
-    """What a request is about: the verb, as clients speak of it, the resource and the subresource."""
+    """Return the verb of the API, the resource and the subresource of a request."""
     path, _, query = path_qs.partition("?")
     parts = path.strip("/").split("/")
     parts = parts[2:] if parts[0] == "api" else parts[3:]
@@ -353,14 +354,14 @@ def _refusal(fault: Refused) -> web.Response:
     headers = {"Content-Type": "application/json"}
     if fault.retry_after_s is not None:
         headers["Retry-After"] = str(fault.retry_after_s)
-    body = json.dumps(_status(fault.code, "the proxy refuses")).encode()
+    body = json.dumps(_status(fault.code, "rejected by the proxy")).encode()
     return web.Response(status=fault.code, body=body, headers=headers)
 
 
 def _abort(request: web.BaseRequest) -> web.Response:
     if request.transport is not None:
         request.transport.abort()
-    return web.Response()  # goes nowhere
+    return web.Response()  # the connection is closed
 
 
 async def _truncated(request: web.BaseRequest, answer: _Answer) -> web.StreamResponse:
@@ -401,7 +402,7 @@ async def _relay_reordered(stream: aiohttp.ClientResponse, response: web.StreamR
                     held_frame = frame
                     continue
                 await response.write(frame)
-            assert held_frame is not None, "nothing came and nothing is held"
+            assert held_frame is not None, "a timeout without a held frame"
             await response.write(held_frame)
             held_frame = None
     finally:
@@ -410,7 +411,7 @@ async def _relay_reordered(stream: aiohttp.ClientResponse, response: web.StreamR
 
 
 def _bookmark(frame: bytes) -> bytes:
-    """A bookmark at the version of ``frame``; none after a frame that has no version."""
+    """Return a bookmark at the version of ``frame``; empty for a frame without a version."""
     object_: dict[str, Any] = json.loads(frame)["object"]
     version = object_.get("metadata", {}).get("resourceVersion", "")
     if not version:

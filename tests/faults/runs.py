@@ -1,7 +1,7 @@
-"""One run: a scene played on a local cluster, the controllers behind a proxy that does its worst.
+"""One run: a scene on a local cluster with the controllers behind a proxy that injects faults.
 
-What a run finds is a sentence each; no finding means that every promise held at every stored state and that
-everything came to its end once the faults stopped.
+Findings are sentences.  A run without findings kept every promise in every stored state, and
+all jobs ended after the faults stopped.
 """
 
 import asyncio
@@ -42,12 +42,12 @@ from tests.faults.scene import CHECK, NAMESPACE, Scene, Submission, generate_sce
 from tests.faults.stacks import waiting_tasks
 from tests.faults.trials import Report, Trial
 
-FAULTS_S = 1.0  # how long after the last submission the faults go on
-FAULTS_ON_PROCESSES_S = 4.0  # the same where the controllers take a while to start
-SETTLE_TIMEOUT_S = 15.0  # how soon after the last step everything must have ended: no operator intervenes
-RUN_TIMEOUT_S = 90.0  # how soon a run must have ended, whatever it found
-STOPS = 10  # how often a run that does not end is stopped, a second apart, before it is left alone
-DEADLINE_S = 0.5  # of the controllers' requests: short, so that a lost answer costs little
+FAULTS_S = 1.0  # duration of the faults after the last submission
+FAULTS_ON_PROCESSES_S = 4.0  # the same for processes, which start slowly
+SETTLE_TIMEOUT_S = 15.0  # the longest time without a stored change before all jobs end
+RUN_TIMEOUT_S = 90.0  # the longest duration of a run
+STOPS = 10  # how often a run that does not end is cancelled, once a second
+DEADLINE_S = 0.5  # of the controllers' requests: short, so that a lost response costs little
 DEBOUNCE_S = 0.7
 TERMS = LeaderElection(
     elect=True, name="faults", namespace=NAMESPACE, lease_s=2, renew_deadline_s=1.4, retry_s=0.1
@@ -55,7 +55,7 @@ TERMS = LeaderElection(
 
 
 class JumpingClock(WallClock):
-    """A wall clock that is set: each of ``jumps`` is a time and the offset from then on."""
+    """A wall clock with jumps: each of ``jumps`` is a time and the offset from then on."""
 
     def __init__(self, jumps: tuple[tuple[float, float], ...]) -> None:
         self._begun = super().now()
@@ -71,7 +71,7 @@ class JumpingClock(WallClock):
 
 
 async def run(trial: Trial) -> Report:
-    """Play ``trial`` and judge it.  A run that does not end is a finding, and stopped."""
+    """Execute ``trial`` and return its report; a run beyond the timeout is cancelled and a finding."""
     report = Report(trial)
     began = asyncio.get_running_loop().time()
     scenario = run_gangs if trial.kind == "gangs" else _run_scene
@@ -79,12 +79,12 @@ async def run(trial: Trial) -> Report:
     ended, _ = await asyncio.wait({running}, timeout=RUN_TIMEOUT_S)
     if not ended:
         report.findings.append(f"no end after {RUN_TIMEOUT_S:g} s; where each task waits:\n{waiting_tasks()}")
-    for _ in range(STOPS):  # again and again: what does not end has ignored it before
+    for _ in range(STOPS):  # repeatedly, as a task may ignore a cancellation
         if not ended:
             running.cancel()
             ended, _ = await asyncio.wait({running}, timeout=1.0)
     if not ended:
-        report.findings.append(f"not to be stopped either; where each task waits:\n{waiting_tasks()}")
+        report.findings.append(f"cancellation did not end it; where each task waits:\n{waiting_tasks()}")
     elif not running.cancelled():
         running.result()
     report.duration_s = asyncio.get_running_loop().time() - began
@@ -120,9 +120,9 @@ class _Run:
         self._history = history
         self._report = report
         self._rng = random.Random(f"play {trial.seed}")
-        self._clocks_jump = self._rng.random() < 0.5  # whether the clocks of a pair jump
-        self._replicas: dict[int, Replica] = {}  # by number, as last started
-        self._outside: list[int] = []  # the newest version known at each restart and each change of a quota
+        self._clocks_jump = self._rng.random() < 0.5  # whether the clocks of a pair of replicas jump
+        self._replicas: dict[int, Replica] = {}  # the latest replica by number
+        self._outside: list[int] = []  # the newest version at each restart and each quota change
 
     async def run(self) -> None:
         tasks: list[asyncio.Task[None]] = []
@@ -142,7 +142,7 @@ class _Run:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    # The controllers, and how they die.
+    # The controllers and their restarts.
 
     async def _keep_running(self, number: int) -> None:
         """Restart the controllers whenever they end, as a supervisor does."""
@@ -155,7 +155,7 @@ class _Run:
                     await self._run_controllers(endpoint, number, incarnation)
             finally:
                 endpoint.close()
-            # A process takes longer to start than what the last one sent takes to arrive.
+            # A process takes longer to start than the last requests of the previous one take to arrive.
             await endpoint.idle.wait()
             self._report.restarts += 1
             self._record_outside_event()
@@ -240,7 +240,7 @@ class _Run:
             await asyncio.sleep(submission.delete_at_s - submission.at_s)
             await self._world.client.delete(JOBS, Key(NAMESPACE, submission.name), propagation="Background")
 
-    # The end.
+    # The final state.
 
     async def _until_settled(self, tasks: list[asyncio.Task[None]]) -> None:
         clock = asyncio.get_running_loop().time
@@ -249,12 +249,12 @@ class _Run:
             for task in tasks:
                 if task.done():
                     task.result()
-            if len(self._history.steps) > known:  # on a busy machine it may take long, but it goes on
+            if len(self._history.steps) > known:  # progress, even if slow on a busy machine
                 known, deadline = len(self._history.steps), clock() + SETTLE_TIMEOUT_S
             if clock() > deadline:
-                self._report.findings += [f"no rest: {each}" for each in findings]
+                self._report.findings += [f"not settled: {each}" for each in findings]
                 roles = [replica.role for _, replica in sorted(self._replicas.items())]
-                self._report.findings.append(f"no rest: the replicas are {', '.join(roles)}")
+                self._report.findings.append(f"not settled: the replicas are {', '.join(roles)}")
                 return
             await asyncio.sleep(0.05)
 
@@ -277,7 +277,7 @@ def _cancel(running: asyncio.Task[None]) -> None:
     running.cancel()
 
 
-# The admission check's controller: a foreign program with a good connection.
+# The controller of the admission check: a foreign client without faults.
 
 
 async def _activate_check(client: Client) -> None:
@@ -294,7 +294,7 @@ async def _activate_check(client: Client) -> None:
 
 
 async def _answer_checks(client: Client, seed: int) -> None:
-    """Answer every check with Ready, some at the second try."""
+    """Set each pending check to Ready, some after one Retry."""
     retried: set[str] = set()
     while True:
         for workload in (await client.list(WORKLOADS)).items:
@@ -324,7 +324,7 @@ async def _answer_checks(client: Client, seed: int) -> None:
         await asyncio.sleep(0.03)
 
 
-# Errors of ours that the controllers logged and survived.
+# Internal errors that the controllers logged.
 
 _findings: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar("findings", default=None)
 
@@ -338,7 +338,7 @@ class _Errors(logging.Handler):
 
 @contextmanager
 def _logged_errors(findings: list[str]) -> Iterator[None]:
-    """Whatever is logged with a traceback within the block, and by tasks begun in it, is a finding."""
+    """Add a finding for each traceback logged in the block or by tasks started in it."""
     token = _findings.set(findings)
     handler = _Errors(logging.ERROR)
     loggers = [logging.getLogger(name) for name in ("quorate", "aiohttp.server", "asyncio")]

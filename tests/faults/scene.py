@@ -1,6 +1,6 @@
-"""A small cluster full of work, invented from a seed: queues that share quota, and jobs that want it.
+"""A small cluster generated from a seed: queues that share quota, and jobs that compete for it.
 
-Every job fits into its queue beside the endless one, so whatever is not *stuck* must have run in the end.
+Each job fits into its queue besides the endless job, so all jobs that are not *stuck* must run.
 """
 
 import random
@@ -30,14 +30,14 @@ ENDLESS_DURATION: Final = "1h"
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A Job to create ``at_s`` after the start; ``delete_at_s`` is when its user loses patience, if ever."""
+    """A Job to create ``at_s`` after the start and, if set, to delete at ``delete_at_s``."""
 
     name: str
     at_s: float
     queue: str  # empty: unmanaged
     body: Json
     stuck: bool = False  # its pods never get ready
-    endless: bool = False  # it runs on after the end
+    endless: bool = False  # it never completes
     delete_at_s: float | None = None
 
 
@@ -104,7 +104,7 @@ def _objects(
 def _cluster_queue(rng: random.Random, name: str, flavors: list[str], cohort: bool, has_check: bool) -> Json:
     quotas = []
     for flavor in flavors:
-        # The first flavor holds the largest job by itself, so each can run some day.
+        # The first flavor alone fits the largest job, so each job can run.
         cpu: Json = {
             "name": "cpu",
             "nominalQuota": str(rng.choice((4, 5) if flavor == flavors[0] else (0, 2))),

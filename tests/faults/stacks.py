@@ -1,4 +1,4 @@
-"""Where every task waits: what is needed to understand a run that does not end."""
+"""Stacks of all waiting tasks, to explain a run that does not end."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def waiting_tasks() -> str:
-    """Each task of the running loop but the current one, by name, with its frames from the outermost on."""
+    """Return all tasks of the loop except the current one, by name, with frames from the outermost."""
     tasks = asyncio.all_tasks() - {asyncio.current_task()}
     sections = (f"{_heading(task)}\n{_frames(task)}" for task in sorted(tasks, key=_name))
     return "\n".join(sections)
@@ -27,9 +27,9 @@ def _frames(task: asyncio.Task[Any]) -> str:
 
 
 def _await_chain(awaited: Any) -> Iterator[str]:
-    """The places of a coroutine and of all that it awaits in turn, down to what is no coroutine.
+    """Yield the code locations of a coroutine and of the coroutines that it awaits.
 
-    ``Task.get_stack`` knows but the outermost of a task that waits.
+    ``Task.get_stack`` returns only the outermost frame of a waiting task.
     """
     while awaited is not None:
         for kind in ("cr", "gi", "ag"):

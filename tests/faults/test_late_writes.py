@@ -33,10 +33,10 @@ def test_an_unconfirmed_reservation_keeps_its_quota_until_the_server_responds() 
         await world.queues(cpu="1")
         await world.create(WORKLOAD_PRIORITY_CLASSES, "urgent", value=100)
         await world.job("first", runs="1h")
-        await world.until("the reservation is on its way", in_flight)
+        await world.until("the reservation is sent", in_flight)
         await world.job("urgent", runs="1h", labels={"kueue.x-k8s.io/priority-class": "urgent"})
         await world.until_admitted("first")
-        await asyncio.sleep(LATE_S)  # now the first try is there as well
+        await asyncio.sleep(LATE_S)  # now the first request has arrived as well
         assert await world.admitted() == {"first"}
 
     play(LATE_RESERVATION, story)
@@ -52,7 +52,7 @@ def test_a_reservation_with_a_conflict_is_retried() -> None:
 
 
 def test_a_job_with_an_unconfirmed_start_is_stopped_before_its_quota_is_released() -> None:
-    late = Lagging(after=2, lag_s=2.0)  # both its kind and Volcano's are "jobs"
+    late = Lagging(after=2, lag_s=2.0)  # the plural of Job and of Volcano's Job is "jobs"
     watches = {("WATCH jobs", 1): late, ("WATCH jobs", 2): late}
     plan = Plan(seed=0, rate=0.0, scheduled={("PATCH jobs", 1): Lost(done=True), **watches})
 
@@ -62,7 +62,7 @@ def test_a_job_with_an_unconfirmed_start_is_stopped_before_its_quota_is_released
 
         await world.queues(cpu="1")
         await world.job("only", runs="1h", suspend=True)
-        await world.until("it is started", started)
+        await world.until("the job is started", started)
         workload = await world.until_condition("only", "Admitted")
         await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
         await world.until_condition("only", "QuotaReserved", "False")

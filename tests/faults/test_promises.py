@@ -1,4 +1,4 @@
-"""Each broken promise is found: histories in which exactly one is broken, and one in which none is."""
+"""Each violated promise is found: histories with one violation each, and one without."""
 
 import itertools
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def job(name: str, *, suspend: bool = True, active: int = 0, managed: bool = Tru
 
 
 def workload(of: str, *true: str, cpu: int = 2, count: int = 2, name: str = "", why: str = "") -> Workload:
-    """The workload of a job of two pods; the conditions that are true, and what it holds if one reserves."""
+    """Return the workload of a job of two pods with these true conditions; QuotaReserved adds quota."""
     owner = OwnerReference(api_version="batch/v1", kind="Job", name=of, uid=Uid(f"uid-{of}"), controller=True)
     usage = {"cpu": Quantity.of_units(cpu)}
     assigned = PodSetAssignment(flavors={"cpu": "spot"}, resource_usage=usage, count=count)
@@ -115,7 +115,7 @@ def test_an_ordinary_history_violates_no_invariant() -> None:
         pytest.param(
             [workload("a", *RESERVED, cpu=3), workload("b", *RESERVED)],
             {"promise 1"},
-            id="more is reserved than there is",
+            id="reservations exceed the quota",
         ),
         pytest.param([workload("a", *RESERVED, count=1)], {"promise 2"}, id="half a gang holds quota"),
         pytest.param(
@@ -126,17 +126,17 @@ def test_an_ordinary_history_violates_no_invariant() -> None:
                 workload("a", *RESERVED, count=3),
             ],
             {"promise 2", "promise 5"},
-            id="more pods than were asked for",
+            id="more pods than requested",
         ),
         pytest.param(
             [job("a"), workload("a", *ADMITTED), job("a", suspend=False, active=2), workload("a")],
             {"promise 3"},
-            id="quota is given back while the job runs",
+            id="quota is released while the job runs",
         ),
         pytest.param(
             [workload("a", *ADMITTED), workload("a", *EVICTED, why="for b")] * 3,
             {"promise 4"},
-            id="preempted again and nothing happened",
+            id="repeated preemption without another event",
         ),
         pytest.param(
             [workload("a", *RESERVED, cpu=1), workload("a", *RESERVED, cpu=1, name="second")],
@@ -152,7 +152,7 @@ def test_an_ordinary_history_violates_no_invariant() -> None:
         pytest.param(
             [job("a", managed=False, suspend=False), pod("a"), pod("a", terminating=True)],
             {"promise 6"},
-            id="a pod is stopped that should run",
+            id="a pod of a running job is stopped",
         ),
     ],
 )

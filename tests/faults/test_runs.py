@@ -1,4 +1,4 @@
-"""The first runs of ``make test-faults``, one of each kind."""
+"""The first run of each kind of ``make test-faults``."""
 
 import asyncio
 
@@ -9,11 +9,11 @@ from tests.faults.trials import KINDS, Report, Trial
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.no_cover,  # many generated examples of rules that other tests measure
+    pytest.mark.no_cover,  # many generated examples of rules that other tests cover
 ]
 
 TRIALS = [Trial(seed, KINDS[seed % len(KINDS)]) for seed in range(len(KINDS))]
-# Two at a time: more of them on one event loop would starve each other, as their deadlines are short.
+# Two runs per event loop: more would miss their short deadlines.
 GROUPS = [TRIALS[at : at + 2] for at in range(0, len(TRIALS), 2)]
 
 

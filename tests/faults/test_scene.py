@@ -1,4 +1,4 @@
-"""The invented clusters are such as an administrator may have."""
+"""Generated scenes contain only valid objects."""
 
 from quorate.api.validation import manifest_findings
 from tests.faults.scene import generate_scene

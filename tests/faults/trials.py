@@ -1,4 +1,4 @@
-"""Which runs there are, and what becomes of one."""
+"""Kinds of runs, and the report of a run."""
 
 import random
 from collections import Counter
@@ -8,15 +8,15 @@ from typing import Final, Literal, get_args
 
 from tests.faults.plan import GANG_WRITES, WRITES, Fault, Killed, Late, Plan, RequestKind, Unanswered
 
-# What is special about a run, beside the faults that all of them suffer:
+# The special condition of a run, in addition to the faults of all runs:
 Kind = Literal[
     "kills",  # nothing
-    "pairs",  # two replicas, a lease that cannot be renewed, half of them with clocks of their own
-    "clocks",  # the wall clock is set
-    "hostile",  # the server breaks the rules of a watch
+    "pairs",  # two replicas, a lease that cannot be renewed, half of the runs with jumping clocks
+    "clocks",  # the wall clock jumps
+    "hostile",  # the server breaks the guarantees of watches
     "quotas",  # an administrator lowers limits and stops queues
-    "crashes",  # the controllers are a process, and die by SIGKILL
-    "gangs",  # it is the gang scheduler that suffers (see gang_runs)
+    "crashes",  # the controllers are a process and end by SIGKILL
+    "gangs",  # the gang scheduler instead of the controllers (see gang_runs)
 ]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
@@ -34,13 +34,13 @@ class Trial:
 
     def _scheduled(self) -> Iterator[tuple[tuple[RequestKind, int], Fault]]:
         rng = random.Random(f"trial {self.seed}")
-        # One death at a sort of write that is a matter of the seed, so that so many seeds try all of them.
+        # The seed selects the write at which the client dies, so that consecutive seeds cover all writes.
         writes = GANG_WRITES if self.kind == "gangs" else WRITES
         request_kind, done = writes[self.seed % len(writes)], bool(self.seed // len(writes) % 2)
         yield (request_kind, rng.randint(1, 3)), Killed(done)
         yield (rng.choice(writes), rng.randint(1, 8)), Killed(rng.random() < 0.5)
         if self.kind == "pairs":
-            # The leader cannot renew, and what it wrote meanwhile comes late.
+            # The leader cannot renew, and its other writes are late.
             begin = rng.randint(2, 6)
             for number in range(begin, begin + 3):
                 yield ("PATCH leases", number), Unanswered(done=False)
