@@ -160,14 +160,14 @@ def test_the_runs_of_the_demo_are_compared_job_by_job() -> None:
             Deadlocked(NO_PROGRESS),
             Completed(),
             False,
-            "with waitForPodsReady every job was to",
+            "with waitForPodsReady every job should",
         ),
         pytest.param(
             Deadlocked(DEADLOCK),
             Completed(),
             Deadlocked(NO_PROGRESS),
             False,
-            "with pod groups every job was to",
+            "with pod groups every job should",
         ),
     ],
 )

@@ -151,10 +151,10 @@ def _cohorts(setup: QueueSetup) -> Iterator[PreflightFinding]:
     tree = setup.state.ledger.quota
     if tree.cyclic:
         names = ", ".join(sorted(node.name for node in tree.cyclic))
-        stuck = [queue.name for queue in setup.cluster_queues if tree.has_cycle(queue.node)]
+        blocked = [queue.name for queue in setup.cluster_queues if tree.has_cycle(queue.node)]
         yield error(
             f"cohorts {names}",
-            f"their parents form a cycle; these cluster queues admit nothing: {', '.join(stuck) or 'none'}",
+            f"their parents form a cycle; these cluster queues admit nothing: {', '.join(blocked) or 'none'}",
             "remove the parentName of one of them",
         )
     for name, node in sorted(tree.cohorts.items()):

@@ -15,7 +15,7 @@ dropped; the conditions of the Workload always have the complete state.
 """
 
 
-class Described(NamedTuple):
+class EventDescription(NamedTuple):
     reason: str
     about: str
     type: str
@@ -23,121 +23,133 @@ class Described(NamedTuple):
 
 
 EVENTS: Final = (
-    Described("CreatedWorkload", "a job, a pod", "Normal", "its Workload was created"),
-    Described("UpdatedWorkload", "a job", "Normal", "its Workload was updated to match it"),
-    Described("DeletedWorkload", "a job", "Normal", "a Workload that no longer matches it was deleted"),
-    Described(
+    EventDescription("CreatedWorkload", "a job, a pod", "Normal", "its Workload was created"),
+    EventDescription("UpdatedWorkload", "a job", "Normal", "its Workload was updated to match it"),
+    EventDescription(
+        "DeletedWorkload", "a job", "Normal", "a Workload that no longer matches it was deleted"
+    ),
+    EventDescription(
         "Started",
         "a job, a pod",
         "Normal",
         "it was admitted by the cluster queue that the message names, and started",
     ),
-    Described("NotStarted", "a job (Quorate)", "Warning", "it is admitted but cannot be started"),
-    Described("Suspended", "a part of a job", "Normal", "its owner job is not admitted"),
-    Described("Stopped", "a job, a pod", "Normal", "it was stopped; the message has the reason"),
-    Described("FinishedWorkload", "a job", "Normal", "it finished, and its Workload is finished, too"),
-    Described(
+    EventDescription("NotStarted", "a job (Quorate)", "Warning", "it is admitted but cannot be started"),
+    EventDescription("Suspended", "a part of a job", "Normal", "its owner job is not admitted"),
+    EventDescription("Stopped", "a job, a pod", "Normal", "it was stopped; the message has the reason"),
+    EventDescription("FinishedWorkload", "a job", "Normal", "it finished, and its Workload is finished, too"),
+    EventDescription(
         "Deleted", "a job, a Workload", "Normal", "it was deleted according to `objectRetentionPolicies`"
     ),
-    Described("ErrWorkloadCompose", "a job, a pod", "Warning", "no Workload can be created for it"),
-    Described("JobNestingTooDeep", "a job", "Warning", "its chain of owners has more than ten levels"),
-    Described(
+    EventDescription("ErrWorkloadCompose", "a job, a pod", "Warning", "no Workload can be created for it"),
+    EventDescription("JobNestingTooDeep", "a job", "Warning", "its chain of owners has more than ten levels"),
+    EventDescription(
         "IgnoredAnnotation",
         "a job (Quorate)",
         "Warning",
         "an annotation is invalid and has no effect",
     ),
-    Described(
+    EventDescription(
         "UpdatedAdmissionCheck",
         "a job",
         "Normal",
         "it waits for admission checks; the event has their messages",
     ),
-    Described("NotGated", "a pod (Quorate)", "Warning", "it names a queue but was created without the gate"),
-    Described("ExcessPodDeleted", "a pod", "Normal", "its group had more pods than its total count"),
-    Described(
+    EventDescription(
+        "NotGated", "a pod (Quorate)", "Warning", "it names a queue but was created without the gate"
+    ),
+    EventDescription("ExcessPodDeleted", "a pod", "Normal", "its group had more pods than its total count"),
+    EventDescription(
         "KueueForcefullyDeleted", "a pod", "Warning", "its node is lost, and the pod was forcefully deleted"
     ),
-    Described(
+    EventDescription(
         "WorkloadNameConflict",
         "a pod",
         "Warning",
         "another object uses the name of the Workload of its group",
     ),
-    Described("OwnerReferencesAdded", "a Workload", "Normal", "pods joined its group"),
-    Described(
+    EventDescription("OwnerReferencesAdded", "a Workload", "Normal", "pods joined its group"),
+    EventDescription(
         "QuotaReserved",
         "a Workload",
         "Normal",
         "quota is reserved for it; it may still wait for admission checks",
     ),
-    Described("Admitted", "a Workload", "Normal", "it was admitted; the message has the waiting time"),
-    Described("Pending", "a Workload", "Warning", "it cannot be admitted now; the message has the amounts"),
-    Described("Waiting", "a Workload", "Warning", "it waits until the pods of admitted workloads are ready"),
-    Described(
+    EventDescription("Admitted", "a Workload", "Normal", "it was admitted; the message has the waiting time"),
+    EventDescription(
+        "Pending", "a Workload", "Warning", "it cannot be admitted now; the message has the amounts"
+    ),
+    EventDescription(
+        "Waiting", "a Workload", "Warning", "it waits until the pods of admitted workloads are ready"
+    ),
+    EventDescription(
         "Inadmissible", "a Workload", "Warning", "it cannot be admitted before it or its queues change"
     ),
-    Described(
+    EventDescription(
         "Preempted", "a Workload", "Normal", "it was evicted for another Workload, which the message names"
     ),
-    Described("PreemptedWorkload", "a Workload", "Normal", "another Workload was evicted for it"),
-    Described(
+    EventDescription("PreemptedWorkload", "a Workload", "Normal", "another Workload was evicted for it"),
+    EventDescription(
         "Unreadable",
         "any object (Quorate)",
         "Warning",
         "it cannot be decoded as its type, and is ignored",
     ),
-    Described(
+    EventDescription(
         "EvictedDueTo…",
         "a Workload",
         "Normal",
         "it was evicted; the reason is that of the condition `Evicted`",
     ),
-    Described("AdmissionCheckUpdated", "a Workload", "Normal", "capacity was provisioned for it, or refused"),
-    Described(
+    EventDescription(
+        "AdmissionCheckUpdated", "a Workload", "Normal", "capacity was provisioned for it, or refused"
+    ),
+    EventDescription(
         "ProvisioningRequestCreated",
         "a Workload",
         "Normal",
         "its capacity was requested from a cluster autoscaler",
     ),
-    Described(
+    EventDescription(
         "FailedCreate",
         "a Workload, a Volcano Job",
         "Warning",
         "a ProvisioningRequest or a pod cannot be created; the message has the reason",
     ),
-    Described(
+    EventDescription(
         "PodGroupPending",
         "a job, a Volcano Job",
         "either",
         "its pod group is pending; the message has the reason",
     ),
-    Described(
+    EventDescription(
         "PodGroupError",
         "a job, a pod, a Volcano Job",
         "Warning",
         "the API server refuses its pod group; the message has the reason",
     ),
-    Described("OpenQueue", "a Volcano queue", "Normal", "it was opened"),
-    Described("CloseQueue", "a Volcano queue", "either", "it was closed, or cannot be closed"),
-    Described("ExecuteAction", "a Volcano Job", "Normal", "a policy or a Command executed this action"),
-    Described(
+    EventDescription("OpenQueue", "a Volcano queue", "Normal", "it was opened"),
+    EventDescription("CloseQueue", "a Volcano queue", "either", "it was closed, or cannot be closed"),
+    EventDescription(
+        "ExecuteAction", "a Volcano Job", "Normal", "a policy or a Command executed this action"
+    ),
+    EventDescription(
         "InvalidJob", "a Volcano Job (Quorate)", "Warning", "it is invalid; the message names the field"
     ),
-    Described(
+    EventDescription(
         "AdmissionCheckRejected",
         "a Workload",
         "Warning",
         "an admission check rejected it, and it is deactivated",
     ),
-    Described(
+    EventDescription(
         "AdmissionGated",
         "a Workload",
         "Normal",
         "`admission-gated-by` names a gate that keeps it out of its queue",
     ),
-    Described("AdmissionGateCleared", "a Workload", "Normal", "it has no admission gate any more"),
-    Described(
+    EventDescription("AdmissionGateCleared", "a Workload", "Normal", "it has no admission gate any more"),
+    EventDescription(
         "MaximumExecutionTimeExceeded",
         "a Workload",
         "Warning",

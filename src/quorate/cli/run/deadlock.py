@@ -93,12 +93,12 @@ def pending_changes(cluster: ObservedCluster, readiness: WaitForPodsReady | None
 def diagnose_deadlock(cluster: ObservedCluster, readiness: WaitForPodsReady | None) -> NoProgress:
     """Return what holds the unfinished jobs up, for a cluster without pending changes."""
     free = {node.metadata.name: cluster.free(node) for node in cluster.nodes}
-    stuck = tuple(
+    blocked = tuple(
         _blocked_job(observed, list(free.values())) for observed in cluster.jobs if not observed.finished
     )
-    short = {name for job in stuck for shortage in job.short_of for name in shortage.each}
+    short = {name for job in blocked for shortage in job.short_of for name in shortage.each}
     no_progress = NoProgress(
-        stuck, tuple(_free_capacity(cluster.nodes, free, name) for name in sorted(short)), ""
+        blocked, tuple(_free_capacity(cluster.nodes, free, name) for name in sorted(short)), ""
     )
     if not no_progress.is_deadlock or (readiness is not None and readiness.block_admission):
         return no_progress
@@ -155,7 +155,7 @@ def _admitted_changes(
     if observed.job.spec.suspend and not observed.pod_group_reason:
         yield "is admitted, its job is to be started"
     if observed.group is not None and REQUEUE_NOT_BEFORE in observed.group.metadata.annotations:
-        yield "was sent back, its pod group is tried again"
+        yield "was requeued, its pod group is retried"
     if workload.spec.maximum_execution_time_seconds is not None:
         yield "has a maximum execution time"
     if readiness is None:

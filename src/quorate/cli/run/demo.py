@@ -41,7 +41,7 @@ def demo(
     began = time.monotonic()
     _heading(console, "1. Quota alone: both jobs are admitted at once")
     without = _until_deadlock(console, speed)
-    _heading(console, "2. waitForPodsReady: a job is admitted when the pods of the one before are ready")
+    _heading(console, "2. waitForPodsReady: a job is admitted when the pods of the previous job are ready")
     ready = _run(console, "with-pods-ready.yaml", speed)
     _heading(console, "3. Pod groups: quota alone again, but each job's pods get nodes together or wait")
     grouped = _run(console, "without-pods-ready.yaml", speed, scheduler_name="quorate")
@@ -78,8 +78,8 @@ def _result_text(name: str, outcome: Outcome) -> Text:
     if record.result == "completed" and record.finished is not None:
         after_s = epoch(record.finished) - first_submission(outcome.records)
         return Text(f"completed after {after_s:.0f} s", "green")
-    stuck = outcome.ending.no_progress.jobs if isinstance(outcome.ending, Deadlocked) else ()
-    for job in stuck:
+    blocked = outcome.ending.no_progress.jobs if isinstance(outcome.ending, Deadlocked) else ()
+    for job in blocked:
         if job.name == name:
             return Text(f"stuck with {job.running} of {plural(job.wanted, 'pod')}", "red")
     return Text(record.result, "red")
@@ -89,9 +89,9 @@ def lesson(without: Outcome, ready: Outcome, grouped: Outcome) -> str:
     """Return the explanation of the runs, or what differed from the documented result."""
     if not is_deadlock(without):
         return f"this time quota alone did not end in a deadlock, in {ATTEMPTS} runs; run the demo again"
-    for way, outcome in (("waitForPodsReady", ready), ("pod groups", grouped)):
+    for configured, outcome in (("waitForPodsReady", ready), ("pod groups", grouped)):
         if not isinstance(outcome.ending, Completed):
-            return "\n".join((f"with {way} every job was to complete:", *outcome_lines(outcome)))
+            return "\n".join((f"with {configured} every job should complete:", *outcome_lines(outcome)))
     return (
         "Quota limits what a queue may use; it does not know whether the pods fit the nodes: with quota "
         "alone each job holds nodes that the other needs. With waitForPodsReady and blockAdmission a job is "
