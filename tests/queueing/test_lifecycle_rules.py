@@ -1,132 +1,43 @@
-"""The lifecycle of a workload: each rule, evictions and releases, and that it reaches a fixed point."""
+"""The lifecycle of a workload: which rule makes the next transition."""
 
-from typing import Any
-
-import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.configuration.queueing import ObjectRetention
 from quorate.api.kueue import (
     RESOURCE_IN_USE,
     Admission,
-    AdmissionCheckState,
-    EvictionCount,
-    PodSetUpdate,
-    PreemptionGateState,
     RequeueState,
-    SchedulingStats,
-    UnhealthyNode,
     Workload,
-    WorkloadSpec,
     WorkloadStatus,
 )
-from quorate.api.meta import Condition, ObjectMeta, OwnerReference, Uid, at_epoch, find_condition
+from quorate.api.meta import at_epoch
 from quorate.queueing import conditions as c
-from quorate.queueing.lifecycle.rules import decide_workload
-from quorate.queueing.lifecycle.statuses import evict_status, release_status
-from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView, Transition
-
-NOW = 1000.0
-WAIT = Configuration(
-    wait_for_pods_ready=WaitForPodsReady(
-        timeout_s=300,
-        recovery_timeout_s=300,
-        block_admission=None,
-        requeuing_strategy=RequeuingStrategy(backoff_limit_count=1),
-    )
+from quorate.queueing.lifecycle.transition import QueueView
+from tests.queueing.lifecycle_builders import (
+    ADMITTED,
+    BRIEF,
+    EXPLICIT,
+    GRANULAR,
+    INACTIVE,
+    KEPT_100_S,
+    NO_RESERVATION,
+    OWNER,
+    RESERVED,
+    RUNNING,
+    WAIT,
+    a_workload,
+    a_workload_with,
+    check,
+    decide,
+    is_,
+    not_,
+    queues,
+    replace,
+    show,
+    with_metadata,
 )
-RUNNING = QueueView(LocalQueueView("lq", found=True), ClusterQueueView("cq", found=True, active=True))
-replace = msgspec.structs.replace
-
-
-def is_(type_: str, reason: str = "", at: float = 900, message: str = "") -> Condition:
-    return c.new_condition(type_, "True", reason, message, at)
-
-
-def not_(type_: str, reason: str = "", at: float = 900, message: str = "") -> Condition:
-    return c.new_condition(type_, "False", reason, message, at)
-
-
-RESERVED = is_(c.QUOTA_RESERVED, "QuotaReserved")
-ADMITTED = is_(c.ADMITTED, "Admitted")
-
-
-def a_workload(*conditions: Condition, spec: WorkloadSpec | None = None, **status: Any) -> Workload:
-    reserving = RESERVED in conditions
-    return Workload(
-        metadata=ObjectMeta(name="w", namespace="ns", uid=Uid("u"), creation_timestamp=at_epoch(0)),
-        spec=spec or WorkloadSpec(queue_name="lq"),
-        status=WorkloadStatus(
-            conditions=conditions, admission=Admission(cluster_queue="cq") if reserving else None, **status
-        ),
-    )
-
-
-def check(state: Any, **fields: Any) -> AdmissionCheckState:
-    return AdmissionCheckState(name="c", state=state, **fields)
-
-
-def queues(
-    local_stop: Any = "None", stop: Any = "None", *, local: bool = True, cluster: bool = True, **fields: Any
-) -> QueueView:
-    fields = {"active": stop == "None", **fields}
-    return QueueView(
-        LocalQueueView("lq", found=local, stop_policy=local_stop),
-        ClusterQueueView("cq", found=cluster, stop_policy=stop, **fields),
-    )
-
-
-def decide(workload: Workload, view: QueueView = RUNNING, configuration: Configuration = WAIT) -> Transition:
-    return decide_workload(workload, view, configuration, NOW, jitter=0.0)
-
-
-def show(workload: Workload, transition: Transition) -> str:
-    """Return what the transition changes, as one line."""
-    if transition.deactivate:
-        return "deactivate"
-    acts = [word for word in ("release", "delete") if getattr(transition, word)]
-    if transition.status is None and acts:
-        return ", ".join(acts)
-    if transition.status is None:
-        return f"wake {transition.wake_at:g}" if transition.wake_at is not None else "nothing"
-    old, new = workload.status, transition.status
-    parts = [
-        f"{'' if condition.status == 'True' else 'not '}{condition.type} {condition.reason}"
-        for condition in new.conditions
-        if condition != find_condition(old.conditions, condition.type)
-    ]
-    gone = [each.type for each in old.conditions if find_condition(new.conditions, each.type) is None]
-    parts += [f"no {type_}" for type_ in gone]
-    if old.admission_checks != new.admission_checks:
-        parts.append(f"checks {[f'{check.name}={check.state}' for check in new.admission_checks]}")
-    if old.admission is not None and new.admission is None:
-        parts.append("released")
-    if old.requeue_state != new.requeue_state:
-        state = new.requeue_state or RequeueState()
-        at = None if state.requeue_at is None else int(state.requeue_at.timestamp())
-        parts.append(f"retries {state.count} until {at}")
-    return ", ".join(parts + acts)
-
-
-NO_RESERVATION = "The workload has no reservation"
-OWNER = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid=Uid("j"), controller=True)
-
-
-def with_metadata(workload: Workload, **metadata: Any) -> Workload:
-    return replace(workload, metadata=replace(workload.metadata, **metadata))
-
-
-def a_workload_with(**metadata: Any) -> Workload:
-    return with_metadata(a_workload(), **metadata)
-
-
-INACTIVE = WorkloadSpec(queue_name="lq", active=False)
-BRIEF = WorkloadSpec(queue_name="lq", maximum_execution_time_seconds=60)
 
 
 @pytest.mark.parametrize(
@@ -374,11 +285,6 @@ def test_the_next_step(workload: Workload, view: QueueView, want: str) -> None:
     assert show(workload, decide(workload, view)) == want
 
 
-KEPT_100_S = Configuration(retention=ObjectRetention(finished_s=100))
-GRANULAR = Configuration(gates=Gates(unadmitted_workloads_observability=True))
-EXPLICIT = Configuration(
-    gates=Gates(unadmitted_workloads_observability=True, unadmitted_workloads_explicit_status=True)
-)
 LENIENT = Configuration(gates=Gates(finish_orphaned_workloads=False))
 UNGATED = Configuration(gates=Gates(admission_gated_by=False))
 GATED = a_workload_with(annotations={"kueue.x-k8s.io/admission-gated-by": "example.com/a"})
@@ -523,148 +429,3 @@ def test_setting_and_clearing_admission_gates_emits_events() -> None:
     assert [(event.type, event.reason) for event in decide(opened).events] == [
         ("Normal", "AdmissionGateCleared")
     ]
-
-
-def test_an_eviction_resets_checks_and_is_counted_and_keeps_the_reservation() -> None:
-    workload = a_workload(
-        RESERVED,
-        ADMITTED,
-        is_(c.BLOCKED_ON_PREEMPTION_GATES, "PreemptionGated"),
-        admission_checks=(
-            check("Retry", retry_count=1, requeue_after_seconds=5),
-            replace(check("Ready", pod_set_updates=(PodSetUpdate(name="main"),)), name="d"),
-        ),
-        cluster_name="away",
-        nominated_cluster_names=("away",),
-        unhealthy_nodes=(UnhealthyNode(name="n"),),
-        preemption_gates=(PreemptionGateState(name="g", position="Open"),),
-        scheduling_stats=SchedulingStats(
-            evictions=(EvictionCount(reason="R", underlying_cause="C", count=1),)
-        ),
-    )
-    status = evict_status(workload, "R", "why", NOW, counted_as=("R", "C"))
-    assert status.admission == workload.status.admission
-    assert [(one.name, one.state, one.message, one.retry_count) for one in status.admission_checks] == [
-        ("c", "Pending", "Reset to Pending after eviction. Previously: Retry", 2),
-        ("d", "Pending", "Reset to Pending after eviction. Previously: Ready", None),
-    ]
-    assert status.admission_checks[0].requeue_after_seconds == 5
-    assert status.admission_checks[1].pod_set_updates == ()
-    assert (status.cluster_name, status.nominated_cluster_names, status.unhealthy_nodes) == ("", (), ())
-    assert [gate.position for gate in status.preemption_gates] == ["Closed"]
-    blocked = find_condition(status.conditions, c.BLOCKED_ON_PREEMPTION_GATES)
-    assert blocked is not None
-    assert (blocked.status, blocked.reason) == ("False", "R")
-    assert status.scheduling_stats is not None
-    assert [one.count for one in status.scheduling_stats.evictions] == [2]
-
-
-@pytest.mark.parametrize(
-    ("reason", "requeued"),
-    [
-        ("Preempted", "True"),
-        ("NodeFailures", "True"),
-        ("PodsReadyTimeout", "False"),
-        ("Deactivated", "False"),
-    ],
-)
-def test_a_release_removes_the_reservation_and_sets_requeued(reason: str, requeued: str) -> None:
-    workload = a_workload(
-        RESERVED,
-        is_(c.ADMITTED, at=900),
-        is_(c.PODS_READY, "Started"),
-        is_(c.EVICTED, reason, message="why"),
-        accumulated_past_execution_time_seconds=5,
-    )
-    status = release_status(workload, NOW)
-    assert status is not None
-    assert status.admission is None
-    assert status.accumulated_past_execution_time_seconds == 105
-    got = {condition.type: (condition.status, condition.reason) for condition in status.conditions}
-    assert got == {
-        c.QUOTA_RESERVED: ("False", "Pending"),
-        c.ADMITTED: ("False", "NoReservation"),
-        c.PODS_READY: ("False", "WaitForStart"),
-        c.EVICTED: ("True", reason),
-        c.REQUEUED: (requeued, reason),
-    }
-    assert release_status(replace(workload, status=status), NOW) is None
-
-
-@pytest.mark.parametrize(("gate", "requeued"), [(True, "False"), (False, "True")])
-def test_the_workload_of_a_single_pod_is_not_requeued(gate: bool, requeued: str) -> None:
-    pod = OwnerReference(api_version="v1", kind="Pod", name="p", uid=Uid("p"), controller=True)
-    evicted = a_workload(RESERVED, ADMITTED, is_(c.EVICTED, "Preempted"))
-    gates = Gates(skip_reassignment_for_pod_owned_workloads=gate)
-    status = release_status(with_metadata(evicted, owner_references=(pod,)), NOW, gates)
-    assert status is not None
-    found = find_condition(status.conditions, c.REQUEUED)
-    assert found is not None
-    assert found.status == requeued
-
-
-@pytest.mark.parametrize("conditions", [[RESERVED, ADMITTED], [is_(c.EVICTED, "Preempted")]])
-def test_without_eviction_or_reservation_there_is_nothing_to_release(conditions: list[Condition]) -> None:
-    assert release_status(a_workload(*conditions), NOW) is None
-
-
-conditions_of_any_kind = st.lists(
-    st.one_of(
-        st.sampled_from(
-            [RESERVED, ADMITTED, is_(c.PODS_READY, "Started"), not_(c.PODS_READY, "WaitForRecovery")]
-        ),
-        st.sampled_from(["Preempted", "PodsReadyTimeout", "Deactivated"]).map(
-            lambda reason: is_(c.EVICTED, reason)
-        ),
-        st.sampled_from(
-            ["ClusterQueueStopped", "PodsReadyTimeout", "AdmissionCheck", "DeactivatedDueToX"]
-        ).map(lambda reason: not_(c.REQUEUED, reason)),
-    ),
-    unique_by=lambda condition: condition.type,
-)
-
-
-@given(
-    conditions=conditions_of_any_kind,
-    active=st.booleans(),
-    state=st.builds(
-        RequeueState,
-        count=st.one_of(st.none(), st.integers(1, 3)),
-        requeue_at=st.one_of(st.none(), st.integers(900, 1100).map(at_epoch)),
-    ),
-    check_state=st.sampled_from(("", "Pending", "Ready", "Retry", "Rejected")),
-    stop=st.sampled_from(("None", "Hold", "HoldAndDrain")),
-    found=st.booleans(),
-    gated=st.booleans(),
-    configuration=st.sampled_from((WAIT, GRANULAR, EXPLICIT, KEPT_100_S)),
-)
-def test_the_lifecycle_reaches_a_fixed_point(
-    conditions: list[Condition],
-    active: bool,
-    state: RequeueState,
-    check_state: str,
-    stop: str,
-    found: bool,
-    gated: bool,
-    configuration: Configuration,
-) -> None:
-    """From any status, no rule writes anything after a few steps."""
-    workload = a_workload(
-        *conditions,
-        spec=WorkloadSpec(queue_name="lq", active=active),
-        requeue_state=state,
-        admission_checks=(check(check_state),) if check_state else (),
-    )
-    if gated:
-        workload = with_metadata(workload, annotations={"kueue.x-k8s.io/admission-gated-by": "a/b"})
-    view = queues(stop=stop, cluster=found, checks=("c",) if check_state else ())
-    for _ in range(8):
-        transition = decide(workload, view, configuration)
-        if transition.deactivate:
-            workload = replace(workload, spec=replace(workload.spec, active=False))
-        elif transition.status is not None:
-            assert transition.status != workload.status, "a write that changes nothing"
-            workload = replace(workload, status=transition.status)
-        else:
-            return
-    raise AssertionError(f"no fixed point: {transition}")

@@ -1,0 +1,182 @@
+"""The lifecycle of a workload: evictions, releases, and that it reaches a fixed point."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.feature_gates import Gates
+from quorate.api.kueue import (
+    EvictionCount,
+    PodSetUpdate,
+    PreemptionGateState,
+    RequeueState,
+    SchedulingStats,
+    UnhealthyNode,
+    WorkloadSpec,
+)
+from quorate.api.meta import Condition, OwnerReference, Uid, at_epoch, find_condition
+from quorate.queueing import conditions as c
+from quorate.queueing.lifecycle.statuses import evict_status, release_status
+from tests.queueing.lifecycle_builders import (
+    ADMITTED,
+    EXPLICIT,
+    GRANULAR,
+    KEPT_100_S,
+    NOW,
+    RESERVED,
+    WAIT,
+    a_workload,
+    check,
+    decide,
+    is_,
+    not_,
+    queues,
+    replace,
+    with_metadata,
+)
+
+
+def test_an_eviction_resets_checks_and_is_counted_and_keeps_the_reservation() -> None:
+    workload = a_workload(
+        RESERVED,
+        ADMITTED,
+        is_(c.BLOCKED_ON_PREEMPTION_GATES, "PreemptionGated"),
+        admission_checks=(
+            check("Retry", retry_count=1, requeue_after_seconds=5),
+            replace(check("Ready", pod_set_updates=(PodSetUpdate(name="main"),)), name="d"),
+        ),
+        cluster_name="away",
+        nominated_cluster_names=("away",),
+        unhealthy_nodes=(UnhealthyNode(name="n"),),
+        preemption_gates=(PreemptionGateState(name="g", position="Open"),),
+        scheduling_stats=SchedulingStats(
+            evictions=(EvictionCount(reason="R", underlying_cause="C", count=1),)
+        ),
+    )
+    status = evict_status(workload, "R", "why", NOW, counted_as=("R", "C"))
+    assert status.admission == workload.status.admission
+    assert [(one.name, one.state, one.message, one.retry_count) for one in status.admission_checks] == [
+        ("c", "Pending", "Reset to Pending after eviction. Previously: Retry", 2),
+        ("d", "Pending", "Reset to Pending after eviction. Previously: Ready", None),
+    ]
+    assert status.admission_checks[0].requeue_after_seconds == 5
+    assert status.admission_checks[1].pod_set_updates == ()
+    assert (status.cluster_name, status.nominated_cluster_names, status.unhealthy_nodes) == ("", (), ())
+    assert [gate.position for gate in status.preemption_gates] == ["Closed"]
+    blocked = find_condition(status.conditions, c.BLOCKED_ON_PREEMPTION_GATES)
+    assert blocked is not None
+    assert (blocked.status, blocked.reason) == ("False", "R")
+    assert status.scheduling_stats is not None
+    assert [one.count for one in status.scheduling_stats.evictions] == [2]
+
+
+@pytest.mark.parametrize(
+    ("reason", "requeued"),
+    [
+        ("Preempted", "True"),
+        ("NodeFailures", "True"),
+        ("PodsReadyTimeout", "False"),
+        ("Deactivated", "False"),
+    ],
+)
+def test_a_release_removes_the_reservation_and_sets_requeued(reason: str, requeued: str) -> None:
+    workload = a_workload(
+        RESERVED,
+        is_(c.ADMITTED, at=900),
+        is_(c.PODS_READY, "Started"),
+        is_(c.EVICTED, reason, message="why"),
+        accumulated_past_execution_time_seconds=5,
+    )
+    status = release_status(workload, NOW)
+    assert status is not None
+    assert status.admission is None
+    assert status.accumulated_past_execution_time_seconds == 105
+    got = {condition.type: (condition.status, condition.reason) for condition in status.conditions}
+    assert got == {
+        c.QUOTA_RESERVED: ("False", "Pending"),
+        c.ADMITTED: ("False", "NoReservation"),
+        c.PODS_READY: ("False", "WaitForStart"),
+        c.EVICTED: ("True", reason),
+        c.REQUEUED: (requeued, reason),
+    }
+    assert release_status(replace(workload, status=status), NOW) is None
+
+
+@pytest.mark.parametrize(("gate", "requeued"), [(True, "False"), (False, "True")])
+def test_the_workload_of_a_single_pod_is_not_requeued(gate: bool, requeued: str) -> None:
+    pod = OwnerReference(api_version="v1", kind="Pod", name="p", uid=Uid("p"), controller=True)
+    evicted = a_workload(RESERVED, ADMITTED, is_(c.EVICTED, "Preempted"))
+    gates = Gates(skip_reassignment_for_pod_owned_workloads=gate)
+    status = release_status(with_metadata(evicted, owner_references=(pod,)), NOW, gates)
+    assert status is not None
+    found = find_condition(status.conditions, c.REQUEUED)
+    assert found is not None
+    assert found.status == requeued
+
+
+@pytest.mark.parametrize("conditions", [[RESERVED, ADMITTED], [is_(c.EVICTED, "Preempted")]])
+def test_without_eviction_or_reservation_there_is_nothing_to_release(conditions: list[Condition]) -> None:
+    assert release_status(a_workload(*conditions), NOW) is None
+
+
+conditions_of_any_kind = st.lists(
+    st.one_of(
+        st.sampled_from(
+            [RESERVED, ADMITTED, is_(c.PODS_READY, "Started"), not_(c.PODS_READY, "WaitForRecovery")]
+        ),
+        st.sampled_from(["Preempted", "PodsReadyTimeout", "Deactivated"]).map(
+            lambda reason: is_(c.EVICTED, reason)
+        ),
+        st.sampled_from(
+            ["ClusterQueueStopped", "PodsReadyTimeout", "AdmissionCheck", "DeactivatedDueToX"]
+        ).map(lambda reason: not_(c.REQUEUED, reason)),
+    ),
+    unique_by=lambda condition: condition.type,
+)
+
+
+@given(
+    conditions=conditions_of_any_kind,
+    active=st.booleans(),
+    state=st.builds(
+        RequeueState,
+        count=st.one_of(st.none(), st.integers(1, 3)),
+        requeue_at=st.one_of(st.none(), st.integers(900, 1100).map(at_epoch)),
+    ),
+    check_state=st.sampled_from(("", "Pending", "Ready", "Retry", "Rejected")),
+    stop=st.sampled_from(("None", "Hold", "HoldAndDrain")),
+    found=st.booleans(),
+    gated=st.booleans(),
+    configuration=st.sampled_from((WAIT, GRANULAR, EXPLICIT, KEPT_100_S)),
+)
+def test_the_lifecycle_reaches_a_fixed_point(
+    conditions: list[Condition],
+    active: bool,
+    state: RequeueState,
+    check_state: str,
+    stop: str,
+    found: bool,
+    gated: bool,
+    configuration: Configuration,
+) -> None:
+    """From any status, no rule writes anything after a few steps."""
+    workload = a_workload(
+        *conditions,
+        spec=WorkloadSpec(queue_name="lq", active=active),
+        requeue_state=state,
+        admission_checks=(check(check_state),) if check_state else (),
+    )
+    if gated:
+        workload = with_metadata(workload, annotations={"kueue.x-k8s.io/admission-gated-by": "a/b"})
+    view = queues(stop=stop, cluster=found, checks=("c",) if check_state else ())
+    for _ in range(8):
+        transition = decide(workload, view, configuration)
+        if transition.deactivate:
+            workload = replace(workload, spec=replace(workload.spec, active=False))
+        elif transition.status is not None:
+            assert transition.status != workload.status, "a write that changes nothing"
+            workload = replace(workload, status=transition.status)
+        else:
+            return
+    raise AssertionError(f"no fixed point: {transition}")
