@@ -1,4 +1,4 @@
-"""Reading a page of the documentation: its tables, and its manifests as the API would take them."""
+"""Read the tables and the manifests of a documentation page, with the manifests validated."""
 
 import copy
 from collections.abc import Iterable
@@ -21,13 +21,13 @@ Row = dict[str, str]
 
 
 class Section:
-    """What stands below one heading."""
+    """The text below one heading."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
     def objects(self) -> list[Json]:
-        """The manifests, in order; each is one that the API accepts."""
+        """Return the manifests in order, after checking that each is valid."""
         blocks = [part.split("```", 1)[0] for part in self.text.split("```yaml\n")[1:]]
         objects = [body for block in blocks for body in yaml.load_all(block, Loader=yaml.CSafeLoader)]
         assert objects
@@ -36,10 +36,10 @@ class Section:
         return objects
 
     def table(self, *columns: str) -> list[Row]:
-        """The rows of the one table with exactly these columns."""
+        """Return the rows of the only table with exactly these columns."""
         lines = self.text.splitlines()
         head = f"| {' | '.join(columns)} |"
-        assert lines.count(head) == 1, f"no table, or several, with the head {head}"
+        assert lines.count(head) == 1, f"expected one table with the head {head}"
         rows = []
         for line in lines[lines.index(head) + 2 :]:
             if not line.startswith("|"):
@@ -56,13 +56,13 @@ def section(page: str, heading: str) -> Section:
     return Section(text.split(f"\n## {heading}\n")[1].split("\n## ")[0])
 
 
-def job(name: str, queue: str, cpu: str, **others: Any) -> Json:
-    """A job of one pod, in the notation of the test vectors.  It comes when it is told to."""
-    return {"name": name, "queue": queue, "requests": {"cpu": cpu}, "create": "later", **others}
+def job(name: str, queue: str, cpu: str, **fields: Any) -> Json:
+    """Return a job of one pod in the notation of the test vectors; ``create_jobs`` creates it."""
+    return {"name": name, "queue": queue, "requests": {"cpu": cpu}, "create": "later", **fields}
 
 
 class Example(World):
-    """The manifests of a page, and jobs that come one after the other."""
+    """The manifests of a page, and jobs that a test creates in sequence."""
 
     def __init__(self, objects: Iterable[Json], jobs: list[Json], config: Json | None = None) -> None:
         bodies = list(objects)
@@ -89,10 +89,10 @@ class Example(World):
                 self.state.put_local_queue(codec.convert(LocalQueue, body))
                 self.given.setdefault("localQueues", {})[body["metadata"]["name"]] = body["spec"]
             case kind:
-                raise ValueError(f"{kind} is no object of these pages")
+                raise ValueError(f"{kind} is not supported on these pages")
 
     def create_jobs(self, *names: str) -> None:
-        """Create the jobs called ``names``, and decide what can be decided."""
+        """Create the jobs ``names`` and run an admission cycle."""
         self.run({"create": list(names)})
         self.decide_all()
 
@@ -101,22 +101,22 @@ class Example(World):
         self.settle()
 
     def leave(self, *names: str) -> None:
-        """The jobs called ``names`` were evicted, and have stopped."""
+        """Report that the evicted jobs ``names`` have stopped, and run an admission cycle."""
         self.run({"evictionDone": list(names)})
         self.decide_all()
 
     def why(self, name: str) -> str:
         hold = why_pending(self.state, Key("default", name))
-        assert hold is not None, f"{name} does not wait"
+        assert hold is not None, f"{name} is not pending"
         return hold.message
 
     def can_never_fit(self, name: str) -> bool:
         explanation = explain(self.state, Key("default", name))
-        assert explanation is not None, f"{name} does not wait"
+        assert explanation is not None, f"{name} is not pending"
         return explanation.can_never_fit
 
     def flavor(self, name: str) -> str | None:
-        """The one flavor of an admitted job of one pod set; None while it waits."""
+        """Return the flavor of an admitted job of one pod set; None while it is pending."""
         admission = self.admitted().get(name)
         if admission is None:
             return None
@@ -124,5 +124,5 @@ class Example(World):
         return flavor
 
     def pods(self, name: str) -> int:
-        """How many pods a job was admitted with."""
+        """Return the number of pods of an admitted job."""
         return sum(pods.count or 0 for pods in self.admitted()[name].pod_set_assignments)

@@ -1,4 +1,4 @@
-"""The page about pod groups is true: its examples are played, its tables compared with the code."""
+"""The page about pod groups: run its examples, and compare its tables with the code."""
 
 import re
 from collections import Counter
@@ -48,7 +48,7 @@ def session(world: World) -> None:
 
 
 def phases_or_reasons(world: World, *groups: str) -> tuple[str, ...]:
-    """Of each the phase, or why it waits; nothing of those that are not there."""
+    """Return the phase or pending reason of each group; empty for a group that does not exist."""
     here = {key.name for key in world.groups}
     return tuple(
         (world.condition(each, "Unschedulable") or "Pending")
@@ -59,7 +59,7 @@ def phases_or_reasons(world: World, *groups: str) -> tuple[str, ...]:
 
 
 def placed(world: World, of: str) -> tuple[int, int]:
-    """How many pods it has, and how many of them a node."""
+    """Return the number of pods of a group and the number of those with a node."""
     members = [pod for key, pod in world.pods.items() if key.name.startswith(f"{of}-")]
     return len(members), sum(bool(pod.node_name) for pod in members)
 
@@ -224,7 +224,7 @@ EXAMPLES = [
 
 
 def example(heading: str) -> list[list[str]]:
-    """The rows of the table below ``heading``, without their first cells, which say what happened."""
+    """Return the rows of the table below ``heading`` without the first cells, which name the events."""
     text = section(PAGE, "Examples").text.split(f"\n### {heading}\n")[1].split("\n### ")[0]
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")][1:] for line in lines[2:]]

@@ -1,6 +1,6 @@
-"""The numbers and messages of the first concept page are those of the core.
+"""The numbers and messages of the first concept page match the code.
 
-Its second example, of the clocks, is the story in ``tests/queueing/test_readiness.py``.
+Its second example, about timeouts, is tested in ``tests/queueing/test_readiness.py``.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The commands of ``docs/tasks/install.md``, in their order, on a local cluster."""
+"""Run the commands of ``docs/tasks/install.md`` in order on a local cluster."""
 
 import json
 import os
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.slow
 PAGE = ROOT / "docs" / "tasks" / "install.md"
 
 
-class ControllerContext:
-    """Runs the commands of the page beside ``data_dir``, as the administrator of its cluster."""
+class CommandRunner:
+    """Run commands of the page next to ``data_dir`` as the administrator of its cluster."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._where = data_dir.parent
+        self._directory = data_dir.parent
         self._environment = {
-            **os.environ, "KUBECONFIG": str(data_dir / "kubeconfig"), "HOME": str(self._where),
+            **os.environ, "KUBECONFIG": str(data_dir / "kubeconfig"), "HOME": str(self._directory),
             "COLUMNS": "200",
         }  # fmt: skip
 
@@ -33,7 +33,7 @@ class ControllerContext:
         if arguments[0] == "quorate":
             arguments[:1] = [sys.executable, "-m", "quorate"]
         return subprocess.run(
-            arguments, env=self._environment, cwd=self._where, input=given,
+            arguments, env=self._environment, cwd=self._directory, input=given,
             capture_output=True, text=True, timeout=100, check=False,
         )  # fmt: skip
 
@@ -51,34 +51,34 @@ def commands(heading: str) -> list[str]:
     return [line.strip() for line in section_of(heading).splitlines() if line.startswith("    ")]
 
 
-def served(shell: ControllerContext, manifests: str) -> str:
-    """The objects of kinds that this cluster serves: it may lack some that every other has."""
+def supported_objects(shell: CommandRunner, manifests: str) -> str:
+    """Return the objects of kinds that this cluster serves; some built-in kinds may be missing."""
     kinds = set(shell.output_of("kubectl api-resources --no-headers --output name").split())
-    kept = [
+    supported = [
         each
         for each in yaml.load_all(manifests, Loader=yaml.CSafeLoader)
         if any(kind.startswith(each["kind"].lower()) for kind in kinds)
     ]
-    return yaml.safe_dump_all(kept)
+    return yaml.safe_dump_all(supported)
 
 
-@needs_kubectl(21)  # its kustomize knows patches
+@needs_kubectl(21)  # its kustomize supports patches
 def test_the_manifests_install_sufficient_roles_and_users_can_be_authorized(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     build, write, apply, check = commands("With kubectl")
     assert build.startswith("docker build -f deploy/Dockerfile")
     assert (ROOT / "deploy" / "Dockerfile").exists()
     with cluster(data_dir, "--without-controllers"):
-        shell = ControllerContext(data_dir)
+        shell = CommandRunner(data_dir)
         shell.output_of(write)
         assert apply == "kubectl apply --server-side -k install"
-        manifests = served(shell, shell.output_of("kubectl kustomize install"))
+        manifests = supported_objects(shell, shell.output_of("kubectl kustomize install"))
         shell.output_of("kubectl apply --server-side --force-conflicts -f -", manifests)
 
         report = json.loads(shell.run(f"{check} --output json").stdout)
         permissions = [each for each in report["remarks"] if each["about"].startswith("permissions of")]
         assert [each["says"] for each in permissions] == ["they suffice to run the controllers"]
-        # The webhooks are not served here, and preflight must find that.
+        # No webhooks are served here, which preflight must report.
         missing = [each["about"] for each in report["remarks"] if each["severity"] == "error"]
         assert {"webhooks quorate-mutating-webhook-configuration"} <= {*missing}
 
@@ -104,7 +104,7 @@ def test_the_manifests_install_sufficient_roles_and_users_can_be_authorized(tmp_
 
 def test_the_page_applies_the_written_gang_scheduler_manifests(tmp_path: Path) -> None:
     write, definitions, rest, process = commands("The gang scheduler")
-    shell = ControllerContext(tmp_path / "cluster")
+    shell = CommandRunner(tmp_path / "cluster")
     shell.output_of(write)
     applied = [shlex.split(each)[-1] for each in (definitions, rest)]
     assert applied == ["install/crds/gang", "install/gang"]
@@ -121,8 +121,8 @@ def test_the_page_applies_the_written_gang_scheduler_manifests(tmp_path: Path) -
     assert written - {"kustomization.yaml", "namespace.yaml"} == {*listed}
 
 
-def until(shell: ControllerContext, command: str, want: str) -> str:
-    """Aggregated roles are filled by a controller, so the first answer may be early."""
+def until(shell: CommandRunner, command: str, want: str) -> str:
+    """Repeat the command until it prints ``want``: a controller fills aggregated roles later."""
     output = ""
     for _ in range(20):
         output = shell.run(command).stdout.strip()

@@ -1,11 +1,11 @@
-"""The commands of ``docs/tasks/migrate-from-kueue.md``, on a local cluster that holds what Kueue has."""
+"""Run the commands of ``docs/tasks/migrate-from-kueue.md`` on a local cluster with objects of Kueue."""
 
 import json
 from pathlib import Path
 
 import pytest
 
-from tests.docs.test_install import ControllerContext
+from tests.docs.test_install import CommandRunner
 from tests.e2e.commands import ROOT, cluster
 
 pytestmark = pytest.mark.slow
@@ -39,8 +39,8 @@ spec:
 """
 
 
-def command(begins: str) -> str:
-    found = {line.strip() for line in PAGE.read_text().splitlines() if line.strip().startswith(begins)}
+def command(prefix: str) -> str:
+    found = {line.strip() for line in PAGE.read_text().splitlines() if line.strip().startswith(prefix)}
     assert len(found) == 1, found
     return found.pop()
 
@@ -48,7 +48,7 @@ def command(begins: str) -> str:
 def test_the_migration_steps_work(tmp_path: Path) -> None:
     data_dir = tmp_path / "cluster"
     with cluster(data_dir, "--without-controllers"):
-        shell = ControllerContext(data_dir)
+        shell = CommandRunner(data_dir)
         shell.output_of("kubectl apply -f -", KUEUE)
 
         def deployment_remarks() -> list[str]:

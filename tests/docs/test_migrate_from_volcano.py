@@ -1,4 +1,4 @@
-"""What ``docs/tasks/migrate-from-volcano.md`` says is served is served, and its file is read."""
+"""The support tables of ``docs/tasks/migrate-from-volcano.md`` match the code; its file is valid."""
 
 import re
 from pathlib import Path
@@ -15,7 +15,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "tasks" / "migrate-from-volcano.md"
 
 
 def named(row: str, column: int) -> list[str]:
-    """What is set in code in one cell of the row that begins so, but for what stands in brackets."""
+    """Return the code spans in a cell of the row with this start, without those in brackets."""
     (line,) = (line for line in PAGE.splitlines() if line.startswith(f"| {row} |"))
     return re.findall(r"`([^`]+)`", re.sub(r"\([^)]*\)", "", line.split("|")[column + 1]))
 

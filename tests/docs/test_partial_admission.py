@@ -12,7 +12,7 @@ STEPS = section("partial-admission.md", "Number of pods")
 EXAMPLE = section("partial-admission.md", "Example")
 
 
-def with_room_for(pods: int) -> list[int] | None:
+def with_quota_for(pods: int) -> list[int] | None:
     counts = [PodSetCounts(3, 3), PodSetCounts(6, 3), PodSetCounts(9, 3)]
     return reduce_counts(counts, lambda attempt: list(attempt) if sum(attempt) <= pods else None)
 
@@ -21,8 +21,8 @@ def test_the_steps() -> None:
     rows = STEPS.table("step", "pods", "together")
     assert [int(row["step"]) for row in rows] == list(range(10))
     for row in rows:
-        assert row["pods"] == ", ".join(str(count) for count in with_room_for(int(row["together"])) or [])
-    assert (with_room_for(16), with_room_for(8)) == ([3, 5, 7], None)
+        assert row["pods"] == ", ".join(str(count) for count in with_quota_for(int(row["together"])) or [])
+    assert (with_quota_for(16), with_quota_for(8)) == ([3, 5, 7], None)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The limits on the page of performance are those of the file that measurements are held to."""
+"""The limits on the performance page match the file of limits for measurements."""
 
 from pathlib import Path
 
@@ -8,5 +8,5 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "performance.md"
 
 
 def test_the_page_shows_every_limit() -> None:
-    """After a change: python -m bench.limits."""
+    """``python -m bench.limits`` updates the page."""
     assert markdown_table(load()) in PAGE.read_text()

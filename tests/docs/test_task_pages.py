@@ -1,4 +1,4 @@
-"""The task pages, and the protocol page, done step by step with the real kubectl, each on its own cluster."""
+"""Run the steps of the task pages and of the protocol page with kubectl, each on a separate cluster."""
 
 from collections.abc import Iterator
 from concurrent.futures import Future

@@ -1,4 +1,4 @@
-"""How the outputs on a page are compared."""
+"""The parser of task pages and the comparison of outputs."""
 
 import pytest
 
@@ -37,14 +37,14 @@ def test_a_page_is_read_as_files_and_steps() -> None:
 @pytest.mark.parametrize(
     ("output", "expected", "same"),
     [
-        pytest.param("a  b\n", "a b", True, id="blanks do not count"),
-        pytest.param("a 17s\n", "a ...", True, id="any text"),
-        pytest.param("a 17s\nb 3s\n", "a ...\n", False, id="of one line"),
-        pytest.param("x\ny\nz\n", "...\nz", True, id="any lines"),
-        pytest.param("x\ny\n", "x\n...\ny", True, id="or none"),
-        pytest.param("y\n", "...\ny\n...", True, id="or none at either end"),
-        pytest.param("x\nwhy\n", "x\n...\ny", False, id="but whole ones"),
-        pytest.param("a.b", "a-b", False, id="nothing else is a pattern"),
+        pytest.param("a  b\n", "a b", True, id="blanks are ignored"),
+        pytest.param("a 17s\n", "a ...", True, id="dots match any text"),
+        pytest.param("a 17s\nb 3s\n", "a ...\n", False, id="dots in a line match within that line"),
+        pytest.param("x\ny\nz\n", "...\nz", True, id="a line of dots matches any lines"),
+        pytest.param("x\ny\n", "x\n...\ny", True, id="a line of dots matches no line"),
+        pytest.param("y\n", "...\ny\n...", True, id="a line of dots matches no line at either end"),
+        pytest.param("x\nwhy\n", "x\n...\ny", False, id="a line of dots matches complete lines only"),
+        pytest.param("a.b", "a-b", False, id="other characters match literally"),
     ],
 )
 def test_outputs(output: str, expected: str, same: bool) -> None:

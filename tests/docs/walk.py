@@ -1,9 +1,9 @@
-"""A task page, done step by step as a reader would: files written, commands run, outputs compared.
+"""Run a task page step by step: write its files, run its commands, compare their outputs.
 
-A block ``yaml title="NAME"`` is a file.  In a block ``console`` a line that begins with ``$ `` is a command
-and what follows it is what it prints, where ``...`` stands for any text: a whole line of it for any lines.
-Runs of blanks count as one.  A command is run again until it prints that, as a reader looks again; one
-that writes is not, for it would be done twice.
+A block ``yaml title="NAME"`` is a file.  In a block ``console`` a line that begins with ``$ `` is a command,
+followed by its output, in which ``...`` matches any text and a line ``...`` matches any number of lines.
+Runs of blanks count as one.  A command that only reads is repeated until the output matches; a command
+that writes runs once.
 """
 
 import os
@@ -43,7 +43,7 @@ class Step:
 
 
 def blocks(page: str) -> Iterator[File | Step]:
-    """What ``page`` tells to do, in its order."""
+    """Yield the files and the steps of ``page`` in order."""
     for language, title, text in _BLOCK.findall(page):
         if title:
             yield File(title, text)
@@ -54,7 +54,7 @@ def blocks(page: str) -> Iterator[File | Step]:
 
 
 def walk(name: str, directory: Path) -> None:
-    """Do what the task page ``name`` tells, on a cluster of its own in ``directory``."""
+    """Run the steps of task page ``name`` on a separate cluster in ``directory``."""
     environment = {
         **os.environ,
         "KUBECONFIG": str(directory / "data" / "kubeconfig"),
@@ -67,17 +67,17 @@ def walk(name: str, directory: Path) -> None:
                 case File(file_name, text):
                     (directory / file_name).write_text(text)
                 case Step(command, _) if command.startswith("quorate local up"):
-                    options = [_found(word, directory) for word in shlex.split(command)[3:]]
+                    options = [_existing_path(word, directory) for word in shlex.split(command)[3:]]
                     running.enter_context(cluster(directory / "data", *options))
                 case Step():
-                    _do(block, directory, environment)
+                    _run_step(block, directory, environment)
 
 
-def _found(word: str, directory: Path) -> str:
+def _existing_path(word: str, directory: Path) -> str:
     return str(directory / word) if (directory / word).is_file() else word
 
 
-def _do(step: Step, directory: Path, environment: dict[str, str]) -> None:
+def _run_step(step: Step, directory: Path, environment: dict[str, str]) -> None:
     deadline = time.monotonic() + WITHIN_S
     while True:
         done = subprocess.run(
@@ -87,7 +87,7 @@ def _do(step: Step, directory: Path, environment: dict[str, str]) -> None:
         if matches_output(done.stdout, step.output):
             return
         retry = step.reads and time.monotonic() < deadline
-        assert retry, f"$ {step.command}\n{done.stdout}\nis not as the page tells:\n{step.output}"
+        assert retry, f"$ {step.command}\n{done.stdout}\ndiffers from the page:\n{step.output}"
         time.sleep(0.2)
 
 

@@ -13,7 +13,7 @@ from tests.e2e.commands import cluster, quorate
 pytestmark = pytest.mark.slow
 
 
-def ask(data_dir: Path, path: str, token: str | None, method: str = "GET", body: str = "") -> int:
+def response_code(data_dir: Path, path: str, token: str | None, method: str = "GET", body: str = "") -> int:
     """Return the status code of one request."""
     config = yaml.safe_load((data_dir / "kubeconfig").read_text())
     host, port = config["clusters"][0]["cluster"]["server"].removeprefix("https://").split(":")
@@ -33,9 +33,9 @@ def test_a_local_cluster_starts_keeps_its_data_and_is_reset(tmp_path: Path) -> N
 
     with cluster(data_dir, "--nodes", "3"):
         token = (data_dir / "token").read_text()
-        assert ask(data_dir, maps, None) == 403
-        assert ask(data_dir, maps, "wrong") == 401
-        assert ask(data_dir, maps, token, "POST", map_) == 201
+        assert response_code(data_dir, maps, None) == 403
+        assert response_code(data_dir, maps, "wrong") == 401
+        assert response_code(data_dir, maps, token, "POST", map_) == 201
 
         second = quorate("local", "up", "--data-dir", str(data_dir))
         assert second.returncode == 2
@@ -47,7 +47,7 @@ def test_a_local_cluster_starts_keeps_its_data_and_is_reset(tmp_path: Path) -> N
 
     with cluster(data_dir, "--nodes", "3") as process:
         assert (data_dir / "token").read_text() == token
-        assert ask(data_dir, f"{maps}/kept", token) == 200
+        assert response_code(data_dir, f"{maps}/kept", token) == 200
         down = quorate("local", "down", "--data-dir", str(data_dir))
         assert down.returncode == 0, down.stderr
         assert process.wait(timeout=5) == 0

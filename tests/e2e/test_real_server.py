@@ -39,7 +39,7 @@ def test_the_error_contains_the_output_of_a_server_that_exits(tmp_path: Path) ->
         asyncio.run(start())
 
 
-def played_on(folder: Path) -> str:
+def pytest_output(folder: Path) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *STORIES, "--real"]
     done = subprocess.run(
         command, env={**os.environ, ASSETS: str(folder)}, capture_output=True, text=True, cwd=ROOT, check=True
@@ -56,10 +56,10 @@ def test_stories_are_skipped_with_a_reason_without_a_server(
     )
     monkeypatch.setenv(ASSETS, str(tmp_path))
     assert unavailable_reason() == f"{ASSETS}={tmp_path}: no program etcd, kube-apiserver there"
-    said = " ".join(played_on(tmp_path).split())
+    output = " ".join(pytest_output(tmp_path).split())
     for story in STORIES:
-        assert f"SKIPPED [1] {story}: {unavailable_reason()}" in said
+        assert f"SKIPPED [1] {story}: {unavailable_reason()}" in output
 
 
 def test_the_real_option_runs_stories_on_the_configured_server(tmp_path: Path) -> None:
-    assert "2 passed" in played_on(assets(tmp_path))
+    assert "2 passed" in pytest_output(assets(tmp_path))

@@ -19,10 +19,10 @@ NODES = Fleet(1, cpu="8")
 
 
 async def until_no_workload_is_left(world: World) -> None:
-    async def gone() -> bool:
+    async def is_deleted() -> bool:
         return not (await world.client.list(WORKLOADS, NAMESPACE)).items
 
-    await world.until("no workload", gone)
+    await world.until("no workload", is_deleted)
 
 
 def test_finished_workloads_are_deleted_and_their_jobs_stay() -> None:
@@ -71,14 +71,14 @@ async def stuck_job_is_deleted(world: World) -> None:
     await world.job("stuck", starts="1h")
     await world.until_condition("stuck", "Evicted", reason="DeactivatedDueToRequeuingLimitExceeded")
 
-    async def gone() -> bool:
+    async def is_deleted() -> bool:
         try:
             await world.client.get(JOBS, Key(NAMESPACE, "stuck"))
         except NotFound:
             return True
         return False
 
-    await world.until("the job is deleted", gone)
+    await world.until("the job is deleted", is_deleted)
     await until_no_workload_is_left(world)
 
 
@@ -99,10 +99,10 @@ def test_pods_deactivated_by_the_controllers_are_deleted() -> None:
         )
         await answer(world, "alone", "Rejected", "no such nodes")
 
-        async def gone() -> bool:
+        async def is_deleted() -> bool:
             return not (await world.client.list(PODS, NAMESPACE)).items
 
-        await world.until("the pod is deleted", gone)
+        await world.until("the pod is deleted", is_deleted)
         await until_no_workload_is_left(world)
 
     play(story, kept, NODES)

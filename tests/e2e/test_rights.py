@@ -226,7 +226,7 @@ async def run_lifecycle(world: World) -> None:
 async def finish(world: World, name: str) -> None:
     """Set the statuses of the pods of a job, as there are no nodes, until its workload is deleted."""
 
-    async def played() -> bool:
+    async def workload_deleted() -> bool:
         for pod in (await world.client.list(PODS, NAMESPACE)).items:
             owner = pod.metadata.controller
             if owner is not None and owner.name == name and pod.status.phase == "Pending":
@@ -234,11 +234,11 @@ async def finish(world: World, name: str) -> None:
                 await world.client.patch(PODS, pod.metadata.key, succeeded, subresource="status")
         return (await world.workload(name)) is None
 
-    await world.until(f"{name} is over", played)
+    await world.until(f"the workload of {name} is deleted", workload_deleted)
 
 
 async def until_gone(world: World, resource: Any) -> None:
-    async def gone() -> bool:
+    async def is_deleted() -> bool:
         return not (await world.client.list(resource)).items
 
-    await world.until(f"there are no {resource.plural}", gone)
+    await world.until(f"there are no {resource.plural}", is_deleted)

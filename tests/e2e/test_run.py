@@ -46,10 +46,10 @@ def test_wait_for_pods_ready_completes_the_jobs_one_after_another() -> None:
     results = {row.split()[0]: row.split()[-1] for row in table[1:4]}
     assert results == {"job1": "completed", "job2": "completed", "quick-job": "completed"}
     assert table[5] == "every job completed"
-    begun = sorted((moment_of(done.stdout, job, "(?:Starting|Running)"), job) for job in ("job1", "job2"))
-    (_, first), (second_began, _) = begun
+    started = sorted((moment_of(done.stdout, job, "(?:Starting|Running)"), job) for job in ("job1", "job2"))
+    (_, first), (second_started, _) = started
     # Samples are one second apart: both may appear in the same one.
-    assert moment_of(done.stdout, first, "Running, 20 ready") <= second_began, done.stdout
+    assert moment_of(done.stdout, first, "Running, 20 ready") <= second_started, done.stdout
     assert done.stderr == ""
 
 

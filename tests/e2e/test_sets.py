@@ -99,9 +99,9 @@ def test_a_stateful_set_is_admitted_as_a_group_and_releases_quota_at_zero_replic
         await until_ready(world, STATEFUL_SETS, 2)
         await world.client.patch(STATEFUL_SETS, WEB, {"spec": {"replicas": 0}})
         resting = await world.until_condition("web", "QuotaReserved", "False", "OnHold")
-        said = find_condition(resting.status.conditions, "QuotaReserved")
-        assert said is not None
-        assert said.message == "StatefulSet scaled to zero; workload on hold"
+        condition = find_condition(resting.status.conditions, "QuotaReserved")
+        assert condition is not None
+        assert condition.message == "StatefulSet scaled to zero; workload on hold"
         await world.until("no pods", lambda: no_pods(world))
         await world.client.patch(STATEFUL_SETS, WEB, {"spec": {"replicas": 1}})
         await until_ready(world, STATEFUL_SETS, 1)

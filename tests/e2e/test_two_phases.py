@@ -143,7 +143,7 @@ def test_a_check_keeps_its_finalizer_while_a_cluster_queue_uses_it() -> None:
             check = await world.client.get(ADMISSION_CHECKS, Key("", "prov"))
             return FINALIZER in check.metadata.finalizers
 
-        async def gone() -> bool:
+        async def is_deleted() -> bool:
             try:
                 await world.client.get(ADMISSION_CHECKS, Key("", "prov"))
             except NotFound:
@@ -152,11 +152,11 @@ def test_a_check_keeps_its_finalizer_while_a_cluster_queue_uses_it() -> None:
 
         await world.until("the check has the finalizer", held)
         await world.client.delete(ADMISSION_CHECKS, Key("", "prov"))
-        assert not await gone()
+        assert not await is_deleted()
         await world.client.patch(
             CLUSTER_QUEUES, Key("", "research"), {"spec": {"admissionChecksStrategy": None}}
         )
-        await world.until("the check is deleted", gone)
+        await world.until("the check is deleted", is_deleted)
 
     play(story, PLAIN)
 
@@ -169,8 +169,8 @@ def test_a_workload_with_admission_gates_waits_until_they_are_removed() -> None:
             "train", "QuotaReserved", "False", "AdmissionGated", "Admission is gated by: example.com/budget"
         )
         assert "example.com/budget" in await event_note(world, "Workload", "AdmissionGated")
-        gone = [{"op": "remove", "path": "/metadata/annotations/kueue.x-k8s.io~1admission-gated-by"}]
-        await world.client.patch(JOBS, Key(NAMESPACE, "train"), gone, kind=PatchKind.JSON)
+        remove_gate = [{"op": "remove", "path": "/metadata/annotations/kueue.x-k8s.io~1admission-gated-by"}]
+        await world.client.patch(JOBS, Key(NAMESPACE, "train"), remove_gate, kind=PatchKind.JSON)
         await world.until_finished("train")
         assert await event_note(world, "Workload", "AdmissionGateCleared")
 

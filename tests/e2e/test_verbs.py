@@ -38,11 +38,11 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 Story = Callable[[World, CommandLine], Awaitable[None]]
-Tell = Callable[[Story], None]
+RunStory = Callable[[Story], None]
 
 
 @pytest.fixture
-def tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tell:
+def run_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunStory:
     """Run a story with controllers, a cluster queue of 4 cpus and a command line."""
 
     def run(story: Story) -> None:
@@ -82,7 +82,7 @@ async def until_counted(world: World, pending: int, admitted: int) -> None:
     await world.until(f"{pending} pending and {admitted} admitted are counted", counted)
 
 
-def test_the_lists_have_the_columns_of_kueuectl(tell: Tell) -> None:
+def test_the_lists_have_the_columns_of_kueuectl(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.cluster_queue("1", name="idle", cohortName="science", flavor="none")
         await world.job("train", pods=4)
@@ -141,10 +141,10 @@ def test_the_lists_have_the_columns_of_kueuectl(tell: Tell) -> None:
             wide[0][-1].strip().endswith("insufficient unused quota for cpu in flavor default, 1 more needed")
         )
 
-    tell(story)
+    run_story(story)
 
 
-def test_yaml_and_json_output_is_decodable(tell: Tell) -> None:
+def test_yaml_and_json_output_is_decodable(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         listed = json.loads(await command.output_of("queue", "list", "-o", "json"))
         assert [
@@ -157,10 +157,10 @@ def test_yaml_and_json_output_is_decodable(tell: Tell) -> None:
         names = (await command.output_of("queue", "list", "-o", "name")).split()
         assert await command.output_of("queue", "describe", *names, "-o", "name")
 
-    tell(story)
+    run_story(story)
 
 
-def test_a_stopped_queue_evicts_its_workloads_and_a_resumed_one_admits_them(tell: Tell) -> None:
+def test_a_stopped_queue_evicts_its_workloads_and_a_resumed_one_admits_them(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train")
         await world.until_admitted("train")
@@ -190,10 +190,10 @@ def test_a_stopped_queue_evicts_its_workloads_and_a_resumed_one_admits_them(tell
         await command.output_of("queue", "resume", "localqueue.kueue.x-k8s.io/queue")
         assert (await world.client.get(LOCAL_QUEUES, Key(NAMESPACE, "queue"))).spec.stop_policy == "None"
 
-    tell(story)
+    run_story(story)
 
 
-def test_a_stopped_workload_waits_until_it_is_resumed(tell: Tell) -> None:
+def test_a_stopped_workload_waits_until_it_is_resumed(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train")
         await world.until_admitted("train")
@@ -207,10 +207,10 @@ def test_a_stopped_workload_waits_until_it_is_resumed(tell: Tell) -> None:
         await world.until_admitted("train")
         assert (await world.client.get(WORKLOADS, Key(NAMESPACE, name))).spec.active
 
-    tell(story)
+    run_story(story)
 
 
-def test_explain_states_the_missing_quota_its_holders_and_what_helps(tell: Tell) -> None:
+def test_explain_states_the_missing_quota_its_holders_and_what_helps(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=3)
         await world.until_admitted("train")
@@ -220,18 +220,18 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(tell: Tell)
         await world.until_condition("huge", "QuotaReserved", "False", "Pending")
         train, big = await name_of(world, "train"), await name_of(world, "big")
 
-        account = json.loads(await command.output_of("workload", "explain", "job/big", "-o", "json"))
-        lacking = "insufficient unused quota for cpu in flavor default, 1 more needed"
-        assert account == {
+        explanation = json.loads(await command.output_of("workload", "explain", "job/big", "-o", "json"))
+        shortage = "insufficient unused quota for cpu in flavor default, 1 more needed"
+        assert explanation == {
             "workload": f"{NAMESPACE}/{big}",
             "standing": "waits",
-            "says": f"couldn't assign flavors to pod set main: {lacking}",
+            "says": f"couldn't assign flavors to pod set main: {shortage}",
             "localQueue": "queue",
             "clusterQueue": "research",
             "ahead": 0,
             "reasons": [
                 {
-                    "cause": "QuotaShort", "text": lacking, "podSet": "main", "flavor": "default",
+                    "cause": "QuotaShort", "text": shortage, "podSet": "main", "flavor": "default",
                     "resource": "cpu", "needed": "2", "free": "1", "shortBy": "1", "atMost": "4",
                 }
             ],
@@ -244,24 +244,24 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(tell: Tell)
             "wouldTake": ["1 more cpu of flavor default must become free"],
         }  # fmt: skip
 
-        account = json.loads(await command.output_of("workload", "explain", "job/huge", "-o", "json"))
-        assert account["canNeverFit"]
-        assert account["says"] == (
+        explanation = json.loads(await command.output_of("workload", "explain", "job/huge", "-o", "json"))
+        assert explanation["canNeverFit"]
+        assert explanation["says"] == (
             "it can never start with the current configuration, even if every other workload finishes"
         )
-        assert account["ahead"] == 1
-        assert account["firstAhead"] == [f"{NAMESPACE}/{big}"]
-        (advice,) = account["wouldTake"]
+        assert explanation["ahead"] == 1
+        assert explanation["firstAhead"] == [f"{NAMESPACE}/{big}"]
+        (advice,) = explanation["wouldTake"]
         assert advice.startswith("request 1 less cpu of flavor default")
 
         output = await command.output_of("workload", "explain", big)
         assert "Quota:" in output
         assert "- 1 more cpu of flavor default must become free" in output
 
-    tell(story)
+    run_story(story)
 
 
-def test_explain_reports_missing_and_stopped_queues(tell: Tell) -> None:
+def test_explain_reports_missing_and_stopped_queues(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("lost", queue="nowhere")
         await world.until_condition("lost", "QuotaReserved", "False", "Inadmissible")
@@ -275,10 +275,10 @@ def test_explain_reports_missing_and_stopped_queues(tell: Tell) -> None:
             "make cluster queue research active again: is stopped (quorate queue resume research)" in output
         )
 
-    tell(story)
+    run_story(story)
 
 
-def test_describe_prints_spec_status_and_events(tell: Tell) -> None:
+def test_describe_prints_spec_status_and_events(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=3)
         await world.until_admitted("train")
@@ -298,10 +298,10 @@ def test_describe_prints_spec_status_and_events(tell: Tell) -> None:
         ]
         assert "QuotaReserved   True" in output
 
-    tell(story)
+    run_story(story)
 
 
-def test_create_commands_create_queues_and_flavors(tell: Tell) -> None:
+def test_create_commands_create_queues_and_flavors(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         made = await command.output_of("flavor", "create", "spot", "--node-labels", "capacity=spot")
         assert made == "resourceflavor.kueue.x-k8s.io/spot created\n"
@@ -332,10 +332,10 @@ def test_create_commands_create_queues_and_flavors(tell: Tell) -> None:
         await world.job("train", pods=3, queue="mine")
         await world.until_admitted("train")
 
-    tell(story)
+    run_story(story)
 
 
-def test_delete_asks_before_it_deletes_a_workload_with_its_job(tell: Tell) -> None:
+def test_delete_asks_before_it_deletes_a_workload_with_its_job(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         for job in ("train", "test"):
             await world.job(job)
@@ -364,7 +364,7 @@ def test_delete_asks_before_it_deletes_a_workload_with_its_job(tell: Tell) -> No
             await command("workload", "delete", "--all")
         ).err == "No resources found in default namespace.\n"
 
-    tell(story)
+    run_story(story)
 
 
 async def until_workloads(world: World, count: int) -> None:
@@ -374,7 +374,7 @@ async def until_workloads(world: World, count: int) -> None:
     await world.until(f"{count} workloads", found)
 
 
-def test_the_pods_of_a_job_are_found_through_their_owners(tell: Tell) -> None:
+def test_the_pods_of_a_job_are_found_through_their_owners(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=2, suspend=True)
         await world.job("other", pods=1, suspend=True)
@@ -396,7 +396,7 @@ def test_the_pods_of_a_job_are_found_through_their_owners(tell: Tell) -> None:
         named = await command.output_of("workload", "pods", await name_of(world, "other"), "-o", "name")
         assert named == f"pod/{(await pods_of(world, 'other', 1))[0].name}\n"
 
-    tell(story)
+    run_story(story)
 
 
 MAIN = {"name": "main", "image": "busybox"}
@@ -411,7 +411,7 @@ async def pods_of(world: World, job: str, count: int) -> list[ObjectMeta]:
     return await world.until(f"{count} pods of {job}", find)
 
 
-def test_version_prints_client_server_and_controllers(tell: Tell) -> None:
+def test_version_prints_client_server_and_controllers(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         client, cluster, controllers = (await command.output_of("version")).splitlines()
         assert client == f"quorate      {__version__}"
@@ -428,10 +428,10 @@ def test_version_prints_client_server_and_controllers(tell: Tell) -> None:
         output = await command.output_of("version", "-n", "batch")
         assert "controllers  quorate:1 (batch/quorate-controllers, 0 of 0 ready)" in output
 
-    tell(story)
+    run_story(story)
 
 
-def test_explain_uses_the_configuration_of_the_controllers(tell: Tell, tmp_path: Path) -> None:
+def test_explain_uses_the_configuration_of_the_controllers(run_story: RunStory, tmp_path: Path) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=9)
         name = (await world.until_condition("train", "QuotaReserved", "False")).metadata.name
@@ -459,10 +459,10 @@ def test_explain_uses_the_configuration_of_the_controllers(tell: Tell, tmp_path:
         await world.client.patch(CONFIG_MAPS, key, broken)
         assert (await origin()).startswith(f"evaluated with the defaults (ConfigMap {key}: ")
 
-    tell(story)
+    run_story(story)
 
 
-def test_explain_uses_the_defaults_without_access_to_the_configuration(tell: Tell) -> None:
+def test_explain_uses_the_defaults_without_access_to_the_configuration(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         # An account for the gang scheduler may not read the configuration of the controllers.
         roles = scheduler.roles(DEFAULT_NAMESPACE)
@@ -471,13 +471,13 @@ def test_explain_uses_the_defaults_without_access_to_the_configuration(tell: Tel
         assert used.configuration == default_configuration()
         assert "no permission to get ConfigMap kueue-system/quorate-configuration" in used.origin
 
-    tell(story)
+    run_story(story)
 
 
 CONFIGURATION = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
 
-def test_the_shell_completes_the_names_of_objects(tell: Tell) -> None:
+def test_the_shell_completes_the_names_of_objects(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", suspend=True)
         await world.until_admitted("train")
@@ -497,7 +497,7 @@ def test_the_shell_completes_the_names_of_objects(tell: Tell) -> None:
         os.environ["KUBECONFIG"] = "/nonexistent"
         assert await command.completes("workload describe job-tr") == []
 
-    tell(story)
+    run_story(story)
 
 
 MISTAKES = (
@@ -525,7 +525,7 @@ MISTAKES = (
 )  # fmt: skip
 
 
-def test_an_error_is_one_message(tell: Tell) -> None:
+def test_an_error_is_one_message(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("unmanaged", queue="")
         known = {"server": world.client.config.server, "kubeconfig": os.environ["KUBECONFIG"]}
@@ -538,10 +538,10 @@ def test_an_error_is_one_message(tell: Tell) -> None:
         assert done.code == 2
         assert "'asleep' is no status" in done.err
 
-    tell(story)
+    run_story(story)
 
 
-def test_other_job_kinds_are_found_by_each_of_their_names(tell: Tell) -> None:
+def test_other_job_kinds_are_found_by_each_of_their_names(run_story: RunStory) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train")
         await world.until_admitted("train")
@@ -555,10 +555,10 @@ def test_other_job_kinds_are_found_by_each_of_their_names(tell: Tell) -> None:
             output = await command.output_of("workload", "list", "--for", written, "-o", "name")
             assert output == f"workload.kueue.x-k8s.io/{name}\n"
 
-    tell(story)
+    run_story(story)
 
 
-def test_the_command_runs_as_a_kubectl_plugin(tell: Tell, tmp_path: Path) -> None:
+def test_the_command_runs_as_a_kubectl_plugin(run_story: RunStory, tmp_path: Path) -> None:
     entries: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert entries["kubectl-quorate"] == entries["quorate"]
     module, function = entries["kubectl-quorate"].split(":")
@@ -581,4 +581,4 @@ def test_the_command_runs_as_a_kubectl_plugin(tell: Tell, tmp_path: Path) -> Non
         listed = await kubectl("quorate", "queue", "list")
         assert [line.split()[0] for line in listed.splitlines()] == ["NAME", "research"]
 
-    tell(story)
+    run_story(story)
