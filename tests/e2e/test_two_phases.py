@@ -20,7 +20,7 @@ FINALIZER = "kueue.x-k8s.io/resource-in-use"
 
 
 async def checked_queues(world: World, **rule: Any) -> None:
-    """Create a queue with an admission check whose state the test sets."""
+    """Create a queue with an admission check; the test sets its state."""
     await world.create(ADMISSION_CHECKS, "prov", spec={"controllerName": "example.com/by-hand"})
     ready = {
         "type": "Active", "status": "True", "reason": "Active", "message": "",
