@@ -22,8 +22,8 @@ def requested_parameters(request: pytest.FixtureRequest, parameter: str) -> list
 
 
 @contextmanager
-def run_concurrently(play: Callable[[str], T], names: Sequence[str]) -> Iterator[dict[str, Future[T]]]:
-    """Yield a future of ``play`` by name; cancel those not started at the end of the block."""
+def run_concurrently(run_story: Callable[[str], T], names: Sequence[str]) -> Iterator[dict[str, Future[T]]]:
+    """Yield a future of ``run_story`` by name; cancel those not started at the end of the block."""
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        yield {name: pool.submit(play, name) for name in names}
+        yield {name: pool.submit(run_story, name) for name in names}
         pool.shutdown(cancel_futures=True)

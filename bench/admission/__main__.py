@@ -26,7 +26,7 @@ class Name(StrEnum):
 
 
 WORLDS: Final = {Name.KUEUE: BASELINE, Name.LARGE: LARGE_SCALE}
-OURS: Final = f"{sys.executable} -m quorate controllers"
+QUORATE_CONTROLLERS: Final = f"{sys.executable} -m quorate controllers"
 NONE: Final = "none"
 
 
@@ -45,7 +45,7 @@ def main(
             metavar="COMMAND",
             help=f"The command that runs the controllers with KUBECONFIG; [b]{NONE}[/b]: they run already.",
         ),
-    ] = OURS,
+    ] = QUORATE_CONTROLLERS,
     pid: Annotated[
         int | None, typer.Option(metavar="PID", help="The process of controllers that run already.")
     ] = None,
@@ -76,7 +76,7 @@ def main(
         output.write_bytes(msgspec.json.format(msgspec.json.encode(outcome)))
     # The limits apply to the whole first scenario on the local server.
     has_limits = chosen == BASELINE and kubeconfig is None
-    sys.exit(1 if has_limits and _broken(chosen, outcome, console) else 0)
+    sys.exit(1 if has_limits and _exceeds_limits(chosen, outcome, console) else 0)
 
 
 def _run(plan: Plan, console: Console) -> Outcome:
@@ -93,7 +93,7 @@ def _run(plan: Plan, console: Console) -> Outcome:
         return uvloop.run(run_until_signal(run(plan, show)))
 
 
-def _broken(world: World, outcome: Outcome, console: Console) -> bool:
+def _exceeds_limits(world: World, outcome: Outcome, console: Console) -> bool:
     limits = load()
     found = measures(world, outcome)
     for name, value in found.items():

@@ -43,14 +43,14 @@ class Generator:
 
     async def until_active(self) -> None:
         """Return once the controllers have reconciled every cluster queue."""
-        awaited = set(self.queues)
+        inactive = set(self.queues)
         done = asyncio.Event()
         queues = Informer(self._client, CLUSTER_QUEUES)
 
         def observe(queue: ClusterQueue) -> None:
             if is_true(queue.status.conditions, "Active"):
-                awaited.discard(queue.metadata.name)
-                if not awaited:
+                inactive.discard(queue.metadata.name)
+                if not inactive:
                     done.set()
 
         queues.subscribe(lambda change: observe(change.new) if change.new is not None else None)

@@ -35,18 +35,18 @@ class Usage:
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._cpu_s: dict[int, float] = {}
-        self._began_s: dict[int, float] = {}
+        self._initial_s: dict[int, float] = {}
         self.peak_bytes = 0  # total resident memory
 
     @property
     def cpu_s(self) -> float:
         """Return the CPU time since ``begin``, or since the start of a later process."""
-        return sum(cpu_s - self._began_s.get(pid, 0.0) for pid, cpu_s in self._cpu_s.items())
+        return sum(cpu_s - self._initial_s.get(pid, 0.0) for pid, cpu_s in self._cpu_s.items())
 
     def begin(self) -> None:
         """Count only from now on, for processes that ran before the benchmark."""
         self.sample()
-        self._began_s = dict(self._cpu_s)
+        self._initial_s = dict(self._cpu_s)
 
     async def follow(self) -> None:
         """Until cancelled."""
@@ -56,7 +56,7 @@ class Usage:
 
     def sample(self) -> None:
         resident = 0
-        for pid in _family(self._pid):
+        for pid in _process_tree(self._pid):
             try:
                 stat = (_PROC / str(pid) / "stat").read_text()
                 status = (_PROC / str(pid) / "status").read_text()
@@ -68,11 +68,11 @@ class Usage:
         self.peak_bytes = max(self.peak_bytes, resident * 1024)
 
 
-def _family(pid: int) -> Iterator[int]:
+def _process_tree(pid: int) -> Iterator[int]:
     yield pid
     try:
         children = (_PROC / str(pid) / "task" / str(pid) / "children").read_text().split()
     except (FileNotFoundError, ProcessLookupError):
         return
     for child in children:
-        yield from _family(int(child))
+        yield from _process_tree(int(child))

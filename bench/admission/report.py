@@ -67,7 +67,7 @@ def _processes(outcome: Outcome) -> Table:
 
 def _requests(outcome: Outcome) -> Table:
     """Return writes by verb and resource, without those of the generator and the job simulator."""
-    table = _table("carried out", "an admission", "refused", first="requests")
+    table = _table("successful", "per admission", "failed", first="requests")
     names = sorted(outcome.requests.keys() | outcome.refused.keys())
     for name in (name for name in names if name.partition(" ")[0] in WRITES):
         count = outcome.requests.get(name, 0)

@@ -26,13 +26,13 @@ class RequestKind(NamedTuple):
 class ServerCounts(NamedTuple):
     """Counters of a server since its start."""
 
-    answered: Counter[RequestKind]  # successful
+    succeeded: Counter[RequestKind]  # successful
     refused: Counter[RequestKind]  # with a status of 400 or above
     cpu_s: float  # of the server process
 
     def since(self, before: "ServerCounts") -> "ServerCounts":
         return ServerCounts(
-            self.answered - before.answered, self.refused - before.refused, self.cpu_s - before.cpu_s
+            self.succeeded - before.succeeded, self.refused - before.refused, self.cpu_s - before.cpu_s
         )
 
 
@@ -42,16 +42,16 @@ async def read_counts(client: Client) -> ServerCounts:
 
 
 def parse_counts(text: str) -> ServerCounts:
-    answered: Counter[RequestKind] = Counter()
+    succeeded: Counter[RequestKind] = Counter()
     refused: Counter[RequestKind] = Counter()
     for series in _SERIES.finditer(text):
         labels = dict(_LABEL.findall(series["labels"]))
         subresource = f"/{labels['subresource']}" if labels["subresource"] else ""
         request = RequestKind(labels["verb"], labels["resource"] + subresource)
-        counts = answered if int(labels["code"] or 0) < 400 else refused
+        counts = succeeded if int(labels["code"] or 0) < 400 else refused
         counts[request] += int(float(series["count"]))
     cpu = _CPU.search(text)
-    return ServerCounts(answered, refused, float(cpu[1]) if cpu is not None else 0.0)
+    return ServerCounts(succeeded, refused, float(cpu[1]) if cpu is not None else 0.0)
 
 
 class CountingClient(Client):
@@ -59,7 +59,7 @@ class CountingClient(Client):
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self.answered: Counter[RequestKind] = Counter()
+        self.succeeded: Counter[RequestKind] = Counter()
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
         answer = await super().request(method, path, **options)
@@ -70,14 +70,14 @@ class CountingClient(Client):
         if parts:
             collection = len(parts) == 1
             verb = {"GET": "LIST", "DELETE": "DELETECOLLECTION"}.get(method, method) if collection else method
-            self.answered[RequestKind(verb, "/".join([parts[0], *parts[2:]]))] += 1
+            self.succeeded[RequestKind(verb, "/".join([parts[0], *parts[2:]]))] += 1
         return answer
 
 
-def admission_writes(answered: Counter[RequestKind]) -> int:
+def admission_writes(succeeded: Counter[RequestKind]) -> int:
     """Return the number of writes for admission, without events and leader election."""
     return sum(
         count
-        for request, count in answered.items()
+        for request, count in succeeded.items()
         if request.verb in WRITES and request.resource not in NOT_ADMISSION
     )

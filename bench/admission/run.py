@@ -31,7 +31,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import load_rest_config
 
-TAKEN_UP_WITHIN_S: Final = 60.0
+RECONCILE_TIMEOUT_S: Final = 60.0
 CONCURRENCY: Final = 50  # of the generator and the job simulator together; each uses a connection
 LOG: Final = "controllers.log"
 
@@ -118,12 +118,12 @@ async def _measure(
     async with asyncio.TaskGroup() as tasks:
         parts = [tasks.create_task(part) for part in (workloads.run(), jobs.run())]
         if process is not None:
-            parts.append(tasks.create_task(_alive(process)))
+            parts.append(tasks.create_task(_fail_on_exit(process)))
         if usage is not None:
             parts.append(tasks.create_task(usage.follow()))
-        await _within(TAKEN_UP_WITHIN_S, "no controllers reconcile the queues", generator.until_active())
+        await _within(RECONCILE_TIMEOUT_S, "no controllers reconcile the queues", generator.until_active())
         await workloads.synced.wait()
-        ours_before, before, cpu_s = Counter(client.answered), await read_counts(client), _own_cpu_s()
+        ours_before, before, cpu_s = Counter(client.succeeded), await read_counts(client), _own_cpu_s()
         recorder.begin()
         parts.append(tasks.create_task(generator.create_workloads()))
         parts.append(tasks.create_task(recorder.sample(on_progress)))
@@ -140,13 +140,15 @@ async def _measure(
         controllers_peak_bytes=usage.peak_bytes if usage is not None else None,
         server_cpu_s=counts.cpu_s,
         own_cpu_s=own_cpu_s,
-        requests=_others(counts, client.answered - ours_before),
+        requests=_other_requests(counts, client.succeeded - ours_before),
         refused=_named(counts.refused),
     )
 
 
-def _others(counts: ServerCounts, ours: Counter[RequestKind]) -> dict[str, int]:
-    metrics = Counter({request: n for request, n in counts.answered.items() if request.resource != "metrics"})
+def _other_requests(counts: ServerCounts, ours: Counter[RequestKind]) -> dict[str, int]:
+    metrics = Counter(
+        {request: n for request, n in counts.succeeded.items() if request.resource != "metrics"}
+    )
     return _named(metrics - ours)
 
 
@@ -162,7 +164,7 @@ async def _require_kinds(client: CountingClient) -> None:
         await install_definitions(client, queueing_definitions())
 
 
-async def _alive(process: Process) -> None:
+async def _fail_on_exit(process: Process) -> None:
     """Run until cancelled; raise ``NotDone`` when the process ends."""
     code = await process.wait()
     raise NotDone(f"the controllers ended by themselves, with status {code}: see {LOG}")

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from bench.admission.__main__ import OURS
+from bench.admission.__main__ import QUORATE_CONTROLLERS
 from bench.admission.requests import RequestKind, admission_writes, parse_counts
 from bench.admission.run import Outcome, Plan, run
 from bench.worlds import BASELINE, WorkloadClass, World
@@ -17,7 +17,7 @@ AT_ONCE = WorkloadClass("small", per_queue=20, cpu=1, priority=50, runs_ms=100, 
 
 
 def outcome_of(world: World, directory: Path) -> Outcome:
-    return asyncio.run(run(Plan(world, None, OURS, None, 60.0, directory), lambda _: None))
+    return asyncio.run(run(Plan(world, None, QUORATE_CONTROLLERS, None, 60.0, directory), lambda _: None))
 
 
 @pytest.mark.slow
@@ -69,7 +69,7 @@ process_cpu_seconds_total 12.25
 
 def test_counters_of_a_kube_apiserver_are_read() -> None:
     counts = parse_counts(METRICS)
-    assert counts.answered == Counter(
+    assert counts.succeeded == Counter(
         {
             RequestKind("PATCH", "workloads/status"): 40,
             RequestKind("APPLY", "workloads/status"): 1_500_000,
@@ -79,4 +79,4 @@ def test_counters_of_a_kube_apiserver_are_read() -> None:
     )
     assert counts.refused == Counter({RequestKind("PATCH", "workloads/status"): 3})
     assert counts.cpu_s == 12.25
-    assert admission_writes(counts.answered) == 1_500_040
+    assert admission_writes(counts.succeeded) == 1_500_040

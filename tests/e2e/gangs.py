@@ -222,7 +222,7 @@ class GangWorld:
 
 
 @asynccontextmanager
-async def a_gang_world(fleet: Fleet) -> AsyncIterator[GangWorld]:
+async def running_gang_cluster(fleet: Fleet) -> AsyncIterator[GangWorld]:
     """Run a cluster with the gang CRDs, nodes and a namespace, without a gang scheduler."""
     rng = random.Random(1)
     clock = WallClock()
@@ -248,7 +248,7 @@ async def a_gang_world(fleet: Fleet) -> AsyncIterator[GangWorld]:
             await asyncio.gather(*parts, return_exceptions=True)
 
 
-def play_gangs(
+def run_gang_story(
     story: Callable[[GangWorld], Awaitable[None]],
     fleet: Fleet,
     configuration: SchedulerConfiguration | None = None,
@@ -256,7 +256,7 @@ def play_gangs(
     """Run ``story`` in a cluster with a running gang scheduler."""
 
     async def run() -> None:
-        async with a_gang_world(fleet) as world:
+        async with running_gang_cluster(fleet) as world:
             await world.start_scheduler(configuration or default_scheduler_configuration())
             await story(world)
 

@@ -5,7 +5,7 @@ import pytest
 from quorate.api.configuration import Configuration
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource
-from tests.e2e.world import World, play
+from tests.e2e.world import World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -28,4 +28,4 @@ def test_leaked_quota_is_found_and_released() -> None:
 
         await world.until("an audit that finds nothing", audited_again)
 
-    play(story, Configuration(audit_every_s=0.5))
+    run_story(story, Configuration(audit_every_s=0.5))

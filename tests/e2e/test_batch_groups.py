@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.meta import Key
 from quorate.kube.resources import JOBS, POD_GROUPS, PODS, untyped
-from tests.e2e.volcano import Gangs, play
+from tests.e2e.volcano import Gangs, run_story
 from tests.e2e.world import NAMESPACE
 
 pytestmark = pytest.mark.slow
@@ -42,7 +42,7 @@ def test_a_queued_job_starts_once_its_workload_and_its_group_are_admitted() -> N
         await gangs.set_group_phase(group, "Inqueue")
         await world.until("both pods again", running)
 
-    play(scenario)
+    run_story(scenario)
 
 
 def test_a_job_without_quota_has_no_group() -> None:
@@ -59,7 +59,7 @@ def test_a_job_without_quota_has_no_group() -> None:
         }
         assert owners == {"small"}
 
-    play(scenario)
+    run_story(scenario)
 
 
 def test_a_suspended_job_that_is_not_queued_starts_with_its_group() -> None:
@@ -83,7 +83,7 @@ def test_a_suspended_job_that_is_not_queued_starts_with_its_group() -> None:
 
         await world.until("the job suspended by a user has no group", no_group)
 
-    play(scenario)
+    run_story(scenario)
 
 
 def test_plain_pods_get_their_own_groups() -> None:
@@ -100,7 +100,7 @@ def test_plain_pods_get_their_own_groups() -> None:
 
         await gangs.world.until("the pod names its group", named)
 
-    play(scenario)
+    run_story(scenario)
 
 
 def test_the_pods_of_a_set_share_a_group_that_is_deleted_at_zero_replicas() -> None:
@@ -139,4 +139,4 @@ def test_the_pods_of_a_set_share_a_group_that_is_deleted_at_zero_replicas() -> N
 
         await gangs.world.until("the group is deleted", no_group)
 
-    play(scenario)
+    run_story(scenario)

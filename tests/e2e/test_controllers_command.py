@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.world import a_world
+from tests.e2e.world import running_cluster
 from tests.local.clusters import api_server
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,7 @@ async def outcome(*options: str | Path) -> tuple[int | None, str]:
 
 def test_the_controllers_admit_jobs_and_exit_with_0_on_sigterm(tmp_path: Path) -> None:
     async def story() -> None:
-        async with a_world() as world:
+        async with running_cluster() as world:
             cluster = world.client.config
             token = cluster.credentials.authorization().removeprefix("Bearer ")
             options = ("--kubeconfig", kubeconfig(tmp_path, cluster.server, token), "--log-format", "json")

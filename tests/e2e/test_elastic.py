@@ -8,7 +8,7 @@ from quorate.api.meta import Key, find_condition
 from quorate.controllers.jobframework.elastic_gates import GATED_PODS, GatedPod
 from quorate.kube.resources import JOBS, WORKLOADS
 from quorate.local.nodes import Fleet
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -87,7 +87,7 @@ def test_a_job_grows_and_shrinks_within_quota_without_a_restart() -> None:
         await world.until_admitted("other")  # with the released quota
         assert not (await world.get_job(KEY.name)).spec.suspend
 
-    play(story, Configuration(), Fleet(1, cpu="8"))
+    run_story(story, Configuration(), Fleet(1, cpu="8"))
 
 
 def test_a_job_without_quota_to_grow_keeps_running_at_its_size() -> None:
@@ -101,4 +101,4 @@ def test_a_job_without_quota_to_grow_keeps_running_at_its_size() -> None:
         await resize(world, 2)
         await until_slices(world, (2, "Admitted"))
 
-    play(story, Configuration(), Fleet(1, cpu="8"))
+    run_story(story, Configuration(), Fleet(1, cpu="8"))

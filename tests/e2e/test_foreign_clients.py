@@ -13,7 +13,7 @@ from tests.e2e.bare_workloads import (
     until_pending,
     until_workload_condition,
 )
-from tests.e2e.world import World, play
+from tests.e2e.world import World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ def test_server_side_apply_releases_the_quota_of_a_preempted_workload() -> None:
         await finish(world, "high")
         await until_admitted(world, "low")
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_an_update_with_only_the_finished_condition_finishes_a_preempted_workload() -> None:
@@ -50,7 +50,7 @@ def test_an_update_with_only_the_finished_condition_finishes_a_preempted_workloa
         await finish(world, "low")
         await until_admitted(world, "high")
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_a_partial_reservation_by_a_foreign_client_is_ignored() -> None:
@@ -61,7 +61,7 @@ def test_a_partial_reservation_by_a_foreign_client_is_ignored() -> None:
         await world.queues(cpu="4")
         await until_admitted(world, "one")
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_equal_pending_workloads_all_get_the_pending_reason() -> None:
@@ -78,4 +78,4 @@ def test_equal_pending_workloads_all_get_the_pending_reason() -> None:
         }
         assert len(messages) == 1, messages
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)

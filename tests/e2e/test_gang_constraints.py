@@ -12,7 +12,7 @@ from quorate.kube.resources import (
     STORAGE_CLASSES,
 )
 from quorate.local.nodes import Fleet
-from tests.e2e.gangs import GangWorld, play_gangs, settings
+from tests.e2e.gangs import GangWorld, run_gang_story, settings
 from tests.e2e.world import NAMESPACE
 
 pytestmark = pytest.mark.slow
@@ -71,7 +71,7 @@ def test_a_gang_waits_for_its_claim_and_is_placed_where_the_volume_is() -> None:
         await world.until_bound(a=2)
         assert await nodes_of(world, "a") == {"node-2"}
 
-    play_gangs(story, Fleet(3, cpu="4"), SETTINGS)
+    run_gang_story(story, Fleet(3, cpu="4"), SETTINGS)
 
 
 def test_the_claim_of_a_placed_gang_names_the_selected_node() -> None:
@@ -90,7 +90,7 @@ def test_the_claim_of_a_placed_gang_names_the_selected_node() -> None:
         claim = await world.client.get(PERSISTENT_VOLUME_CLAIMS, Key(NAMESPACE, "shared"))
         assert claim.metadata.annotations["volume.kubernetes.io/selected-node"] == node
 
-    play_gangs(story, Fleet(3, cpu="4"), SETTINGS)
+    run_gang_story(story, Fleet(3, cpu="4"), SETTINGS)
 
 
 def test_each_member_reserves_a_local_volume_on_its_node() -> None:
@@ -120,7 +120,7 @@ def test_each_member_reserves_a_local_volume_on_its_node() -> None:
             assert volume.spec.claim_ref is not None
             assert volume.spec.claim_ref.name == pod.metadata.name.replace("a", "claim")
 
-    play_gangs(story, Fleet(3, cpu="4"), SETTINGS)
+    run_gang_story(story, Fleet(3, cpu="4"), SETTINGS)
 
 
 def a_disk(name: str, node: str) -> dict[str, Any]:
@@ -157,4 +157,4 @@ def test_affinity_terms_select_namespaces_by_label() -> None:
         (database,) = await world.members("db", "store")
         assert await nodes_of(world, "a") == {database.node_name}
 
-    play_gangs(story, Fleet(3, cpu="4"), SETTINGS)
+    run_gang_story(story, Fleet(3, cpu="4"), SETTINGS)

@@ -11,7 +11,7 @@ from quorate.api.meta import Key
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import EVENTS, NODES, PLACEABLE_PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
 from quorate.local.nodes import Fleet
-from tests.e2e.gangs import GangWorld, play_gangs, settings
+from tests.e2e.gangs import GangWorld, run_gang_story, settings
 from tests.e2e.world import NAMESPACE
 
 pytestmark = pytest.mark.slow
@@ -41,7 +41,7 @@ def test_pods_are_created_at_inqueue_and_run_when_all_have_a_node() -> None:
         await world.until_phase("a", "Running")
         await world.until_phase("a", "Completed")
 
-    play_gangs(story, Fleet(1, cpu="4"))
+    run_gang_story(story, Fleet(1, cpu="4"))
 
 
 def test_two_groups_that_fit_only_one_at_a_time_never_run_together() -> None:
@@ -56,7 +56,7 @@ def test_two_groups_that_fit_only_one_at_a_time_never_run_together() -> None:
         await world.until_phase("one", "Completed")
         await world.until_phase("two", "Completed")
 
-    play_gangs(story, Fleet(2, cpu="2"), settings(DESIGN))
+    run_gang_story(story, Fleet(2, cpu="2"), settings(DESIGN))
 
 
 def test_a_gang_gets_no_node_until_all_its_pods_exist() -> None:
@@ -68,7 +68,7 @@ def test_a_gang_gets_no_node_until_all_its_pods_exist() -> None:
         await world.node("node-3", cpu="2")
         await world.until_bound(a=3)
 
-    play_gangs(story, Fleet(2, cpu="2"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, Fleet(2, cpu="2"), settings(WITHOUT_ENQUEUE))
 
 
 def test_an_inqueue_group_returns_to_pending_when_its_node_is_lost() -> None:
@@ -80,7 +80,7 @@ def test_an_inqueue_group_returns_to_pending_when_its_node_is_lost() -> None:
         await world.until_waits("a", "NotEnoughResources", "have 2 now")
         assert group.metadata.annotations["scheduling.volcano.sh/requeue-attempts"] == "1"
 
-    play_gangs(story, Fleet(2, cpu="2"), settings(DESIGN))
+    run_gang_story(story, Fleet(2, cpu="2"), settings(DESIGN))
 
 
 def test_an_inqueue_group_reserves_resource_quota() -> None:
@@ -95,7 +95,7 @@ def test_an_inqueue_group_reserves_resource_quota() -> None:
         await world.group("third", 1, {"cpu": "1"})
         await world.until_phase("third", "Inqueue")
 
-    play_gangs(story, Fleet(2, cpu="8"), settings(DESIGN))
+    run_gang_story(story, Fleet(2, cpu="8"), settings(DESIGN))
 
 
 def test_a_group_that_loses_its_resource_quota_in_a_race_returns_to_pending() -> None:
@@ -112,7 +112,7 @@ def test_a_group_that_loses_its_resource_quota_in_a_race_returns_to_pending() ->
         await world.until_phase("a", "Pending")
         await world.until_waits("a", "NamespaceQuotaExceeded")
 
-    play_gangs(story, Fleet(1, cpu="8"), settings(DESIGN))
+    run_gang_story(story, Fleet(1, cpu="8"), settings(DESIGN))
 
 
 def test_pods_of_another_scheduler_reduce_the_idle_resources_of_a_gang() -> None:
@@ -126,7 +126,7 @@ def test_pods_of_another_scheduler_reduce_the_idle_resources_of_a_gang() -> None
         await world.delete_members("web")
         await world.until_bound(a=3)
 
-    play_gangs(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
 
 
 def test_without_the_enqueue_action_gangs_are_placed_from_pending() -> None:
@@ -135,7 +135,7 @@ def test_without_the_enqueue_action_gangs_are_placed_from_pending() -> None:
         await world.pods("a", 2)
         await world.until_phase("a", "Running")
 
-    play_gangs(story, Fleet(1, cpu="2"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, Fleet(1, cpu="2"), settings(WITHOUT_ENQUEUE))
 
 
 def test_a_recreated_member_of_a_running_gang_gets_another_node() -> None:
@@ -153,7 +153,7 @@ def test_a_recreated_member_of_a_running_gang_gets_another_node() -> None:
         await world.until_bound(a=2)
         await world.until_phase("a", "Running")
 
-    play_gangs(story, Fleet(2, cpu="1"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, Fleet(2, cpu="1"), settings(WITHOUT_ENQUEUE))
 
 
 def test_a_restarted_scheduler_completes_a_partly_bound_gang() -> None:
@@ -174,7 +174,7 @@ def test_a_restarted_scheduler_completes_a_partly_bound_gang() -> None:
         await world.until_phase("a", "Running")
         await world.until_bound(a=20)
 
-    play_gangs(story, Fleet(1, cpu="2"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, Fleet(1, cpu="2"), settings(WITHOUT_ENQUEUE))
 
 
 def test_a_gang_of_higher_priority_preempts_the_surplus_of_another() -> None:
@@ -192,7 +192,7 @@ def test_a_gang_of_higher_priority_preempts_the_surplus_of_another() -> None:
         await world.until_phase("vip", "Running")
         assert sorted(pod.metadata.name for pod in await world.members("fat")) == ["fat-0", "fat-1"]
 
-    play_gangs(story, Fleet(1, cpu="4"), settings(DESIGN))
+    run_gang_story(story, Fleet(1, cpu="4"), settings(DESIGN))
 
 
 def test_a_preempting_pod_has_its_nominated_node() -> None:
@@ -216,7 +216,7 @@ def test_a_preempting_pod_has_its_nominated_node() -> None:
             await world.client.patch(PLACEABLE_PODS, pod.metadata.key, no_finalizers)
         await world.until_bound(vip=1)
 
-    play_gangs(story, Fleet(1, cpu="2"), settings(DESIGN))
+    run_gang_story(story, Fleet(1, cpu="2"), settings(DESIGN))
 
 
 def test_a_queue_reclaims_what_another_uses_beyond_its_deserved_share() -> None:
@@ -235,7 +235,7 @@ def test_a_queue_reclaims_what_another_uses_beyond_its_deserved_share() -> None:
         for queue, held in {"one": "2", "two": "2", "root": "4"}.items():
             await world.until_queue_holds(queue, cpu=held, pods=held)
 
-    play_gangs(story, Fleet(1, cpu="4"), settings(DESIGN))
+    run_gang_story(story, Fleet(1, cpu="4"), settings(DESIGN))
 
 
 def test_waiting_pods_have_the_unschedulable_reason_that_autoscalers_read() -> None:
@@ -256,7 +256,7 @@ def test_waiting_pods_have_the_unschedulable_reason_that_autoscalers_read() -> N
 
         await world.until("both pods have the condition", reported)
 
-    play_gangs(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
+    run_gang_story(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
 
 
 def test_a_group_with_an_unsupported_field_is_placed_and_gets_an_event() -> None:
@@ -273,7 +273,7 @@ def test_a_group_with_an_unsupported_field_is_placed_and_gets_an_event() -> None
         await world.pods("a", 2)
         await world.until_bound(a=2)
 
-    play_gangs(story, Fleet(1, cpu="4"))
+    run_gang_story(story, Fleet(1, cpu="4"))
 
 
 def test_references_to_missing_objects_are_reported() -> None:
@@ -301,7 +301,7 @@ def test_references_to_missing_objects_are_reported() -> None:
         await world.queue("nowhere", weight=1)
         await world.until_phase("a", "Inqueue")
 
-    play_gangs(story, Fleet(1, cpu="4"))
+    run_gang_story(story, Fleet(1, cpu="4"))
 
 
 def quota_is_counted(world: GangWorld) -> Callable[[], Awaitable[bool]]:

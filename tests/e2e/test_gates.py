@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api.configuration import default_configuration
 from quorate.kube.resources import POD_GROUPS, PODS
-from tests.e2e.volcano import Gangs, play
+from tests.e2e.volcano import Gangs, run_story
 from tests.e2e.world import NAMESPACE
 
 pytestmark = pytest.mark.slow
@@ -56,4 +56,4 @@ def test_gates_are_removed_once_the_group_is_admitted() -> None:
         await a_pod(gangs, "late", OUR_GATE)
         await until_gates(gangs, late=[])
 
-    play(scenario)
+    run_story(scenario)

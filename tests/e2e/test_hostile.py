@@ -13,7 +13,7 @@ from quorate.kube.errors import Invalid
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, LOCAL_QUEUES, WORKLOADS, Resource, untyped
 from quorate.local.nodes import Fleet
 from tests.e2e.hostile import Hostile, definitions_without_schema, hostile_objects
-from tests.e2e.world import NAMESPACE, World, a_world
+from tests.e2e.world import NAMESPACE, World, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -121,7 +121,7 @@ def test_hostile_objects_do_not_stop_other_work(caplog: pytest.LogCaptureFixture
             assert await inactive_message(world, queue) == message
 
     async def run() -> None:
-        async with a_world(Fleet(1, cpu="8"), definitions_without_schema()) as world:
+        async with running_cluster(Fleet(1, cpu="8"), definitions_without_schema()) as world:
             await story(world)
 
     asyncio.run(run())

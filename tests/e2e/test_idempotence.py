@@ -28,7 +28,7 @@ from tests.e2e import world as e2e_world
 from tests.e2e.kinds import EXAMPLES, Example, Json, definition
 from tests.e2e.test_pods import pod, until_pod
 from tests.e2e.test_sets import DEPLOYMENTS, STATEFUL_SETS, a_set
-from tests.e2e.world import NAMESPACE, World, a_world
+from tests.e2e.world import NAMESPACE, World, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -284,7 +284,7 @@ def test_restarted_controllers_write_nothing() -> None:
     slots = asyncio.Semaphore(e2e_world.SERVERS_AT_ONCE)
 
     async def written(story: Story, configuration: Configuration) -> dict[str, int]:
-        async with slots, a_world(FLEET) as world:
+        async with slots, running_cluster(FLEET) as world:
             await world.start_queueing(configuration)
             await story(world)
             return await writes_of_restarted_controllers(world, configuration)

@@ -18,7 +18,7 @@ from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import EVENTS, JOBS, WORKLOADS
 from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, definition, pods
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def test_a_job_of_each_kind_has_the_same_lifecycle(example: Example) -> None:
         await world.start_queueing(running(example.integrations))
         await run_lifecycle(world, example)
 
-    play(story)
+    run_story(story)
 
 
 async def run_lifecycle(world: World, example: Example) -> None:
@@ -229,7 +229,7 @@ def test_a_child_job_has_no_workload_and_runs_only_with_its_parent() -> None:
         await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": False}})
         await until_suspended(world, "part")
 
-    play(story)
+    run_story(story)
 
 
 def test_a_job_with_too_deep_ownership_gets_an_event_and_is_not_managed() -> None:
@@ -253,7 +253,7 @@ def test_a_job_with_too_deep_ownership_gets_an_event_and_is_not_managed() -> Non
 
         await world.until("the lowest job has the event", reported)
 
-    play(story, Configuration(manage_jobs_without_queue_name=True))
+    run_story(story, Configuration(manage_jobs_without_queue_name=True))
 
 
 async def until_suspended(world: World, name: str) -> None:
@@ -279,4 +279,4 @@ def test_a_kind_is_managed_once_its_crd_is_established() -> None:
         await managed.create()
         await world.until_admitted(KEY.name)
 
-    play(story, Configuration(integrations=Integrations(frameworks=("batch/job", *FRAMEWORK_KINDS))))
+    run_story(story, Configuration(integrations=Integrations(frameworks=("batch/job", *FRAMEWORK_KINDS))))

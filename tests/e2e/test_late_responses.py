@@ -9,7 +9,7 @@ from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import send, status_patch
 from quorate.queueing import conditions as c
 from quorate.queueing.lifecycle.statuses import release_status
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def test_a_victim_is_readmitted_while_the_response_to_its_eviction_is_late() -> 
         world.queueing_client.responding.set()
         await world.until("early is admitted again", admitted)
 
-    play(story, Configuration())
+    run_story(story, Configuration())
 
 
 def test_late_responses_do_not_change_the_priority_order() -> None:
@@ -87,4 +87,4 @@ def test_late_responses_do_not_change_the_priority_order() -> None:
         assert world.replica.view is not None
         assert late in world.replica.view.state.ledger.reservations
 
-    play(story, Configuration())
+    run_story(story, Configuration())

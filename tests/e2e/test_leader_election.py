@@ -26,7 +26,7 @@ from quorate.kube.resources import LEASES, WORKLOADS
 from quorate.observe.replica import Replica
 from tests.e2e.test_controllers_command import controllers, kubeconfig
 from tests.e2e.test_restarts import NAMES, NODES, each_ran_once, never_over_quota, stop_watching, submit
-from tests.e2e.world import NAMESPACE, World, a_world
+from tests.e2e.world import NAMESPACE, World, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -125,7 +125,7 @@ def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(
     tmp_path: Path, end: signal.Signals
 ) -> None:
     async def story() -> None:
-        async with a_world(NODES) as world:
+        async with running_cluster(NODES) as world:
             reservations = Reservations(world)
             counting = asyncio.create_task(reservations.informer.run())
             watching = asyncio.create_task(never_over_quota(world))
@@ -167,7 +167,7 @@ async def finished(world: World, at_least: int) -> bool:
 
 def test_a_leader_that_cannot_renew_stops_until_it_is_elected_again() -> None:
     async def story() -> None:
-        async with a_world() as world:
+        async with running_cluster() as world:
             await world.queues(cpu="2")
             configuration = load_configuration(json.dumps(CONFIGURATION)).configuration
             replica = Replica("follower")

@@ -18,7 +18,7 @@ from quorate.local.nodes import Fleet
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE
 from quorate.observe.queueing_metrics import metrics
 from tests.e2e.bare_workloads import gauges, submit, until_admitted, until_gauges, until_waiting
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 from tests.observe.listening import listening
 
 pytestmark = pytest.mark.slow
@@ -95,7 +95,7 @@ def test_metrics_count_pending_admitted_and_finished_workloads() -> None:
 
     gates = Gates(unadmitted_workloads_observability=True)
     configuration = Configuration(metrics=Metrics(cluster_queue_resources=True), gates=gates)
-    play(story, configuration, Fleet(1, cpu="8"))
+    run_story(story, configuration, Fleet(1, cpu="8"))
 
 
 def test_preemptions_count_for_the_preemptor_queue_and_evictions_for_the_victim_queue() -> None:
@@ -120,7 +120,7 @@ def test_preemptions_count_for_the_preemptor_queue_and_evictions_for_the_victim_
             assert got["kueue_evicted_workloads_once_total"] == {evicted: 1}
             assert got["kueue_admitted_workloads_total"] == {("research", ""): 1, ("research", "high"): 1}
 
-    play(story, Configuration(), Fleet(1, cpu="8"))
+    run_story(story, Configuration(), Fleet(1, cpu="8"))
 
 
 async def counted(url: str) -> Scrape | None:
@@ -162,7 +162,7 @@ def test_a_held_queue_has_no_active_pending_workloads() -> None:
         await until_waiting(world, "research", active=0, inadmissible=0)
         assert gauges(world, "local_queue_pending_workloads") == {}
 
-    play(story, Configuration())
+    run_story(story, Configuration())
 
 
 def test_series_have_the_configured_custom_labels() -> None:
@@ -196,7 +196,7 @@ def test_series_have_the_configured_custom_labels() -> None:
         "integrations: {frameworks: [batch/job], labelKeysToCopy: [tier]}}"
     ).configuration
     rules = msgspec.structs.replace(configuration.metrics, custom_labels=labels)
-    play(story, msgspec.structs.replace(configuration, metrics=rules), Fleet(1, cpu="8"))
+    run_story(story, msgspec.structs.replace(configuration, metrics=rules), Fleet(1, cpu="8"))
 
 
 OWN_LABELS = (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from quorate.local.nodes import Fleet
-from tests.e2e.gangs import GangWorld, play_gangs
+from tests.e2e.gangs import GangWorld, run_gang_story
 from tests.e2e.verbs import CommandLine, cells, titles
 from tests.e2e.world import NAMESPACE
 
@@ -61,4 +61,4 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
             f"error: no pod group absent in namespace {NAMESPACE}",
         )
 
-    play_gangs(story, Fleet(1, cpu="4"))
+    run_gang_story(story, Fleet(1, cpu="4"))

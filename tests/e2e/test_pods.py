@@ -14,7 +14,7 @@ from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_gated, is_managed, is_ready
 from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.local.nodes import Fleet
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -129,7 +129,7 @@ def test_a_gated_pod_waits_for_quota_then_runs_on_its_admitted_flavor() -> None:
         assert b'"nodeSelector":{"kubernetes.io/os":"linux"}' in bytes(ran.spec)
         assert await until_event(world, "Started", "one") == "Admitted by clusterQueue research"
 
-    play(story, PODS_QUEUED, FLEET)
+    run_story(story, PODS_QUEUED, FLEET)
 
 
 def test_a_pod_created_without_a_gate_is_not_managed_and_gets_an_event() -> None:
@@ -145,7 +145,7 @@ def test_a_pod_created_without_a_gate_is_not_managed_and_gets_an_event() -> None
         assert not is_managed((await pods_of(world))["one"])
         assert await world.workload("one") is None
 
-    play(story, PODS_QUEUED, FLEET)
+    run_story(story, PODS_QUEUED, FLEET)
 
 
 def test_a_preempted_pod_is_deleted_with_the_reason_in_its_status() -> None:
@@ -166,7 +166,7 @@ def test_a_preempted_pod_is_deleted_with_the_reason_in_its_status() -> None:
         await world.client.patch(PODS, ended.metadata.key, {"metadata": {"finalizers": None}})
         await world.until("the workload is deleted too", no_workloads(world))
 
-    play(story, PODS_QUEUED, FLEET)
+    run_story(story, PODS_QUEUED, FLEET)
 
 
 def no_workloads(world: World) -> Callable[[], Any]:
@@ -198,7 +198,7 @@ def test_a_group_waits_until_it_is_complete_and_starts_all_its_pods() -> None:
         assert condition is not None
         assert condition.message == "Pods succeeded: 3/3."
 
-    play(story, PODS_QUEUED, FLEET)
+    run_story(story, PODS_QUEUED, FLEET)
 
 
 def more_cpu(cpu: str) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def test_a_failed_pod_of_a_group_is_replaced_by_another() -> None:
         )
         assert len(whole.metadata.owner_references) == 3
 
-    play(story, PODS_QUEUED, FLEET)
+    run_story(story, PODS_QUEUED, FLEET)
 
 
 def test_a_preempted_group_releases_its_quota_and_waits_for_new_pods() -> None:
@@ -255,7 +255,7 @@ def test_a_preempted_group_releases_its_quota_and_waits_for_new_pods() -> None:
         await until_gone(world, "one", "two")
         await until_workload(world, "low", "finished", has("Finished", reason="Succeeded"))
 
-    play(story, PODS_QUEUED, FLEET)
+    run_story(story, PODS_QUEUED, FLEET)
 
 
 def test_deleting_the_workload_of_a_group_deletes_the_group() -> None:
@@ -268,7 +268,7 @@ def test_deleting_the_workload_of_a_group_deletes_the_group() -> None:
         await until_gone(world, "one", "two")
         await world.until("the workload is deleted too", no_workloads(world))
 
-    play(story, PODS_QUEUED, FLEET)
+    run_story(story, PODS_QUEUED, FLEET)
 
 
 def test_excess_pods_of_a_group_are_deleted() -> None:
@@ -282,7 +282,7 @@ def test_excess_pods_of_a_group_are_deleted() -> None:
         await until_gone(world, "three")
         assert len(await pods_of(world)) == 2
 
-    play(story, PODS_QUEUED, FLEET)
+    run_story(story, PODS_QUEUED, FLEET)
 
 
 def test_restarted_controllers_write_nothing_about_settled_pods() -> None:
@@ -308,7 +308,7 @@ def test_restarted_controllers_write_nothing_about_settled_pods() -> None:
         await world.until_finished("other")
         assert await settled(world) == before
 
-    play(story, PODS_QUEUED, FLEET)
+    run_story(story, PODS_QUEUED, FLEET)
 
 
 def test_lost_writes_do_not_change_the_result_for_a_group() -> None:
@@ -321,7 +321,7 @@ def test_lost_writes_do_not_change_the_result_for_a_group() -> None:
         await world.until("no pod has a finalizer", pods_without_finalizers(world))
         assert world.queueing_client.lost > 0
 
-    play(story, PODS_QUEUED, FLEET)
+    run_story(story, PODS_QUEUED, FLEET)
 
 
 def test_pods_are_managed_once_their_namespace_matches_the_selector() -> None:
@@ -344,7 +344,7 @@ def test_pods_are_managed_once_their_namespace_matches_the_selector() -> None:
         await world.until_finished("one")
         await until_workload(world, "train", "finished", has("Finished"))
 
-    play(story, configuration, FLEET)
+    run_story(story, configuration, FLEET)
 
 
 async def has_workload(world: World, namespace: str) -> bool:

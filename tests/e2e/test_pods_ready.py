@@ -9,7 +9,7 @@ from quorate.api.meta import epoch, find_condition
 from quorate.kube.resources import WORKLOADS
 from quorate.local.nodes import Fleet
 from quorate.queueing.pods_ready import SCHEDULING_TIMEOUT_ANNOTATION, TIMEOUT_ANNOTATION
-from tests.e2e.world import World, play
+from tests.e2e.world import World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def test_pods_ready_is_set_when_all_pods_are_ready() -> None:
         )
         await world.until_finished("train")
 
-    play(story, waiting(timeout_s=60), NODES)
+    run_story(story, waiting(timeout_s=60), NODES)
 
 
 def test_a_workload_without_ready_pods_is_evicted_backs_off_and_is_deactivated() -> None:
@@ -92,7 +92,7 @@ def test_a_workload_without_ready_pods_is_evicted_backs_off_and_is_deactivated()
         await world.until_condition("stuck", "Requeued", "True", "Reactivated")
         await world.until_admitted("stuck")
 
-    play(story, waiting(timeout_s=3, limit=1), NODES)
+    run_story(story, waiting(timeout_s=3, limit=1), NODES)
 
 
 def test_block_admission_starts_one_workload_at_a_time() -> None:
@@ -107,7 +107,7 @@ def test_block_admission_starts_one_workload_at_a_time() -> None:
         first = await world.until_condition("first", "PodsReady")
         assert seconds(second, "Admitted") >= seconds(first, "PodsReady")
 
-    play(story, waiting(timeout_s=60, block=True), NODES)
+    run_story(story, waiting(timeout_s=60, block=True), NODES)
 
 
 def test_a_blocked_queue_continues_when_the_blocking_workload_is_evicted() -> None:
@@ -122,7 +122,7 @@ def test_a_blocked_queue_continues_when_the_blocking_workload_is_evicted() -> No
         await world.until_condition("stuck", "Evicted")
         await world.until_finished("next")
 
-    play(story, waiting(timeout_s=60, block=True), NODES)
+    run_story(story, waiting(timeout_s=60, block=True), NODES)
 
 
 def test_unscheduled_pods_have_a_separate_timeout() -> None:
@@ -143,7 +143,7 @@ def test_unscheduled_pods_have_a_separate_timeout() -> None:
         assert [each.underlying_cause for each in stats.evictions] == ["WaitForScheduling"]
         await world.until_condition("slow", "PodsReady")
 
-    play(story, waiting(timeout_s=60, scheduling_s=60), NODES)
+    run_story(story, waiting(timeout_s=60, scheduling_s=60), NODES)
 
 
 def test_a_workload_sets_shorter_timeouts() -> None:
@@ -154,4 +154,4 @@ def test_a_workload_sets_shorter_timeouts() -> None:
         await world.until_condition("hasty", "Evicted", "True", "PodsReadyTimeout")
         assert "patient" in await world.admitted()
 
-    play(story, waiting(timeout_s=60), NODES)
+    run_story(story, waiting(timeout_s=60), NODES)

@@ -25,7 +25,7 @@ from quorate.observe.replica import Replica
 from quorate.observe.visibility import pending_workloads_access, visibility
 from tests.e2e.test_rights import as_controller_account
 from tests.e2e.verbs import CommandLine
-from tests.e2e.world import World, a_world
+from tests.e2e.world import World, running_cluster
 from tests.observe.listening import free_port
 
 pytestmark = pytest.mark.slow
@@ -53,7 +53,7 @@ def test_pending_workloads_are_listed_with_their_positions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        async with a_world() as world, as_controller_account(world) as client:
+        async with running_cluster() as world, as_controller_account(world) as client:
             command = CommandLine(world, tmp_path, monkeypatch)
             clock, replica, rng = WallClock(), Replica("standalone"), random.Random(1)
             configuration, port = default_configuration(), free_port()

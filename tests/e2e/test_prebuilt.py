@@ -6,7 +6,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
 from quorate.kube.resources import WORKLOADS
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -43,4 +43,4 @@ def test_a_job_starts_once_its_prebuilt_workload_is_admitted() -> None:
         assert (owner.kind, owner.name) == ("Job", "train")
         assert len((await world.client.list(WORKLOADS, NAMESPACE)).items) == 1
 
-    play(story, Configuration())
+    run_story(story, Configuration())

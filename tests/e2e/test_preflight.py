@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.verbs import CommandLine
-from tests.e2e.world import a_world
+from tests.e2e.world import running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -16,7 +16,7 @@ def test_a_valid_cluster_passes_and_an_error_sets_the_exit_code(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def story() -> None:
-        async with a_world() as world:
+        async with running_cluster() as world:
             command = CommandLine(world, tmp_path, monkeypatch)
             await world.queues(cpu="4")
             done = await command("preflight")

@@ -30,7 +30,7 @@ from quorate.local.nodes import Fleet
 from tests.docs.walk import TASKS, File, blocks
 from tests.e2e.kinds import definition
 from tests.e2e.test_two_phases import event_note
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +135,7 @@ def test_a_job_starts_on_provisioned_capacity() -> None:
             )
         await until_deleted(world, request)
 
-    play(scenario, Configuration(), NODES)
+    run_story(scenario, Configuration(), NODES)
 
 
 def test_a_failed_request_is_retried_until_the_limit() -> None:
@@ -152,7 +152,7 @@ def test_a_failed_request_is_retried_until_the_limit() -> None:
         assert "none at all" in await event_note(world, "Workload", "AdmissionCheckRejected")
         await until_deleted(world, second)
 
-    play(scenario, Configuration(), NODES)
+    run_story(scenario, Configuration(), NODES)
 
 
 def test_a_provisioning_request_follows_its_configuration_and_is_deleted_with_its_job() -> None:
@@ -178,7 +178,7 @@ def test_a_provisioning_request_follows_its_configuration_and_is_deleted_with_it
         await world.until("no template remains", without_templates)
         assert not (await world.client.list(WORKLOADS, NAMESPACE)).items
 
-    play(scenario, Configuration(), NODES)
+    run_story(scenario, Configuration(), NODES)
 
 
 async def until_deleted(world: World, request: ProvisioningRequest) -> None:

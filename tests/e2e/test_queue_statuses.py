@@ -10,7 +10,7 @@ from quorate.api.meta import Key
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, untyped
 from tests.e2e.bare_workloads import submit, until_admitted
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -65,7 +65,7 @@ def test_a_local_queue_reports_its_cluster_queue_and_drops_deleted_flavors() -> 
 
         await world.until("the flavor has no finalizer", flavor_gone)
 
-    play(story, Configuration())
+    run_story(story, Configuration())
 
 
 def test_cohorts_report_their_weighted_share_with_fair_sharing() -> None:
@@ -91,4 +91,4 @@ def test_cohorts_report_their_weighted_share_with_fair_sharing() -> None:
         await until_share("lab", 500)  # two of the four of the root
         await until_share("bank", 0)
 
-    play(story, Configuration(fair_sharing=FairSharing(preemption_strategies=("LessThanInitialShare",))))
+    run_story(story, Configuration(fair_sharing=FairSharing(preemption_strategies=("LessThanInitialShare",))))

@@ -21,7 +21,7 @@ from quorate.kube.resources import (
     WORKLOADS,
 )
 from quorate.local.nodes import Fleet
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +83,7 @@ def test_a_job_is_suspended_admitted_started_on_its_flavor_and_finished() -> Non
             "Can admit new workloads",
         )
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 def test_the_second_of_two_jobs_waits_and_starts_when_the_first_finishes() -> None:
@@ -99,7 +99,7 @@ def test_the_second_of_two_jobs_waits_and_starts_when_the_first_finishes() -> No
         assert (await world.get_job("second")).spec.suspend
         await world.until_finished("first", "second")
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 def test_finished_pods_release_quota_before_their_job_finishes() -> None:
@@ -112,7 +112,7 @@ def test_finished_pods_release_quota_before_their_job_finishes() -> None:
         await world.until_admitted("short")
         assert "long" in await world.admitted()
 
-    play(story, PLAIN, Fleet(1, cpu="1"))
+    run_story(story, PLAIN, Fleet(1, cpu="1"))
 
 
 def test_the_pending_reason_of_a_job_above_its_quota_has_the_amounts() -> None:
@@ -137,7 +137,7 @@ def test_the_pending_reason_of_a_job_above_its_quota_has_the_amounts() -> None:
         await world.client.patch(CLUSTER_QUEUES, Key("", "research"), patch, kind=PatchKind.JSON)
         await world.until_admitted("vast")
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_a_job_with_an_invalid_template_gets_an_event_until_it_is_corrected() -> None:
@@ -156,7 +156,7 @@ def test_a_job_with_an_invalid_template_gets_an_event_until_it_is_corrected() ->
         await world.until_admitted("odd")
         assert (await why()).count("no Workload can be made") == 1
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_a_job_waits_for_missing_queues_and_its_condition_names_them() -> None:
@@ -173,7 +173,7 @@ def test_a_job_waits_for_missing_queues_and_its_condition_names_them() -> None:
         await world.flavor()
         await world.until_admitted("train")
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_the_older_annotation_names_the_queue() -> None:
@@ -182,7 +182,7 @@ def test_the_older_annotation_names_the_queue() -> None:
         await world.job("train", queue="", annotations={"kueue.x-k8s.io/queue-name": "queue"})
         await world.until_admitted("train")
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_a_job_without_a_queue_is_not_managed() -> None:
@@ -196,7 +196,7 @@ def test_a_job_without_a_queue_is_not_managed() -> None:
         await world.until("the unmanaged job completes", complete)
         assert (await world.client.list(WORKLOADS)).items == ()
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 def test_a_deleted_job_releases_its_quota() -> None:
@@ -214,7 +214,7 @@ def test_a_deleted_job_releases_its_quota() -> None:
 
         await world.until("the workload of the deleted job is deleted", deleted)
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_the_higher_priority_is_admitted_first() -> None:
@@ -232,7 +232,7 @@ def test_the_higher_priority_is_admitted_first() -> None:
         assert high.spec.priority == 100
         assert await world.admitted() == {"high"}
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_a_higher_priority_preempts_a_lower_one_which_is_admitted_again_later() -> None:
@@ -258,7 +258,7 @@ def test_a_higher_priority_preempts_a_lower_one_which_is_admitted_again_later() 
         reported = await events_about(world, "Workload")
         assert reported >= {"Preempted", "PreemptedWorkload", "EvictedDueToPreempted"}
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 def test_a_job_with_partial_admission_starts_with_fewer_pods() -> None:
@@ -276,7 +276,7 @@ def test_a_job_with_partial_admission_starts_with_fewer_pods() -> None:
         await world.until_finished("elastic")
         assert (await world.get_job("elastic")).status.succeeded == 5
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 def test_a_changed_priority_class_updates_pending_workloads() -> None:
@@ -300,7 +300,7 @@ def test_a_changed_priority_class_updates_pending_workloads() -> None:
         await world.until_admitted("one")
         assert await world.admitted() == {"one"}
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 @pytest.mark.parametrize(
@@ -338,7 +338,7 @@ def test_queueing_strategy(strategy: str, small_starts: bool) -> None:
         await world.client.delete(JOBS, Key(NAMESPACE, "big"), propagation="Background")
         await world.until_admitted("small")
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 async def set_stop_policy(world: World, policy: str) -> None:
@@ -359,7 +359,7 @@ def test_a_held_queue_keeps_admitted_workloads_and_admits_no_new_ones() -> None:
         await set_stop_policy(world, "None")
         await world.until_admitted("after")
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 def test_a_drained_queue_evicts_admitted_workloads_and_readmits_them_on_resume() -> None:
@@ -386,7 +386,7 @@ def test_a_drained_queue_evicts_admitted_workloads_and_readmits_them_on_resume()
         await world.until_admitted("train")
         await world.until_condition("train", "Evicted", "False", "QuotaReserved")
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 def test_objects_in_use_keep_their_finalizer() -> None:
@@ -422,7 +422,7 @@ def test_objects_in_use_keep_their_finalizer() -> None:
 
         await world.until("queue and flavor are deleted", deleted)
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_local_queues_report_whether_they_are_active() -> None:
@@ -442,7 +442,7 @@ def test_local_queues_report_whether_they_are_active() -> None:
         await world.flavor()
         await active("Ready", "Can submit new workloads to localQueue")
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_an_admission_takes_a_bounded_number_of_writes() -> None:
@@ -475,7 +475,7 @@ def test_an_admission_takes_a_bounded_number_of_writes() -> None:
             "POST workloads": 1.0,
         }
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 async def active(world: World) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_controllers_command import WITHIN_S, controllers, kubeconfig
-from tests.e2e.world import World, a_world
+from tests.e2e.world import World, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ async def until_logged(process: Process, message: str) -> dict[str, Any]:
 
 def test_reloadable_settings_apply_without_a_restart(tmp_path: Path) -> None:
     async def story() -> None:
-        async with a_world() as world:
+        async with running_cluster() as world:
             mounted = Mounted(tmp_path, PATIENT)
             async with controllers(*options(world, tmp_path, mounted.file)) as process:
                 await until_logged(process, "ready")

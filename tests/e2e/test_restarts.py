@@ -12,7 +12,7 @@ from quorate.api.configuration import Configuration
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import JOBS, WORKLOADS, Resource
 from quorate.local.nodes import Fleet
-from tests.e2e.world import World, play
+from tests.e2e.world import World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -44,7 +44,7 @@ def test_nothing_is_lost_or_admitted_twice_over_many_restarts(seed: int) -> None
         await world.start_queueing(Configuration())
         await each_ran_once(world)
 
-    play(story, None, NODES)
+    run_story(story, None, NODES)
 
 
 def test_nothing_is_lost_or_admitted_twice_when_one_write_in_four_is_lost() -> None:
@@ -57,7 +57,7 @@ def test_nothing_is_lost_or_admitted_twice_when_one_write_in_four_is_lost() -> N
         await stop_watching(watching)
         await each_ran_once(world)
 
-    play(story, Configuration(), NODES)
+    run_story(story, Configuration(), NODES)
 
 
 def test_nothing_is_lost_or_admitted_twice_while_foreign_clients_write_workloads() -> None:
@@ -70,7 +70,7 @@ def test_nothing_is_lost_or_admitted_twice_while_foreign_clients_write_workloads
         await stop_watching(watching)
         await each_ran_once(world)
 
-    play(story, Configuration(), NODES)
+    run_story(story, Configuration(), NODES)
 
 
 async def write_foreign_fields(world: World) -> None:

@@ -11,7 +11,7 @@ from quorate.kube.errors import NotFound
 from quorate.kube.resources import JOBS, PODS, WORKLOADS
 from quorate.local.nodes import Fleet
 from tests.e2e.test_two_phases import answer, checked_queues
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +41,7 @@ def test_finished_workloads_are_deleted_and_their_jobs_stay() -> None:
             "late",
         ]
 
-    play(story, Configuration(), NODES)
+    run_story(story, Configuration(), NODES)
 
 
 async def until_finished_job(world: World, name: str) -> None:
@@ -63,7 +63,7 @@ IMPATIENT = Configuration(
 
 
 def test_a_job_deactivated_by_the_controllers_is_deleted() -> None:
-    play(stuck_job_is_deleted, IMPATIENT, NODES)
+    run_story(stuck_job_is_deleted, IMPATIENT, NODES)
 
 
 async def stuck_job_is_deleted(world: World) -> None:
@@ -105,4 +105,4 @@ def test_pods_deactivated_by_the_controllers_are_deleted() -> None:
         await world.until("the pod is deleted", is_deleted)
         await until_no_workload_is_left(world)
 
-    play(story, kept, NODES)
+    run_story(story, kept, NODES)

@@ -38,7 +38,7 @@ from tests.e2e import test_kinds, test_retention
 from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example
 from tests.e2e.service_accounts import RecordingClient, as_account
 from tests.e2e.test_provisioning import checked_queue, requested, set_condition
-from tests.e2e.world import NAMESPACE, World, a_world
+from tests.e2e.world import NAMESPACE, World, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -63,7 +63,7 @@ async def as_controller_account(world: World) -> AsyncIterator[RecordingClient]:
 
 def test_the_controller_roles_suffice_for_jobs_and_grant_nothing_else() -> None:
     async def story() -> None:
-        async with a_world() as world, as_controller_account(world) as client:
+        async with running_cluster() as world, as_controller_account(world) as client:
             configuration = load_configuration(CONFIGURATION).configuration
             async with running_controllers(client, configuration) as replica:
                 await world.until("the replica leads", lambda: leads(replica))
@@ -86,7 +86,7 @@ def test_the_controller_roles_suffice_for_jobs_and_grant_nothing_else() -> None:
 )
 def test_the_controller_roles_suffice_for_other_job_kinds(example: Example) -> None:
     async def story() -> None:
-        async with a_world() as world, as_controller_account(world) as client:
+        async with running_cluster() as world, as_controller_account(world) as client:
             await test_kinds.install(world, example)
             async with running_controllers(client, test_kinds.running(example.integrations)) as replica:
                 await world.until("the controllers are ready", lambda: is_ready(replica))
@@ -99,7 +99,7 @@ def test_the_controller_roles_suffice_for_other_job_kinds(example: Example) -> N
 
 def test_the_controller_roles_suffice_to_delete_deactivated_jobs() -> None:
     async def story() -> None:
-        async with a_world(test_retention.NODES) as world, as_controller_account(world) as client:
+        async with running_cluster(test_retention.NODES) as world, as_controller_account(world) as client:
             async with running_controllers(client, test_retention.IMPATIENT) as replica:
                 await world.until("the controllers are ready", lambda: is_ready(replica))
                 await test_retention.stuck_job_is_deleted(world)
@@ -111,7 +111,7 @@ def test_the_controller_roles_suffice_to_delete_deactivated_jobs() -> None:
 
 def test_the_controller_roles_suffice_for_provisioning_requests() -> None:
     async def story() -> None:
-        async with a_world() as world, as_controller_account(world) as client:
+        async with running_cluster() as world, as_controller_account(world) as client:
             async with running_controllers(client, Configuration()) as replica:
                 await world.until("the controllers are ready", lambda: is_ready(replica))
                 await checked_queue(world)

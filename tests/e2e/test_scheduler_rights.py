@@ -29,7 +29,7 @@ from quorate.local.nodes import Fleet
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import LEASE_NAME, ElectionOptions, run_scheduler
 from quorate.scheduler.scheduler import Options
-from tests.e2e.gangs import GangWorld, a_gang_world
+from tests.e2e.gangs import GangWorld, running_gang_cluster
 from tests.e2e.kinds import definition
 from tests.e2e.service_accounts import RecordingClient, as_account
 from tests.e2e.test_provisioning import REQUEST_KIND
@@ -78,7 +78,7 @@ async def running_scheduler(
 def test_the_scheduler_roles_suffice_for_gangs_and_grant_nothing_else() -> None:
     async def story() -> None:
         async with (
-            a_gang_world(Fleet(1, cpu="4")) as world,
+            running_gang_cluster(Fleet(1, cpu="4")) as world,
             as_account(world.client, scheduler.ACCOUNT, SYSTEM, scheduler.roles(SYSTEM)) as client,
         ):
             async with running_scheduler(world, client, Options()):
@@ -121,7 +121,7 @@ def test_provisioning_requests_need_a_separate_role() -> None:
     async def story() -> None:
         roles = [*scheduler.roles(SYSTEM), *scheduler.demand_roles(SYSTEM)]
         async with (
-            a_gang_world(Fleet(1, cpu="4")) as world,
+            running_gang_cluster(Fleet(1, cpu="4")) as world,
             as_account(world.client, scheduler.ACCOUNT, SYSTEM, roles) as client,
         ):
             await install_definitions(world.client, [definition(REQUEST_KIND)])

@@ -17,7 +17,7 @@ from quorate.kube.resources import CLUSTER_QUEUES, WORKLOADS, Json, untyped
 from quorate.local.nodes import Fleet
 from tests.e2e.kinds import definition
 from tests.e2e.test_pods import more_cpu, no_workloads, pods_of, until_event
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +71,7 @@ def test_each_pod_of_a_deployment_waits_for_its_own_quota() -> None:
         await world.client.delete(DEPLOYMENTS, WEB, propagation="Background")
         await world.until("the workloads are deleted", no_workloads(world))
 
-    play(story, QUEUED, FLEET)
+    run_story(story, QUEUED, FLEET)
 
 
 def test_a_running_deployment_keeps_its_pods_and_gets_an_event() -> None:
@@ -85,7 +85,7 @@ def test_a_running_deployment_keeps_its_pods_and_gets_an_event() -> None:
         assert note.startswith("pods of the set run without quota")
         assert len(await live_pods(world)) == 1
 
-    play(story, QUEUED, FLEET)
+    run_story(story, QUEUED, FLEET)
 
 
 def test_a_stateful_set_is_admitted_as_a_group_and_releases_quota_at_zero_replicas() -> None:
@@ -110,7 +110,7 @@ def test_a_stateful_set_is_admitted_as_a_group_and_releases_quota_at_zero_replic
         await world.client.delete(STATEFUL_SETS, WEB, propagation="Background")
         await world.until("its workload is deleted", no_workloads(world))
 
-    play(story, QUEUED, FLEET)
+    run_story(story, QUEUED, FLEET)
 
 
 async def no_pods(world: World) -> bool:
@@ -135,7 +135,7 @@ def test_an_evicted_stateful_set_recreates_its_pods_and_waits() -> None:
         await world.client.patch(WORKLOADS, workload.metadata.key, {"spec": {"active": True}})
         await until_ready(world, STATEFUL_SETS, 2)
 
-    play(story, QUEUED, FLEET)
+    run_story(story, QUEUED, FLEET)
 
 
 def test_each_serving_kind_has_an_integration_name() -> None:
@@ -228,7 +228,7 @@ def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:
         await imitate(world)
         await until_woken(world, 2)
 
-    play(story, None, FLEET)
+    run_story(story, None, FLEET)
 
 
 async def equals(found: Awaitable[T], wanted: T) -> bool:

@@ -10,7 +10,7 @@ from quorate.kube.client import PatchKind
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, EVENTS, JOBS, PODS, WORKLOADS
 from quorate.local.nodes import Fleet
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +83,7 @@ def test_a_pending_check_delays_admission_and_a_ready_one_updates_the_pods() -> 
         assert pod.spec.node_selector == {"zone": "b"}
         assert pod.metadata.annotations["example.com/by"] == "prov"
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 def test_a_check_update_that_conflicts_with_the_job_finishes_it_unstarted() -> None:
@@ -98,7 +98,7 @@ def test_a_check_update_that_conflicts_with_the_job_finishes_it_unstarted() -> N
         assert "zone" in found.message
         assert (await world.get_job("train")).spec.suspend
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 def test_a_retry_check_evicts_a_running_workload() -> None:
@@ -116,7 +116,7 @@ def test_a_retry_check_evicts_a_running_workload() -> None:
         assert back.status.admission_checks[0].state == "Pending"
         assert back.status.admission_checks[0].retry_count == 1
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 def test_a_rejected_workload_is_deactivated_and_a_user_reactivates_it() -> None:
@@ -132,7 +132,7 @@ def test_a_rejected_workload_is_deactivated_and_a_user_reactivates_it() -> None:
         await answer(world, "train", "Ready")
         await world.until_finished("train")
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)
 
 
 def test_a_check_keeps_its_finalizer_while_a_cluster_queue_uses_it() -> None:
@@ -158,7 +158,7 @@ def test_a_check_keeps_its_finalizer_while_a_cluster_queue_uses_it() -> None:
         )
         await world.until("the check is deleted", is_deleted)
 
-    play(story, PLAIN)
+    run_story(story, PLAIN)
 
 
 def test_a_workload_with_admission_gates_waits_until_they_are_removed() -> None:
@@ -174,4 +174,4 @@ def test_a_workload_with_admission_gates_waits_until_they_are_removed() -> None:
         await world.until_finished("train")
         assert await event_note(world, "Workload", "AdmissionGateCleared")
 
-    play(story, PLAIN, NODES)
+    run_story(story, PLAIN, NODES)

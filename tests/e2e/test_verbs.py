@@ -32,17 +32,17 @@ from quorate.kube.resources import (
 )
 from tests.e2e.service_accounts import as_account
 from tests.e2e.verbs import CommandLine, cells, titles
-from tests.e2e.world import NAMESPACE, World, play
+from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 Story = Callable[[World, CommandLine], Awaitable[None]]
-RunStory = Callable[[Story], None]
+RunWithCommands = Callable[[Story], None]
 
 
 @pytest.fixture
-def run_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunStory:
+def run_with_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWithCommands:
     """Run a story with controllers, a cluster queue of 4 cpus and a command line."""
 
     def run(story: Story) -> None:
@@ -50,7 +50,7 @@ def run_story(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunStory:
             await world.queues(cpu="4")
             await story(world, CommandLine(world, tmp_path, monkeypatch))
 
-        play(with_commands, default_configuration())
+        run_story(with_commands, default_configuration())
 
     return run
 
@@ -82,7 +82,7 @@ async def until_counted(world: World, pending: int, admitted: int) -> None:
     await world.until(f"{pending} pending and {admitted} admitted are counted", counted)
 
 
-def test_the_lists_have_the_columns_of_kueuectl(run_story: RunStory) -> None:
+def test_the_lists_have_the_columns_of_kueuectl(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.cluster_queue("1", name="idle", cohortName="science", flavor="none")
         await world.job("train", pods=4)
@@ -141,10 +141,10 @@ def test_the_lists_have_the_columns_of_kueuectl(run_story: RunStory) -> None:
             wide[0][-1].strip().endswith("insufficient unused quota for cpu in flavor default, 1 more needed")
         )
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_yaml_and_json_output_is_decodable(run_story: RunStory) -> None:
+def test_yaml_and_json_output_is_decodable(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         listed = json.loads(await command.output_of("queue", "list", "-o", "json"))
         assert [
@@ -157,10 +157,12 @@ def test_yaml_and_json_output_is_decodable(run_story: RunStory) -> None:
         names = (await command.output_of("queue", "list", "-o", "name")).split()
         assert await command.output_of("queue", "describe", *names, "-o", "name")
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_a_stopped_queue_evicts_its_workloads_and_a_resumed_one_admits_them(run_story: RunStory) -> None:
+def test_a_stopped_queue_evicts_its_workloads_and_a_resumed_one_admits_them(
+    run_with_commands: RunWithCommands,
+) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train")
         await world.until_admitted("train")
@@ -190,10 +192,10 @@ def test_a_stopped_queue_evicts_its_workloads_and_a_resumed_one_admits_them(run_
         await command.output_of("queue", "resume", "localqueue.kueue.x-k8s.io/queue")
         assert (await world.client.get(LOCAL_QUEUES, Key(NAMESPACE, "queue"))).spec.stop_policy == "None"
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_a_stopped_workload_waits_until_it_is_resumed(run_story: RunStory) -> None:
+def test_a_stopped_workload_waits_until_it_is_resumed(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train")
         await world.until_admitted("train")
@@ -207,10 +209,12 @@ def test_a_stopped_workload_waits_until_it_is_resumed(run_story: RunStory) -> No
         await world.until_admitted("train")
         assert (await world.client.get(WORKLOADS, Key(NAMESPACE, name))).spec.active
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_explain_states_the_missing_quota_its_holders_and_what_helps(run_story: RunStory) -> None:
+def test_explain_states_the_missing_quota_its_holders_and_what_helps(
+    run_with_commands: RunWithCommands,
+) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=3)
         await world.until_admitted("train")
@@ -258,10 +262,10 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(run_story: 
         assert "Quota:" in output
         assert "- 1 more cpu of flavor default must become free" in output
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_explain_reports_missing_and_stopped_queues(run_story: RunStory) -> None:
+def test_explain_reports_missing_and_stopped_queues(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("lost", queue="nowhere")
         await world.until_condition("lost", "QuotaReserved", "False", "Inadmissible")
@@ -275,10 +279,10 @@ def test_explain_reports_missing_and_stopped_queues(run_story: RunStory) -> None
             "make cluster queue research active again: is stopped (quorate queue resume research)" in output
         )
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_describe_prints_spec_status_and_events(run_story: RunStory) -> None:
+def test_describe_prints_spec_status_and_events(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=3)
         await world.until_admitted("train")
@@ -298,10 +302,10 @@ def test_describe_prints_spec_status_and_events(run_story: RunStory) -> None:
         ]
         assert "QuotaReserved   True" in output
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_create_commands_create_queues_and_flavors(run_story: RunStory) -> None:
+def test_create_commands_create_queues_and_flavors(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         made = await command.output_of("flavor", "create", "spot", "--node-labels", "capacity=spot")
         assert made == "resourceflavor.kueue.x-k8s.io/spot created\n"
@@ -332,10 +336,10 @@ def test_create_commands_create_queues_and_flavors(run_story: RunStory) -> None:
         await world.job("train", pods=3, queue="mine")
         await world.until_admitted("train")
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_delete_asks_before_it_deletes_a_workload_with_its_job(run_story: RunStory) -> None:
+def test_delete_asks_before_it_deletes_a_workload_with_its_job(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         for job in ("train", "test"):
             await world.job(job)
@@ -364,7 +368,7 @@ def test_delete_asks_before_it_deletes_a_workload_with_its_job(run_story: RunSto
             await command("workload", "delete", "--all")
         ).err == "No resources found in default namespace.\n"
 
-    run_story(story)
+    run_with_commands(story)
 
 
 async def until_workloads(world: World, count: int) -> None:
@@ -374,7 +378,7 @@ async def until_workloads(world: World, count: int) -> None:
     await world.until(f"{count} workloads", found)
 
 
-def test_the_pods_of_a_job_are_found_through_their_owners(run_story: RunStory) -> None:
+def test_the_pods_of_a_job_are_found_through_their_owners(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=2, suspend=True)
         await world.job("other", pods=1, suspend=True)
@@ -396,7 +400,7 @@ def test_the_pods_of_a_job_are_found_through_their_owners(run_story: RunStory) -
         named = await command.output_of("workload", "pods", await name_of(world, "other"), "-o", "name")
         assert named == f"pod/{(await pods_of(world, 'other', 1))[0].name}\n"
 
-    run_story(story)
+    run_with_commands(story)
 
 
 MAIN = {"name": "main", "image": "busybox"}
@@ -411,7 +415,7 @@ async def pods_of(world: World, job: str, count: int) -> list[ObjectMeta]:
     return await world.until(f"{count} pods of {job}", find)
 
 
-def test_version_prints_client_server_and_controllers(run_story: RunStory) -> None:
+def test_version_prints_client_server_and_controllers(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         client, cluster, controllers = (await command.output_of("version")).splitlines()
         assert client == f"quorate      {__version__}"
@@ -428,10 +432,12 @@ def test_version_prints_client_server_and_controllers(run_story: RunStory) -> No
         output = await command.output_of("version", "-n", "batch")
         assert "controllers  quorate:1 (batch/quorate-controllers, 0 of 0 ready)" in output
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_explain_uses_the_configuration_of_the_controllers(run_story: RunStory, tmp_path: Path) -> None:
+def test_explain_uses_the_configuration_of_the_controllers(
+    run_with_commands: RunWithCommands, tmp_path: Path
+) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", pods=9)
         name = (await world.until_condition("train", "QuotaReserved", "False")).metadata.name
@@ -459,10 +465,12 @@ def test_explain_uses_the_configuration_of_the_controllers(run_story: RunStory, 
         await world.client.patch(CONFIG_MAPS, key, broken)
         assert (await origin()).startswith(f"evaluated with the defaults (ConfigMap {key}: ")
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_explain_uses_the_defaults_without_access_to_the_configuration(run_story: RunStory) -> None:
+def test_explain_uses_the_defaults_without_access_to_the_configuration(
+    run_with_commands: RunWithCommands,
+) -> None:
     async def story(world: World, command: CommandLine) -> None:
         # An account for the gang scheduler may not read the configuration of the controllers.
         roles = scheduler.roles(DEFAULT_NAMESPACE)
@@ -471,13 +479,13 @@ def test_explain_uses_the_defaults_without_access_to_the_configuration(run_story
         assert used.configuration == default_configuration()
         assert "no permission to get ConfigMap kueue-system/quorate-configuration" in used.origin
 
-    run_story(story)
+    run_with_commands(story)
 
 
 CONFIGURATION = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 
 
-def test_the_shell_completes_the_names_of_objects(run_story: RunStory) -> None:
+def test_the_shell_completes_the_names_of_objects(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train", suspend=True)
         await world.until_admitted("train")
@@ -497,7 +505,7 @@ def test_the_shell_completes_the_names_of_objects(run_story: RunStory) -> None:
         os.environ["KUBECONFIG"] = "/nonexistent"
         assert await command.completes("workload describe job-tr") == []
 
-    run_story(story)
+    run_with_commands(story)
 
 
 MISTAKES = (
@@ -525,7 +533,7 @@ MISTAKES = (
 )  # fmt: skip
 
 
-def test_an_error_is_one_message(run_story: RunStory) -> None:
+def test_an_error_is_one_message(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("unmanaged", queue="")
         known = {"server": world.client.config.server, "kubeconfig": os.environ["KUBECONFIG"]}
@@ -538,10 +546,10 @@ def test_an_error_is_one_message(run_story: RunStory) -> None:
         assert done.code == 2
         assert "'asleep' is no status" in done.err
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_other_job_kinds_are_found_by_each_of_their_names(run_story: RunStory) -> None:
+def test_other_job_kinds_are_found_by_each_of_their_names(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("train")
         await world.until_admitted("train")
@@ -555,10 +563,10 @@ def test_other_job_kinds_are_found_by_each_of_their_names(run_story: RunStory) -
             output = await command.output_of("workload", "list", "--for", written, "-o", "name")
             assert output == f"workload.kueue.x-k8s.io/{name}\n"
 
-    run_story(story)
+    run_with_commands(story)
 
 
-def test_the_command_runs_as_a_kubectl_plugin(run_story: RunStory, tmp_path: Path) -> None:
+def test_the_command_runs_as_a_kubectl_plugin(run_with_commands: RunWithCommands, tmp_path: Path) -> None:
     entries: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert entries["kubectl-quorate"] == entries["quorate"]
     module, function = entries["kubectl-quorate"].split(":")
@@ -581,4 +589,4 @@ def test_the_command_runs_as_a_kubectl_plugin(run_story: RunStory, tmp_path: Pat
         listed = await kubectl("quorate", "queue", "list")
         assert [line.split()[0] for line in listed.splitlines()] == ["NAME", "research"]
 
-    run_story(story)
+    run_with_commands(story)

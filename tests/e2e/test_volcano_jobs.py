@@ -24,8 +24,8 @@ from quorate.kube.resources import (
     VOLCANO_JOBS,
     Json,
 )
-from tests.e2e.volcano import DEFINITIONS, Gangs, play
-from tests.e2e.world import NAMESPACE, a_world
+from tests.e2e.volcano import DEFINITIONS, Gangs, run_story
+from tests.e2e.world import NAMESPACE, running_cluster
 from tests.kube.virtual_clock import VirtualClock
 
 pytestmark = pytest.mark.slow
@@ -69,7 +69,7 @@ def test_a_job_from_pending_to_completed() -> None:
         await gangs.world.stop_queueing()
         assert await counted(None), "a stopped controller removes its series"
 
-    play(scenario)
+    run_story(scenario)
 
 
 def test_the_host_list_follows_the_replicas() -> None:
@@ -97,7 +97,7 @@ def test_the_host_list_follows_the_replicas() -> None:
         await resize(1)
         await until_hosts(names[0])
 
-    play(scenario)
+    run_story(scenario)
 
 
 async def counts_ended(gangs: Gangs, series: str, queue: str, want: float | None) -> bool:
@@ -124,7 +124,7 @@ def test_unscheduled_pods_are_deleted_when_their_group_is_pending_again() -> Non
         job = await gangs.get_job("train")
         assert (job.status.state.phase, job.status.retry_count) == ("Pending", 0)  # not a failure
 
-    play(scenario)
+    run_story(scenario)
 
 
 def test_a_restart_creates_a_new_pod_group() -> None:
@@ -159,7 +159,7 @@ def test_a_restart_creates_a_new_pod_group() -> None:
         await gangs.client.delete(VOLCANO_JOBS, Key(NAMESPACE, "train"))
         await gangs.world.until("its series is removed", partial(counted, None))
 
-    play(scenario)
+    run_story(scenario)
 
 
 def test_lost_requests_and_responses_do_not_change_the_result() -> None:
@@ -185,7 +185,7 @@ def test_lost_requests_and_responses_do_not_change_the_result() -> None:
         assert job.status.retry_count == 1
         assert client.lost > 0
 
-    play(scenario)
+    run_story(scenario)
 
 
 def test_a_job_waits_for_exhausted_quota_and_does_not_fail() -> None:
@@ -210,7 +210,7 @@ def test_a_job_waits_for_exhausted_quota_and_does_not_fail() -> None:
         await gangs.client.patch(RESOURCE_QUOTAS, Key(NAMESPACE, "quota"), {"spec": {"hard": {"pods": "9"}}})
         await gangs.until_pods("train-worker-0", "train-worker-1")
 
-    play(scenario)
+    run_story(scenario)
 
 
 def test_a_job_is_suspended_and_resumed_by_commands() -> None:
@@ -229,7 +229,7 @@ def test_a_job_is_suspended_and_resumed_by_commands() -> None:
         await gangs.until_pods("train-worker-0")
         assert (await gangs.client.list(COMMANDS, NAMESPACE)).items == ()
 
-    play(scenario)
+    run_story(scenario)
 
 
 def test_a_command_waits_for_its_target_before_it_is_deleted() -> None:
@@ -238,7 +238,7 @@ def test_a_command_waits_for_its_target_before_it_is_deleted() -> None:
         return {"metadata": {"name": name}, "action": "AbortJob", "target": target}
 
     async def run() -> None:
-        async with a_world(definitions=DEFINITIONS) as world, asyncio.TaskGroup() as tasks:
+        async with running_cluster(definitions=DEFINITIONS) as world, asyncio.TaskGroup() as tasks:
             client, train = world.client, Key(NAMESPACE, "train")
             commands, clock = Informer(client, COMMANDS), VirtualClock(0.0)
             bus = CommandBus(client, clock, commands, VOLCANO_JOBS)
@@ -260,7 +260,7 @@ def test_a_command_waits_for_its_target_before_it_is_deleted() -> None:
 
 def test_restarted_controllers_continue_and_write_only_what_is_needed() -> None:
     async def run() -> None:
-        async with a_world(definitions=DEFINITIONS) as world:
+        async with running_cluster(definitions=DEFINITIONS) as world:
             gangs = Gangs(world)
             await world.start_queueing(default_configuration())
             await gangs.job("train", "worker=2")
@@ -314,7 +314,7 @@ def test_a_refused_pod_group_is_an_event_on_the_job() -> None:
         await gangs.world.until("the job has an event", reported)
         await gangs.until_job("train", "Pending")
 
-    play(scenario)
+    run_story(scenario)
 
 
 def test_only_configured_kinds_are_managed() -> None:
@@ -328,7 +328,7 @@ def test_only_configured_kinds_are_managed() -> None:
         assert [each.metadata.name for each in (await gangs.client.list(QUEUES)).items] == []
 
     rules = GangScheduling(managed_kinds=("pods",))
-    play(scenario, msgspec.structs.replace(default_configuration(), gang=rules))
+    run_story(scenario, msgspec.structs.replace(default_configuration(), gang=rules))
 
 
 def test_queues_are_created_drain_and_close_their_children() -> None:
@@ -364,7 +364,7 @@ def test_queues_are_created_drain_and_close_their_children() -> None:
         await gangs.client.create(COMMANDS, {**body, "action": "OpenQueue"}, NAMESPACE)
         await until_state("vision", "Open")
 
-    play(scenario)
+    run_story(scenario)
 
 
 def definitions_of_older_volcano() -> list[Json]:
@@ -388,7 +388,7 @@ def definitions_of_older_volcano() -> list[Json]:
 
 def test_a_job_runs_with_the_crds_of_an_older_volcano() -> None:
     async def run() -> None:
-        async with a_world(definitions=definitions_of_older_volcano()) as world:
+        async with running_cluster(definitions=definitions_of_older_volcano()) as world:
             gangs = Gangs(world)
             await world.start_queueing(default_configuration())
             await gangs.job("train", "worker=2", networkTopology={"mode": "soft"})

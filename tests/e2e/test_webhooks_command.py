@@ -10,7 +10,7 @@ from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.serving.certificates import KeyPair
 from quorate.kube.serving.tls import server_context
 from tests.e2e.test_controllers_command import WITHIN_S, controllers, kubeconfig, outcome
-from tests.e2e.world import a_world
+from tests.e2e.world import running_cluster
 from tests.observe.listening import free_port
 from tests.webhooks.served_webhooks import Served, a_pair
 from tests.webhooks.test_conversion_review import NEWER, OLDER, a_queue, a_review
@@ -54,7 +54,7 @@ async def until_ready_is(url: str, want: tuple[int, str]) -> None:
 def test_the_process_is_ready_once_it_serves_webhooks(tmp_path: Path) -> None:
     async def scenario() -> None:
         port, probes = free_port(), free_port()
-        async with a_world() as world:
+        async with running_cluster() as world:
             cluster = world.client.config
             token = cluster.credentials.authorization().removeprefix("Bearer ")
             config = configuration(tmp_path, port, probes, None)
@@ -79,7 +79,7 @@ def test_the_process_is_ready_once_it_serves_webhooks(tmp_path: Path) -> None:
 def test_an_address_in_use_ends_the_process_and_names_the_field(tmp_path: Path) -> None:
     async def scenario() -> None:
         port, probes = free_port(), free_port()
-        async with a_world() as world:
+        async with running_cluster() as world:
             cluster = world.client.config
             token = cluster.credentials.authorization().removeprefix("Bearer ")
             taken = await asyncio.start_server(lambda *_: None, "127.0.0.1", port)

@@ -14,7 +14,7 @@ from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job
 from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.kube.resources import COMMANDS, POD_GROUPS, PODS, VOLCANO_JOBS
-from tests.e2e.world import NAMESPACE, World, a_world
+from tests.e2e.world import NAMESPACE, World, running_cluster
 
 DEFINITIONS: Final = (*queueing_definitions(), *gang_definitions())
 
@@ -116,11 +116,13 @@ def _is_terminating(pod: Pod) -> bool:
     return pod.metadata.deletion_timestamp is not None
 
 
-def play(scenario: Callable[[Gangs], Awaitable[None]], configuration: Configuration | None = None) -> None:
+def run_story(
+    scenario: Callable[[Gangs], Awaitable[None]], configuration: Configuration | None = None
+) -> None:
     """Run ``scenario`` with running controllers, by default with the default configuration."""
 
     async def run() -> None:
-        async with a_world(definitions=DEFINITIONS) as world:
+        async with running_cluster(definitions=DEFINITIONS) as world:
             await world.start_queueing(configuration or default_configuration())
             await scenario(Gangs(world))
 

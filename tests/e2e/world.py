@@ -306,7 +306,7 @@ def empty_api_server() -> AbstractAsyncContextManager[RestConfig]:
 
 
 @asynccontextmanager
-async def a_world(
+async def running_cluster(
     fleet: Fleet | None = None, definitions: Sequence[Json] | None = None
 ) -> AsyncIterator[World]:
     """Run a cluster with the queueing CRDs and a namespace, without queueing controllers.
@@ -346,7 +346,7 @@ def world_has_namespace(client: Client) -> Callable[[], Awaitable[bool]]:
     return find
 
 
-def play(
+def run_story(
     story: Callable[[World], Awaitable[None]],
     configuration: Configuration | None = None,
     fleet: Fleet | None = None,
@@ -354,7 +354,7 @@ def play(
     """Run ``story`` in a cluster, with queueing controllers if there is a configuration."""
 
     async def run() -> None:
-        async with a_world(fleet) as world:
+        async with running_cluster(fleet) as world:
             if configuration is not None:
                 await world.start_queueing(configuration)
             await story(world)

@@ -16,7 +16,7 @@ from quorate.kube.rest.config import RestConfig
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
-from tests.e2e.gangs import GangWorld, a_gang_world
+from tests.e2e.gangs import GangWorld, running_gang_cluster
 from tests.faults.gang_promises import GangPromises
 from tests.faults.gang_scene import CONFIGURATION, FLEET, Gang, Operator, generate_gangs, unfinished_gangs
 from tests.faults.history import History, recorded
@@ -32,7 +32,7 @@ DEBOUNCE_S: Final = 0.7
 async def run_gangs(trial: Trial, report: Report) -> None:
     gangs = generate_gangs(trial.seed)
     async with (
-        a_gang_world(FLEET) as world,
+        running_gang_cluster(FLEET) as world,
         recorded(world.client, (POD_GROUPS, PODS)) as history,
     ):
         cluster = world.client.config

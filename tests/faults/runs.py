@@ -30,7 +30,7 @@ from quorate.kube.resources import ADMISSION_CHECKS, CLUSTER_QUEUES, COHORTS, JO
 from quorate.kube.rest.config import RestConfig
 from quorate.local.nodes import Fleet
 from quorate.observe.replica import Replica
-from tests.e2e.world import World, a_world
+from tests.e2e.world import World, running_cluster
 from tests.faults import processes
 from tests.faults.administrator import changes
 from tests.faults.final_state import audit_differences, final_state_findings
@@ -100,7 +100,7 @@ async def _with_logged_errors(
 
 async def _run_scene(trial: Trial, report: Report) -> None:
     scene = generate_scene(trial.seed)
-    async with a_world(Fleet(2, cpu="64")) as world, recorded(world.client) as history:
+    async with running_cluster(Fleet(2, cpu="64")) as world, recorded(world.client) as history:
         cluster = world.client.config
         async with Proxy(
             cluster.server, cluster.credentials.authorization(), trial.plan(), DEBOUNCE_S

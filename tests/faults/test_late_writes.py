@@ -15,7 +15,7 @@ from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.kube.rest.config import RestConfig
 from quorate.local.nodes import Fleet
 from quorate.observe.replica import Replica
-from tests.e2e.world import World, a_world
+from tests.e2e.world import World, running_cluster
 from tests.faults.plan import Lagging, Late, Lost, Plan, Refused
 from tests.faults.proxy import Proxy
 
@@ -39,7 +39,7 @@ def test_an_unconfirmed_reservation_keeps_its_quota_until_the_server_responds() 
         await asyncio.sleep(LATE_S)  # now the first request has arrived as well
         assert await world.admitted() == {"first"}
 
-    play(LATE_RESERVATION, story)
+    run_story(LATE_RESERVATION, story)
 
 
 def test_a_reservation_with_a_conflict_is_retried() -> None:
@@ -48,7 +48,7 @@ def test_a_reservation_with_a_conflict_is_retried() -> None:
         await world.job("only", runs="1h")
         await world.until_admitted("only")
 
-    play(Plan(seed=0, rate=0.0, scheduled={("PATCH workloads/status", 1): Refused(409)}), story)
+    run_story(Plan(seed=0, rate=0.0, scheduled={("PATCH workloads/status", 1): Refused(409)}), story)
 
 
 def test_a_job_with_an_unconfirmed_start_is_stopped_before_its_quota_is_released() -> None:
@@ -68,12 +68,12 @@ def test_a_job_with_an_unconfirmed_start_is_stopped_before_its_quota_is_released
         await world.until_condition("only", "QuotaReserved", "False")
         assert (await world.get_job("only")).spec.suspend
 
-    play(plan, story)
+    run_story(plan, story)
 
 
-def play(plan: Plan, story: Callable[[World, Proxy], Awaitable[None]]) -> None:
+def run_story(plan: Plan, story: Callable[[World, Proxy], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with a_world(Fleet(1)) as world:
+        async with running_cluster(Fleet(1)) as world:
             direct = world.client.config
             rng, replica = random.Random(1), Replica("standalone")
             async with (
