@@ -24,7 +24,7 @@ class Schema(NamedTuple):
     """One schema of vectors."""
 
     fields: tuple[str, ...]  # required fields of a vector
-    sort: str  # the field with the part of the schema that a vector tests
+    category: str  # the field with the part of the schema that a vector tests
     skipped: Mapping[str, str]  # parts that are not run, with the reason
     run: Callable[[Vector, Vector], list[str]]  # returns the differences of a vector; empty: passed
 
@@ -64,8 +64,8 @@ def read(path: Path) -> tuple[Schema, Vector, list[Vector]]:
 
 def outcome(schema: Schema, vector: Vector, file: Vector) -> tuple[str, list[str]]:
     """Return passed, failed or skipped, and the remarks about the vector."""
-    if vector[schema.sort] in schema.skipped:
-        return "skipped", [schema.skipped[vector[schema.sort]]]
+    if vector[schema.category] in schema.skipped:
+        return "skipped", [schema.skipped[vector[schema.category]]]
     try:
         differences = schema.run(vector, file)
     except Exception as error:  # a vector that raises fails; the next vectors run
@@ -90,10 +90,10 @@ def main(arguments: list[str]) -> int:
         result, remarks = outcome(schema, vector, file)
         counts[result] += 1
         if result == "failed":
-            print(f"FAILED {vector['id']} ({vector[schema.sort]}): {vector.get('title', '')}")
+            print(f"FAILED {vector['id']} ({vector[schema.category]}): {vector.get('title', '')}")
             print(*(f"    {remark}" for remark in remarks), sep="\n")
         elif result == "skipped":
-            skipped[f"{schema.sort} {vector[schema.sort]}: {remarks[0]}"] += 1
+            skipped[f"{schema.category} {vector[schema.category]}: {remarks[0]}"] += 1
     for why, count in skipped.items():
         print(f"skipped {count} of {why}")
     print(f"{counts['passed']} passed, {counts['failed']} failed, {counts['skipped']} skipped")

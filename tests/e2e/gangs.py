@@ -35,7 +35,7 @@ from tests.e2e.world import (
     WITHIN_S,
     FaultyClient,
     empty_api_server,
-    first_true,
+    poll_until_true,
     world_has_namespace,
 )
 
@@ -91,7 +91,7 @@ class GangWorld:
         self, what: str, find: Callable[[], Awaitable[T | bool | None]], within_s: float = WITHIN_S
     ) -> T:
         """Poll ``find`` and return its first true result."""
-        return await first_true(what, find, within_s, self._must_run, self.describe)
+        return await poll_until_true(what, find, within_s, self._must_run, self.describe)
 
     async def describe(self) -> str:
         lines = []
@@ -207,7 +207,7 @@ class GangWorld:
 
         await self.until(f"bound: {groups}", find)
 
-    async def until_queue_holds(self, queue: str, **amounts: str) -> None:
+    async def until_queue_allocated(self, queue: str, **amounts: str) -> None:
         """Return once ``status.allocated`` is exactly ``amounts``."""
 
         async def find() -> bool:

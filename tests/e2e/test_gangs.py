@@ -227,13 +227,13 @@ def test_a_queue_reclaims_what_another_uses_beyond_its_deserved_share() -> None:
         await world.until_phase("borrower", "Inqueue")
         await world.pods("borrower", 4)
         await world.until_bound(borrower=4)
-        await world.until_queue_holds("one", cpu="4", pods="4")
+        await world.until_queue_allocated("one", cpu="4", pods="4")
         await world.group("owner", 2, queue="two")
         await world.until_phase("owner", "Inqueue")
         await world.pods("owner", 2)
         await world.until_bound(owner=2, borrower=2)
         for queue, held in {"one": "2", "two": "2", "root": "4"}.items():
-            await world.until_queue_holds(queue, cpu=held, pods=held)
+            await world.until_queue_allocated(queue, cpu=held, pods=held)
 
     run_gang_story(story, Fleet(1, cpu="4"), settings(DESIGN))
 

@@ -50,8 +50,8 @@ async def store(world: World, hostile: Hostile) -> None:
         await world.client.patch(raw, key, {"status": status}, subresource="status")
 
 
-async def runs(world: World, name: str) -> None:
-    await world.job(name, queue="sound")
+async def run_to_completion(world: World, name: str) -> None:
+    await world.job(name, queue="valid")
     await world.until_finished(name)
 
 
@@ -91,19 +91,19 @@ async def inactive_message(world: World, queue: str) -> str:
 def test_hostile_objects_do_not_stop_other_work(caplog: pytest.LogCaptureFixture) -> None:
     async def story(world: World) -> None:
         await world.queues("4")
-        await world.cluster_queue("4", "sound")
-        await world.local_queue("sound", "sound")
+        await world.cluster_queue("4", "valid")
+        await world.local_queue("valid", "valid")
         await world.start_queueing(CONFIGURATION)
         answers = await asyncio.gather(
             *(store(world, each) for each in hostile_objects()), return_exceptions=True
         )
         rejected = [each for each in answers if each is not None]
         assert [type(each) for each in rejected] == [Invalid]  # an invalid label
-        await runs(world, "after")
+        await run_to_completion(world, "after")
         await check_events(world)
         await world.stop_queueing()
         await world.start_queueing(CONFIGURATION)  # now the informers receive all objects in lists
-        await runs(world, "again")
+        await run_to_completion(world, "again")
 
     async def check_events(world: World) -> None:
         expected: set[tuple[str, str]] = set()

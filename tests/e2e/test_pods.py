@@ -75,11 +75,11 @@ async def until_pod(world: World, name: str, what: str, holds: Callable[[QueuedP
     return await world.until(f"pod {name} {what}", find)
 
 
-async def until_gone(world: World, *pods: str) -> None:
+async def until_deleted(world: World, *pods: str) -> None:
     async def find() -> bool:
         return not set(pods) & set(await pods_of(world))
 
-    await world.until(f"pods {pods} gone", find)
+    await world.until(f"pods {pods} are deleted", find)
 
 
 async def until_workload(world: World, name: str, what: str, holds: Callable[[Workload], bool]) -> Workload:
@@ -224,10 +224,10 @@ def test_a_failed_pod_of_a_group_is_replaced_by_another() -> None:
         await pod(world, "three", group="train", total=2, runs=FOREVER)
         await until_pod(world, "three", "running", lambda it: it.status.phase == "Running")
         await until_pod(world, "two", "let go", lambda it: not it.metadata.finalizers)
-        whole = await until_workload(
-            world, "train", "is whole", has("WaitingForReplacementPods", "False", "PodsReady")
+        complete = await until_workload(
+            world, "train", "is complete", has("WaitingForReplacementPods", "False", "PodsReady")
         )
-        assert len(whole.metadata.owner_references) == 3
+        assert len(complete.metadata.owner_references) == 3
 
     run_story(story, PODS_QUEUED, FLEET)
 
@@ -252,7 +252,7 @@ def test_a_preempted_group_releases_its_quota_and_waits_for_new_pods() -> None:
         assert all(stopped[name].metadata.deletion_timestamp is not None for name in ("one", "two"))
         for name in ("three", "four"):
             await pod(world, name, group="low", total=2)
-        await until_gone(world, "one", "two")
+        await until_deleted(world, "one", "two")
         await until_workload(world, "low", "finished", has("Finished", reason="Succeeded"))
 
     run_story(story, PODS_QUEUED, FLEET)
@@ -265,7 +265,7 @@ def test_deleting_the_workload_of_a_group_deletes_the_group() -> None:
             await pod(world, name, group="train", total=2)
         waiting = await until_workload(world, "train", "waits", has("QuotaReserved", "False"))
         await world.client.delete(WORKLOADS, waiting.metadata.key)
-        await until_gone(world, "one", "two")
+        await until_deleted(world, "one", "two")
         await world.until("the workload is deleted too", no_workloads(world))
 
     run_story(story, PODS_QUEUED, FLEET)
@@ -279,7 +279,7 @@ def test_excess_pods_of_a_group_are_deleted() -> None:
         await until_workload(world, "train", "admitted", has("Admitted"))
         await pod(world, "three", group="train", total=2)
         assert await until_event(world, "ExcessPodDeleted", "three") == "Excess pod deleted"
-        await until_gone(world, "three")
+        await until_deleted(world, "three")
         assert len(await pods_of(world)) == 2
 
     run_story(story, PODS_QUEUED, FLEET)

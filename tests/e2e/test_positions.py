@@ -77,7 +77,7 @@ def test_pending_workloads_are_listed_with_their_positions(
                         await world.job(job)
                         await world.until(f"{job} is queued", partial(world.workload, job))
                     await world.until_admitted("a")
-                    await world.until("the API answers", lambda: responds(world))
+                    await world.until("the API responds", lambda: responds(world))
                     listed = await command("workload", "list", "--status", "pending")
                     assert listed.err == ""
                     rows = [line.split() for line in listed.out.splitlines()[1:]]

@@ -323,7 +323,7 @@ def test_queueing_strategy(strategy: str, small_starts: bool) -> None:
         await world.until_admitted("running")
         await world.job("big", pods=3)
         await world.until_condition("big", "QuotaReserved", "False")
-        await world.until("the second in which the big one was created is over", a_later_second)
+        await world.until("the second of the creation of the big job is over", a_later_second)
         await world.job("small", pods=1, runs="forever")
         if small_starts:
             await world.until_admitted("small")

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.slow
 
 HEAD = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
 PATIENT = f"{HEAD}waitForPodsReady: {{timeout: 1h}}\n"
-IMPATIENT = f"{HEAD}waitForPodsReady: {{timeout: 1s}}\n"
+SHORT_RETENTION = f"{HEAD}waitForPodsReady: {{timeout: 1s}}\n"
 WRONG = f"{HEAD}waitForPodsReady: {{timeout: soon}}\n"
-ELSEWHERE = f"{IMPATIENT}health: {{healthProbeBindAddress: '127.0.0.1:0'}}\n"
+ELSEWHERE = f"{SHORT_RETENTION}health: {{healthProbeBindAddress: '127.0.0.1:0'}}\n"
 
 
 class Mounted:
@@ -65,7 +65,7 @@ def test_reloadable_settings_apply_without_a_restart(tmp_path: Path) -> None:
                 rejected = await until_logged(process, "invalid configuration ignored")
                 assert "waitForPodsReady.timeout: 'soon' is not a duration" in rejected["finding"]
 
-                mounted.swap(IMPATIENT)
+                mounted.swap(SHORT_RETENTION)
                 await until_logged(process, "configuration reloaded")
                 await world.until_condition("stuck", "Evicted", reason="PodsReadyTimeout")
 

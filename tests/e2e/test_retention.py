@@ -51,7 +51,7 @@ async def until_finished_job(world: World, name: str) -> None:
     await world.until(f"{name} succeeded", finished)
 
 
-IMPATIENT = Configuration(
+SHORT_RETENTION = Configuration(
     wait_for_pods_ready=WaitForPodsReady(
         timeout_s=1.0,
         recovery_timeout_s=None,
@@ -63,7 +63,7 @@ IMPATIENT = Configuration(
 
 
 def test_a_job_deactivated_by_the_controllers_is_deleted() -> None:
-    run_story(stuck_job_is_deleted, IMPATIENT, NODES)
+    run_story(stuck_job_is_deleted, SHORT_RETENTION, NODES)
 
 
 async def stuck_job_is_deleted(world: World) -> None:
@@ -84,7 +84,7 @@ async def stuck_job_is_deleted(world: World) -> None:
 
 def test_pods_deactivated_by_the_controllers_are_deleted() -> None:
     """The check rejects the workload, so its pods never run."""
-    kept = Configuration(
+    configuration = Configuration(
         retention=ObjectRetention(deactivated_s=1.0), integrations=Integrations(frameworks=("pod",))
     )
 
@@ -105,4 +105,4 @@ def test_pods_deactivated_by_the_controllers_are_deleted() -> None:
         await world.until("the pod is deleted", is_deleted)
         await until_no_workload_is_left(world)
 
-    run_story(story, kept, NODES)
+    run_story(story, configuration, NODES)

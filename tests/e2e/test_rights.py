@@ -100,7 +100,7 @@ def test_the_controller_roles_suffice_for_other_job_kinds(example: Example) -> N
 def test_the_controller_roles_suffice_to_delete_deactivated_jobs() -> None:
     async def story() -> None:
         async with running_cluster(test_retention.NODES) as world, as_controller_account(world) as client:
-            async with running_controllers(client, test_retention.IMPATIENT) as replica:
+            async with running_controllers(client, test_retention.SHORT_RETENTION) as replica:
                 await world.until("the controllers are ready", lambda: is_ready(replica))
                 await test_retention.stuck_job_is_deleted(world)
             assert client.forbidden == []
@@ -119,7 +119,7 @@ def test_the_controller_roles_suffice_for_provisioning_requests() -> None:
                 await set_condition(world, await requested(world, 1), "Provisioned")
                 await world.until_admitted("train")
                 await world.client.delete(JOBS, Key(NAMESPACE, "train"), propagation="Background")
-                await until_gone(world, WORKLOADS)
+                await until_deleted(world, WORKLOADS)
             assert client.forbidden == []
             assert {"POST provisioningrequests", "POST podtemplates"} <= client.succeeded.keys()
 
@@ -215,12 +215,12 @@ async def run_lifecycle(world: World) -> None:
     await world.until("the pod has no finalizer", let_go)
     await world.client.delete(PODS, Key(NAMESPACE, "alone"), grace_period_s=0)
     await world.client.delete(JOBS, Key(NAMESPACE, "low"), propagation="Background")
-    await until_gone(world, WORKLOADS)
+    await until_deleted(world, WORKLOADS)
     await world.client.delete(LOCAL_QUEUES, Key(NAMESPACE, "queue"))
     await world.client.delete(CLUSTER_QUEUES, queue)
-    await until_gone(world, CLUSTER_QUEUES)
+    await until_deleted(world, CLUSTER_QUEUES)
     await world.client.delete(RESOURCE_FLAVORS, Key("", "default"))
-    await until_gone(world, RESOURCE_FLAVORS)
+    await until_deleted(world, RESOURCE_FLAVORS)
 
 
 async def finish(world: World, name: str) -> None:
@@ -237,7 +237,7 @@ async def finish(world: World, name: str) -> None:
     await world.until(f"the workload of {name} is deleted", workload_deleted)
 
 
-async def until_gone(world: World, resource: Any) -> None:
+async def until_deleted(world: World, resource: Any) -> None:
     async def is_deleted() -> bool:
         return not (await world.client.list(resource)).items
 

@@ -30,7 +30,7 @@ def test_quota_without_gangs_deadlocks_and_the_report_names_holders_and_waiters(
     assert done.stderr == ""
 
 
-def moment_of(output: str, job: str, stage: str) -> float:
+def time_of(output: str, job: str, stage: str) -> float:
     """Return when ``job`` was first shown in ``stage``, in seconds."""
     shown = re.search(rf"([\d.]+) s  {job}: {stage}", output)
     assert shown is not None, output
@@ -46,10 +46,10 @@ def test_wait_for_pods_ready_completes_the_jobs_one_after_another() -> None:
     results = {row.split()[0]: row.split()[-1] for row in table[1:4]}
     assert results == {"job1": "completed", "job2": "completed", "quick-job": "completed"}
     assert table[5] == "every job completed"
-    started = sorted((moment_of(done.stdout, job, "(?:Starting|Running)"), job) for job in ("job1", "job2"))
+    started = sorted((time_of(done.stdout, job, "(?:Starting|Running)"), job) for job in ("job1", "job2"))
     (_, first), (second_started, _) = started
     # Samples are one second apart: both may appear in the same one.
-    assert moment_of(done.stdout, first, "Running, 20 ready") <= second_started, done.stdout
+    assert time_of(done.stdout, first, "Running, 20 ready") <= second_started, done.stdout
     assert done.stderr == ""
 
 

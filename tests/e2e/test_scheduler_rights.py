@@ -67,7 +67,7 @@ async def running_scheduler(
         }  # fmt: skip
 
     try:
-        await world.until("the built-in queues are there", has_its_queues)
+        await world.until("the built-in queues exist", has_its_queues)
         yield
     finally:
         running.cancel()
@@ -114,7 +114,7 @@ async def live(world: GangWorld) -> None:
     await world.until_phase("urgent", "Inqueue")
     await world.pods("urgent", 1, cpu="2", priorityClassName="high")
     await world.until_bound(low=1, urgent=1)
-    await world.until_queue_holds("default", cpu="4", pods="2")
+    await world.until_queue_allocated("default", cpu="4", pods="2")
 
 
 def test_provisioning_requests_need_a_separate_role() -> None:

@@ -98,8 +98,8 @@ def test_a_stateful_set_is_admitted_as_a_group_and_releases_quota_at_zero_replic
         await world.client.patch(CLUSTER_QUEUES, Key("", "research"), more_cpu("2"))
         await until_ready(world, STATEFUL_SETS, 2)
         await world.client.patch(STATEFUL_SETS, WEB, {"spec": {"replicas": 0}})
-        resting = await world.until_condition("web", "QuotaReserved", "False", "OnHold")
-        condition = find_condition(resting.status.conditions, "QuotaReserved")
+        on_hold = await world.until_condition("web", "QuotaReserved", "False", "OnHold")
+        condition = find_condition(on_hold.status.conditions, "QuotaReserved")
         assert condition is not None
         assert condition.message == "StatefulSet scaled to zero; workload on hold"
         await world.until("no pods", lambda: no_pods(world))
@@ -220,11 +220,11 @@ def test_each_group_of_a_leader_worker_set_is_admitted_separately() -> None:
         await world.until("one workload", lambda: equals(groups(world), {"0": both}))
 
     async def until_woken_after_gating(world: World) -> None:
-        async def rests() -> bool:
+        async def is_on_hold() -> bool:
             found = await world.client.get(LWS, SERVE)
             return REPLICAS_BEFORE_GATING in found.metadata.annotations
 
-        await world.until("it rests", rests)
+        await world.until("the set is on hold", is_on_hold)
         await imitate(world)
         await until_woken(world, 2)
 

@@ -107,11 +107,11 @@ def test_a_retry_check_evicts_a_running_workload() -> None:
         await world.job("train", runs="1h")
         await answer(world, "train", "Ready")
         await world.until_admitted("train")
-        await answer(world, "train", "Retry", "the nodes went")
+        await answer(world, "train", "Retry", "the nodes were lost")
         evicted = await world.until_condition("train", "Evicted", reason="AdmissionCheck")
         found = find_condition(evicted.status.conditions, "Evicted")
         assert found is not None
-        assert found.message == ('Evicted due to AdmissionCheck in Retry state: "prov" (the nodes went)')
+        assert found.message == ('Evicted due to AdmissionCheck in Retry state: "prov" (the nodes were lost)')
         back = await world.until_condition("train", "QuotaReserved")
         assert back.status.admission_checks[0].state == "Pending"
         assert back.status.admission_checks[0].retry_count == 1

@@ -108,7 +108,7 @@ def _kind_of(path: str) -> str:
     return "/".join([parts[0], *parts[2:]])
 
 
-async def first_true(
+async def poll_until_true(
     what: str,
     find: Callable[[], Awaitable[T | bool | None]],
     within_s: float,
@@ -169,7 +169,7 @@ class World:
             if self._queueing is not None and self._queueing.done():
                 self._queueing.result()
 
-        return await first_true(what, find, within_s, must_run, self.describe)
+        return await poll_until_true(what, find, within_s, must_run, self.describe)
 
     async def describe(self) -> str:
         lines = []
