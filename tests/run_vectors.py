@@ -39,7 +39,7 @@ SCHEMAS: Mapping[str, Schema] = {
 }
 
 
-class NotVectors(Exception):
+class InvalidVectorFile(Exception):
     """The file contains no vectors of a known schema."""
 
 
@@ -48,17 +48,17 @@ def read(path: Path) -> tuple[Schema, Vector, list[Vector]]:
     try:
         content = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
     except OSError as error:
-        raise NotVectors(f"{path}: {error.strerror or error}") from error
+        raise InvalidVectorFile(f"{path}: {error.strerror or error}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise NotVectors(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
+        raise InvalidVectorFile(f"{path}: is not YAML: {' '.join(str(error).split())}") from error
     known = [key for key in SCHEMAS if isinstance(content, dict) and isinstance(content.get(key), list)]
     if not known:
-        raise NotVectors(f"{path}: holds no vectors (a list under the key {' or '.join(SCHEMAS)})")
+        raise InvalidVectorFile(f"{path}: holds no vectors (a list under the key {' or '.join(SCHEMAS)})")
     schema, vectors = SCHEMAS[known[0]], content[known[0]]
     for index, vector in enumerate(vectors):
         missing = [field for field in schema.fields if not isinstance(vector, dict) or field not in vector]
         if missing:
-            raise NotVectors(f"{path}: {known[0]}[{index}] lacks {', '.join(missing)}")
+            raise InvalidVectorFile(f"{path}: {known[0]}[{index}] lacks {', '.join(missing)}")
     return schema, content, vectors
 
 
@@ -81,7 +81,7 @@ def outcome(schema: Schema, vector: Vector, file: Vector) -> tuple[str, list[str
 def main(arguments: list[str]) -> int:
     try:
         schema, file, vectors = read(Path(arguments[0]) if arguments else DEFAULT)
-    except NotVectors as error:
+    except InvalidVectorFile as error:
         print(error, file=sys.stderr)
         return 2
     counts: Counter[str] = Counter()

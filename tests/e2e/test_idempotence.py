@@ -264,7 +264,7 @@ async def _patch_status(world: World, example: Example, name: str, status: Json)
     await world.client.patch(example.resource, key, {"status": fresh}, subresource="status")
 
 
-PODS_TOO = Integrations(frameworks=("batch/job", "pod", "deployment", "statefulset"))
+JOBS_AND_PODS = Integrations(frameworks=("batch/job", "pod", "deployment", "statefulset"))
 ALL_KINDS = Configuration(
     integrations=Integrations(frameworks=FRAMEWORKS, declared=DECLARED),
     wait_for_pods_ready=WaitForPodsReady(timeout_s=3600, recovery_timeout_s=3600, block_admission=None),
@@ -275,7 +275,7 @@ STORIES = (
     (starting_running_backed_off_and_finished_jobs, waiting_for_pods(None)),
     (starting_running_backed_off_and_finished_jobs, waiting_for_pods("AllQueues")),
     (starting_running_backed_off_and_finished_jobs, waiting_for_pods("SameFlavors")),
-    (pods_groups_and_serving_kinds, Configuration(integrations=PODS_TOO)),
+    (pods_groups_and_serving_kinds, Configuration(integrations=JOBS_AND_PODS)),
     (waiting_running_stopped_and_finished_jobs_of_each_kind, ALL_KINDS),
 )
 

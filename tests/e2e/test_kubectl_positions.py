@@ -14,7 +14,7 @@ pytestmark = [
     needs_kubectl(),
 ]
 
-PLACES = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/default/localqueues/team/pendingworkloads"
+POSITIONS = "/apis/visibility.kueue.x-k8s.io/v1beta2/namespaces/default/localqueues/team/pendingworkloads"
 QUEUES = """
 apiVersion: kueue.x-k8s.io/v1beta2
 kind: ClusterQueue
@@ -50,7 +50,7 @@ def test_queue_positions_are_served_through_the_api_server_to_authorized_users(t
             kubectl(data_dir, "create", "-f", str(tmp_path / f"{name}.yaml"))
 
         def positions() -> list[tuple[str, int]]:
-            items = json.loads(kubectl(data_dir, "get", "--raw", PLACES))["items"]
+            items = json.loads(kubectl(data_dir, "get", "--raw", POSITIONS))["items"]
             return [
                 (each["metadata"]["ownerReferences"][0]["name"], each["positionInLocalQueue"])
                 for each in items
@@ -60,7 +60,7 @@ def test_queue_positions_are_served_through_the_api_server_to_authorized_users(t
         assert {name for name, _ in positions()} == {"first", "second"}
         robot = ("--token", _token(data_dir, "robot"), "--kubeconfig", _without_credentials(data_dir))
         with pytest.raises(AssertionError, match="robot"):
-            kubectl(data_dir, *robot, "get", "--raw", PLACES)
+            kubectl(data_dir, *robot, "get", "--raw", POSITIONS)
 
 
 def _token(data_dir: Path, account: str) -> str:

@@ -46,8 +46,10 @@ CONFIGURATION = {
     },
 }
 
-ADMITTED_BY = 'kueue_admitted_workloads_total{{cluster_queue="research",priority_class="",replica_role="{}"}}'
-HELD_ACCORDING_TO = 'kueue_reserving_active_workloads{{cluster_queue="research",replica_role="{}"}}'
+ADMITTED_TOTAL = (
+    'kueue_admitted_workloads_total{{cluster_queue="research",priority_class="",replica_role="{}"}}'
+)
+RESERVING_WORKLOADS = 'kueue_reserving_active_workloads{{cluster_queue="research",replica_role="{}"}}'
 
 
 @dataclass
@@ -136,9 +138,9 @@ def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(
                     await submit(world)
                     await world.until("some jobs are finished", lambda: finished(world, 5))
                     assert await holder(world) == first_holder
-                    assert await first.shows(ADMITTED_BY.format("leader"))
-                    assert await second.shows(HELD_ACCORDING_TO.format("follower"))
-                    assert not await second.shows(ADMITTED_BY.format("follower"))
+                    assert await first.shows(ADMITTED_TOTAL.format("leader"))
+                    assert await second.shows(RESERVING_WORKLOADS.format("follower"))
+                    assert not await second.shows(ADMITTED_TOTAL.format("follower"))
                     first.process.send_signal(end)
                     await first.process.wait()
                     assert await second.answers("healthz") == 200
@@ -146,7 +148,7 @@ def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(
                         "all jobs are finished", lambda: finished(world, len(NAMES)), within_s=60
                     )
                     assert await holder(world) not in ("", first_holder)
-                    assert await second.shows(ADMITTED_BY.format("leader"))
+                    assert await second.shows(ADMITTED_TOTAL.format("leader"))
             await stop_watching(watching)
             await each_ran_once(world)
             await world.until("the watch has seen all reservations", reservations.are_complete)

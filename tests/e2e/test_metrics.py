@@ -187,7 +187,7 @@ def test_series_have_the_configured_custom_labels() -> None:
 
             async def labelled() -> bool:
                 text = await page(url)
-                return all(line in text for line in OWN_LABELS)
+                return all(line in text for line in CUSTOM_LABELS)
 
             await world.until("all labels are set", labelled)
 
@@ -199,7 +199,7 @@ def test_series_have_the_configured_custom_labels() -> None:
     run_story(story, msgspec.structs.replace(configuration, metrics=rules), Fleet(1, cpu="8"))
 
 
-OWN_LABELS = (
+CUSTOM_LABELS = (
     'kueue_admitted_active_workloads{cluster_queue="research",custom_team="a",custom_tier="gold",'
     'replica_role="standalone"} 1.0',
     'kueue_admitted_active_workloads{cluster_queue="research",custom_team="a",'
