@@ -103,7 +103,7 @@ BROKEN = JobRecord("job2", None, None, None, None, 0, "failed", "BackoffLimitExc
     ],
 )
 def test_outcome_lines(records: list[JobRecord], ending: Ending, lines: list[str], exit_code: Exit) -> None:
-    assert list(outcome_lines(Outcome(ending, tuple(records), 20.0))) == lines
+    assert list(outcome_lines(Outcome(ending, tuple(records)))) == lines
     assert ending.exit is exit_code
 
 
@@ -115,7 +115,7 @@ DONE = JobRecord("job1", START, START, START, START + timedelta(seconds=120), 0,
 
 def test_the_final_table_counts_from_the_first_submission_and_fits_a_terminal() -> None:
     console, text = a_console(width=80)
-    print_outcome(console, Outcome(Completed(), (DONE, LATE), 20.0))
+    print_outcome(console, Outcome(Completed(), (DONE, LATE)))
     assert text.getvalue() == (
         "\n"
         "JOB        SUBMITTED  ADMITTED  STARTED  FINISHED  EVICTED  WAITED  RESULT    \n"
@@ -129,9 +129,9 @@ def test_the_final_table_counts_from_the_first_submission_and_fits_a_terminal() 
 def test_the_runs_of_the_demo_are_compared_job_by_job() -> None:
     console, text = a_console(width=100)
     stuck = replace(DONE, finished=None, result="unfinished")
-    without = Outcome(Deadlocked(NO_PROGRESS), (stuck, replace(DONE, name="quick-job")), 20.0)
-    ready = Outcome(Completed(), (DONE, replace(DONE, name="quick-job")), 20.0)
-    grouped = Outcome(TimedOut(60.0, ("job1",)), (LATE_JOB, replace(DONE, name="quick-job")), 20.0)
+    without = Outcome(Deadlocked(NO_PROGRESS), (stuck, replace(DONE, name="quick-job")))
+    ready = Outcome(Completed(), (DONE, replace(DONE, name="quick-job")))
+    grouped = Outcome(TimedOut(60.0, ("job1",)), (LATE_JOB, replace(DONE, name="quick-job")))
     console.print(comparison(without, ready, grouped))
     assert text.getvalue() == (
         "JOB        QUOTA ALONE               WAIT FOR PODS READY    POD GROUPS           \n"
@@ -174,6 +174,6 @@ def test_the_runs_of_the_demo_are_compared_job_by_job() -> None:
 def test_the_demo_reports_a_run_that_differs_from_the_documentation(
     without: Ending, ready: Ending, grouped: Ending, documented: bool, lesson_begins: str
 ) -> None:
-    runs = [Outcome(ending, (), 20.0) for ending in (without, ready, grouped)]
+    runs = [Outcome(ending, ()) for ending in (without, ready, grouped)]
     assert as_documented(*runs) is documented
     assert lesson(*runs).startswith(lesson_begins)

@@ -123,7 +123,7 @@ async def follow(plan: Plan, observer: ClusterObserver, screen: Screen, clock: C
                 plan.timeout_s, tuple(observed.name for observed in cluster.jobs if not observed.finished)
             )
         if ending is not None:
-            return Outcome(ending, tuple(map(job_record, cluster.jobs)), elapsed_s)
+            return Outcome(ending, tuple(map(job_record, cluster.jobs)))
         await asyncio.sleep(POLL_INTERVAL_S)
 
 

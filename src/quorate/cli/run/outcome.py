@@ -45,4 +45,3 @@ Ending = Completed | Failed | Deadlocked | TimedOut
 class Outcome:
     ending: Ending
     records: tuple[JobRecord, ...]
-    took_s: float
