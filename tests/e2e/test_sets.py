@@ -82,7 +82,7 @@ def test_a_running_deployment_keeps_its_pods_and_gets_an_event() -> None:
         label = {"metadata": {"labels": {"kueue.x-k8s.io/queue-name": "queue"}}}
         await world.client.patch(DEPLOYMENTS, WEB, label)
         note = await until_event(world, "NotGated", "web")
-        assert note.startswith("pods of the set run without quota")
+        assert note.startswith("pods of the set run outside of all quota")
         assert len(await live_pods(world)) == 1
 
     run_story(story, QUEUED, FLEET)
