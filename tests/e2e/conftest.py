@@ -6,7 +6,9 @@ from tests.e2e import world
 from tests.e2e.real_server import assets, control_plane, unavailable_reason
 
 OPTION = "--real"
-STORY_RUNNERS = frozenset({"run_story", "running_cluster", "run_gang_story", "running_gang_cluster"})
+STORY_RUNNERS = frozenset(
+    {"run_story", "running_cluster", "run_gang_story", "running_gang_cluster", "story_runner"}
+)
 TIMEOUT_S = 900  # per test; some start several servers in sequence
 
 

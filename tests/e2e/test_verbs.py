@@ -1,85 +1,38 @@
 """``quorate queue`` and ``quorate workload`` against a running cluster."""
 
-import asyncio
 import json
-import os
-import stat
-import subprocess
-import sys
-import tomllib
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 
 from quorate import __version__
-from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
-from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key, LabelSelector, ObjectMeta
-from quorate.cli.deployment import scheduler
 from quorate.cli.preflight.installation_objects import DEPLOYMENTS
-from quorate.cli.verbs.cluster_model import effective_configuration
 from quorate.kube.resources import (
-    CLUSTER_QUEUES,
-    CONFIG_MAPS,
     LOCAL_QUEUES,
     NAMESPACES,
     PODS,
     WORKLOADS,
-    untyped,
 )
-from tests.e2e.service_accounts import as_account
-from tests.e2e.verbs import CommandLine, cells, titles
-from tests.e2e.world import NAMESPACE, World, run_story
+from tests.e2e.verbs import (
+    CommandLine,
+    RunWithCommands,
+    cells,
+    name_of,
+    queue_of,
+    story_runner,
+    titles,
+    until_counted,
+)
+from tests.e2e.world import NAMESPACE, World
 
 pytestmark = pytest.mark.slow
-
-ROOT = Path(__file__).parents[2]
-Story = Callable[[World, CommandLine], Awaitable[None]]
-RunWithCommands = Callable[[Story], None]
 
 
 @pytest.fixture
 def run_with_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunWithCommands:
-    """Run a story with controllers, a cluster queue of 4 cpus and a command line."""
-
-    def run(story: Story) -> None:
-        async def with_commands(world: World) -> None:
-            await world.queues(cpu="4")
-            await story(world, CommandLine(world, tmp_path, monkeypatch))
-
-        run_story(with_commands, default_configuration())
-
-    return run
-
-
-async def name_of(world: World, job: str) -> str:
-    workload = await world.workload(job)
-    assert workload is not None
-    return workload.metadata.name
-
-
-async def queue_of(world: World, name: str = "research") -> ClusterQueue:
-    return await world.client.get(CLUSTER_QUEUES, Key("", name))
-
-
-async def until_counted(world: World, pending: int, admitted: int) -> None:
-    """Wait for workload counts in the cluster queue and in its local queues."""
-
-    async def counted() -> bool:
-        queue = await queue_of(world)
-        locals_ = (await world.client.list(LOCAL_QUEUES)).items
-        statuses = [each.status for each in locals_ if each.spec.cluster_queue == queue.metadata.name]
-        below = (
-            sum(each.pending_workloads for each in statuses),
-            sum(each.admitted_workloads for each in statuses),
-        )
-        above = queue.status.pending_workloads, queue.status.admitted_workloads
-        return above == below == (pending, admitted)
-
-    await world.until(f"{pending} pending and {admitted} admitted are counted", counted)
+    return story_runner(tmp_path, monkeypatch)
 
 
 def test_the_lists_have_the_columns_of_kueuectl(run_with_commands: RunWithCommands) -> None:
@@ -208,76 +161,6 @@ def test_a_stopped_workload_waits_until_it_is_resumed(run_with_commands: RunWith
         assert output == f"workload.kueue.x-k8s.io/{name} resumed\n"
         await world.until_admitted("train")
         assert (await world.client.get(WORKLOADS, Key(NAMESPACE, name))).spec.active
-
-    run_with_commands(story)
-
-
-def test_explain_states_the_missing_quota_its_holders_and_what_helps(
-    run_with_commands: RunWithCommands,
-) -> None:
-    async def story(world: World, command: CommandLine) -> None:
-        await world.job("train", pods=3)
-        await world.until_admitted("train")
-        await world.job("big", pods=2)
-        await world.until_condition("big", "QuotaReserved", "False", "Pending")
-        await world.job("huge", pods=5)
-        await world.until_condition("huge", "QuotaReserved", "False", "Pending")
-        train, big = await name_of(world, "train"), await name_of(world, "big")
-
-        explanation = json.loads(await command.output_of("workload", "explain", "job/big", "-o", "json"))
-        shortage = "insufficient unused quota for cpu in flavor default, 1 more needed"
-        assert explanation == {
-            "workload": f"{NAMESPACE}/{big}",
-            "standing": "waits",
-            "says": f"couldn't assign flavors to pod set main: {shortage}",
-            "localQueue": "queue",
-            "clusterQueue": "research",
-            "ahead": 0,
-            "reasons": [
-                {
-                    "cause": "QuotaShort", "text": shortage, "podSet": "main", "flavor": "default",
-                    "resource": "cpu", "needed": "2", "free": "1", "shortBy": "1", "atMost": "4",
-                }
-            ],
-            "heldBy": [
-                {
-                    "workload": f"{NAMESPACE}/{train}", "clusterQueue": "research", "flavor": "default",
-                    "resource": "cpu", "amount": "3",
-                }
-            ],
-            "wouldTake": ["1 more cpu of flavor default must become free"],
-        }  # fmt: skip
-
-        explanation = json.loads(await command.output_of("workload", "explain", "job/huge", "-o", "json"))
-        assert explanation["canNeverFit"]
-        assert explanation["says"] == (
-            "it can never start with the current configuration, even if every other workload finishes"
-        )
-        assert explanation["ahead"] == 1
-        assert explanation["firstAhead"] == [f"{NAMESPACE}/{big}"]
-        (advice,) = explanation["wouldTake"]
-        assert advice.startswith("request 1 less cpu of flavor default")
-
-        output = await command.output_of("workload", "explain", big)
-        assert "Quota:" in output
-        assert "- 1 more cpu of flavor default must become free" in output
-
-    run_with_commands(story)
-
-
-def test_explain_reports_missing_and_stopped_queues(run_with_commands: RunWithCommands) -> None:
-    async def story(world: World, command: CommandLine) -> None:
-        await world.job("lost", queue="nowhere")
-        await world.until_condition("lost", "QuotaReserved", "False", "Inadmissible")
-        output = await command.output_of("workload", "explain", "job/lost")
-        assert f"create the LocalQueue {NAMESPACE}/nowhere" in output
-        await command.output_of("queue", "stop", "research")
-        await world.job("train")
-        await world.until_condition("train", "QuotaReserved", "False", "Inadmissible")
-        output = await command.output_of("workload", "explain", "job/train")
-        assert (
-            "make cluster queue research active again: is stopped (quorate queue resume research)" in output
-        )
 
     run_with_commands(story)
 
@@ -431,162 +314,5 @@ def test_version_prints_client_server_and_controllers(run_with_commands: RunWith
         await world.create(DEPLOYMENTS, "quorate-controllers", "batch", spec=spec)
         output = await command.output_of("version", "-n", "batch")
         assert "controllers  quorate:1 (batch/quorate-controllers, 0 of 0 ready)" in output
-
-    run_with_commands(story)
-
-
-def test_explain_uses_the_configuration_of_the_controllers(
-    run_with_commands: RunWithCommands, tmp_path: Path
-) -> None:
-    async def story(world: World, command: CommandLine) -> None:
-        await world.job("train", pods=9)
-        name = (await world.until_condition("train", "QuotaReserved", "False")).metadata.name
-
-        async def origin(*options: str) -> str:
-            done = await command("workload", "explain", name, *options)
-            assert done.code == 0
-            return done.err
-
-        missing = "no ConfigMap kueue-system/quorate-configuration; --config FILE sets another"
-        assert await origin() == f"evaluated with the defaults ({missing})\n"
-        await world.create(NAMESPACES, "kueue-system")
-        data = {"controller_manager_config.yaml": CONFIGURATION}
-        for installed in ("kueue-manager-config", "quorate-configuration"):
-            await world.create(CONFIG_MAPS, installed, "kueue-system", data=data)
-            assert await origin() == f"evaluated with ConfigMap kueue-system/{installed}\n"
-        report = json.loads((await command("preflight", "-o", "json")).out)
-        (remark,) = [each for each in report["remarks"] if each["about"] == "configuration"]
-        assert remark["says"] == "evaluated with ConfigMap kueue-system/quorate-configuration"
-        given = tmp_path / "given.yaml"
-        given.write_text(CONFIGURATION)
-        assert await origin("--config", str(given)) == f"evaluated with {given}\n"
-        key = Key("kueue-system", "quorate-configuration")
-        broken = {"data": {"controller_manager_config.yaml": f"{CONFIGURATION}health: 5\n"}}
-        await world.client.patch(CONFIG_MAPS, key, broken)
-        assert (await origin()).startswith(f"evaluated with the defaults (ConfigMap {key}: ")
-
-    run_with_commands(story)
-
-
-def test_explain_uses_the_defaults_without_access_to_the_configuration(
-    run_with_commands: RunWithCommands,
-) -> None:
-    async def story(world: World, command: CommandLine) -> None:
-        # An account for the gang scheduler may not read the configuration of the controllers.
-        roles = scheduler.roles(DEFAULT_NAMESPACE)
-        async with as_account(world.client, scheduler.ACCOUNT, DEFAULT_NAMESPACE, roles) as client:
-            used = await effective_configuration(client, None)
-        assert used.configuration == default_configuration()
-        assert "no permission to get ConfigMap kueue-system/quorate-configuration" in used.origin
-
-    run_with_commands(story)
-
-
-CONFIGURATION = "apiVersion: config.kueue.x-k8s.io/v1beta2\nkind: Configuration\n"
-
-
-def test_the_shell_completes_the_names_of_objects(run_with_commands: RunWithCommands) -> None:
-    async def story(world: World, command: CommandLine) -> None:
-        await world.job("train", suspend=True)
-        await world.until_admitted("train")
-        name = await name_of(world, "train")
-        for line, offered in (
-            ("work", "workload"),
-            ("workload describe job-tr", name),
-            ("queue stop re", "research"),
-            ("queue stop lq/", "lq/queue"),
-            ("queue describe --local q", "queue"),
-            ("workload list -n def", "default"),
-            ("workload list --localqueue ", "queue"),
-            ("workload describe -n nowhere job", ""),
-            ("workload describe --context nowhere job", ""),
-        ):
-            assert await command.completes(line) == offered.split(), line
-        os.environ["KUBECONFIG"] = "/nonexistent"
-        assert await command.completes("workload describe job-tr") == []
-
-    run_with_commands(story)
-
-
-MISTAKES = (
-    ("queue stop queue -n default", "-n is for local queues"),
-    ("queue list -A", "-A is for local queues"),
-    ("queue list pods", "'pods' is no kind of queue"),
-    ("queue resume --local cq/a", "cq selects cluster queues"),
-    ("queue list lq --active true", "--active is for cluster queues"),
-    ("queue list -c research", "-c is for local queues"),
-    ("queue create lq/a", "a local queue needs a cluster queue (write -c NAME)"),
-    ("queue create lq/a -c b --cohort c", "a local queue has no quota"),
-    ("queue create a -c b", "-c is for local queues"),
-    ("queue stop none", 'PATCH /apis/kueue.x-k8s.io/v1beta2/clusterqueues/none: 404 NotFound: '
-                        'clusterqueues.kueue.x-k8s.io "none" not found'),
-    ("workload explain none", "GET /apis/kueue.x-k8s.io/v1beta2/namespaces/default/workloads/none: 404"),
-    ("workload explain job/none", "GET /apis/batch/v1/namespaces/default/jobs/none: 404 NotFound"),
-    ("workload delete", "names of workloads or --all are needed"),
-    ("workload delete a --all", "--all and names exclude each other"),
-    ("workload describe job/unmanaged", "job/unmanaged in namespace default has no workload"),
-    ("workload list --for train", "'train' is no job (write TYPE/NAME"),
-    ("workload list --for cow/train", "{server} serves no namespaced kind 'cow'"),
-    ("workload list -A --for job/unmanaged", "a job needs one namespace"),
-    ("workload list -A -n default", "-n and -A exclude each other"),
-    ("workload list --context nowhere", "{kubeconfig}: contexts: there is no context 'nowhere'"),
-)  # fmt: skip
-
-
-def test_an_error_is_one_message(run_with_commands: RunWithCommands) -> None:
-    async def story(world: World, command: CommandLine) -> None:
-        await world.job("unmanaged", queue="")
-        known = {"server": world.client.config.server, "kubeconfig": os.environ["KUBECONFIG"]}
-        for line, message in MISTAKES:
-            done = await command(*line.split())
-            assert (done.code, done.out) == (2, ""), line
-            assert done.err.startswith(f"error: {message.format(**known)}"), line
-            assert done.err.count("\n") == 1, line
-        done = await command("workload", "list", "--status", "asleep")
-        assert done.code == 2
-        assert "'asleep' is no status" in done.err
-
-    run_with_commands(story)
-
-
-def test_other_job_kinds_are_found_by_each_of_their_names(run_with_commands: RunWithCommands) -> None:
-    async def story(world: World, command: CommandLine) -> None:
-        await world.job("train")
-        await world.until_admitted("train")
-        name = await name_of(world, "train")
-        # Any kind may own a workload; the label names the owner without an owner reference.
-        config_maps = untyped("", "v1", "configmaps", "ConfigMap", True)
-        owner = await world.client.create(config_maps, {"metadata": {"name": "train"}}, NAMESPACE)
-        labels = {"kueue.x-k8s.io/job-uid": owner["metadata"]["uid"]}
-        await world.client.patch(WORKLOADS, Key(NAMESPACE, name), {"metadata": {"labels": labels}})
-        for written in ("cm/train", "configmap/train", "configmaps/train", "ConfigMap/train"):
-            output = await command.output_of("workload", "list", "--for", written, "-o", "name")
-            assert output == f"workload.kueue.x-k8s.io/{name}\n"
-
-    run_with_commands(story)
-
-
-def test_the_command_runs_as_a_kubectl_plugin(run_with_commands: RunWithCommands, tmp_path: Path) -> None:
-    entries: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
-    assert entries["kubectl-quorate"] == entries["quorate"]
-    module, function = entries["kubectl-quorate"].split(":")
-    script = tmp_path / "bin" / "kubectl-quorate"  # as an installer writes it
-    script.parent.mkdir()
-    script.write_text(f"#!{sys.executable}\nfrom {module} import {function}\n{function}()\n")
-    script.chmod(script.stat().st_mode | stat.S_IXUSR)
-
-    async def story(world: World, command: CommandLine) -> None:
-        environment = {**os.environ, "PATH": f"{script.parent}{os.pathsep}{os.environ['PATH']}"}
-
-        async def kubectl(*arguments: str) -> str:
-            done = await asyncio.to_thread(
-                subprocess.run, ["kubectl", *arguments], env=environment, capture_output=True, check=False
-            )
-            assert done.returncode == 0, done.stderr
-            return done.stdout.decode()
-
-        assert str(script) in await kubectl("plugin", "list")
-        listed = await kubectl("quorate", "queue", "list")
-        assert [line.split()[0] for line in listed.splitlines()] == ["NAME", "research"]
 
     run_with_commands(story)

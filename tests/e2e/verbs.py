@@ -3,16 +3,21 @@
 import asyncio
 import io
 import sys
+from collections.abc import Awaitable, Callable
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
 
+from quorate.api.configuration import default_configuration
+from quorate.api.kueue import ClusterQueue
+from quorate.api.meta import Key
 from quorate.cli import main
+from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES
 from tests.cli.conftest import Done
 from tests.e2e.gangs import GangWorld
 from tests.e2e.test_controllers_command import kubeconfig
-from tests.e2e.world import World
+from tests.e2e.world import World, run_story
 
 
 class CommandLine:
@@ -67,3 +72,47 @@ def cells(table: str) -> list[list[str]]:
 
 def titles(table: str) -> list[str]:
     return [cell.strip() for cell in table.splitlines()[0].split("  ") if cell.strip()]
+
+
+Story = Callable[[World, CommandLine], Awaitable[None]]
+RunWithCommands = Callable[[Story], None]
+
+
+def story_runner(directory: Path, patch: pytest.MonkeyPatch) -> RunWithCommands:
+    """Return a function that runs a story with controllers, a cluster queue of 4 cpus and a command line."""
+
+    def run(story: Story) -> None:
+        async def with_commands(world: World) -> None:
+            await world.queues(cpu="4")
+            await story(world, CommandLine(world, directory, patch))
+
+        run_story(with_commands, default_configuration())
+
+    return run
+
+
+async def name_of(world: World, job: str) -> str:
+    workload = await world.workload(job)
+    assert workload is not None
+    return workload.metadata.name
+
+
+async def queue_of(world: World, name: str = "research") -> ClusterQueue:
+    return await world.client.get(CLUSTER_QUEUES, Key("", name))
+
+
+async def until_counted(world: World, pending: int, admitted: int) -> None:
+    """Wait for workload counts in the cluster queue and in its local queues."""
+
+    async def counted() -> bool:
+        queue = await queue_of(world)
+        locals_ = (await world.client.list(LOCAL_QUEUES)).items
+        statuses = [each.status for each in locals_ if each.spec.cluster_queue == queue.metadata.name]
+        below = (
+            sum(each.pending_workloads for each in statuses),
+            sum(each.admitted_workloads for each in statuses),
+        )
+        above = queue.status.pending_workloads, queue.status.admitted_workloads
+        return above == below == (pending, admitted)
+
+    await world.until(f"{pending} pending and {admitted} admitted are counted", counted)
