@@ -462,7 +462,11 @@ def test_an_admission_takes_a_bounded_number_of_writes() -> None:
         async def finalizers_removed() -> bool:
             return not any(each.metadata.finalizers for each in (await world.client.list(WORKLOADS)).items)
 
+        async def answered() -> bool:
+            return world.queueing_client.succeeded["PATCH workloads"] >= len(jobs)
+
         await world.until("no workload has a finalizer", finalizers_removed)
+        await world.until("each removal was answered", answered)
         per_job = {
             what: count / len(jobs)
             for what, count in world.queueing_client.writes.items()
