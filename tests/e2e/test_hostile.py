@@ -15,7 +15,7 @@ from quorate.local.nodes import Fleet
 from tests.e2e.hostile import Hostile, definitions_without_schema, hostile_objects
 from tests.e2e.world import NAMESPACE, World, running_cluster
 
-pytestmark = [pytest.mark.slow, pytest.mark.no_cover]  # long, and other tests measure what it runs
+pytestmark = pytest.mark.slow
 
 MESSAGES = {  # pending messages by workload, one of each group of equal requests
     "asks-negative": "asks for -5 of cpu, must be at least 0",

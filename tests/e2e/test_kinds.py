@@ -20,7 +20,7 @@ from quorate.kube.resources import EVENTS, JOBS, WORKLOADS
 from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, definition, pods
 from tests.e2e.world import NAMESPACE, World, run_story
 
-pytestmark = [pytest.mark.slow, pytest.mark.no_cover]  # long, and other tests measure what it runs
+pytestmark = pytest.mark.slow
 
 KEY = Key(NAMESPACE, "train")
 TOLERATION = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}

@@ -14,7 +14,6 @@ from tests.e2e.commands import ROOT, cluster, kubectl, needs_kubectl, poll, quor
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.no_cover,  # long, and other tests measure what it runs
     needs_kubectl(),
 ]
 

@@ -9,7 +9,6 @@ from tests.e2e.commands import EXAMPLE, cluster, kubectl, needs_kubectl, poll, r
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.no_cover,  # long, and other tests measure what it runs
     needs_kubectl(),
 ]
 

@@ -14,7 +14,7 @@ from quorate.kube.resources import JOBS, WORKLOADS, Resource
 from quorate.local.nodes import Fleet
 from tests.e2e.world import World, run_story
 
-pytestmark = [pytest.mark.slow, pytest.mark.no_cover]  # long, and other tests measure what it runs
+pytestmark = pytest.mark.slow
 
 QUOTA = 3
 NAMES = [f"job-{number}" for number in range(24)]
