@@ -1,3 +1,3 @@
 """Quorate decides which batch jobs may start, when, and where."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

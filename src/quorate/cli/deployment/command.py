@@ -28,7 +28,7 @@ def manifests(
 
     The manifests of the gang scheduler are in the directory gang, and are applied separately.
 
-    [b]Example:[/b] quorate manifests --output install --image registry.example/quorate:0.1.0
+    [b]Example:[/b] quorate manifests --output install --image registry.example/quorate:0.2.0
     """
     crds(output / "crds")
     files = {**installation(namespace, image), **gang_installation(scheduler_namespace, image)}

@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 KUSTOMIZE: Final = "kustomize.config.k8s.io/v1beta1"
 GANG: Final = PurePosixPath("gang")  # the directory of the gang scheduler
-IMAGE: Final = "quorate:0.1.0"
+IMAGE: Final = "quorate:0.2.0"
 _RELEASE: Final = "namespace-of-the-release"  # replaced by the namespace of the release
 _WRITTEN_BY: Final = "# Written by `quorate manifests`; changes are lost when the file is written again.\n"
 
