@@ -1,12 +1,14 @@
 """The required state after the faults have stopped: each job has reached its possible end."""
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import Collection, Iterator
 
 from quorate.api.batch import Job
 from quorate.api.kueue import ClusterQueue, Workload
 from quorate.api.meta import find_condition, is_true
 from quorate.kube.client import Client
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, WORKLOADS
+from quorate.observe.replica import Replica, Role
 from quorate.observe.view import View
 from quorate.queueing.cluster_queue import usage_of
 from quorate.queueing.conditions import has_quota_reservation, is_admitted, is_finished
@@ -107,19 +109,49 @@ def _queue_status(queue: ClusterQueue, workloads: tuple[Workload, ...]) -> Itera
         )
 
 
-async def audit_differences(client: Client, view: View) -> list[str]:
-    """Return the differences between the model of running controllers and the stored state."""
+async def lasting_model_differences(
+    client: Client, replicas: Collection[Replica], within_s: float
+) -> list[str]:
+    """Return the differences between the models of replicas and the stored state that do not disappear.
+
+    A model follows the store by watches, which reconnect after a delay, and a replica with a new role shows
+    the model of its previous role until it has listed everything.  A difference counts only if it lasts
+    ``within_s`` in one model.
+    """
+    clock = asyncio.get_running_loop().time
+    models, deadline = _models(replicas), clock() + within_s
+    while differences := await _model_differences(client, replicas):
+        if models != _models(replicas):
+            models, deadline = _models(replicas), clock() + within_s
+        if clock() > deadline:
+            return differences
+        await asyncio.sleep(0.05)
+    return []
+
+
+def _models(replicas: Collection[Replica]) -> list[tuple[Role, View | None]]:
+    return [(replica.role, replica.view) for replica in replicas]
+
+
+async def _model_differences(client: Client, replicas: Collection[Replica]) -> list[str]:
     workloads = (await client.list(WORKLOADS)).items
-    queues = view.state.ledger.quota.queues
-    usage = {
-        node: total(
-            usage_of(each, each.status.admission)
-            for each in workloads
-            if each.status.admission is not None
-            and each.status.admission.cluster_queue == name
-            and has_quota_reservation(each)
-            and not is_finished(each)
-        )
-        for name, node in queues.items()
-    }
-    return [f"promise 3: the audit finds {difference}" for difference in audit(usage)]
+    findings: list[str] = []
+    for replica in replicas:
+        if replica.view is None:
+            findings.append(f"a {replica.role} has no model")
+            continue
+        usage = {
+            node: total(
+                usage_of(each, each.status.admission)
+                for each in workloads
+                if each.status.admission is not None
+                and each.status.admission.cluster_queue == name
+                and has_quota_reservation(each)
+                and not is_finished(each)
+            )
+            for name, node in replica.view.state.ledger.quota.queues.items()
+        }
+        findings += [
+            f"promise 3: the audit of a {replica.role} finds {difference}" for difference in audit(usage)
+        ]
+    return findings

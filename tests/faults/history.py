@@ -18,6 +18,7 @@ from quorate.kube.client import Client
 from quorate.kube.resources import JOBS, PODS, WORKLOADS, Resource, metadata_of
 from quorate.kube.rest.decoding import WatchEvent
 
+WITHIN_S: Final = 30.0
 Recorded = Workload | Job | Pod | PodGroup
 KINDS: Final[tuple[Resource[Any], ...]] = (WORKLOADS, JOBS, PODS)
 
@@ -56,7 +57,7 @@ class History:
         for resource in self.kinds:
             items = (await client.list(resource)).items
             newest = max((int(metadata_of(item).resource_version) for item in items), default=0)
-            async with asyncio.timeout(10.0):
+            async with asyncio.timeout(WITHIN_S):
                 while self.seen.get(resource.plural, 0) < newest:  # noqa: ASYNC110  a rare wait, and short
                     await asyncio.sleep(0.01)
 

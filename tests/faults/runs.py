@@ -33,7 +33,7 @@ from quorate.observe.replica import Replica
 from tests.e2e.world import World, running_cluster
 from tests.faults import processes
 from tests.faults.administrator import changes
-from tests.faults.final_state import audit_differences, final_state_findings
+from tests.faults.final_state import final_state_findings, lasting_model_differences
 from tests.faults.gang_runs import run_gangs
 from tests.faults.history import History, recorded
 from tests.faults.promises import Promises
@@ -44,7 +44,7 @@ from tests.faults.trials import Report, Trial
 
 FAULTS_S = 1.0  # duration of the faults after the last submission
 FAULTS_ON_PROCESSES_S = 4.0  # the same for processes, which start slowly
-SETTLE_TIMEOUT_S = 15.0  # the longest time without a stored change before all jobs end
+SETTLE_TIMEOUT_S = 30.0  # the longest time without a stored change before all jobs end
 RUN_TIMEOUT_S = 90.0  # the longest duration of a run
 STOPS = 10  # how often a run that does not end is cancelled, once a second
 DEADLINE_S = 0.5  # of the controllers' requests: short, so that a lost response costs little
@@ -268,9 +268,9 @@ class _Run:
                 outside.pop(0)
                 promises.outside_event()
             self._report.findings += promises.step(step)
-        for replica in self._replicas.values():
-            if replica.role != "follower" and replica.view is not None:
-                self._report.findings += await audit_differences(client, replica.view)
+        self._report.findings += await lasting_model_differences(
+            client, self._replicas.values(), SETTLE_TIMEOUT_S
+        )
 
 
 def _cancel(running: asyncio.Task[None]) -> None:
