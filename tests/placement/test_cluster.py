@@ -165,6 +165,29 @@ def test_excessive_amounts_do_not_wrap_around() -> None:
     assert idle(cluster, "n1")["memory"] == MAX_AMOUNT - 500 * (MAX_AMOUNT + 1)
 
 
+@pytest.mark.parametrize("state", list(AllocationState))
+@pytest.mark.parametrize("known_first", [True, False])
+def test_no_number_of_huge_pods_makes_a_node_look_free(state: AllocationState, known_first: bool) -> None:
+    cluster = Cluster()
+    other, huge = node("n1 cpu=1E400 memory=8Gi"), shape("cpu=1E400 gpu=1")
+    if known_first:
+        cluster.set_node(other)
+    cluster.add_pod(A, shape("memory=1Gi"), "n1", AllocationState.USED)
+    for number in range(2_000):  # more than 1024 wrap around 64 bits
+        cluster.add_pod(Uid(str(number)), huge, "n1", state)
+    if not known_first:
+        cluster.set_node(other)
+    if state is not AllocationState.PIPELINED:
+        assert idle(cluster, "n1")["cpu"] < 0
+        assert cluster.total == {}  # it is overcommitted
+    if state is not AllocationState.RELEASING:
+        assert future_idle(cluster, "n1")["cpu"] < 0
+    for number in range(2_000):
+        cluster.remove_pod(Uid(str(number)))
+    assert idle(cluster, "n1")["memory"] == 7 * 2**30
+    assert cluster.total_used == {"memory": 2**30, "pods": 1}
+
+
 # Properties
 
 

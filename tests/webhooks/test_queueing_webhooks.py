@@ -78,11 +78,12 @@ def test_a_queue_is_refused_with_all_findings() -> None:
     ]
 
 
-def test_a_huge_quantity_is_refused() -> None:
-    assert findings_of(with_quota(nominalQuota="1e999999999")) == [
-        f"{QUOTA}.nominalQuota: '1e999999999' cannot be read: '1e999999999' is not a quantity "
-        "(write 4, 500m or 16Gi)"
+def test_an_exponent_beyond_64_bits_is_refused_and_a_huge_quantity_is_not() -> None:
+    assert findings_of(with_quota(nominalQuota="1e9223372036854775808")) == [
+        f"{QUOTA}.nominalQuota: '1e9223372036854775808' cannot be read: '1e9223372036854775808' is not a "
+        "quantity (write 4, 500m or 16Gi)"
     ]
+    assert findings_of(with_quota(nominalQuota="1E400")) == []
 
 
 def test_a_finding_that_the_old_queue_had_does_not_refuse_an_update() -> None:

@@ -4,14 +4,20 @@ A quantity is an integer number of nano-units, the smallest unit that the API st
 sums never round. The form of the text (``Mi``, ``M`` or ``e6``) does not affect comparisons; it is kept only
 for formatting.
 
-Source: the grammar and the canonical form documented with ``resource.Quantity`` in k8s.io/apimachinery.
-Unlike the original, which caps at 2^63-1, quantities here have no upper bound.
+A quantity is at most ``LARGEST`` and at least ``-LARGEST``: an amount beyond that is read as the bound, and so
+is a sum. The bound is far above what any node, quota or 64-bit number holds, so that a request that is too
+large for every node is also too large here, and small enough for exact products and for floats. Amounts in
+base units (``quota.amount``) have no bound.
+
+Source: the grammar, the rounding and the canonical form of ``resource.Quantity`` in k8s.io/apimachinery. It
+limits only amounts in powers of 1024, to 2^63-1 units, and so does parsing here. Where it overflows 64 bits
+when it converts a larger decimal amount to an integer, nothing overflows here.
 """
 
 import re
 from enum import Enum
 from functools import lru_cache, total_ordering
-from typing import Final
+from typing import Final, NamedTuple
 
 NANOS: Final = 10**9
 
@@ -43,9 +49,14 @@ _BINARY: Final = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}  # power
 _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY_SUFFIX: Final = {power: suffix for suffix, power in _BINARY.items()} | {0: ""}
 _DECIMAL_SUFFIX: Final = {power: suffix for suffix, power in _DECIMAL.items()}
-# A hostile exponent such as 1e999999999 must not become a gigabyte of digits.
-_MAX_EXPONENT: Final = 100
-_MAX_TEXT_LENGTH: Final = 400  # Python itself limits integers in text to 4300 digits
+
+_MAX_DIGITS: Final = 100
+LARGEST: Final = 10**_MAX_DIGITS * NANOS  # in nano-units
+_MAX_BINARY: Final = (2**63 - 1) * NANOS
+# A multiple of a power of 1024 nano-units has at most this many decimals.
+_BINARY_DECIMALS: Final = 80
+_MAX_CACHED_LENGTH: Final = 64
+_MAX_EXPONENT_DIGITS: Final = 19  # of an int64
 
 
 @total_ordering
@@ -58,7 +69,7 @@ class Quantity:
     form: Form
 
     def __init__(self, nanos: int, form: Form = Form.DECIMAL_SI) -> None:
-        self.nanos = nanos
+        self.nanos = nanos if -LARGEST <= nanos <= LARGEST else LARGEST if nanos > 0 else -LARGEST
         self.form = form
 
     @classmethod
@@ -108,7 +119,10 @@ class Quantity:
         if self.nanos == 0:
             return "0"
         match self.form:
-            case Form.BINARY_SI if abs(self.nanos) >= 1024 * NANOS and self.nanos % NANOS == 0:
+            # Beyond 2^63-1 units a binary text would be read as a smaller amount.
+            case Form.BINARY_SI if (
+                1024 * NANOS <= abs(self.nanos) <= _MAX_BINARY and self.nanos % NANOS == 0
+            ):
                 mantissa, power = _strip(self.nanos // NANOS, 1024, limit=6)
                 return f"{mantissa}{_BINARY_SUFFIX[power]}"
             case Form.DECIMAL_EXPONENT:
@@ -129,8 +143,68 @@ def _strip(amount: int, base: int, limit: int | None) -> tuple[int, int]:
     return amount, power
 
 
+class Notation(NamedTuple):
+    """The parts of the text of a quantity: ``digits * 10**exponent * 1024**power``."""
+
+    negative: bool
+    whole: str  # digits without leading zeros
+    fraction: str
+    exponent: int  # of the suffix, an int32
+    power: int
+    form: Form
+
+    @property
+    def digits(self) -> str:
+        return (self.whole + self.fraction).lstrip("0")
+
+    @property
+    def scale(self) -> int:
+        """The power of ten of the last digit, an int32."""
+        return _int32(self.exponent - len(self.fraction))
+
+
+def split_quantity(text: str) -> Notation:
+    """Return the parts of a quantity, in any form that the API accepts.
+
+    Costs time proportional to the length of the text. The original reads exponents as int64 and keeps the lower
+    32 bits, and reads a missing number as 0 unless it is very small or very large. Raises
+    ``InvalidQuantity``.
+    """
+    match = _GRAMMAR.fullmatch(text)
+    if match is None or not text:
+        raise InvalidQuantity(text)
+    whole, fraction, suffix = match["whole"].lstrip("0"), match["fraction"] or "", match["suffix"] or ""
+    negative = match["sign"] == "-"
+    if suffix in _BINARY:
+        notation = Notation(negative, whole, fraction, 0, _BINARY[suffix], Form.BINARY_SI)
+    elif suffix in _DECIMAL:
+        notation = Notation(negative, whole, fraction, _DECIMAL[suffix], 0, Form.DECIMAL_SI)
+    else:
+        exponent = _exponent(suffix[1:])
+        if exponent is None:
+            raise InvalidQuantity(text)
+        notation = Notation(negative, whole, fraction, exponent, 0, Form.DECIMAL_EXPONENT)
+    without_number = not match["whole"] and not fraction
+    if without_number and (notation.power > _BINARY["Ti"] or notation.exponent < _DECIMAL["n"]):
+        raise InvalidQuantity(text)
+    return notation
+
+
+def _exponent(text: str) -> int | None:
+    """Return the lower 32 bits of an int64, None if ``text`` is beyond it."""
+    digits = text.lstrip("+-").lstrip("0")
+    if len(digits) > _MAX_EXPONENT_DIGITS:
+        return None
+    exponent = int(digits or "0") * (-1 if text.startswith("-") else 1)
+    return _int32(exponent) if -(2**63) <= exponent < 2**63 else None
+
+
+def _int32(number: int) -> int:
+    return (number + 2**31) % 2**32 - 2**31
+
+
 def parse_quantity(value: str | int) -> Quantity:
-    """Parse any form that the API accepts: ``1``, ``100m``, ``0.1``, ``8429Mi``, ``-1Ei``.
+    """Parse any form that the API accepts: ``1``, ``100m``, ``0.1``, ``8429Mi``, ``-1Ei``, ``1E400``.
 
     Amounts below one nano-unit are rounded away from zero, as in the API, so that a positive request never
     becomes zero. Raises ``InvalidQuantity``.
@@ -139,29 +213,35 @@ def parse_quantity(value: str | int) -> Quantity:
         return Quantity.of_units(value)
     if not isinstance(value, str):
         raise InvalidQuantity(value)
-    return _parse(value)
+    # A cache of long texts could hold as much memory as a hostile client likes.
+    return _parse_cached(value) if len(value) <= _MAX_CACHED_LENGTH else _parse(value)
 
 
-@lru_cache(maxsize=4096)
 def _parse(text: str) -> Quantity:
-    match = _GRAMMAR.fullmatch(text) if len(text) <= _MAX_TEXT_LENGTH else None
-    if match is None or not (match["whole"] or match["fraction"]):
-        raise InvalidQuantity(text)
-    fraction, suffix = match["fraction"] or "", match["suffix"] or ""
-    digits = int(match["whole"] + fraction)
-    if match["sign"] == "-":
-        digits = -digits
-    if suffix in _BINARY:
-        numerator, shift, form = digits * 1024 ** _BINARY[suffix], 0, Form.BINARY_SI
-    elif suffix in _DECIMAL:
-        numerator, shift, form = digits, _DECIMAL[suffix], Form.DECIMAL_SI
-    else:
-        numerator, shift, form = digits, int(suffix[1:]), Form.DECIMAL_EXPONENT
-        if abs(shift) > _MAX_EXPONENT:
-            raise InvalidQuantity(text)
-    power = shift - len(fraction) + 9
-    if power >= 0:
-        return Quantity(numerator * 10**power, form)
-    quotient, rest = divmod(abs(numerator), 10**-power)
-    nanos = quotient + (1 if rest else 0)
-    return Quantity(nanos if numerator >= 0 else -nanos, form)
+    notation = split_quantity(text.strip())
+    nanos = _nanos(notation)
+    return Quantity(-nanos if notation.negative else nanos, notation.form)
+
+
+_parse_cached = lru_cache(maxsize=4096)(_parse)
+
+
+def _nanos(notation: Notation) -> int:
+    """Return the absolute amount, rounded up and limited; digits beyond the limits are not calculated with."""
+    digits, scale = notation.digits, notation.scale
+    if not digits:
+        return 0
+    if len(digits) + scale > _MAX_DIGITS:
+        return _MAX_BINARY if notation.form is Form.BINARY_SI else LARGEST
+    if notation.form is not Form.BINARY_SI:
+        return _shift(digits, scale + 9)
+    numerator = _shift(digits, scale + _BINARY_DECIMALS) * 1024**notation.power * NANOS
+    return min(-(-numerator // 10**_BINARY_DECIMALS), _MAX_BINARY)
+
+
+def _shift(digits: str, places: int) -> int:
+    """Return ``digits * 10**places``, rounded up."""
+    if places >= 0:
+        return int(digits) * 10**places
+    kept, cut = digits[:places], digits[places:]
+    return int(kept or "0") + (1 if cut.strip("0") else 0)

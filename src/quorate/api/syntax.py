@@ -100,3 +100,12 @@ def positive_int32(text: str) -> int | None:
         return None
     number = int(text)
     return number if 0 < number <= INT32_MAX else None
+
+
+def signed_int32(text: str) -> int | None:
+    """Return the int32 that ``text`` holds in ASCII digits, with or without a sign, or None."""
+    digits = text[1:] if text.startswith(("+", "-")) else text
+    if len(digits) > _DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    number = int(text)
+    return number if -INT32_MAX - 1 <= number <= INT32_MAX else None

@@ -11,6 +11,7 @@ covers all nodes.  In Volcano's terms:
 on the current nodes and pods, except for the assignment of indexes and the order of resources.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Final
@@ -41,6 +42,10 @@ class AllocationState(Enum):
 # The number of pods on a node, by shape and allocation state.
 PodCounts = Mapping[tuple[Shape, AllocationState], int]
 NO_PODS: Final[PodCounts] = {}
+
+# What all pods of a node take at most, so that sums of two such amounts and a request fit into 64 bits.
+_MAX_TAKEN: Final = 2**62
+_MAX_RELEASING: Final = 2**61
 
 
 class PodAllocation(msgspec.Struct, eq=False, gc=False):
@@ -76,6 +81,7 @@ class Cluster:
         self._vacant: list[int] = []
         self._indexes: dict[str, int] = {}
         self._pod_counts: dict[str, dict[tuple[Shape, AllocationState], int]] = {}  # by node, known or not
+        self._oversized: Counter[str] = Counter()  # pods with oversized shapes, by node, known or not
         self._allocations: dict[Uid, PodAllocation] = {}
         self._requests: WeakKeyDictionary[Shape, Vector] = WeakKeyDictionary()
         # Over all ready nodes; Python integers, which cannot overflow.
@@ -93,8 +99,11 @@ class Cluster:
             if not self._vacant:
                 self._grow()
             index = self._indexes[name] = self._vacant.pop()
-            for (shape, state), count in self._pod_counts.get(name, NO_PODS).items():
-                self._add_amounts(index, shape, state, count)
+            if self._oversized[name]:
+                self._sum_amounts(index, name)
+            else:
+                for (shape, state), count in self._pod_counts.get(name, NO_PODS).items():
+                    self._add_amounts(index, shape, state, count)
             self.node_changes.append(index)
         else:
             old = self.nodes[index]
@@ -179,9 +188,17 @@ class Cluster:
             del counts[shape, state]
             if not counts:
                 del self._pod_counts[node]
+        oversized = shape.oversized
+        if oversized:
+            self._oversized[node] += by
+            if not self._oversized[node]:
+                del self._oversized[node]
         index = self._indexes.get(node)
         if index is not None:
-            self._add_amounts(index, shape, state, by)
+            if oversized or self._oversized[node]:
+                self._sum_amounts(index, node)
+            else:
+                self._add_amounts(index, shape, state, by)
             self.usage_changes.append(index)
 
     def _add_amounts(self, index: int, shape: Shape, state: AllocationState, count: int) -> None:
@@ -197,6 +214,35 @@ class Cluster:
             _add(self._total_used, shape.amounts, count)
             if state is AllocationState.RELEASING:
                 _add(self._total_releasing, shape.amounts, count)
+
+    def _sum_amounts(self, index: int, name: str) -> None:
+        """Set the amounts of the node's pods to their sums, limited so that 64 bits hold them.
+
+        Oversized requests of many pods exceed 64 bits; a sum that wrapped around would be free capacity.
+        """
+        counts = self._pod_counts.get(name, NO_PODS)
+        staying, releasing, pipelined = Counter[str](), Counter[str](), Counter[str]()
+        non_zero = [0, 0]
+        for (shape, state), count in counts.items():
+            taken = {
+                AllocationState.USED: staying,
+                AllocationState.RELEASING: releasing,
+                AllocationState.PIPELINED: pipelined,
+            }[state]
+            _add(taken, shape.amounts, count)
+            if state is not AllocationState.PIPELINED:
+                non_zero = [
+                    total + amount * count
+                    for total, amount in zip(non_zero, shape.non_zero_request, strict=True)
+                ]
+        self._add_to_totals(index, -1)
+        for resource in (*staying, *releasing, *pipelined):
+            self.row(resource)  # the matrices have all rows before they are written
+        self.releasing[:, index] = self._vector(_limited(releasing, _MAX_RELEASING))
+        self.pipelined[:, index] = self._vector(_limited(pipelined, _MAX_RELEASING))
+        self.used[:, index] = self._vector(_limited(staying, _MAX_TAKEN)) + self.releasing[:, index]
+        self.non_zero_used[:, index] = [min(total, _MAX_TAKEN) for total in non_zero]
+        self._add_to_totals(index, +1)
 
     # Amounts
 
@@ -298,6 +344,10 @@ def _scheduling_properties(node: Node) -> object:
 def _add(total: dict[str, int], amounts: Amounts, factor: int) -> None:
     for resource, amount in amounts.items():
         total[resource] = total.get(resource, 0) + amount * factor
+
+
+def _limited(amounts: Amounts, most: int) -> Amounts:
+    return {resource: min(amount, most) for resource, amount in amounts.items()}
 
 
 def _zeros(rows: int, columns: int) -> Matrix:

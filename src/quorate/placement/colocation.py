@@ -114,7 +114,7 @@ def _domain_fits(cluster: Cluster, free: Matrix, codes: Vector, group: PodsBySha
 
 
 def _sums(codes: Vector, amounts: Vector, domains: int) -> Vector:
-    """Return the sum of ``amounts`` in each domain."""
+    """Return the sum of ``amounts`` in each domain; each is limited so that no sum exceeds 64 bits."""
     sums = np.zeros(domains, np.int64)
-    np.add.at(sums, codes, amounts)
+    np.add.at(sums, codes, np.minimum(amounts, 2**62 // max(1, len(amounts))))
     return sums

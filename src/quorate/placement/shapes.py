@@ -30,9 +30,10 @@ from quorate.placement.filters.volumes.requirements import NO_VOLUMES, VolumeReq
 from quorate.placement.resources import MEMORY, is_empty, placed_pod_amounts
 from quorate.quota.amount import CPU
 
-# No node has more of any resource (8 PiB).  Sums over the pods of a node, and small multiples of them, then
-# fit into 64 bits whatever a pod requests; a pod that requests more fits no node.
+# No node has more of any resource (8 PiB); a pod that requests more fits no node.
 MAX_AMOUNT: Final = 2**53
+# Sums over a million pods that request no more each, and small multiples of them, fit into 64 bits (4 TiB).
+_MAX_SUMMED_AMOUNT: Final = 2**42
 
 # kube-scheduler's defaults for pods without requests in scores, so that such pods spread as well.
 _DEFAULT_MILLI_CPU: Final = 100
@@ -56,6 +57,11 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
     @property
     def best_effort(self) -> bool:
         return is_empty(self.amounts)
+
+    @property
+    def oversized(self) -> bool:
+        """Whether sums of such requests may exceed 64 bits."""
+        return max(self.amounts.values(), default=0) > _MAX_SUMMED_AMOUNT
 
     @property
     def non_zero_request(self) -> tuple[int, int]:
@@ -82,7 +88,9 @@ class Shapes:
         labels = pod.metadata.labels
         containers = (*spec.init_containers, *spec.containers)
         shape = Shape(
-            amounts={name: min(amount, MAX_AMOUNT + 1) for name, amount in placed_pod_amounts(pod).items()},
+            amounts={
+                name: max(0, min(amount, MAX_AMOUNT + 1)) for name, amount in placed_pod_amounts(pod).items()
+            },
             namespace=pod.metadata.namespace if self._any_selector else "",
             labels={key: labels[key] for key in self._selected_keys if key in labels},
             node_selector=spec.node_selector,

@@ -111,6 +111,12 @@ def test_pods_ready(status: dict[str, Any], want: bool) -> None:
             2,
             id="failed indexes count, indexes beyond the completions do not",
         ),
+        pytest.param(
+            {"completions": 2**31 - 1, "completionMode": "Indexed"},
+            {"completedIndexes": "0-2147483643,2-5", "failedIndexes": "1-9999999999,nine,2147483645"},
+            1,
+            id="a range is not counted one by one, and what is no range does not count",
+        ),
     ],
 )
 def test_reclaimable(spec: dict[str, Any], status: dict[str, Any], want: int) -> None:

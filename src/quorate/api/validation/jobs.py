@@ -11,7 +11,7 @@ from quorate.api.kueue import (
     QUEUE_NAME,
 )
 from quorate.api.meta import ObjectMeta
-from quorate.api.syntax import is_dns_subdomain
+from quorate.api.syntax import is_dns_subdomain, signed_int32
 from quorate.api.validation.fields import Findings, gate_findings, gate_update_findings
 
 
@@ -107,7 +107,7 @@ def _names(job: JobInfo) -> Findings:
 
 
 def _is_positive(text: str) -> bool:
-    return text.isascii() and text.removeprefix("+").isdecimal() and int(text) > 0
+    return (signed_int32(text) or 0) > 0
 
 
 def _label(key: str) -> str:

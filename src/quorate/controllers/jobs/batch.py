@@ -1,6 +1,6 @@
 """batch/v1 Job: one pod set, suspended by ``spec.suspend``."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -8,6 +8,7 @@ import msgspec
 from quorate.api.batch import Job
 from quorate.api.findings import Finding
 from quorate.api.kueue import STOPPING, PodSet, ReclaimablePod
+from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop, ValidationScope
 from quorate.controllers.jobframework.podset_info import (
@@ -149,10 +150,8 @@ def _gates(job: Job) -> list[dict[str, Any]]:
 
 
 def _min_parallelism(job: Job) -> int | None:
-    try:
-        return int(job.metadata.annotations.get(MIN_PARALLELISM, ""))
-    except ValueError:
-        return None  # missing or malformed: the job is admitted only as a whole
+    # Missing or malformed: the job is admitted only as a whole.
+    return signed_int32(job.metadata.annotations.get(MIN_PARALLELISM, ""))
 
 
 def _without_own_labels(template: msgspec.Raw) -> msgspec.Raw:
@@ -189,14 +188,17 @@ def _terminal(job: Job, completions: int) -> int:
     """Return the number of terminal pods: for an Indexed job, of succeeded and failed indexes."""
     if job.spec.completion_mode != "Indexed":
         return job.status.succeeded
-    done = _indexes(job.status.completed_indexes) | _indexes(job.status.failed_indexes)
-    return sum(1 for index in done if index < completions)
+    count, counted_to = 0, 0
+    for first, end in sorted([*_ranges(job.status.completed_indexes), *_ranges(job.status.failed_indexes)]):
+        count += max(0, min(end, completions) - max(first, counted_to))
+        counted_to = max(counted_to, end)
+    return count
 
 
-def _indexes(text: str) -> set[int]:
-    """Parse indexes in the notation of the Job controller: ``1,3-5,7``."""
-    indexes: set[int] = set()
-    for part in filter(None, text.split(",")):
+def _ranges(text: str) -> Iterator[tuple[int, int]]:
+    """Parse indexes in the notation of the Job controller (``1,3-5,7``): yield first and end of each range."""
+    for part in text.split(","):
         first, _, last = part.partition("-")
-        indexes.update(range(int(first), int(last or first) + 1))
-    return indexes
+        low, high = signed_int32(first), signed_int32(last or first)
+        if low is not None and high is not None:
+            yield low, high + 1

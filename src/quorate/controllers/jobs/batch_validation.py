@@ -6,6 +6,7 @@ from typing import Final
 from quorate.api.batch import Job, decode_template
 from quorate.api.findings import Finding
 from quorate.api.kueue import ELASTIC_JOB
+from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.ensure_one_workload import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from quorate.controllers.jobframework.interface import ValidationScope
 
@@ -49,9 +50,8 @@ def _minimum(job: Job, scope: ValidationScope) -> Iterator[Finding]:
         return
     if scope.elastic:
         yield Finding(_at(MIN_PARALLELISM), text, f"cannot be used together with {ELASTIC_JOB}")
-    try:
-        minimum = int(text)
-    except ValueError:
+    minimum = signed_int32(text)
+    if minimum is None:
         yield Finding(_at(MIN_PARALLELISM), text, "is not a whole number")
         return
     if not 0 < minimum < parallel_pods(job):

@@ -12,6 +12,7 @@ from quorate.api.core.pod_resources import quota_usage
 from quorate.api.core.scheduling import Pod, PodSpec
 from quorate.api.meta import Key, epoch
 from quorate.api.quantity import Quantity
+from quorate.api.syntax import signed_int32
 from quorate.api.volcano import OPEN, ROOT_QUEUE
 from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano.annotations import (
@@ -126,9 +127,9 @@ def _created(time: datetime | None) -> float:
 
 
 def _priority_of(pod: Pod) -> int:
-    override = pod.metadata.annotations.get(TASK_PRIORITY, "")
-    if override.removeprefix("-").isdecimal():
-        return int(override)
+    override = signed_int32(pod.metadata.annotations.get(TASK_PRIORITY, ""))
+    if override is not None:
+        return override
     return DEFAULT_POD_PRIORITY if pod.spec.priority is None else pod.spec.priority
 
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from quorate.api.quantity import InvalidQuantity, parse_quantity
+from quorate.api.quantity import InvalidQuantity
 from quorate.local.objects.patch.json_patches import go_kind
+from quorate.local.objects.quantity_text import stored_text
 from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, Type, Untyped
 
 
@@ -79,7 +80,7 @@ def _scalar(value: Any, name: str, owner: str) -> Any:
 
 def _quantity(value: str | float) -> str:
     try:
-        return str(parse_quantity(value if isinstance(value, str | int) else repr(value)))
+        return stored_text(value if isinstance(value, str) else repr(value))
     except InvalidQuantity as refusal:
         pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
         raise UndecodableObject(f"quantities must match the regular expression '{pattern}'") from refusal
