@@ -30,6 +30,8 @@ QUANTITIES = {
     "largest": str(INT64),
     "more": str(INT64 * 16),
     "exa": "9999999999Ei",
+    "exponent": "1E400",
+    "digits": "9" * 5000,
     "nonsense": "lots",
     "empty": "",
     "number": 4,

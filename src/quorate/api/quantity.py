@@ -4,8 +4,8 @@ A quantity is an integer number of nano-units, the smallest unit that the API st
 sums never round. The form of the text (``Mi``, ``M`` or ``e6``) does not affect comparisons; it is kept only
 for formatting.
 
-A quantity is at most ``LARGEST`` and at least ``-LARGEST``: an amount beyond that is read as the bound, and so
-is a sum. The bound is far above what any node, quota or 64-bit number holds, so that a request that is too
+A quantity is at most ``LARGEST`` and at least ``-LARGEST``: an amount beyond that is read as the bound, and
+so is a sum. The bound is far above what any node, quota or 64-bit number holds, so that a request that is too
 large for every node is also too large here, and small enough for exact products and for floats. Amounts in
 base units (``quota.amount``) have no bound.
 
@@ -120,9 +120,7 @@ class Quantity:
             return "0"
         match self.form:
             # Beyond 2^63-1 units a binary text would be read as a smaller amount.
-            case Form.BINARY_SI if (
-                1024 * NANOS <= abs(self.nanos) <= _MAX_BINARY and self.nanos % NANOS == 0
-            ):
+            case Form.BINARY_SI if 1024 * NANOS <= abs(self.nanos) <= _MAX_BINARY and self.nanos % NANOS == 0:
                 mantissa, power = _strip(self.nanos // NANOS, 1024, limit=6)
                 return f"{mantissa}{_BINARY_SUFFIX[power]}"
             case Form.DECIMAL_EXPONENT:
@@ -166,8 +164,8 @@ class Notation(NamedTuple):
 def split_quantity(text: str) -> Notation:
     """Return the parts of a quantity, in any form that the API accepts.
 
-    Costs time proportional to the length of the text. The original reads exponents as int64 and keeps the lower
-    32 bits, and reads a missing number as 0 unless it is very small or very large. Raises
+    Costs time proportional to the length of the text. The original reads exponents as int64 and keeps the
+    lower 32 bits, and reads a missing number as 0 unless it is very small or very large. Raises
     ``InvalidQuantity``.
     """
     match = _GRAMMAR.fullmatch(text)
@@ -227,7 +225,7 @@ _parse_cached = lru_cache(maxsize=4096)(_parse)
 
 
 def _nanos(notation: Notation) -> int:
-    """Return the absolute amount, rounded up and limited; digits beyond the limits are not calculated with."""
+    """Return the absolute amount, rounded up and limited; digits beyond the limits cost nothing."""
     digits, scale = notation.digits, notation.scale
     if not digits:
         return 0
@@ -236,12 +234,13 @@ def _nanos(notation: Notation) -> int:
     if notation.form is not Form.BINARY_SI:
         return _shift(digits, scale + 9)
     numerator = _shift(digits, scale + _BINARY_DECIMALS) * 1024**notation.power * NANOS
-    return min(-(-numerator // 10**_BINARY_DECIMALS), _MAX_BINARY)
+    nanos: int = -(-numerator // 10**_BINARY_DECIMALS)
+    return min(nanos, _MAX_BINARY)
 
 
 def _shift(digits: str, places: int) -> int:
     """Return ``digits * 10**places``, rounded up."""
     if places >= 0:
-        return int(digits) * 10**places
+        return int(digits + "0" * places)
     kept, cut = digits[:places], digits[places:]
     return int(kept or "0") + (1 if cut.strip("0") else 0)

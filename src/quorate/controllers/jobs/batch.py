@@ -196,7 +196,7 @@ def _terminal(job: Job, completions: int) -> int:
 
 
 def _ranges(text: str) -> Iterator[tuple[int, int]]:
-    """Parse indexes in the notation of the Job controller (``1,3-5,7``): yield first and end of each range."""
+    """Parse indexes in the notation of the Job controller (``1,3-5,7``): yield first and end of each."""
     for part in text.split(","):
         first, _, last = part.partition("-")
         low, high = signed_int32(first), signed_int32(last or first)
