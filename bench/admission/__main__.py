@@ -27,6 +27,7 @@ class Name(StrEnum):
 
 WORLDS: Final = {Name.KUEUE: BASELINE, Name.LARGE: LARGE_SCALE}
 QUORATE_CONTROLLERS: Final = f"{sys.executable} -m quorate controllers"
+FLOOR_CONTROLLERS: Final = f"{sys.executable} -m bench.admission.floor"
 NONE: Final = "none"
 
 
@@ -49,6 +50,13 @@ def main(
     pid: Annotated[
         int | None, typer.Option(metavar="PID", help="The process of controllers that run already.")
     ] = None,
+    server_pid: Annotated[
+        int | None,
+        typer.Option(metavar="PID", help="The API server, if it does not listen on this machine's loopback."),
+    ] = None,
+    floor: Annotated[
+        bool, typer.Option("--floor", help="Instead of controllers, run one that only writes admissions.")
+    ] = False,
     within_s: Annotated[float, typer.Option(metavar="SECONDS", help="Give up after this long.")] = 1200.0,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all measurements to this file as JSON.")
@@ -63,8 +71,8 @@ def main(
     with tempfile.TemporaryDirectory(prefix="quorate-bench-") as temporary:
         directory = keep or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
-        command = "" if controllers == NONE else controllers
-        plan = Plan(chosen, kubeconfig, command, pid, within_s, directory)
+        command = FLOOR_CONTROLLERS if floor else "" if controllers == NONE else controllers
+        plan = Plan(chosen, kubeconfig, command, pid, within_s, directory, server_pid)
         try:
             outcome = _run(plan, console)
         except* NotDone as failure:
@@ -75,7 +83,7 @@ def main(
     if output is not None:
         output.write_bytes(msgspec.json.format(msgspec.json.encode(outcome)))
     # The limits apply to the whole first scenario on the local server.
-    has_limits = chosen == BASELINE and kubeconfig is None
+    has_limits = chosen == BASELINE and kubeconfig is None and not floor
     sys.exit(1 if has_limits and _exceeds_limits(chosen, outcome, console) else 0)
 
 

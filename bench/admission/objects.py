@@ -12,6 +12,7 @@ Json = dict[str, Any]
 
 CLASS: Final = "quorate.dev/bench-class"
 RUNS_MS: Final = "quorate.dev/bench-runs-ms"
+CPUS: Final = "quorate.dev/bench-cpus"
 
 
 def named(name: str) -> Json:
@@ -39,7 +40,7 @@ def cluster_queue(world: World, queue: str, flavor: str) -> Json:
 
 
 def workload(queue: str, class_: WorkloadClass, number: int) -> Json:
-    """Return the ``number``-th of its class in ``queue``; its labels instruct the job simulator."""
+    """Return workload ``number`` of its class; its labels are for the job simulator and the floor."""
     container = {
         "name": "work",
         "image": "registry.example/work:1",
@@ -50,7 +51,7 @@ def workload(queue: str, class_: WorkloadClass, number: int) -> Json:
         "metadata": {
             "namespace": queue,
             "name": f"{class_.name}-{number}",
-            "labels": {CLASS: class_.name, RUNS_MS: str(class_.runs_ms)},
+            "labels": {CLASS: class_.name, RUNS_MS: str(class_.runs_ms), CPUS: str(class_.cpu)},
         },
         "spec": {
             "queueName": queue,

@@ -1,16 +1,24 @@
-"""The measured process, and the CPU and memory usage of it and its children from /proc."""
+"""The measured processes: their CPU, memory and bytes from /proc, and the local ones that serve a cluster."""
 
 import asyncio
 import os
+import re
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
+import msgspec
+
+API_SERVER: Final = "API server"
 _PROC: Final = Path("/proc")
 _TICK_S: Final = 1 / os.sysconf("SC_CLK_TCK")
 _SAMPLE_EVERY_S: Final = 0.2
+_LISTEN: Final = "0A"
+_ETCD_SERVERS: Final = re.compile(r"^--?etcd-servers[= ](?P<url>[^,]+)")
 
 
 @asynccontextmanager
@@ -29,24 +37,39 @@ async def running(command: Sequence[str], kubeconfig: Path, log: Path) -> AsyncI
             await process.wait()
 
 
-class Usage:
-    """Usage sampled while ``follow`` runs, including processes that have ended."""
+class ProcessUsage(msgspec.Struct, frozen=True):
+    """Usage of a process and its children; the bytes are those of all their reads and writes."""
+
+    cpu_s: float
+    peak_bytes: int
+    read_bytes: int
+    written_bytes: int
+
+
+class UsageSampler:
+    """Samples the usage of a process while ``follow`` runs, including that of children that have ended."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._cpu_s: dict[int, float] = {}
-        self._initial_s: dict[int, float] = {}
-        self.peak_bytes = 0  # total resident memory
+        self._totals: dict[int, _Totals] = {}
+        self._initial: dict[int, _Totals] = {}
+        self._peak_bytes = 0  # total resident memory
 
     @property
-    def cpu_s(self) -> float:
-        """Return the CPU time since ``begin``, or since the start of a later process."""
-        return sum(cpu_s - self._initial_s.get(pid, 0.0) for pid, cpu_s in self._cpu_s.items())
+    def usage(self) -> ProcessUsage:
+        """Return the usage since ``begin``, or since the start of a later process."""
+        differences = [totals.since(self._initial.get(pid, _NOTHING)) for pid, totals in self._totals.items()]
+        return ProcessUsage(
+            cpu_s=sum(each.ticks for each in differences) * _TICK_S,
+            peak_bytes=self._peak_bytes,
+            read_bytes=sum(each.read_bytes for each in differences),
+            written_bytes=sum(each.written_bytes for each in differences),
+        )
 
     def begin(self) -> None:
         """Count only from now on, for processes that ran before the benchmark."""
         self.sample()
-        self._initial_s = dict(self._cpu_s)
+        self._initial = dict(self._totals)
 
     async def follow(self) -> None:
         """Until cancelled."""
@@ -58,14 +81,34 @@ class Usage:
         resident = 0
         for pid in _process_tree(self._pid):
             try:
-                stat = (_PROC / str(pid) / "stat").read_text()
+                self._totals[pid] = _totals(pid)
                 status = (_PROC / str(pid) / "status").read_text()
             except (FileNotFoundError, ProcessLookupError):
                 continue  # the process has ended
-            user, system = stat.rpartition(")")[2].split()[11:13]
-            self._cpu_s[pid] = (int(user) + int(system)) * _TICK_S
             resident += sum(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM:"))
-        self.peak_bytes = max(self.peak_bytes, resident * 1024)
+        self._peak_bytes = max(self._peak_bytes, resident * 1024)
+
+
+class _Totals(msgspec.Struct, frozen=True):
+    ticks: int
+    read_bytes: int
+    written_bytes: int
+
+    def since(self, before: "_Totals") -> "_Totals":
+        return _Totals(
+            self.ticks - before.ticks,
+            self.read_bytes - before.read_bytes,
+            self.written_bytes - before.written_bytes,
+        )
+
+
+_NOTHING: Final = _Totals(0, 0, 0)
+
+
+def _totals(pid: int) -> _Totals:
+    user, system = (_PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[11:13]
+    io = dict(line.split(": ") for line in (_PROC / str(pid) / "io").read_text().splitlines())
+    return _Totals(int(user) + int(system), int(io["rchar"]), int(io["wchar"]))
 
 
 def _process_tree(pid: int) -> Iterator[int]:
@@ -76,3 +119,55 @@ def _process_tree(pid: int) -> Iterator[int]:
         return
     for child in children:
         yield from _process_tree(int(child))
+
+
+def serving_pids(server: str, server_pid: int | None = None) -> dict[str, int]:
+    """Return the local processes behind the URL ``server``: the API server, and the etcd that it names.
+
+    Without ``server_pid``, the API server is the process that listens on a loopback address of the URL.
+    """
+    url = urlsplit(server)
+    if server_pid is None and _is_loopback(url.hostname):
+        server_pid = listening_pid(url.port or 443)
+    if server_pid is None:
+        return {}
+    found = {API_SERVER: server_pid}
+    for argument in (_PROC / str(server_pid) / "cmdline").read_text().split("\0"):
+        named = _ETCD_SERVERS.match(argument)
+        etcd = urlsplit(named["url"]) if named is not None else None
+        if etcd is not None and _is_loopback(etcd.hostname):
+            etcd_pid = listening_pid(etcd.port or 2379)
+            if etcd_pid is not None:
+                found["etcd"] = etcd_pid
+    return found
+
+
+def _is_loopback(host: str | None) -> bool:
+    try:
+        return host is not None and (host == "localhost" or ip_address(host).is_loopback)
+    except ValueError:
+        return False
+
+
+def listening_pid(port: int) -> int | None:
+    """Return a process of this machine that listens on the TCP port and that we may inspect."""
+    sockets = {f"socket:[{inode}]" for table in ("tcp", "tcp6") for inode in _listening_inodes(table, port)}
+    for directory in _PROC.iterdir():
+        if directory.name.isdecimal() and sockets:
+            try:
+                if any(os.readlink(each) in sockets for each in (directory / "fd").iterdir()):
+                    return int(directory.name)
+            except OSError:
+                continue  # ended, or another user's
+    return None
+
+
+def _listening_inodes(table: str, port: int) -> Iterator[str]:
+    try:
+        lines = (_PROC / "net" / table).read_text().splitlines()[1:]
+    except FileNotFoundError:
+        return
+    for line in lines:
+        fields = line.split()
+        if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+            yield fields[9]

@@ -7,6 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 
+from bench.admission.processes import API_SERVER
 from bench.admission.recorder import SAMPLE_EVERY_S
 from bench.admission.requests import WRITES
 from bench.admission.run import Outcome
@@ -22,9 +23,9 @@ def measures(world: World, outcome: Outcome) -> dict[str, float]:
         "wall, s": outcome.record.wall_s,
         "writes per admission": outcome.writes_per_admission,
     }
-    if outcome.controllers_cpu_s is not None and outcome.controllers_peak_bytes is not None:
-        found["controllers: CPU, s"] = outcome.controllers_cpu_s
-        found["controllers: peak memory, MB"] = outcome.controllers_peak_bytes / 1e6
+    if outcome.controllers is not None:
+        found["controllers: CPU, s"] = outcome.controllers.cpu_s
+        found["controllers: peak memory, MB"] = outcome.controllers.peak_bytes / 1e6
     for name, waits in outcome.record.waits_s.items():
         found[f"mean wait, {name}, s"] = fmean(waits)
     return {f"{world.name} over HTTP: {name}": value for name, value in found.items()}
@@ -56,12 +57,13 @@ def _waits(outcome: Outcome) -> Table:
 
 
 def _processes(outcome: Outcome) -> Table:
-    table = _table("CPU", "peak memory", first="process")
-    if outcome.controllers_cpu_s is not None and outcome.controllers_peak_bytes is not None:
-        memory = f"{outcome.controllers_peak_bytes / 1e6:.0f} MB"
-        table.add_row("controllers", f"{outcome.controllers_cpu_s:.1f} s", memory)
-    table.add_row("API server", f"{outcome.server_cpu_s:.1f} s", "")
-    table.add_row("generator and jobs", f"{outcome.own_cpu_s:.1f} s", "")
+    table = _table("CPU", "peak memory", "read", "written", first="process")
+    for name, usage in sorted(outcome.processes.items()):
+        sizes = (usage.peak_bytes, usage.read_bytes, usage.written_bytes)
+        table.add_row(name, f"{usage.cpu_s:.1f} s", *(f"{size / 1e6:,.0f} MB" for size in sizes))
+    if API_SERVER not in outcome.processes:
+        table.add_row(API_SERVER, f"{outcome.server_cpu_s:.1f} s", "", "", "")
+    table.add_row("generator and jobs", f"{outcome.own_cpu_s:.1f} s", "", "", "")
     return table
 
 

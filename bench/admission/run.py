@@ -17,7 +17,7 @@ import msgspec
 
 from bench.admission.generator import Generator
 from bench.admission.jobs import Jobs
-from bench.admission.processes import Usage, running
+from bench.admission.processes import ProcessUsage, UsageSampler, running, serving_pids
 from bench.admission.recorder import Record, Recorder
 from bench.admission.requests import CountingClient, RequestKind, ServerCounts, admission_writes, read_counts
 from bench.admission.server import local_server
@@ -25,6 +25,7 @@ from bench.worlds import World
 from quorate.api.kueue import Workload
 from quorate.cli.deployment.crds import queueing_definitions
 from quorate.cli.run.apply import install_definitions
+from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
@@ -34,6 +35,7 @@ from quorate.kube.rest.config import load_rest_config
 RECONCILE_TIMEOUT_S: Final = 60.0
 CONCURRENCY: Final = 50  # of the generator and the job simulator together; each uses a connection
 LOG: Final = "controllers.log"
+CONTROLLERS: Final = "controllers"  # the name of their process
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +46,23 @@ class Plan:
     pid: int | None  # of controllers that run already
     within_s: float
     directory: Path  # for the local server's state and the controllers' log
+    server_pid: int | None = None  # None: found by its port, if it is on this machine
 
 
 class Outcome(msgspec.Struct):
     """The measurements of one run; requests exclude those of the generator and the job simulator."""
 
     record: Record
-    controllers_cpu_s: float | None  # None: without a process to measure
-    controllers_peak_bytes: int | None
-    server_cpu_s: float
+    processes: dict[str, ProcessUsage]  # the controllers from their start, others during the run
+    server_cpu_s: float  # by its own account, also if it is not on this machine
     own_cpu_s: float  # of this process: generator, job simulator, recorder
     requests: dict[str, int]  # successful, such as "PATCH workloads/status"
     refused: dict[str, int]
+
+    @property
+    def controllers(self) -> ProcessUsage | None:
+        """Return the usage of the controllers; None without a process to measure."""
+        return self.processes.get(CONTROLLERS)
 
     @property
     def writes_per_admission(self) -> float:
@@ -80,7 +87,7 @@ async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
             kubeconfig = await stack.enter_async_context(local_server(plan.directory))
         client = CountingClient(await load_rest_config(kubeconfig), random.Random(), concurrency=CONCURRENCY)
         await stack.enter_async_context(client)
-        await _require_kinds(client)
+        await require_kinds(client)
         process = None
         if plan.controllers:
             log = plan.directory / LOG
@@ -89,11 +96,14 @@ async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
         if plan.kubeconfig is not None:
             stack.push_async_callback(generator.delete_all)
         await generator.create_queues()
+        measured = {
+            name: UsageSampler(pid)
+            for name, pid in serving_pids(client.config.server, plan.server_pid).items()
+        }
         pid = process.pid if process is not None else plan.pid
-        usage = Usage(pid) if pid is not None else None
-        if usage is not None and process is None:
-            usage.begin()
-        return await _measure(plan, client, generator, process, usage, on_progress)
+        if pid is not None:
+            measured[CONTROLLERS] = UsageSampler(pid)
+        return await _measure(plan, client, generator, process, measured, on_progress)
 
 
 async def _measure(
@@ -101,7 +111,7 @@ async def _measure(
     client: CountingClient,
     generator: Generator,
     process: Process | None,
-    usage: Usage | None,
+    measured: Mapping[str, UsageSampler],
     on_progress: Callable[[Record], None],
 ) -> Outcome:
     recorder = Recorder(plan.world)
@@ -119,25 +129,26 @@ async def _measure(
         parts = [tasks.create_task(part) for part in (workloads.run(), jobs.run())]
         if process is not None:
             parts.append(tasks.create_task(_fail_on_exit(process)))
-        if usage is not None:
-            parts.append(tasks.create_task(usage.follow()))
+        parts += [tasks.create_task(sampler.follow()) for sampler in measured.values()]
         await _within(RECONCILE_TIMEOUT_S, "no controllers reconcile the queues", generator.until_active())
         await workloads.synced.wait()
         ours_before, before, cpu_s = Counter(client.succeeded), await read_counts(client), _own_cpu_s()
+        for name, sampler in measured.items():
+            if name != CONTROLLERS or process is None:
+                sampler.begin()
         recorder.begin()
         parts.append(tasks.create_task(generator.create_workloads()))
         parts.append(tasks.create_task(recorder.sample(on_progress)))
         await _within(plan.within_s, "not all workloads finished", recorder.done.wait())
-        if usage is not None:
-            usage.sample()
+        for sampler in measured.values():
+            sampler.sample()
         counts = (await read_counts(client)).since(before)
         own_cpu_s = _own_cpu_s() - cpu_s
         for part in parts:
             part.cancel()
     return Outcome(
         record=recorder.record,
-        controllers_cpu_s=usage.cpu_s if usage is not None else None,
-        controllers_peak_bytes=usage.peak_bytes if usage is not None else None,
+        processes={name: sampler.usage for name, sampler in measured.items()},
         server_cpu_s=counts.cpu_s,
         own_cpu_s=own_cpu_s,
         requests=_other_requests(counts, client.succeeded - ours_before),
@@ -156,7 +167,7 @@ def _named(counts: Mapping[RequestKind, int]) -> dict[str, int]:
     return {f"{request.verb} {request.resource}": count for request, count in sorted(counts.items())}
 
 
-async def _require_kinds(client: CountingClient) -> None:
+async def require_kinds(client: Client) -> None:
     """Install the shipped definitions unless the cluster has some."""
     try:
         await client.request("GET", f"/apis/{WORKLOADS.group}/{WORKLOADS.version}")

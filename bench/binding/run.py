@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from bench.admission.processes import Usage, running
+from bench.admission.processes import UsageSampler, running
 from bench.admission.server import local_server
 from bench.binding.bare import NAMESPACE
 from quorate.api.core.scheduling import Pod
@@ -183,10 +183,11 @@ async def _scheduled(kubeconfig: Path, plan: Plan, bound: Bound, bare_per_s: flo
     began = clock()
     command = (sys.executable, "-m", "quorate", "scheduler", "--binds-at-once", str(plan.at_once))
     async with running(command, kubeconfig, plan.directory / LOG) as process, asyncio.TaskGroup() as tasks:
-        usage = Usage(process.pid)
-        parts = [tasks.create_task(usage.follow()), tasks.create_task(_alive(process))]
+        sampler = UsageSampler(process.pid)
+        parts = [tasks.create_task(sampler.follow()), tasks.create_task(_alive(process))]
         per_s = await _within(plan.within_s, "the scheduler did not bind all pods", bound.all())
-        usage.sample()
+        sampler.sample()
+        usage = sampler.usage
         for part in parts:
             part.cancel()
     return Outcome(bare_per_s, per_s, bound.moments[0] - began, usage.cpu_s, usage.peak_bytes)

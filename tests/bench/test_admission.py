@@ -8,16 +8,18 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from bench.admission.__main__ import QUORATE_CONTROLLERS
+from bench.admission.__main__ import FLOOR_CONTROLLERS, QUORATE_CONTROLLERS
+from bench.admission.processes import API_SERVER
 from bench.admission.requests import RequestKind, admission_writes, parse_counts
 from bench.admission.run import Outcome, Plan, run
+from bench.admission.writes import measure
 from bench.worlds import BASELINE, WorkloadClass, World
 
 AT_ONCE = WorkloadClass("small", per_queue=20, cpu=1, priority=50, runs_ms=100, every_ms=5)
 
 
-def outcome_of(world: World, directory: Path) -> Outcome:
-    return asyncio.run(run(Plan(world, None, QUORATE_CONTROLLERS, None, 60.0, directory), lambda _: None))
+def outcome_of(world: World, directory: Path, controllers: str = QUORATE_CONTROLLERS) -> Outcome:
+    return asyncio.run(run(Plan(world, None, controllers, None, 60.0, directory), lambda _: None))
 
 
 @pytest.mark.slow
@@ -28,9 +30,9 @@ def test_a_workload_that_fits_is_admitted_in_one_write(tmp_path: Path) -> None:
     assert (record.workloads, record.admissions, record.evictions, record.finished) == (40, 40, 0, 40)
     assert outcome.requests["PATCH workloads/status"] == 40
     assert outcome.refused == {}
-    assert outcome.controllers_cpu_s is not None
-    assert outcome.controllers_peak_bytes is not None
-    assert outcome.controllers_peak_bytes > 1e7
+    assert outcome.controllers is not None
+    assert outcome.controllers.peak_bytes > 1e7
+    assert outcome.processes[API_SERVER].written_bytes > 40 * 100
 
 
 @pytest.mark.slow
@@ -43,6 +45,27 @@ def test_a_preemption_is_one_write_for_the_victim(tmp_path: Path) -> None:
     assert (outcome.record.admissions, outcome.record.evictions) == (3, 1)
     # At most: three admissions, one eviction, and a pending status for each.
     assert outcome.requests["PATCH workloads/status"] <= 3 + 1 + 2
+
+
+@pytest.mark.slow
+def test_the_floor_writes_one_admission_for_each_workload_and_nothing_else(tmp_path: Path) -> None:
+    """More work than quota: a workload waits until another has finished."""
+    world = World("tight", cohorts=1, queues=2, classes=(AT_ONCE,), nominal=4)
+    outcome = outcome_of(world, tmp_path, FLOOR_CONTROLLERS)
+    assert (outcome.record.admissions, outcome.record.evictions, outcome.record.finished) == (40, 0, 40)
+    assert max(outcome.record.in_use) <= 1
+    writes = {name: count for name, count in outcome.requests.items() if name.startswith("PATCH")}
+    assert writes == {"PATCH workloads/status": 40}
+    assert "POST events" not in outcome.requests
+
+
+@pytest.mark.slow
+def test_each_type_of_request_is_accepted_and_measured() -> None:
+    costs = asyncio.run(measure(None, None, count=2, rounds=1, watches=1, only=""))
+    merge, apply = costs["workload: admit by merge patch"], costs["workload: admit by apply"]
+    assert merge.sent_bytes < apply.sent_bytes
+    only_metadata = costs["workload: admit by merge patch, answer: metadata"]
+    assert only_metadata.received_bytes < merge.received_bytes
 
 
 def test_a_part_of_a_scenario_has_the_same_load_for_a_shorter_time() -> None:
