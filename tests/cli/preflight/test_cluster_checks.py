@@ -23,6 +23,7 @@ from quorate.cli.preflight.installation_objects import (
     HeldLease,
     WebhookConfiguration,
 )
+from quorate.cli.server_version import ServerVersion
 
 NOW = 1_000_000.0
 SERVICE = Key("kueue-system", "kueue-webhook-service")
@@ -36,17 +37,67 @@ def lines(findings: Iterable[PreflightFinding]) -> list[str]:
     return [f"{finding.severity} {finding.about}: {finding.says}" for finding in findings]
 
 
+def served(git_version: str, major: str = "", minor: str = "", **emulation: str) -> ServerVersion:
+    return ServerVersion(git_version=git_version, major=major, minor=minor, **emulation)
+
+
+UNSTAMPED = "v0.0.0-master+$Format:%H$"
+
+
 @pytest.mark.parametrize(
     ("version", "want"),
     [
-        ("v1.36.0", "info server: Kubernetes v1.36.0"),
-        ("v1.30.4-gke.1", "info server: Kubernetes v1.30.4-gke.1 does not support field selectors"),
-        ("v1.27.9", "warning server: Kubernetes v1.27.9 does not support matchConditions"),
-        ("v1.24.0", "error server: Kubernetes v1.24.0 does not support validation rules in definitions"),
-        ("dev", "warning server: its version 'dev' cannot be parsed"),
+        pytest.param(served("v1.36.0", "1", "36"), "info server: Kubernetes v1.36.0", id="a release"),
+        pytest.param(
+            served("v1.30.5-gke.1443001", "1", "30"),
+            "info server: Kubernetes v1.30.5-gke.1443001 does not support field selectors", id="GKE",
+        ),
+        pytest.param(
+            served("v1.29.3-eks-adc7111", "1", "29+"),
+            "info server: Kubernetes v1.29.3-eks-adc7111 does not support field selectors", id="EKS",
+        ),
+        pytest.param(
+            served("v1.36.2+k3s1", "1", "36"), "info server: Kubernetes v1.36.2+k3s1", id="k3s",
+        ),
+        pytest.param(
+            served("v1.27.10+28ed2d7", "1", "27"),
+            "warning server: Kubernetes v1.27.10+28ed2d7 does not support matchConditions", id="OpenShift",
+        ),
+        pytest.param(
+            served("v1.32.0-alpha.3.45+2bd8c2d1f5", "1", "32+"),
+            "info server: Kubernetes v1.32.0-alpha.3.45+2bd8c2d1f5", id="between two releases",
+        ),
+        pytest.param(
+            served(UNSTAMPED, "1", "36"), f"info server: Kubernetes v1.36 ({UNSTAMPED})",
+            id="a build without a stamp",
+        ),
+        pytest.param(
+            served("v1.36.2", "1", "36", emulation_major="1", emulation_minor="27"),
+            "warning server: Kubernetes v1.27 (v1.36.2) does not support matchConditions",
+            id="an older version is emulated",
+        ),
+        pytest.param(
+            served("v1.24.0"), "error server: Kubernetes v1.24.0 does not support validation rules",
+            id="too old",
+        ),
+        pytest.param(
+            served("", "1", "24+"),
+            "error server: Kubernetes v1.24 (no gitVersion) does not support validation rules",
+            id="too old by its numbers",
+        ),
+        pytest.param(
+            served(UNSTAMPED), f"warning server: its version {UNSTAMPED!r} does not tell",
+            id="neither numbers nor a stamp",
+        ),
+        pytest.param(
+            served("v0.0.0-master", "0", "0"), "warning server: its version 'v0.0.0-master' does not tell",
+            id="zero",
+        ),
+        pytest.param(served("dev"), "warning server: its version 'dev' does not tell", id="no version"),
+        pytest.param(served(""), "warning server: its version '' does not tell", id="no answer"),
     ],
 )  # fmt: skip
-def test_the_version_of_the_server_is_checked(version: str, want: str) -> None:
+def test_the_version_of_the_server_is_checked(version: ServerVersion, want: str) -> None:
     (line,) = lines(version_findings(version))
     assert line.startswith(want)
 

@@ -1,6 +1,5 @@
 """Checks of the cluster: its version, the queueing definitions, webhooks, controllers and permissions."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -15,6 +14,7 @@ from quorate.cli.preflight.installation_objects import (
     HeldLease,
     WebhookConfiguration,
 )
+from quorate.cli.server_version import ServerVersion
 
 _VALIDATION_RULES: Final = (1, 25)  # first version with validation rules (CEL) in definitions
 _MATCH_CONDITIONS: Final = (1, 28)  # first version with matchConditions of webhooks
@@ -23,30 +23,36 @@ _OPTIONAL: Final = ("multikueueclusters", "multikueueconfigs", "provisioningrequ
 _INSTALL: Final = "quorate crds --output crds, then kubectl apply --server-side -f crds"
 
 
-def version_findings(git_version: str) -> Iterator[PreflightFinding]:
-    numbers = re.match(r"v(\d+)\.(\d+)", git_version)
-    found = tuple(map(int, numbers.groups())) if numbers is not None else ()
-    if not found:
-        yield warning("server", f"its version {git_version!r} cannot be parsed")
+def version_findings(served: ServerVersion) -> Iterator[PreflightFinding]:
+    """Yield what the version of the server allows; a version that is not known is no reason to refuse it."""
+    found = served.numbers
+    if found is None:
+        yield warning(
+            "server",
+            f"its version {served.git_version!r} does not tell which Kubernetes it is, so it was not checked "
+            "for validation rules in definitions (1.25), matchConditions of webhooks (1.28) and field "
+            "selectors for workloads (1.31)",
+            "continue if the server is Kubernetes 1.28 or newer",
+        )
     elif found < _VALIDATION_RULES:
         yield error(
             "server",
-            f"Kubernetes {git_version} does not support validation rules in definitions",
+            f"Kubernetes {served} does not support validation rules in definitions",
             "use 1.25 or newer",
         )
     elif found < _MATCH_CONDITIONS:
         yield warning(
             "server",
-            f"Kubernetes {git_version} does not support matchConditions: webhooks are called for every job",
+            f"Kubernetes {served} does not support matchConditions: webhooks are called for every job",
             "use 1.28 or newer, or install no webhooks",
         )
     elif found < _SELECTABLE_FIELDS:
         yield info(
             "server",
-            f"Kubernetes {git_version} does not support field selectors for workloads; all else works",
+            f"Kubernetes {served} does not support field selectors for workloads; all else works",
         )
     else:
-        yield info("server", f"Kubernetes {git_version}")
+        yield info("server", f"Kubernetes {served}")
 
 
 def definition_findings(

@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.meta import Struct
@@ -23,6 +22,7 @@ from quorate.cli.preflight.cluster_checks import (
 )
 from quorate.cli.preflight.findings import PreflightFinding, Severity, by_severity, info, warning
 from quorate.cli.preflight.queue_checks import QueueSetup, queue_findings
+from quorate.cli.server_version import server_version
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_model import effective_configuration, evaluate_all, load_state
 from quorate.cli.verbs.printing import is_structured, print_rows, print_value
@@ -45,10 +45,6 @@ class Report(Struct):
     errors: int
     warnings: int
     remarks: tuple[PreflightFinding, ...]
-
-
-class _Version(Struct):
-    git_version: str = ""
 
 
 def preflight(
@@ -111,8 +107,7 @@ class Preflight:
         self._unreadable: list[PreflightFinding] = []
 
     async def run(self) -> tuple[PreflightFinding, ...]:
-        version = codec.decode(_Version, await self._client.request("GET", "/version"))
-        findings = [*version_findings(version.git_version)]
+        findings = [*version_findings(await server_version(self._client))]
         definitions = await self._list(kinds.DEFINITIONS)
         endpoints = {each.metadata.key: each for each in await self._list(kinds.ENDPOINTS)}
         findings += definition_findings(definitions, WANTED)

@@ -5,19 +5,15 @@ from typing import Annotated
 import typer
 
 from quorate import __version__
-from quorate.api import codec
 from quorate.api.configuration import DEFAULT_NAMESPACE
-from quorate.api.meta import Key, Struct
+from quorate.api.meta import Key
 from quorate.cli.deployment.roles import ACCOUNT
 from quorate.cli.preflight.installation_objects import DEPLOYMENTS
+from quorate.cli.server_version import server_version
 from quorate.cli.verbs import options as o
 from quorate.kube.errors import Forbidden, NotFound
 
 CONTROLLERS = (ACCOUNT, "kueue-controller-manager")
-
-
-class _Version(Struct):
-    git_version: str = ""
 
 
 def version(
@@ -38,8 +34,7 @@ def version(
 
     async def show(connection: o.Connection) -> None:
         config = connection.client.config
-        served = codec.decode(_Version, await connection.client.request("GET", "/version"))
-        typer.echo(f"cluster      {served.git_version} at {config.server}")
+        typer.echo(f"cluster      {await server_version(connection.client)} at {config.server}")
         typer.echo(f"controllers  {await _controllers(connection, namespace)}")
 
     o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
