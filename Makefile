@@ -8,7 +8,7 @@ RELEASE_STAMP := $(VENV)/.installed-release
 PARALLEL := -n auto --dist worksteal # one test worker per core
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test docs docs-serve release search loops vectors mutations test-real test-faults bench bench-admission bench-binding crds manifests reference clean
+.PHONY: help install demo lint check test docs docs-serve release search loops vectors mutations test-real test-faults bench bench-admission bench-binding crds manifests helm reference clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -83,6 +83,11 @@ crds: $(STAMP) ## write deploy/crds/ from the field list
 
 manifests: $(STAMP) ## write deploy/ from the tables in src/quorate/cli/deployment
 	@$(BIN)/quorate manifests --output deploy --with-chart
+
+helm: $(BIN)/helm ## install the real Helm, with which the tests render the chart
+
+$(BIN)/helm: $(STAMP)
+	@$(BIN)/python -m tests.cli.deployment.install_helm $@
 
 reference: $(STAMP) ## write the pages of docs/reference that are made from the code
 	@$(BIN)/python -m quorate.cli.reference docs/reference

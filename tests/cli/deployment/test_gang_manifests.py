@@ -5,14 +5,12 @@ from pathlib import PurePosixPath
 from typing import Any
 
 import pytest
-import yaml
 
 from quorate.api.scheduler_configuration import default_scheduler_configuration, load_scheduler_configuration
 from quorate.cli.deployment import scheduler
 from quorate.cli.deployment.manifests import IMAGE, gang_installation
 from quorate.cli.deployment.scheduler import LEGACY_RULES, PROVISIONING_RULES, SCHEDULER_RULES
 from tests.cli.conftest import Quorate
-from tests.cli.deployment.test_chart import named, rendered
 from tests.cli.deployment.test_manifests import DEPLOY, objects
 
 Json = dict[str, Any]
@@ -125,50 +123,3 @@ def test_job_editors_cannot_write_pod_groups() -> None:
     assert [aggregated_to(f"quorate-gang-{role}-role") for role in ("viewer", "job-editor", "editor")] == [
         ["view"], ["edit"], ["admin"],
     ]  # fmt: skip
-
-
-def chart(**values: Any) -> dict[Any, Json]:
-    """Return the objects that the chart adds for the scheduler."""
-    without = rendered()
-    return {key: each for key, each in rendered(gangScheduler=values).items() if key not in without}
-
-
-def test_the_chart_and_the_manifests_install_the_same_objects() -> None:
-    manifests: dict[Any, Json] = {}
-    for name, text in gang_installation("kueue-system", IMAGE).items():
-        if name.suffix == ".yaml" and name.parent.name != "optional" and name.stem != "kustomization":
-            manifests |= named(text)
-    manifests = {key: each for key, each in manifests.items() if key[0] != "Namespace"}
-    charted = chart(enabled=True)
-    for each in (manifests, charted):
-        config_map = each["ConfigMap", "kueue-system", scheduler.CONFIGURATION]
-        config_map["data"] = {file: yaml.safe_load(text) for file, text in config_map["data"].items()}
-    (container,) = manifests["Deployment", "kueue-system", scheduler.ACCOUNT]["spec"]["template"]["spec"][
-        "containers"
-    ]
-    container["imagePullPolicy"] = "IfNotPresent"  # the default, which the chart sets
-    assert charted.keys() == manifests.keys()
-    for key in manifests:
-        assert charted[key] == manifests[key], key
-
-
-def test_the_values_reach_the_scheduler() -> None:
-    objects = chart(
-        enabled=True, replicas=3, schedulerNames=["volcano"], provisioningClass="nodes", legacyApis=True,
-        nodeSelector={"pool": "system"}, schedulerConfig="actions: allocate\n",
-    )  # fmt: skip
-    deployment = objects["Deployment", "kueue-system", scheduler.ACCOUNT]
-    pod = deployment["spec"]["template"]["spec"]
-    args = pod["containers"][0]["args"]
-    assert deployment["spec"]["replicas"] == 3
-    assert args[args.index("--scheduler-name") + 1] == "volcano"
-    assert args[args.index("--provisioning-class") + 1] == "nodes"
-    assert pod["nodeSelector"] == {"pool": "system"}
-    config_map = objects["ConfigMap", "kueue-system", scheduler.CONFIGURATION]
-    assert config_map["data"]["volcano-scheduler.conf"].strip() == "actions: allocate"
-    assert "--legacy-apis" in args
-    monitor = ("ServiceMonitor", "kueue-system", scheduler.ACCOUNT)
-    assert monitor not in objects
-    assert monitor in rendered(enablePrometheus=True, gangScheduler={"enabled": True})
-    assert monitor not in rendered(enablePrometheus=True)
-    assert {("ClusterRole", "", f"quorate-scheduler-{part}") for part in ("demand", "legacy")} <= {*objects}

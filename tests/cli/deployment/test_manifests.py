@@ -46,6 +46,7 @@ def test_deploy_has_no_other_files() -> None:
     written = {str(name) for name in (*installation(DEFAULT_NAMESPACE, IMAGE), *gang, *chart())}
     by_hand = {
         "Dockerfile", "helm/quorate/Chart.yaml", "helm/quorate/values.yaml",
+        "helm/quorate/values.schema.json", "helm/quorate/templates/NOTES.txt",
         "helm/quorate/templates/configuration.yaml",
         "helm/quorate/templates/controllers.yaml", "helm/quorate/templates/services.yaml",
         "helm/quorate/templates/cert-manager.yaml", "helm/quorate/templates/scheduler.yaml",

@@ -44,9 +44,9 @@ def configuration_text(namespace: str) -> str:
     """Return the shipped Configuration: Kueue's frameworks, leader election on, defaults otherwise."""
     frameworks = "".join(f"  - {name}\n" for name in FRAMEWORKS)
     return f"""\
+namespace: {namespace}
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
-namespace: {namespace}
 health:
   healthProbeBindAddress: :{HEALTH_PORT}
 metrics:

@@ -132,6 +132,7 @@ def service(
         "kind": "Service",
         "metadata": metadata(name, namespace, {_SERVES: serves or port_name}),
         "spec": {
+            "type": "ClusterIP",
             "selector": selector,
             "ports": [{"name": port_name, "port": number, "targetPort": port_name, "protocol": "TCP"}],
         },

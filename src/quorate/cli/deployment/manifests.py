@@ -8,11 +8,12 @@ from typing import Any, Final
 import yaml
 
 from quorate.api.configuration import load_configuration
+from quorate.api.crds import to_yaml
 from quorate.api.kueue import GROUP
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.cli.deployment import controllers as c
 from quorate.cli.deployment import scheduler
-from quorate.cli.deployment.crds import queueing_definitions
+from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.deployment.manifest_builders import namespace_object
 from quorate.cli.deployment.roles import (
     ACCOUNT,
@@ -73,59 +74,94 @@ def gang_installation(namespace: str, image: str) -> Mapping[PurePosixPath, str]
 
 
 def chart() -> Mapping[PurePosixPath, str]:
-    """Return the templates of the Helm chart made from the same objects, each under a condition on values."""
-    templates = PurePosixPath("helm/quorate/templates")
-    return {
-        templates / f"{name}.yaml": _conditional(conditions, text)
+    """Return the templates of the Helm chart made from the same objects, each under conditions on values."""
+    gang = ".Values.gangScheduler.enabled"
+    endpoint = WebhookEndpoint(namespace=_RELEASE, service=c.WEBHOOK_SERVICE)
+    converted = queueing_definitions(dict.fromkeys(CONVERTED_KINDS, conversion(endpoint)))
+    files = {
+        name: _if(conditions, _in_release(_text(objects)))
         for name, conditions, objects in (
-            ("controllers-role", "", controller_roles(_RELEASE)),
-            ("people-roles", "", [*user_roles(), metrics_reader()]),
-            ("webhooks", ".Values.enableWebhooks", webhooks(_RELEASE)),
-            ("network-policy", ".Values.networkPolicy.enabled", [c.network_policy(_RELEASE)]),
-            ("service-monitor", ".Values.enablePrometheus", [c.service_monitor(_RELEASE)]),
-            ("visibility", "", api_services(_RELEASE)),
+            ("controllers-role", (), controller_roles(_RELEASE)),
+            ("people-roles", (), [*user_roles(), metrics_reader()]),
+            ("webhooks", (".Values.enableWebhooks",), webhooks(_RELEASE)),
+            ("network-policy", (".Values.networkPolicy.enabled",), [c.network_policy(_RELEASE)]),
+            ("service-monitor", (".Values.enablePrometheus",), [c.service_monitor(_RELEASE)]),
+            ("visibility", (), api_services(_RELEASE)),
             (
                 "visibility-auth-reader",
-                ".Values.enableVisibilityAuthReaderRoleBinding",
+                (".Values.enableVisibilityAuthReaderRoleBinding",),
                 [auth_reader(_RELEASE)],
             ),
-            ("priority-and-fairness", ".Values.enableVisibilityAPF", priority_and_fairness()),
-            ("scheduler-role", ".Values.gangScheduler.enabled", scheduler.roles(_RELEASE)),
-            ("gang-people-roles", ".Values.gangScheduler.enabled", gang_roles()),
+            ("priority-and-fairness", (".Values.enableVisibilityAPF",), priority_and_fairness()),
+            ("scheduler-role", (gang,), scheduler.roles(_RELEASE)),
+            ("gang-people-roles", (gang,), gang_roles()),
             (
                 "scheduler-demand-role",
-                ".Values.gangScheduler.provisioningClass",
+                (gang, ".Values.gangScheduler.provisioningClass"),
                 scheduler.demand_roles(_RELEASE),
             ),
             (
                 "scheduler-legacy-role",
-                ".Values.gangScheduler.legacyApis",
+                (gang, ".Values.gangScheduler.legacyApis"),
                 scheduler.legacy_roles(_RELEASE),
             ),
             (
                 "scheduler-service-monitor",
-                ".Values.gangScheduler.enabled .Values.enablePrometheus",
+                (gang, ".Values.enablePrometheus"),
                 [scheduler.service_monitor(_RELEASE)],
             ),
         )
-        for text in (_text(objects).replace(_RELEASE, "{{ .Release.Namespace }}"),)
     }
+    files["crds"] = _if((".Values.crds.enabled",), _WRITTEN_BY + _chart_definitions(converted))
+    files["gang-crds"] = _if(
+        (".Values.crds.enabled", gang), _WRITTEN_BY + _chart_definitions(gang_definitions())
+    )
+    return {PurePosixPath(f"helm/quorate/templates/{name}.yaml"): text for name, text in files.items()}
 
 
-def _conditional(conditions: str, text: str) -> str:
-    """Return the file wrapped in all conditions; webhooks get the annotation of cert-manager if enabled."""
-    text = re.sub(r"(  name: quorate-\w+-webhook-configuration\n)", rf"\1{_INJECTED}", text)
-    for condition in reversed(conditions.split()):
+def _if(conditions: Iterable[str], text: str) -> str:
+    """Return the text wrapped in all conditions."""
+    for condition in reversed(tuple(conditions)):
         text = f"{{{{- if {condition} }}}}\n{text}{{{{- end }}}}\n"
     return text
 
 
-_INJECTED: Final = """\
-  {{- if .Values.enableCertManager }}
-  annotations:
-    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/kueue-serving-cert
-  {{- end }}
-"""
+def _in_release(text: str) -> str:
+    """Return the text for the namespace of the release; webhooks get the annotation of cert-manager."""
+    text = re.sub(
+        r"(  name: quorate-\w+-webhook-configuration\n)", rf"\1{_if_cert_manager(_ANNOTATED)}", text
+    )
+    return text.replace(_RELEASE, "{{ .Release.Namespace }}")
+
+
+def _chart_definitions(definitions: Iterable[Json]) -> str:
+    """Return definitions that this release installs and keeps; one of another owner stays as it is."""
+    parts = []
+    for definition in definitions:
+        name = definition["metadata"]["name"]
+        text = _in_release(to_yaml(definition))
+        converted = "conversionReviewVersions" in text
+        kept = f"  annotations:\n    {_KEEP}\n{_if_cert_manager(_INJECT) if converted else ''}"
+        text = text.replace(f"  name: {name}\n", f"  name: {name}\n{kept}", 1)
+        found = f'lookup "apiextensions.k8s.io/v1" "CustomResourceDefinition" "" "{name}"'
+        written = 'dig "metadata" "annotations" "meta.helm.sh/release-{}" "" $found'
+        ours = " ".join(
+            f"(eq ({written.format(part.lower())}) .Release.{part})" for part in ("Name", "Namespace")
+        )
+        parts.append(
+            f"{{{{- $found := {found} }}}}\n"
+            f"{{{{- if or (not $found) (and {ours}) }}}}\n---\n{text}{{{{- end }}}}\n"
+        )
+    return "".join(parts)
+
+
+def _if_cert_manager(text: str) -> str:
+    return f"  {{{{- if .Values.enableCertManager }}}}\n{text}  {{{{- end }}}}\n"
+
+
+_KEEP: Final = "helm.sh/resource-policy: keep"  # deleting a definition deletes every object of its kind
+_INJECT: Final = "    cert-manager.io/inject-ca-from: {{ .Release.Namespace }}/kueue-serving-cert\n"
+_ANNOTATED: Final = f"  annotations:\n{_INJECT}"
 
 
 def _files(namespace: str, image: str) -> Iterator[tuple[PurePosixPath, str]]:
