@@ -20,10 +20,11 @@ from quorate.kube.errors import (
     Unreachable,
     Unreadable,
 )
+from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import PODS
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token, TokenFile
-from quorate.kube.rest.decoding import Bookmark, UndecodableObject, WatchEvent
+from quorate.kube.rest.decoding import Bookmark, WatchEvent
 from tests.kube.fake_server import (
     Answer,
     FakeServer,
@@ -285,7 +286,7 @@ def test_frames_of_a_watch_are_decoded_whatever_the_chunks_are() -> None:
         assert (first.type, first.object.metadata.name) == ("ADDED", "a")
         assert (second.type, second.object.metadata.name) == ("MODIFIED", "ü")
         assert third == Bookmark("8")
-        assert isinstance(fourth, UndecodableObject)
+        assert isinstance(fourth, ObjectFault)
         assert (fourth.key.name, fourth.resource_version) == ("odd", "9")
 
     asyncio.run(story())

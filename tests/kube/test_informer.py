@@ -1,14 +1,17 @@
 """The cache of an informer follows lists and watches, and subscribers see every change."""
 
 import asyncio
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key
 from quorate.kube.informer import Change, Informer
+from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import PODS
 from tests.kube.fake_server import (
     Answer,
@@ -190,20 +193,130 @@ def test_unchanged_metadata_is_shared_between_versions_of_an_object() -> None:
         assert getattr(first.new.metadata, part) is getattr(second.new.metadata, part), part
 
 
-def test_a_subscriber_that_raises_ends_the_run() -> None:
-    def refuse(change: Change[Pod]) -> None:
+def _refuse_odd(change: Change[Pod]) -> None:
+    if change.new is not None and "odd" in change.new.metadata.labels:
         raise LookupError("no such queue")
 
+
+def test_a_subscriber_sees_the_removal_of_an_object_that_it_cannot_use_and_the_next_version() -> None:
+    seen: list[str] = []
+    aside: list[str] = []
+
+    def on_change(change: Change[Pod]) -> None:
+        seen.append(shown(change))
+        _refuse_odd(change)
+
+    def on_unusable(key: Key, fault: ObjectFault | None) -> None:
+        aside.append(f"{key.name} {'usable' if fault is None else fault.problem}")
+
     async def story() -> None:
-        async with FakeServer(in_turn(listing(5, pod("a", 1)))) as server, server.client() as client:
+        silence = asyncio.Event()
+        first = listing(5, pod("a", 1), pod("b", 2, odd="x"))
+        events = (
+            frame("MODIFIED", pod("a", 6, odd="x")),
+            frame("MODIFIED", pod("a", 7)),
+            frame("MODIFIED", pod("b", 8, odd="x")),
+            frame("MODIFIED", pod("a", 9) | {"spec": 1}),
+            frame("DELETED", pod("b", 10, odd="x")),
+            frame("DELETED", pod("a", 11) | {"spec": 1}),
+        )
+        async with (
+            FakeServer(in_turn(first, Stream(events, hold=silence))) as server,
+            server.client() as client,
+        ):
+            faults: list[ObjectFault] = []
+            others: list[str] = []
             informer = Informer(client, PODS)
-            informer.subscribe(refuse)
-            with pytest.raises(LookupError) as caught:
-                await informer.run()
-            assert "pods default/a" in caught.value.__notes__[0]
-            assert informer.get(Key("default", "a")) is not None
+            informer.subscribe(on_change, on_unusable)
+            informer.subscribe(lambda change: others.append(shown(change)))
+            with client.faults.subscribed(faults.append):
+                async with running(informer):
+                    await wait_for(lambda: len(aside) == 7)
+                    silence.set()
+            assert seen == ["a@1", "b@2", "b@2>", "a@1>6", "a@1>", "a@7", "b@8", "b@8>", "a@7>"]
+            assert others == ["a@1", "b@2", "a@1>6", "a@6>7", "b@2>8", "a@7>", "b@8>"]
+            cannot = "internal error, see the log of this component: LookupError: no such queue"
+            odd = "Expected `object`, got `int` - at `$.spec`"
+            assert aside == [
+                *(f"b {cannot}", f"a {cannot}", "a usable", f"b {cannot}", f"a {odd}"),
+                *("b usable", "a usable"),
+            ]
+            assert [(fault.stage, fault.key.name, fault.resource_version) for fault in faults] == [
+                *(("subscribe", "b", "2"), ("subscribe", "a", "6"), ("subscribe", "b", "8")),
+                ("decode", "a", "9"),
+            ]
 
     asyncio.run(story())
+
+
+def test_an_index_leaves_out_what_it_cannot_read() -> None:
+    def app_of(obj: Pod) -> tuple[str, ...]:
+        return (obj.metadata.labels["app"],)
+
+    async def story() -> None:
+        silence = asyncio.Event()
+        events = (
+            frame("MODIFIED", pod("a", 6)),
+            frame("MODIFIED", pod("b", 7, app="x")),
+            frame("DELETED", pod("c", 8)),
+            frame("ADDED", pod("last", 9, app="y")),
+        )
+        first = listing(5, pod("a", 1, app="x"), pod("b", 2), pod("c", 3))
+        async with (
+            FakeServer(in_turn(first, Stream(events, hold=silence))) as server,
+            server.client() as client,
+        ):
+            informer = Informer(client, PODS)
+            informer.add_index("app", app_of)
+            async with running(informer):
+                await wait_for(lambda: informer.get(Key("default", "last")) is not None)
+                silence.set()
+            informer.add_index("late", app_of)
+            for index in ("app", "late"):
+                assert [obj.metadata.name for obj in informer.by_index(index, "x")] == ["b"]
+            assert len(informer) == 3
+
+    asyncio.run(story())
+
+
+def test_a_fault_is_logged_once_for_each_version(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        silence = asyncio.Event()
+        odd = listing(5, pod("a", 1, odd="x"))
+        expired = Stream((frame("ERROR", refusal(410, "Expired")),))
+        events = (frame("MODIFIED", pod("a", 6, odd="x")), frame("ADDED", pod("last", 7)))
+        responses = (odd, expired, odd, Stream(events, hold=silence))
+        async with FakeServer(in_turn(odd, *responses)) as server, server.client() as client:
+            informers = (Informer(client, PODS), Informer(client, PODS))
+            for informer in informers:
+                informer.subscribe(_refuse_odd)
+            first = Informer(client, PODS)
+            first.subscribe(_refuse_odd)
+            await first._relist()
+            async with running(informers[0]):
+                await wait_for(lambda: informers[0].get(Key("default", "last")) is not None)
+                silence.set()
+
+    asyncio.run(story())
+    raised = [record for record in caplog.records if record.exc_info is not None]
+    assert [record.__dict__["quorate_keys"]["version"] for record in raised] == ["1", "6"]
+
+
+def test_an_object_that_is_nested_too_deeply_hides_no_other() -> None:
+    deep: Any = []
+    for _ in range(800):
+        deep = [deep]
+    body = listing(5, pod("a", 1), pod("deep", 2) | {"deep": deep}, pod("c", 3))
+    late = frame("ADDED", pod("late", 6) | {"deep": deep})
+    levels = (b"[" * 800, b"[" * 3000), (b"]" * 800, b"]" * 3000)  # which the standard encoder refuses
+    text = json.dumps(body.body).encode()
+    for few, many in levels:
+        text, late = text.replace(few, many), late.replace(few, many)
+    play(
+        Answer(body=text),
+        Stream((late, frame("ADDED", pod("e", 7)))),
+        want=["a@1", "c@3", "e@7"],
+    )
 
 
 @asynccontextmanager

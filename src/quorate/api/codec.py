@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
 
 T = TypeVar("T")
+
+NESTED_TOO_DEEPLY: Final = "Nested too deeply: a few hundred levels can be read"
 
 
 class _Number(float):
@@ -58,16 +60,19 @@ _encoder = msgspec.json.Encoder(enc_hook=_encode_hook)
 def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     """Decode JSON as an object of ``type_`` and skip fields that the type does not declare.
 
-    Raises ``msgspec.ValidationError`` (wrong type or shape, with the path) or ``msgspec.DecodeError`` (not
-    JSON).
+    Raises ``msgspec.ValidationError`` (wrong type or shape, with the path, or nested too deeply) or
+    ``msgspec.DecodeError`` (not JSON).
     """
     hashable: Any = type_
     decoder: msgspec.json.Decoder[T] = _decoder(hashable)
     try:
-        return decoder.decode(data)
-    except msgspec.ValidationError:
-        present = _without_nulls(_decoder(Any).decode(data))
-    return decoder.decode(encode(present))
+        try:
+            return decoder.decode(data)
+        except msgspec.ValidationError:
+            present = _without_nulls(_decoder(Any).decode(data))
+        return decoder.decode(encode(present))
+    except RecursionError as error:
+        raise msgspec.ValidationError(NESTED_TOO_DEEPLY) from error
 
 
 def _without_nulls(value: Any) -> Any:

@@ -7,7 +7,6 @@ from typing import Any
 from quorate.api.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION, Workload
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid, epoch
 from quorate.kube.client import Client
-from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -24,11 +23,8 @@ from quorate.kube.resources import (
     Resource,
     T,
     metadata_of,
-    reference,
 )
-from quorate.kube.rest.decoding import UndecodableObject
 
-UNREADABLE = "Unreadable"  # reason of an event of our own: Kueue cannot decode such an object either
 POINTS_TO = "points to cluster queue"  # index of local queues by the name of their cluster queue
 WORKLOADS_OF = "workloads of"  # index of workloads by the uid of their job
 _WORKLOAD = "workload"  # index of unscheduled pods by the key of their workload
@@ -78,18 +74,6 @@ def unscheduled_since(pods: Informer[UnscheduledPod], workload: Key) -> float | 
         if pod.metadata.creation_timestamp is not None
     ]
     return min(created, default=None)
-
-
-def report_undecodable_objects(informer: Informer[Any], events: EventRecorder) -> None:
-    """Record an event about each undecodable object; its status cannot be written."""
-    resource = informer.resource
-
-    def report(undecodable: UndecodableObject) -> None:
-        about = reference(resource, undecodable.key, undecodable.uid)
-        text = f"left out of all decisions: {undecodable.problem}"
-        events.event(about, "Warning", UNREADABLE, text, unique=True)
-
-    informer.subscribe_undecodable(report)
 
 
 class Informers:

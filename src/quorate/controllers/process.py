@@ -21,7 +21,7 @@ from quorate.controllers.core.queues import CohortController, QueueController
 from quorate.controllers.core.resource_in_use import ResourceInUseController, checks_of, flavors_of
 from quorate.controllers.core.workloads import PriorityController, WorkloadController
 from quorate.controllers.feeds import queueing_feeds
-from quorate.controllers.informers import Informers, report_undecodable_objects, synced
+from quorate.controllers.informers import Informers, synced
 from quorate.controllers.jobframework.ancestors import AncestorFinder
 from quorate.controllers.jobframework.interface import J, JobKind
 from quorate.controllers.jobframework.reconciler import JobController, as_stored
@@ -178,25 +178,24 @@ async def _run_controllers(
         nodes = Informer(client, NODES)
         all_informers.append(nodes)
         reconcilers.append(RecoveryController(context, pods, nodes).reconciler)
-    for informer in all_informers:
-        report_undecodable_objects(informer, context.events)
-    async with asyncio.TaskGroup() as tasks:
-        for informer in all_informers:
-            tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
-        tasks.create_task(context.events.run(), name="events")
-        await synced(*all_informers, within_s=configuration.controllers.cache_sync_timeout_s)
-        tasks.create_task(driver.run(), name="admission")
-        for reconciler in reconcilers:
-            tasks.create_task(reconciler.run(), name=reconciler.name)
-        for kind in kinds:
-            tasks.create_task(run_kind(context, kind, controller_for), name=kind.resource.plural)
-        for framework in sets:
-            name = f"sets {framework.resource.plural}"
-            tasks.create_task(run_sets(context, framework, pods, ancestors), name=name)
-        tasks.create_task(run_provisioning(context), name="provisioning")
-        tasks.create_task(run_volcano(context, memberships, batch_jobs), name="volcano")
-        tasks.create_task(Auditor(context, driver.state, replica).run(), name="auditor")
-        replica.set_view(view)
+    with client.faults.subscribed(context.events.report_fault, replica.recorder.object_fault):
+        async with asyncio.TaskGroup() as tasks:
+            for informer in all_informers:
+                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
+            tasks.create_task(context.events.run(), name="events")
+            await synced(*all_informers, within_s=configuration.controllers.cache_sync_timeout_s)
+            tasks.create_task(driver.run(), name="admission")
+            for reconciler in reconcilers:
+                tasks.create_task(reconciler.run(), name=reconciler.name)
+            for kind in kinds:
+                tasks.create_task(run_kind(context, kind, controller_for), name=kind.resource.plural)
+            for framework in sets:
+                name = f"sets {framework.resource.plural}"
+                tasks.create_task(run_sets(context, framework, pods, ancestors), name=name)
+            tasks.create_task(run_provisioning(context), name="provisioning")
+            tasks.create_task(run_volcano(context, memberships, batch_jobs), name="volcano")
+            tasks.create_task(Auditor(context, driver.state, replica).run(), name="auditor")
+            replica.set_view(view)
 
 
 def _ancestor_finder(

@@ -31,13 +31,13 @@ from quorate.kube.errors import (
     error_from_answer,
 )
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
+from quorate.kube.object_faults import ObjectFault, ObjectFaults
 from quorate.kube.resources import Body, Resource, T, metadata_of
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.decoding import (
     Bookmark,
     Lines,
     Listing,
-    UndecodableObject,
     WatchEvent,
     decode_frame,
     decode_page,
@@ -90,6 +90,7 @@ class Client:
     ) -> None:
         self.config = config
         self._on_response = on_response
+        self.faults = ObjectFaults()  # of objects that were read with this client
         self.rng = rng  # spreads the retries of clients that failed together
         self._slots = asyncio.Semaphore(concurrency)
         self._rate_limiter = rate_limiter
@@ -153,7 +154,7 @@ class Client:
     ) -> Listing[T]:
         path = resource.path(namespace)
         items: list[T] = []
-        undecodable: list[UndecodableObject] = []
+        undecodable: list[ObjectFault] = []
         continue_: dict[str, str] = {}
         while True:
             body = await self.request("GET", path, query={**query, **continue_})
@@ -312,7 +313,7 @@ class Client:
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
-    ) -> AsyncIterator[WatchEvent[T] | Bookmark | UndecodableObject]:
+    ) -> AsyncIterator[WatchEvent[T] | Bookmark | ObjectFault]:
         """Yield the events after ``resource_version`` until the server ends the watch (``WATCH_S``).
 
         Raises ``Gone`` if that version is no longer kept, ``Unreachable`` if the stream breaks, and

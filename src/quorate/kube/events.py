@@ -29,8 +29,9 @@ from quorate.kube.errors import (
 )
 from quorate.kube.flowcontrol import RateLimiter
 from quorate.kube.log import logger
+from quorate.kube.object_faults import ObjectFault
 from quorate.kube.patches import merge_patch
-from quorate.kube.resources import EVENTS, Resource
+from quorate.kube.resources import EVENTS, Resource, reference
 
 # The API server refuses events that exceed these three.
 NOTE_BYTES = 1024
@@ -42,6 +43,9 @@ REMEMBERED_MAX = 8000
 WORKERS = 4  # few: a burst of events must not delay the writes that they describe
 COUNT_EVERY_S = 60.0  # how far the stored count of a series may lag behind
 SERIES_ENDS_S = 360.0  # a repetition later than this begins a new series
+# Reasons of events about objects that nothing else reports.
+UNREADABLE = "Unreadable"  # it does not have the type of its kind
+UNUSABLE = "Unusable"  # an internal error concerns it
 
 EventType = Literal["Normal", "Warning"]
 _Identity = tuple[str, ...]  # equal for repetitions of one event
@@ -174,6 +178,15 @@ class EventRecorder:
         for event in events:
             self.event(regarding, event.type, event.reason, event.message, action, unique=unique)
         return True
+
+    def report_fault(self, fault: ObjectFault) -> None:
+        """Record an event about an object that cannot be used; its status may not be writable."""
+        about = reference(fault.resource, fault.key, fault.uid)
+        if fault.stage == "decode":
+            reason, text = UNREADABLE, f"left out of all decisions: {fault.problem}"
+        else:
+            reason, text = UNUSABLE, fault.problem
+        self.event(about, "Warning", reason, text, unique=True)
 
     def forget(self, resource: Resource[Any], key: Key) -> None:
         """Drop what is remembered of a deleted object."""

@@ -12,7 +12,8 @@ from typing import Any, Generic
 from quorate.api.meta import Key
 from quorate.kube.client import Client
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import Resource, T
+from quorate.kube.object_faults import ObjectFault, fault_of
+from quorate.kube.resources import Resource, T, metadata_of
 
 
 def _always(old: object, new: object) -> bool:
@@ -21,6 +22,10 @@ def _always(old: object, new: object) -> bool:
 
 def _ignore() -> None:
     """Do nothing: no decision waits for the model."""
+
+
+def _forget(key: Key, fault: ObjectFault | None) -> None:
+    """Keep nothing of an object that cannot be used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +42,9 @@ class Feed(Generic[T]):
     remove: Callable[[Key], object]
     is_relevant: Callable[[T, T], bool] = _always
     is_decisive: Callable[[T, T], bool] = _always
+    # Keeps what matters of an object that cannot be decoded or that ``put`` cannot use, after its removal;
+    # with None once it can be used, or is deleted.
+    set_aside: Callable[[Key, ObjectFault | None], object] = _forget
 
     def subscribe(self, informer: Informer[T], changed: Callable[[], object] = _ignore) -> None:
         """Pass every relevant change to the model and call ``changed`` after the decisive ones."""
@@ -51,7 +59,11 @@ class Feed(Generic[T]):
                 if old is None or self.is_decisive(old, new):
                     changed()
 
-        informer.subscribe(on_change)
+        def on_unusable(key: Key, fault: ObjectFault | None) -> None:
+            self.set_aside(key, fault)
+            changed()
+
+        informer.subscribe(on_change, on_unusable)
 
 
 def cluster_feed(
@@ -65,9 +77,21 @@ def cluster_feed(
 
 
 async def load(client: Client, feeds: Iterable[Feed[Any]]) -> None:
-    """List all kinds concurrently, then put every object into its model, kind by kind in the given order."""
+    """List all kinds concurrently, then put every object into its model, kind by kind in the given order.
+
+    An object that cannot be used is reported to ``client`` and set aside, as an informer does.
+    """
     feeds = tuple(feeds)
     listings = await asyncio.gather(*(client.list(feed.resource) for feed in feeds))
     for feed, listing in zip(feeds, listings, strict=True):
+        faults = list(listing.undecodable)
         for obj in listing.items:
-            feed.put(obj)
+            try:
+                feed.put(obj)
+            except Exception as error:
+                metadata = metadata_of(obj)
+                feed.remove(metadata.key)
+                faults.append(fault_of(feed.resource, "subscribe", metadata.key, obj, error))
+        for fault in faults:
+            client.faults.report(fault)
+            feed.set_aside(fault.key, fault)

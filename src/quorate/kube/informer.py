@@ -4,9 +4,12 @@
 version; when that version is no longer kept, a new list is compared with the cache, so that no final state is
 missed, deletions included (intermediate states are).
 
-Subscribers are called synchronously in order of subscription, after the cache is updated.  A subscriber that
-raises ends ``run`` with its exception: a model that missed a change is wrong and must be rebuilt.  An object
-that cannot be decoded into its type is logged and treated as absent, because nothing can be decided about it.
+Subscribers are called synchronously in order of subscription, after the cache is updated.
+
+No object ends ``run``.  An object that cannot be decoded into its type is absent from the cache.  An object
+that an index or a subscriber cannot use (it raises) is absent from that index, or for that subscriber, which
+next sees its removal: so each view is consistent, and a model drops what it had taken in part.  Either is an
+``ObjectFault``, reported to the client, and the next version of the object is tried like any other.
 """
 
 import asyncio
@@ -21,8 +24,9 @@ from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, Gone, Unreachable, Unreadable
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
+from quorate.kube.object_faults import ObjectFault, Stage, fault_of, problem_of
 from quorate.kube.resources import Resource, T, metadata_of
-from quorate.kube.rest.decoding import Bookmark, UndecodableObject, WatchEvent
+from quorate.kube.rest.decoding import Bookmark, WatchEvent
 
 RECONNECT = Backoff(first_s=0.1, cap_s=10.0)
 STABLE_S = 5.0  # a watch of this length resets the backoff, even without events
@@ -60,8 +64,8 @@ class Informer(Generic[T]):
         self._failures = 0  # consecutive lists and watches without an event
         self._objects: dict[Key, T] = {}
         self._indexes: dict[str, _Index[T]] = {}
-        self._subscribers: list[Callable[[Change[T]], None]] = []
-        self._undecodable_subscribers: list[Callable[[UndecodableObject], None]] = []
+        self._subscribers: list[_Subscriber[T]] = []
+        self._undecodable: dict[Key, ObjectFault] = {}  # the objects that exist and are not in the cache
         self._version = ""  # the version of the cache; "" when a list is required
         self._log = logger(__name__).bind(resource=resource.plural)
 
@@ -80,24 +84,35 @@ class Informer(Generic[T]):
         assert name not in self._indexes, f"index {name} of {self.resource.plural} exists"
         index = self._indexes[name] = _Index(values_of)
         for key, obj in self._objects.items():
-            index.update(key, None, obj)
+            self._update_index(index, key, None, obj)
 
     def by_index(self, name: str, value: Hashable) -> list[T]:
         """Return the objects with that value in key order."""
         return [self._objects[key] for key in sorted(self._indexes[name].keys(value))]
 
-    def subscribe(self, on_change: Callable[[Change[T]], None]) -> None:
-        """Call ``on_change`` now with each cached object, and from now on with every change."""
-        self._subscribers.append(on_change)
-        for obj in self:
-            on_change(Change(None, obj))
+    def subscribe(
+        self,
+        on_change: Callable[[Change[T]], None],
+        on_unusable: Callable[[Key, ObjectFault | None], None] | None = None,
+    ) -> None:
+        """Call ``on_change`` now with each cached object, and from now on with every change.
 
-    def subscribe_undecodable(self, on_undecodable: Callable[[UndecodableObject], None]) -> None:
-        """Call ``on_undecodable`` from now on with each object that cannot be decoded."""
-        self._undecodable_subscribers.append(on_undecodable)
+        ``on_unusable`` is called with each object that cannot be decoded or that ``on_change`` cannot use,
+        after its removal; with None once it can be used, or is deleted.
+        """
+        subscriber = _Subscriber(on_change, on_unusable)
+        self._subscribers.append(subscriber)
+        for obj in self:
+            self._deliver(subscriber, Change(None, obj))
+        for fault in self._undecodable.values():
+            self._set_aside(subscriber, fault)
+
+    def reconcile_failed(self, key: Key, error: Exception) -> None:
+        """Report that a controller raised ``error`` on the object ``key``."""
+        self._report("reconcile", key, self._objects.get(key), error)
 
     async def run(self) -> None:
-        """Keep the cache up to date until cancelled or until a subscriber raises."""
+        """Keep the cache up to date until cancelled."""
         clock = asyncio.get_running_loop().time
         while True:
             began = clock()
@@ -113,6 +128,10 @@ class Informer(Generic[T]):
                 problem = str(error)
             except (ApiError, Unreachable) as error:
                 problem = str(error)
+            except Exception as error:
+                self._version = ""
+                problem = problem_of(error)
+                self._log.fault("list or watch raised", error)
             if clock() - began >= STABLE_S:
                 self._failures = 0
             self._failures += 1
@@ -123,11 +142,11 @@ class Informer(Generic[T]):
 
     async def _relist(self) -> None:
         listing = await self._client.list(self.resource, *self._scope)
-        for undecodable in listing.undecodable:
-            self._report(undecodable)
         present = {metadata_of(obj).key: obj for obj in listing.items}
-        for key in sorted(self._objects.keys() - present.keys()):
+        for key in sorted((self._objects.keys() | self._undecodable.keys()) - present.keys()):
             self._put(key, None)
+        for fault in listing.undecodable:
+            self._put_undecodable(fault)
         for key, obj in present.items():
             self._put(key, obj)
         self._version = listing.resource_version
@@ -141,9 +160,11 @@ class Informer(Generic[T]):
             match event:
                 case Bookmark(resource_version):
                     self._version = resource_version
-                case UndecodableObject(key, resource_version):
-                    self._report(event)
-                    self._put(key, None)
+                case ObjectFault(key=key, resource_version=resource_version):
+                    if event.deleted:
+                        self._put(key, None)
+                    else:
+                        self._put_undecodable(event)
                     self._version = resource_version
                 case WatchEvent(type_, obj):
                     metadata = metadata_of(obj)
@@ -162,44 +183,115 @@ class Informer(Generic[T]):
                 return
             else:
                 share_unchanged_metadata(before, after)
+        was_undecodable = self._undecodable.pop(key, None) is not None
         if old is None and new is None:
+            if was_undecodable:
+                for subscriber in self._subscribers:
+                    self._end_fault(subscriber, key)
             return
         if new is None:
             del self._objects[key]
         else:
             self._objects[key] = new
         for index in self._indexes.values():
-            index.update(key, old, new)
+            self._update_index(index, key, old, new)
         change = Change(old, new)
-        for on_change in self._subscribers:
-            try:
-                on_change(change)
-            except Exception as error:
-                error.add_note(f"in {on_change}, for a change of {self.resource.plural} {key}")
-                raise
+        for subscriber in self._subscribers:
+            self._deliver(subscriber, change)
 
-    def _report(self, undecodable: UndecodableObject) -> None:
-        self._log.error(
-            "object ignored: it cannot be decoded", key=undecodable.key, problem=undecodable.problem
-        )
-        for on_undecodable in self._undecodable_subscribers:
-            on_undecodable(undecodable)
+    def _put_undecodable(self, fault: ObjectFault) -> None:
+        self._put(fault.key, None)
+        self._undecodable[fault.key] = fault
+        self._client.faults.report(fault)
+        for subscriber in self._subscribers:
+            self._set_aside(subscriber, fault)
+
+    def _update_index(self, index: "_Index[T]", key: Key, old: T | None, new: T | None) -> None:
+        try:
+            index.update(key, old, new)
+        except Exception as error:
+            self._report("index", key, new, error)
+
+    def _deliver(self, subscriber: "_Subscriber[T]", change: Change[T]) -> None:
+        """Pass on ``change`` as the subscriber sees it, to which an object it cannot use is absent."""
+        key, new = change.key, change.new
+        was_left_out = key in subscriber.left_out
+        old = None if was_left_out else change.old
+        if old is None and new is None:
+            self._end_fault(subscriber, key)
+            return
+        try:
+            subscriber.on_change(Change(old, new))
+        except Exception as error:
+            fault = self._report("subscribe", key, new, error)
+            if new is None:
+                return
+            try:
+                subscriber.on_change(Change(new if old is None else old, None))
+            except Exception as second:
+                self._log.fault("removal of an unusable object raised", second, key=key)
+            self._set_aside(subscriber, fault)
+        else:
+            if was_left_out:
+                self._end_fault(subscriber, key)
+
+    def _set_aside(self, subscriber: "_Subscriber[T]", fault: ObjectFault) -> None:
+        subscriber.left_out.add(fault.key)
+        self._notify_unusable(subscriber, fault.key, fault)
+
+    def _end_fault(self, subscriber: "_Subscriber[T]", key: Key) -> None:
+        subscriber.left_out.discard(key)
+        self._notify_unusable(subscriber, key, None)
+
+    def _notify_unusable(self, subscriber: "_Subscriber[T]", key: Key, fault: ObjectFault | None) -> None:
+        if subscriber.on_unusable is None:
+            return
+        try:
+            subscriber.on_unusable(key, fault)
+        except Exception as error:
+            self._log.fault("report of an unusable object raised", error, key=key)
+
+    def _report(self, stage: Stage, key: Key, obj: T | None, error: Exception) -> ObjectFault:
+        fault = fault_of(self.resource, stage, key, obj, error)
+        self._client.faults.report(fault)
+        return fault
+
+
+class _Subscriber(Generic[T]):
+    def __init__(
+        self,
+        on_change: Callable[[Change[T]], None],
+        on_unusable: Callable[[Key, ObjectFault | None], None] | None,
+    ) -> None:
+        self.on_change = on_change
+        self.on_unusable = on_unusable
+        self.left_out: set[Key] = set()  # existing objects that it cannot use, or that are not decoded
 
 
 class _Index(Generic[T]):
     def __init__(self, values_of: Callable[[T], Iterable[Hashable]]) -> None:
         self._values_of = values_of
         self._keys: dict[Hashable, set[Key]] = {}  # no set is empty
+        self._left_out: set[Key] = set()  # objects without values, because ``values_of`` raised
 
     def keys(self, value: Hashable) -> Iterable[Key]:
         return self._keys.get(value, ())
 
     def update(self, key: Key, old: T | None, new: T | None) -> None:
-        before = set(self._values_of(old)) if old is not None else set()
-        after = set(self._values_of(new)) if new is not None else set()
-        for value in before - after:
-            self._keys[value].discard(key)
-            if not self._keys[value]:
-                del self._keys[value]
-        for value in after - before:
-            self._keys.setdefault(value, set()).add(key)
+        """Replace the values of ``key``.  It has none if ``values_of`` raises, which is passed on."""
+        before = set() if old is None or key in self._left_out else set(self._values_of(old))
+        after: set[Hashable] = set()
+        try:
+            self._left_out.discard(key)
+            if new is not None:
+                after = set(self._values_of(new))
+        except Exception:
+            self._left_out.add(key)
+            raise
+        finally:
+            for value in before - after:
+                self._keys[value].discard(key)
+                if not self._keys[value]:
+                    del self._keys[value]
+            for value in after - before:
+                self._keys.setdefault(value, set()).add(key)

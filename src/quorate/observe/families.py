@@ -219,6 +219,10 @@ OURS: Final[tuple[Family, ...]] = (
         "Duration of a request; of a watch, until it starts", _REQUEST_S,
     ),
     Family(
+        "quorate_object_faults_total", "counter", ("resource", "stage", ROLE),
+        "Times that an object could not be used: in decode, index, subscribe, decide or reconcile",
+    ),
+    Family(
         "quorate_audits_total", "counter", ("result", ROLE),
         "Audits of the model against stored objects, by result",
     ),

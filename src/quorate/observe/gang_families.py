@@ -155,6 +155,10 @@ OURS: Final = (
         "gauge", "quota_reserved", ("namespace", "resource"),
         "Quota of the namespace that is reserved for active pod groups, in base units",
     ),
+    _family(
+        "counter", "object_faults_total", ("resource", "stage"),
+        "Times that an object could not be used: in decode, index, subscribe, decide or reconcile",
+    ),
 )  # fmt: skip
 FAMILIES: Final = SESSIONS + PODS + GROUPS + QUEUES + OURS
 BY_NAME: Final = {family.name: family for family in FAMILIES}

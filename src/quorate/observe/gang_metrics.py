@@ -15,6 +15,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Outcome
 from quorate.kube.clock import Clock
+from quorate.kube.object_faults import ObjectFault
 from quorate.observe.exposition import counter_of, metrics_application
 from quorate.observe.gang_families import BY_NAME, FAMILIES
 from quorate.observe.gang_gauges import GangGauges, GroupRecord
@@ -69,6 +70,9 @@ class GangMetrics(SchedulerObserver):
         self._observe("task_scheduling_latency_milliseconds", waited_s, "Bound")
         self._observe("scheduling_stage_duration_milliseconds", bound.pre_bind_s, "PreBind")
         self._observe("scheduling_stage_duration_milliseconds", bound.bind_s, "Bind")
+
+    def object_fault(self, fault: ObjectFault) -> None:
+        self._count("object_faults_total", fault.resource.plural, fault.stage)
 
     def bind_failed(self, task: Key) -> None:
         self._count("schedule_attempts_total", "error")

@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Histogram
 from quorate.api.configuration.metric_labels import LabelSource
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from quorate.kube.informer import Change
+from quorate.kube.object_faults import ObjectFault
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.exposition import counter_of
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
@@ -90,6 +91,10 @@ class Recorder:
         labels = {"verb": verb, "resource": resource_of(path)}
         self.record("quorate_api_requests_total", labels | {"code": str(code)})
         self.record("quorate_api_request_duration_seconds", labels, seconds)
+
+    def object_fault(self, fault: ObjectFault) -> None:
+        labels = {"resource": fault.resource.plural, "stage": fault.stage}
+        self.record("quorate_object_faults_total", labels)
 
     def audited(self, differences: int, seconds: float) -> None:
         self.differences = differences

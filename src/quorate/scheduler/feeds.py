@@ -8,10 +8,13 @@ our own annotations.  A session follows only the changes that can.
 from collections.abc import Callable, Collection
 from typing import Any
 
+import msgspec
+
+from quorate.api import codec
 from quorate.api.core import Namespace
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.core.volumes import CSINode
-from quorate.api.meta import find_condition
+from quorate.api.meta import Key, Struct, find_condition
 from quorate.api.volcano import Queue
 from quorate.gang.cache.from_objects import differ_only_in_status
 from quorate.gang.cache.model import Model
@@ -19,6 +22,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.feed import Feed, cluster_feed, load
 from quorate.kube.informer import Informer
+from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import (
     CSI_NODES,
     NAMESPACES,
@@ -42,6 +46,13 @@ def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
     def put_namespace(namespace: Namespace) -> None:
         constraints.set_namespace(namespace.metadata.name, namespace.metadata.labels)
 
+    def set_aside_pod(key: Key, fault: ObjectFault | None) -> None:
+        """Keep other pods from the node of a pod with requests that are not known."""
+        if fault is None:
+            model.remove_unreadable_pod(key)
+        else:
+            model.set_unreadable_pod(key, _occupied_node(fault))
+
     return (
         cluster_feed(
             NAMESPACES, put_namespace, lambda name: constraints.set_namespace(name, {}), _labels_differ
@@ -55,7 +66,13 @@ def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
         cluster_feed(PRIORITY_CLASSES, model.set_priority_class, model.remove_priority_class),
         Feed(RESOURCE_QUOTAS, lambda quota: model.set_quota(quota, clock.now()), model.remove_quota),
         Feed(POD_GROUPS, model.set_group, model.remove_group),
-        Feed(PLACEABLE_PODS, model.set_pod, model.remove_pod, is_decisive=_pods_differ),
+        Feed(
+            PLACEABLE_PODS,
+            model.set_pod,
+            model.remove_pod,
+            is_decisive=_pods_differ,
+            set_aside=set_aside_pod,
+        ),
     )
 
 
@@ -67,6 +84,34 @@ def subscribe_informers(
     for feed in feeds:
         feed.subscribe(informers[feed.resource], changed)
     return informers
+
+
+class _PodSpec(Struct):
+    node_name: str = ""
+
+
+class _PodStatus(Struct):
+    phase: str = ""
+
+
+class _BoundPod(Struct):
+    """The fields that tell where a pod is; the others need not have their types."""
+
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
+
+
+def _occupied_node(fault: ObjectFault) -> str:
+    """Return the node on which the pod holds resources; "" for none."""
+    if isinstance(fault.obj, Pod):
+        node, phase = fault.obj.node_name, fault.obj.status.phase
+    else:
+        try:
+            pod = codec.decode(_BoundPod, fault.raw)
+        except msgspec.DecodeError:
+            return ""  # not even this can be read, which no API server stores
+        node, phase = pod.spec.node_name, pod.status.phase
+    return "" if phase in ("Succeeded", "Failed") else node
 
 
 async def load_model(client: Client, clock: Clock, schedulers: Collection[str]) -> Model:

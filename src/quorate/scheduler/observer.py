@@ -9,6 +9,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Bind, Outcome
 from quorate.gang.session.run import SessionPart, Stopwatch
 from quorate.kube.clock import Clock
+from quorate.kube.object_faults import ObjectFault
 
 NamedDurations = tuple[tuple[str, float], ...]
 
@@ -65,6 +66,9 @@ class SchedulerObserver:
 
     def bound(self, bound: Bound) -> None:
         pass
+
+    def object_fault(self, fault: ObjectFault) -> None:
+        """An object could not be used."""
 
     def bind_failed(self, task: Key) -> None:
         """A bind was refused for good."""

@@ -25,6 +25,7 @@ from quorate.kube.clock import Clock, Timer
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
+from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, QUEUES, RESOURCE_QUOTAS, reference
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.binder import Binder
@@ -115,6 +116,10 @@ class Scheduler:
         self._log = logger(__name__)
 
     async def run(self) -> None:
+        with self._client.faults.subscribed(self._events.report_fault, self._object_fault):
+            await self._run()
+
+    async def _run(self) -> None:
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers.values():
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
@@ -190,6 +195,10 @@ class Scheduler:
                 statuses=len(outcome.statuses),
                 took_s=round(times.total_s, 4),
             )
+
+    def _object_fault(self, fault: ObjectFault) -> None:
+        for observer in self._status.observers:
+            observer.object_fault(fault)
 
     def _bound(self, bound: Bound) -> None:
         for observer in self._status.observers:

@@ -96,6 +96,12 @@ EVENTS: Final = (
         "it cannot be decoded as its type, and is ignored",
     ),
     EventDescription(
+        "Unusable",
+        "any object (Quorate)",
+        "Warning",
+        "an internal error concerns it, which the log has with its traceback; everything else goes on",
+    ),
+    EventDescription(
         "EvictedDueTo…",
         "a Workload",
         "Normal",

@@ -16,7 +16,7 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import add_finalizer, remove_finalizer
 from quorate.controllers.informers import POINTS_TO
 from quorate.kube.controller.reconcile import Reconciler
-from quorate.kube.informer import Change
+from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
 from quorate.kube.writes import Patch, send, status_patch
 from quorate.queueing.state import State
@@ -60,7 +60,7 @@ class QueueController:
         self._state = state
         self._paces: dict[Key, QueuePace] = {}  # of the queues reconciled so far, in steady time
         workers = max(context.workers_for(each, WORKERS) for each in (CLUSTER_QUEUES, LOCAL_QUEUES))
-        self.reconciler = Reconciler("queues", self.reconcile, context.clock, workers)
+        self.reconciler = Reconciler("queues", self.reconcile, context.clock, workers, report=self._report)
         informers.workloads.subscribe(self._workload_changed)
         informers.local_queues.subscribe(self._local_queue_changed)
         informers.cluster_queues.subscribe(self._cluster_queue_changed)
@@ -107,6 +107,11 @@ class QueueController:
         """Reconcile a queue if its conditions may differ."""
         last_at = self._paces.get(key, QueuePace()).at
         self.reconciler.enqueue_in(key, last_at + INTERVAL_S - self._steady.now())
+
+    def _report(self, key: Key, error: Exception) -> None:
+        informers = self._informers
+        queues: Informer[Any] = informers.local_queues if key.namespace else informers.cluster_queues
+        queues.reconcile_failed(key, error)
 
     async def reconcile(self, key: Key) -> None:
         queue = self._queue(key)
@@ -158,7 +163,9 @@ class CohortController:
         self._client = context.client
         self._informers = informers = context.informers
         self._state = state
-        self.reconciler = Reconciler("cohorts", self.reconcile, context.clock)
+        self.reconciler = Reconciler(
+            "cohorts", self.reconcile, context.clock, report=informers.cohorts.reconcile_failed
+        )
         informers.cohorts.subscribe(self._quota_changed)
         if context.configuration.fair_sharing is not None:
             informers.cluster_queues.subscribe(self._cluster_queue_changed)

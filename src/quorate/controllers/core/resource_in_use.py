@@ -38,7 +38,9 @@ class ResourceInUseController(Generic[T]):
         self._queues = context.informers.cluster_queues
         self._index = f"names {objects.resource.plural}"
         workers = context.workers_for(objects.resource, WORKERS)
-        self.reconciler = Reconciler(objects.resource.plural, self.reconcile, context.clock, workers)
+        self.reconciler = Reconciler(
+            objects.resource.plural, self.reconcile, context.clock, workers, report=objects.reconcile_failed
+        )
         self._queues.add_index(self._index, names_in)
         objects.subscribe(self._object_changed)
         self._queues.subscribe(self._queue_changed)

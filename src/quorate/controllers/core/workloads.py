@@ -39,7 +39,9 @@ class WorkloadController:
         self._state = state
         self._log = logger(__name__)
         workers = context.workers_for(WORKLOADS, WORKERS)
-        self.reconciler = Reconciler("workloads", self.reconcile, context.clock, workers)
+        self.reconciler = Reconciler(
+            "workloads", self.reconcile, context.clock, workers, report=informers.workloads.reconcile_failed
+        )
         informers.workloads.add_index(_LOCAL_QUEUE, _local_queue_of)
         informers.workloads.add_index(_CLUSTER_QUEUE, _cluster_queue_of)
         informers.workloads.subscribe(self._workload_changed)
@@ -126,7 +128,13 @@ class PriorityController:
         self._client = context.client
         self._informers = informers = context.informers
         workers = context.workers_for(WORKLOAD_PRIORITY_CLASSES, PRIORITY_WORKERS)
-        self.reconciler = Reconciler("priorities", self.reconcile, context.clock, workers)
+        self.reconciler = Reconciler(
+            "priorities",
+            self.reconcile,
+            context.clock,
+            workers,
+            report=informers.workload_classes.reconcile_failed,
+        )
         informers.workloads.add_index(_PRIORITY_CLASS, _priority_class_of)
         informers.workload_classes.subscribe(self._class_changed)
 

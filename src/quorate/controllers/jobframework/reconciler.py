@@ -33,6 +33,7 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Invalid, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
+from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Create
 
@@ -98,10 +99,21 @@ class JobReconciler(Generic[J]):
         self._children: dict[Uid, set[Key]] = {}  # the inverse of _ancestor_of
         self._log = logger(__name__).bind(kind=kind.resource.kind)
         workers = context.workers_for(kind.resource, JOB_WORKERS)
-        self.reconciler = Reconciler(name, reconcile or self.reconcile, context.clock, workers)
+        self.reconciler = Reconciler(
+            name, reconcile or self.reconcile, context.clock, workers, report=self._report
+        )
         self.executor = PlanExecutor(context, kind.resource, self.reconciler.enqueue)
         informers = context.informers
         self.executor.retry_on(informers.flavors, informers.workload_classes, informers.pod_classes)
+
+    def _report(self, key: Key, error: Exception) -> None:
+        """Report an exception on the job ``key``; for a pod group, on its first pod."""
+        try:
+            job = self._source.cached(key)
+        except Exception:
+            job = None  # what is reported may have been raised there
+        about = key if job is None else job.metadata.key
+        self._context.client.faults.report(fault_of(self.kind.resource, "reconcile", about, job, error))
 
     def enqueue_children(self, ancestor: Uid) -> None:
         for key in sorted(self._children.get(ancestor, ())):

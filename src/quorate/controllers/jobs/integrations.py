@@ -26,7 +26,7 @@ from quorate.controllers.jobs.trainjob import TrainJob
 from quorate.controllers.jobs.unstructured import UnstructuredJob, UnstructuredJobKind, unstructured_resource
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, Resource
@@ -152,7 +152,7 @@ async def _why_not_served(resource: Resource[Any], client: Client) -> str:
     """Return why the kind is not served; an empty text if it is."""
     try:
         served = await served_resources(client, resource.api_version)
-    except (ApiError, Unreachable) as error:
+    except (ApiError, Unreachable, Unreadable) as error:
         return str(error)
     if not served:
         return "its definition is not installed"

@@ -73,7 +73,9 @@ class RecoveryController:
         self._pods = pods
         self._nodes = nodes
         workers = context.workers_for(PODS, WORKERS)
-        self.reconciler = Reconciler("pods.recovery", self._reconcile, context.clock, workers)
+        self.reconciler = Reconciler(
+            "pods.recovery", self._reconcile, context.clock, workers, report=pods.reconcile_failed
+        )
         self._executor = PlanExecutor(context, PODS, self.reconciler.enqueue)
         pods.add_index(_NODE, lambda pod: (pod.node_name,) if is_forcefully_deletable(pod) else ())
         pods.subscribe(self._pod_changed)

@@ -82,7 +82,13 @@ class AdmissionCheckController:
         self._context = context
         self._configs = configs
         self._checks = context.informers.checks
-        self.reconciler = Reconciler("provisioning.checks", self.reconcile, context.clock, WORKERS)
+        self.reconciler = Reconciler(
+            "provisioning.checks",
+            self.reconcile,
+            context.clock,
+            WORKERS,
+            report=self._checks.reconcile_failed,
+        )
         self._checks.add_index(_BY_CONFIG, _config_of)
         self._checks.subscribe(lambda change: self.reconciler.enqueue(change.key))
         configs.subscribe(self._config_changed)
@@ -115,7 +121,13 @@ class ProvisioningController:
         self._templates = templates
         self._log = logger(__name__)
         workers = context.workers_for(PROVISIONING_REQUESTS, WORKERS)
-        self.reconciler = Reconciler("provisioning", self.reconcile, context.clock, workers)
+        self.reconciler = Reconciler(
+            "provisioning",
+            self.reconcile,
+            context.clock,
+            workers,
+            report=context.informers.workloads.reconcile_failed,
+        )
         self._executor = PlanExecutor(context, WORKLOADS, self.reconciler.enqueue)
         informers = context.informers
         informers.workloads.add_index(_BY_CHECK, _checks_of)

@@ -61,7 +61,9 @@ class SetController:
         self._options = job_options(context.configuration)
         workers = context.workers_for(kind.resource, WORKERS)
         name = f"sets.{kind.resource.plural}"
-        self.reconciler = Reconciler(name, self._reconcile, context.clock, workers)
+        self.reconciler = Reconciler(
+            name, self._reconcile, context.clock, workers, report=sets.reconcile_failed
+        )
         self._executor = PlanExecutor(context, kind.resource, self.reconciler.enqueue)
         informers = context.informers
         self._executor.retry_on(informers.flavors, informers.workload_classes, informers.pod_classes)

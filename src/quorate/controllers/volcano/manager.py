@@ -9,7 +9,7 @@ from quorate.api.configuration.gang import ManagedKind
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Command
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.informers import report_undecodable_objects, synced
+from quorate.controllers.informers import synced
 from quorate.controllers.volcano.job.job_controller import VolcanoJobController
 from quorate.controllers.volcano.job.job_pods import JOB_POD_SELECTOR, JOB_PODS
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import (
@@ -20,7 +20,7 @@ from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS
 from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroupController
 from quorate.controllers.volcano.pod_groups.scheduling_gates import SchedulingGateController
 from quorate.controllers.volcano.queue_controller import VolcanoQueueController
-from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import COMMANDS, JOBS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Resource
@@ -120,7 +120,6 @@ async def _start_informers(
 ) -> None:
     """Run ``informers`` in ``tasks`` and return once all of them have synced."""
     for informer in informers:
-        report_undecodable_objects(informer, context.events)
         tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
     await synced(*informers)
 
@@ -137,7 +136,7 @@ async def _is_served(context: ControllerContext, resource: Resource[Any]) -> boo
     while True:
         try:
             served = await served_resources(context.client, resource.api_version)
-        except (ApiError, Unreachable) as error:
+        except (ApiError, Unreachable, Unreadable) as error:
             logger(__name__).warning("discovery failed", kind=resource.kind, error=str(error))
             await _pause(context)
         else:

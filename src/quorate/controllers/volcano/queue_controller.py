@@ -44,7 +44,9 @@ class VolcanoQueueController:
         self._dropped_parent: dict[Key, int] = {}
         self._log = logger(__name__)
         workers = context.workers_for(QUEUES, WORKERS)
-        self.reconciler = Reconciler("volcano.queues", self.reconcile, context.clock, workers)
+        self.reconciler = Reconciler(
+            "volcano.queues", self.reconcile, context.clock, workers, report=queues.reconcile_failed
+        )
         self._executor = PlanExecutor(context, QUEUES, self.reconciler.enqueue)
         groups.add_index(_BY_QUEUE, lambda group: (_queue_of(group),))
         queues.add_index(_BY_PARENT, lambda queue: (queue.spec.parent,))

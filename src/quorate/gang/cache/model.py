@@ -76,6 +76,7 @@ class Model:
         self._volumes: dict[Key, VolumeRequirements] = {}  # of pods with claims, as in their shapes
         self._volumes_version = self.storage.version  # of the storage that ``_volumes`` follows from
         self._tasks_by_node: dict[str, dict[Uid, Task]] = {}  # no empty values
+        self._unreadable_pods: dict[Key, str] = {}  # with the node, which takes no other pod
         self._priority_classes: dict[str, PriorityClass] = {}
         self._pending_statuses: dict[Key, PendingStatus] = {}  # by group
         self._assumed_binds: dict[Key, tuple[Uid, str]] = {}  # with the node
@@ -124,6 +125,26 @@ class Model:
         self._remove_pod(key)
         self._assumed_binds.pop(key, None)
         self._assumed_evictions.pop(key, None)
+
+    def set_unreadable_pod(self, key: Key, node: str) -> None:
+        """Keep other pods from ``node``: the pod ``key`` is on it and its requests are not known.
+
+        Without a node the pod does not count.
+        """
+        self.remove_unreadable_pod(key)
+        if node:
+            self._unreadable_pods[key] = node
+            self._update_unreadable_pod(node)
+
+    def remove_unreadable_pod(self, key: Key) -> None:
+        node = self._unreadable_pods.pop(key, None)
+        if node is not None:
+            self._update_unreadable_pod(node)
+
+    def _update_unreadable_pod(self, node: str) -> None:
+        pods = (key for key, name in self._unreadable_pods.items() if name == node)
+        first = min(pods, default=None)
+        self.constraints.set_unreadable_pod(node, "" if first is None else str(first))
 
     def volume_bindings(self, key: Key, node: str) -> tuple[VolumeBinding, ...]:
         """Return the writes to claims and volumes that must precede the bind of a pod to ``node``."""

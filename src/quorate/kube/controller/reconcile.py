@@ -5,8 +5,9 @@ time (epoch seconds) of the next run, or None if the next change is early enough
 concurrently for one key.
 
 After an error of ``kube.errors`` the key is retried with a backoff of its own until a run succeeds.  Any
-other exception is a bug: it is logged with its traceback and retried in the same way, so that one object
-cannot stop the work on all others.
+other exception is a bug: it is retried in the same way, so that one object cannot stop the work on all
+others, and passed to ``report`` (such as ``Informer.reconcile_failed``).  Without ``report`` its traceback is
+logged once for consecutive failures.
 """
 
 import asyncio
@@ -24,12 +25,19 @@ RETRY = Backoff(first_s=0.01, cap_s=60.0)
 
 class Reconciler:
     def __init__(
-        self, name: str, reconcile: Callable[[Key], Awaitable[float | None]], clock: Clock, workers: int = 4
+        self,
+        name: str,
+        reconcile: Callable[[Key], Awaitable[float | None]],
+        clock: Clock,
+        workers: int = 4,
+        *,
+        report: Callable[[Key, Exception], None] | None = None,
     ) -> None:
         self.name = name
         self._reconcile = reconcile
         self._clock = clock
         self._workers = workers
+        self._report = report
         self._steady = clock.steady
         self._queue = WorkQueue()  # its moments are steady time
         self._failures: dict[Key, int] = {}  # consecutive failed runs; no key after a successful run
@@ -95,7 +103,11 @@ class Reconciler:
                 self._log.warning("retrying", key=key, problem=str(error), retry_in_s=retry_in_s)
         except Exception as error:
             retry_in_s = self._after_failure(key)
-            self._log.fault("reconcile raised", error, key=key, retry_in_s=retry_in_s)
+            if self._report is not None:
+                self._report(key, error)
+            elif self._failures[key] == 1:
+                self._log.fault("reconcile raised", error, key=key, retry_in_s=retry_in_s)
+            self._log.warning("retrying", key=key, problem=repr(error), retry_in_s=retry_in_s)
         else:
             retry_in_s = None if run_at is None else run_at - self._clock.now()
             self._failures.pop(key, None)

@@ -1,27 +1,27 @@
 """Decoding of list and watch responses into typed objects.
 
 An object that does not have its type (stored by an old version, or of a definition without a schema) must not
-hide all other objects: it becomes an ``UndecodableObject`` instead of an exception.
+hide all other objects: it becomes an ``ObjectFault`` instead of an exception.
 """
 
+import re
 from collections.abc import Iterator
-from typing import Any, Generic, Literal, cast
+from typing import Any, Final, Generic, Literal, TypeVar, cast
 
 import msgspec
 
 from quorate.api import codec
-from quorate.api.meta import Key, ObjectMeta, Struct, Uid
+from quorate.api.meta import Key, Struct, Uid
 from quorate.kube.errors import Status, Unreadable, error_from_status
+from quorate.kube.object_faults import ObjectFault, problem_of
 from quorate.kube.resources import Resource, T
 
+LEVELS_MAX: Final = 400  # kept of an object that is nested too deeply for the decoder
+_TOO_DEEP: Final = b'"levels that quorate does not read"'
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_CHANGES: Final = ("ADDED", "MODIFIED", "DELETED")
 
-class UndecodableObject(msgspec.Struct, frozen=True):
-    """An existing object that does not have the type of its kind; ``problem`` names the field."""
-
-    key: Key
-    resource_version: str
-    problem: str
-    uid: Uid = Uid("")
+E = TypeVar("E")
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True):
@@ -40,7 +40,7 @@ class Listing(msgspec.Struct, Generic[T], frozen=True):
 
     items: tuple[T, ...]
     resource_version: str
-    undecodable: tuple[UndecodableObject, ...] = ()
+    undecodable: tuple[ObjectFault, ...] = ()
 
 
 class _ListMeta(Struct):
@@ -58,15 +58,22 @@ class _Frame(msgspec.Struct, Generic[T], frozen=True):
     object: T
 
 
-class _AnyObject(Struct):
-    """The metadata, which every object has."""
+class _Identity(Struct):
+    name: str = ""
+    namespace: str = ""
+    uid: Uid = Uid("")
+    resource_version: str = ""
 
-    metadata: ObjectMeta = ObjectMeta()
+
+class _AnyObject(Struct):
+    """What identifies an object of any kind."""
+
+    metadata: _Identity = _Identity()
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
     items: list[T]
-    undecodable: list[UndecodableObject]
+    undecodable: list[ObjectFault]
     resource_version: str
     continue_: str
 
@@ -75,68 +82,115 @@ def decode_page(resource: Resource[T], request: str, body: bytes) -> Page[T]:
     """Decode one page of a list.  Raises ``Unreadable`` if it is not a list."""
     try:
         page = codec.decode(_page_of(resource.type), body)
-    except msgspec.ValidationError:
+    except Exception as error:
+        if isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError):
+            raise Unreadable(request, str(error)) from error
         return _decode_items_separately(resource, request, body)
-    except msgspec.DecodeError as error:
-        raise Unreadable(request, str(error)) from error
     return Page(page.items, [], page.metadata.resource_version, page.metadata.continue_)
 
 
 def _decode_items_separately(resource: Resource[T], request: str, body: bytes) -> Page[T]:
-    try:
-        page = codec.decode(_Page[msgspec.Raw], body)  # type: ignore[type-var]
-    except msgspec.DecodeError as error:
-        raise Unreadable(request, str(error)) from error
+    page: _Page[Any] = _decode_envelope(_Page[msgspec.Raw], request, body)  # type: ignore[type-var]
     items, undecodable = [], []
     for raw in page.items:
         try:
-            items.append(codec.decode(resource.type, raw))
-        except msgspec.ValidationError as error:
-            undecodable.append(_undecodable(request, raw, error))
+            items.append(_decode_object(resource, raw))
+        except Exception as error:
+            undecodable.append(_undecodable(resource, request, raw, error))
     return Page(items, undecodable, page.metadata.resource_version, page.metadata.continue_)
 
 
-def decode_frame(
-    resource: Resource[T], request: str, line: bytes
-) -> WatchEvent[T] | Bookmark | UndecodableObject:
+def decode_frame(resource: Resource[T], request: str, line: bytes) -> WatchEvent[T] | Bookmark | ObjectFault:
     """Decode one line of a watch.  Raises ``Unreadable``, or the ``ApiError`` of an ERROR frame.
 
     The usual frame is decoded in one pass; errors, bookmarks and undecodable objects take a second pass.
     """
     try:
         frame = codec.decode(_frame_of(resource.type), line)
-    except msgspec.ValidationError as error:
-        return _decode_other_frame(request, line, error)
-    except msgspec.DecodeError as error:
-        raise Unreadable(request, str(error)) from error
-    if frame.type in ("ADDED", "MODIFIED", "DELETED"):
+    except Exception as error:
+        if isinstance(error, msgspec.DecodeError) and not isinstance(error, msgspec.ValidationError):
+            raise Unreadable(request, str(error)) from error
+        return _decode_other_frame(resource, request, line, error)
+    if frame.type in _CHANGES:
         return WatchEvent(cast(Any, frame.type), frame.object)
-    return _decode_other_frame(request, line, None)
+    return _decode_other_frame(resource, request, line, None)
 
 
 def _decode_other_frame(
-    request: str, line: bytes, undecodable: msgspec.ValidationError | None
-) -> Bookmark | UndecodableObject:
+    resource: Resource[Any], request: str, line: bytes, undecodable: Exception | None
+) -> Bookmark | ObjectFault:
+    frame: _Frame[Any] = _decode_envelope(_Frame[msgspec.Raw], request, line)  # type: ignore[type-var]
     try:
-        frame = codec.decode(_Frame[msgspec.Raw], line)  # type: ignore[type-var]
         if frame.type == "ERROR":
             raise error_from_status(request, codec.decode(Status, frame.object))
         if frame.type == "BOOKMARK":
             return Bookmark(codec.decode(_AnyObject, frame.object).metadata.resource_version)
     except msgspec.DecodeError as error:
         raise Unreadable(request, str(error)) from error
-    if undecodable is None:
+    if undecodable is None or frame.type not in _CHANGES:
         raise Unreadable(request, f"a frame of type {frame.type!r}")
-    return _undecodable(request, frame.object, undecodable)
+    return _undecodable(resource, request, frame.object, undecodable, deleted=frame.type == "DELETED")
 
 
-def _undecodable(request: str, raw: msgspec.Raw, problem: msgspec.ValidationError) -> UndecodableObject:
+def _decode_envelope(type_: type[E], request: str, data: bytes) -> E:
+    """Decode a list or a frame without its objects; levels that are nested too deeply are dropped."""
     try:
-        metadata = codec.decode(_AnyObject, raw).metadata
+        try:
+            return codec.decode(type_, data)
+        except msgspec.ValidationError:
+            return codec.decode(type_, without_deep_levels(data))
     except msgspec.DecodeError as error:
         raise Unreadable(request, str(error)) from error
-    text = str(problem).replace("`$.object", "`$")  # the same text for a list as for a watch
-    return UndecodableObject(metadata.key, metadata.resource_version, text, metadata.uid)
+
+
+def _decode_object(resource: Resource[T], raw: msgspec.Raw) -> T:
+    if _TOO_DEEP in bytes(raw):
+        raise msgspec.ValidationError(codec.NESTED_TOO_DEEPLY)
+    return codec.decode(resource.type, raw)
+
+
+def _undecodable(
+    resource: Resource[Any], request: str, raw: msgspec.Raw, error: Exception, *, deleted: bool = False
+) -> ObjectFault:
+    try:
+        metadata = codec.decode(_AnyObject, raw).metadata
+    except msgspec.DecodeError as unidentified:
+        raise Unreadable(request, str(unidentified)) from unidentified
+    is_expected = isinstance(error, msgspec.DecodeError)
+    return ObjectFault(
+        resource,
+        Key(metadata.namespace, metadata.name),
+        metadata.uid,
+        metadata.resource_version,
+        "decode",
+        # The same text for a list as for a watch.
+        str(error).replace("`$.object", "`$") if is_expected else problem_of(error),
+        None if is_expected else error,
+        raw=bytes(raw),
+        deleted=deleted,
+    )
+
+
+def without_deep_levels(data: bytes) -> bytes:
+    """Return JSON with a text in place of each list or map below ``LEVELS_MAX`` levels.
+
+    The decoder counts levels against the recursion limit of the interpreter, so that one object could hide
+    all others of its list.
+    """
+    kept: list[bytes] = []
+    depth = start = 0
+    for token in _TOKEN.finditer(data):
+        match token[0][:1]:
+            case b"{" | b"[":
+                if depth == LEVELS_MAX:
+                    kept += (data[start : token.start()], _TOO_DEEP)
+                depth += 1
+            case b"}" | b"]":
+                depth -= 1
+                if depth == LEVELS_MAX:
+                    start = token.end()
+    kept.append(data[start:])
+    return b"".join(kept)
 
 
 # msgspec creates generic types at run time; mypy cannot follow a type parameter that is a variable.

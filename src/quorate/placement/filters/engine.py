@@ -116,6 +116,11 @@ class ConstraintEngine:
     def remove_drivers(self, node: str) -> None:
         self._set_limits(node, NO_LIMITS)
 
+    def set_unreadable_pod(self, node: str, pod: str) -> None:
+        """Reject ``node`` for every pod while its ``pod`` has unknown requests; "" for no such pod."""
+        self._index.nodes.set_unreadable_pod(node, pod)
+        self.revision += 1
+
     def _set_limits(self, node: str, limits: VolumeLimits) -> None:
         self._index.nodes.set_limits(node, limits)
         self.revision += 1

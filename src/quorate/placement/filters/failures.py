@@ -80,6 +80,10 @@ def untolerated_taint(key: str, value: str) -> FilterFailure:
     return FilterFailure(remedy, f"node(s) had untolerated taint {{{key}: {value}}}")
 
 
+def unreadable_pod(pod: str) -> FilterFailure:
+    return FilterFailure(Remedy.WAITING, f"node(s) had pod {pod}, which cannot be read")
+
+
 def claim_not_found(name: str) -> FilterFailure:
     return FilterFailure(Remedy.WAITING, f'persistentvolumeclaim "{name}" not found')
 

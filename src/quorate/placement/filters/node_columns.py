@@ -100,9 +100,11 @@ class NodeColumns:
         self._labels: dict[str, Column[str]] = {}  # the labels that were queried
         self._unique_labels: dict[str, tuple[int, bool]] = {}  # by key: generation of the result, and result
         self._limits_of: dict[str, VolumeLimits] = {}  # by node name, whether the node exists or not
+        self._unreadable_of: dict[str, str] = {}  # in the same way; without empty values
         self.names: Column[str] = Column(0)
         self.taints: Column[tuple[Taint, ...]] = Column(0)  # the empty tuple is a value too
         self._limits: Column[VolumeLimits] = Column(0)
+        self.unreadable_pod: Column[str] = Column(0)  # one that is on the node with unknown requests
         self.unschedulable: Mask = np.zeros(0, np.bool_)
         self.ready: Mask = np.zeros(0, np.bool_)
 
@@ -123,6 +125,7 @@ class NodeColumns:
             texts.grow(size)
         self.taints.grow(size)
         self._limits.grow(size)
+        self.unreadable_pod.grow(size)
         self.unschedulable = np.pad(self.unschedulable, (0, size - self.size))
         self.ready = np.pad(self.ready, (0, size - self.size))
         self.size = size
@@ -136,6 +139,7 @@ class NodeColumns:
             self.names.set(index, name),
             self.taints.set(index, None if node is None else node.spec.taints),
             self._limits.set(index, None if name is None else self._limits_of.get(name, NO_LIMITS)),
+            self.unreadable_pod.set(index, None if name is None else self._unreadable_of.get(name)),
             _set_flag(self.unschedulable, index, node is not None and node.spec.unschedulable),
             _set_flag(self.ready, index, ready),
             *(column.set(index, _label(node, key)) for key, column in self._labels.items()),
@@ -146,7 +150,7 @@ class NodeColumns:
             self._compact()
 
     def _compact(self) -> None:
-        for texts in (self.names, *self._labels.values()):
+        for texts in (self.names, self.unreadable_pod, *self._labels.values()):
             texts.compact()
         self.taints.compact()
         self._limits.compact()
@@ -157,6 +161,15 @@ class NodeColumns:
         self._limits_of[name] = limits
         for index in np.flatnonzero(self.names.in_values((name,))):
             if self._limits.set(int(index), limits):
+                self.generation += 1
+
+    def set_unreadable_pod(self, name: str, pod: str) -> None:
+        """Set a pod that the node named ``name`` has and that cannot be read; "" for none."""
+        self._unreadable_of.pop(name, None)
+        if pod:
+            self._unreadable_of[name] = pod
+        for index in np.flatnonzero(self.names.in_values((name,))):
+            if self.unreadable_pod.set(int(index), pod or None):
                 self.generation += 1
 
     def label(self, key: str) -> Column[str]:

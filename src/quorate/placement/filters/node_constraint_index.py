@@ -78,6 +78,9 @@ class NodeConstraintIndex:
         if enabled.volume_binding and requirements.volumes.failure is not None:
             statuses.reject(~self.nodes.vacant, requirements.volumes.failure)
         statuses.reject(~self.nodes.ready, failures.NOT_READY)
+        for pod in self.nodes.unreadable_pod.values:
+            having = self.nodes.unreadable_pod.in_values((pod,))
+            statuses.reject(having, failures.unreadable_pod(pod))
         if enabled.node_unschedulable:
             taints.filter_unschedulable(self.nodes, requirements.tolerations, statuses)
         if enabled.taint_toleration:

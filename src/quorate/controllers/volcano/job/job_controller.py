@@ -71,7 +71,9 @@ class VolcanoJobController:
         self._uids: dict[Key, Uid] = {}  # of all jobs that were reconciled
         self._log = logger(__name__)
         workers = context.workers_for(VOLCANO_JOBS, WORKERS)
-        self.reconciler = Reconciler("volcano.jobs", self.reconcile, context.clock, workers)
+        self.reconciler = Reconciler(
+            "volcano.jobs", self.reconcile, context.clock, workers, report=jobs.reconcile_failed
+        )
         self._executor = PlanExecutor(context, VOLCANO_JOBS, self.reconciler.enqueue)
         self._subscribe()
 

@@ -101,7 +101,9 @@ class BatchJobGroupController:
         self._writer = PodGroupWriter(context)
         self._log = logger(__name__)
         workers = context.workers_for(POD_GROUPS, WORKERS)
-        self.reconciler = Reconciler("volcano.batch", self.reconcile, context.clock, workers)
+        self.reconciler = Reconciler(
+            "volcano.batch", self.reconcile, context.clock, workers, report=jobs.reconcile_failed
+        )
         self._executor = PlanExecutor(context, JOBS, self.reconciler.enqueue)
         jobs.subscribe(self._job_changed)
         groups.subscribe(self._group_changed)

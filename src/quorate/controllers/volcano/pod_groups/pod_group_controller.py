@@ -99,8 +99,12 @@ class PodGroupController:
         # The annotations of owners by uid, and the steady time until which they are cached.
         self._owner_annotations: dict[Uid, tuple[Mapping[str, str], float]] = {}
         workers = context.workers_for(POD_GROUPS, WORKERS)
-        self.pod_reconciler = Reconciler("volcano.pods", self.reconcile_pod, context.clock, workers)
-        self.group_reconciler = Reconciler("volcano.groups", self.reconcile_group, context.clock, WORKERS)
+        self.pod_reconciler = Reconciler(
+            "volcano.pods", self.reconcile_pod, context.clock, workers, report=self._pod_failed
+        )
+        self.group_reconciler = Reconciler(
+            "volcano.groups", self.reconcile_group, context.clock, WORKERS, report=groups.reconcile_failed
+        )
         for informer in pods:
             informer.add_index(_BY_GROUP, _group_key)
             informer.subscribe(self._pod_changed)
@@ -115,6 +119,10 @@ class PodGroupController:
     def _group_changed(self, change: Change[PodGroup]) -> None:
         if change.key.name.startswith(POD_GROUP_PREFIX):
             self.group_reconciler.enqueue(change.key)
+
+    def _pod_failed(self, key: Key, error: Exception) -> None:
+        informer = next((each for each in self._pods if each.get(key) is not None), self._pods[0])
+        informer.reconcile_failed(key, error)
 
     async def reconcile_pod(self, key: Key) -> None:
         """Create or update the pod's group, then name the group in the pod's annotations."""

@@ -69,7 +69,9 @@ class SchedulingGateController:
         self._pods = pods
         self._groups = groups
         workers = context.workers_for(GROUP_PODS, WORKERS)
-        self.reconciler = Reconciler("volcano.gates", self.reconcile, context.clock, workers)
+        self.reconciler = Reconciler(
+            "volcano.gates", self.reconcile, context.clock, workers, report=groups.reconcile_failed
+        )
         for informer in pods:
             informer.add_index(_GATED, lambda pod: (pod.group_key,) if is_gated(pod) else ())
             informer.subscribe(self._pod_changed)

@@ -1,0 +1,104 @@
+"""Objects that cannot be used, one concept for all causes.
+
+Any client may store an object that we cannot decode, that an index or a subscriber of an informer cannot use,
+or on which a controller raises.  Such a fault concerns one version of one object.  It is logged once, with
+its traceback, counted each time, and shown on the object; everything else goes on, and the next version of
+the object is tried like any other.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, Literal
+
+import msgspec
+
+from quorate.api.meta import Key, ObjectMeta, Uid
+from quorate.kube.log import logger
+from quorate.kube.resources import HasMetadata, Json, Resource, metadata_of
+
+# Where an object could not be used: in the order of its way through a process.
+Stage = Literal["decode", "index", "subscribe", "decide", "reconcile"]
+
+REMEMBERED_MAX: Final = 10_000  # objects with a logged fault; beyond, the oldest is forgotten
+
+_Subject = tuple[str, str, Key, Stage]  # API version, plural and key of an object, and the stage
+_Version = tuple[Uid, str, str]  # uid, resource version and problem
+
+
+class ObjectFault(msgspec.Struct, frozen=True):
+    """One version of one object that cannot be used.
+
+    ``obj`` is the decoded object, ``raw`` its JSON if it cannot be decoded.
+    """
+
+    resource: Resource[Any]
+    key: Key
+    uid: Uid
+    resource_version: str
+    stage: Stage
+    problem: str
+    error: Exception | None = None  # None: the object does not have the type of its kind
+    obj: Any = None
+    raw: bytes = b""
+    deleted: bool = False  # the last that a watch tells of it
+
+
+OnFault = Callable[[ObjectFault], None]
+
+
+def problem_of(error: Exception) -> str:
+    """Return the text about an exception that nothing expected, for the object that caused it."""
+    return f"internal error, see the log of this component: {type(error).__name__}: {error}"
+
+
+def fault_of(
+    resource: Resource[Any], stage: Stage, key: Key, obj: HasMetadata | Json | None, error: Exception
+) -> ObjectFault:
+    """Return the fault of a decoded object on which ``error`` was raised; None: it no longer exists."""
+    metadata = ObjectMeta() if obj is None else metadata_of(obj)
+    uid, version = metadata.uid, metadata.resource_version
+    return ObjectFault(resource, key, uid, version, stage, problem_of(error), error, obj)
+
+
+class ObjectFaults:
+    """The faults that the informers and controllers of one client found."""
+
+    def __init__(self) -> None:
+        self._logged: dict[_Subject, _Version] = {}  # the last of each, oldest first
+        self._subscribers: list[OnFault] = []
+        self._log = logger(__name__)
+
+    def report(self, fault: ObjectFault) -> None:
+        """Log ``fault`` unless this version was logged, and pass it to the subscribers; never raise."""
+        resource = fault.resource
+        subject = (resource.api_version, resource.plural, fault.key, fault.stage)
+        version = (fault.uid, fault.resource_version, fault.problem)
+        if self._logged.pop(subject, None) != version:
+            self._write(fault)
+        self._logged[subject] = version
+        if len(self._logged) > REMEMBERED_MAX:
+            del self._logged[next(iter(self._logged))]
+        for on_fault in tuple(self._subscribers):
+            try:
+                on_fault(fault)
+            except Exception as error:
+                self._log.fault("report of an object raised", error, key=fault.key)
+
+    @contextmanager
+    def subscribed(self, *on_fault: OnFault) -> Iterator[None]:
+        """Call each of ``on_fault`` with each fault within the block."""
+        self._subscribers += on_fault
+        try:
+            yield
+        finally:
+            for each in on_fault:
+                self._subscribers.remove(each)
+
+    def _write(self, fault: ObjectFault) -> None:
+        log = self._log.bind(
+            resource=fault.resource.plural, key=fault.key, version=fault.resource_version, stage=fault.stage
+        )
+        if fault.error is None:
+            log.error("object ignored: it cannot be decoded", problem=fault.problem)
+        else:
+            log.fault("object cannot be used", fault.error)
