@@ -11,7 +11,7 @@ import msgspec
 
 from quorate.api.codec import decode
 from quorate.api.core import PodTemplate
-from quorate.api.meta import Condition, ObjectMeta, Struct
+from quorate.api.meta import Condition, Int32, Int64, ObjectMeta, Struct
 
 EMPTY_OBJECT = msgspec.Raw(b"{}")
 
@@ -31,12 +31,12 @@ def _intern(content: bytes) -> msgspec.Raw:
 
 
 class JobSpec(Struct):
-    parallelism: int = 1
-    completions: int | None = None
+    parallelism: Int32 = 1
+    completions: Int32 | None = None
     completion_mode: str = "NonIndexed"
     suspend: bool = False
-    active_deadline_seconds: int | None = None
-    backoff_limit: int | None = None
+    active_deadline_seconds: Int64 | None = None
+    backoff_limit: Int32 | None = None
     managed_by: str = ""
     template: msgspec.Raw = EMPTY_OBJECT
 
@@ -51,11 +51,11 @@ class UncountedTerminatedPods(Struct):
 
 class JobStatus(Struct):
     conditions: tuple[Condition, ...] = ()
-    active: int = 0
-    ready: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    terminating: int = 0
+    active: Int32 = 0
+    ready: Int32 = 0
+    succeeded: Int32 = 0
+    failed: Int32 = 0
+    terminating: Int32 = 0
     start_time: datetime | None = None
     completion_time: datetime | None = None
     completed_indexes: str = ""

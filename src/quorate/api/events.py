@@ -6,7 +6,7 @@ Both contain times with microseconds in a stricter format than JSON times, so th
 
 from typing import Literal
 
-from quorate.api.meta import MicroTime, ObjectMeta, Struct, Uid
+from quorate.api.meta import Int32, MicroTime, ObjectMeta, Struct, Uid
 
 
 class ObjectReference(Struct):
@@ -43,7 +43,7 @@ class LeaseSpec(Struct):
     lease_duration_seconds: int = 0
     acquire_time: MicroTime = MicroTime("")
     renew_time: MicroTime = MicroTime("")
-    lease_transitions: int = 0
+    lease_transitions: Int32 = 0
 
 
 class Lease(Struct):

@@ -15,6 +15,7 @@ Uid = NewType("Uid", str)
 ConditionStatus = Literal["True", "False", "Unknown"]
 # The range that the API stores. Without a schema any integer is stored, which could overflow sums elsewhere.
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 # RFC 3339 with exactly six fractional digits; the API rejects other forms.
 MicroTime = NewType("MicroTime", str)
 
@@ -95,7 +96,7 @@ class Condition(Struct):
     reason: str = ""
     message: str = always_encoded()
     last_transition_time: datetime | None = None
-    observed_generation: int = 0
+    observed_generation: Int64 = 0
 
 
 class SelectorRequirement(Struct):

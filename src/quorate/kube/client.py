@@ -21,6 +21,7 @@ import msgspec
 from yarl import URL
 
 from quorate.api import codec
+from quorate.api.integer_ranges import within_ranges
 from quorate.api.meta import Key
 from quorate.kube.errors import (
     ApiError,
@@ -170,14 +171,18 @@ class Client:
     ) -> T:
         """Create an object and return it as stored; ``namespace`` is by default that of the body."""
         path = resource.path(namespace or _namespace_of(body))
-        answer = await self.request("POST", path, query=self._query(dry_run), body=resource.encode(body))
+        answer = await self.request(
+            "POST", path, query=self._query(dry_run), body=within_ranges(resource.type, resource.encode(body))
+        )
         return _decode(resource, f"POST {path}", answer)
 
     async def replace(
         self, resource: Resource[T], key: Key, body: Body, *, subresource: str = "", dry_run: bool = False
     ) -> T:
         path = resource.path(key.namespace, key.name, subresource)
-        answer = await self.request("PUT", path, query=self._query(dry_run), body=resource.encode(body))
+        answer = await self.request(
+            "PUT", path, query=self._query(dry_run), body=within_ranges(resource.type, resource.encode(body))
+        )
         return _decode(resource, f"PUT {path}", answer)
 
     async def patch(
@@ -201,7 +206,11 @@ class Client:
         if field_manager:
             query["fieldManager"] = field_manager
         answer = await self.request(
-            "PATCH", path, query=query, body=codec.encode(patch), headers={"Content-Type": kind.value}
+            "PATCH",
+            path,
+            query=query,
+            body=within_ranges(resource.type, codec.encode(patch)),
+            headers={"Content-Type": kind.value},
         )
         return _decode(resource, f"PATCH {path}", answer)
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from quorate.api import codec
+from quorate.api.integer_ranges import within_ranges
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.kube.resources import Json
 
@@ -83,7 +84,10 @@ def status_merge_patch(metadata: ObjectMeta, old: Value, new: Value) -> Json:
 
 def _as_json(value: Value) -> Json:
     # Encoding and decoding is as fast as to_builtins, and decodes Raw fields as well.
-    return codec.decode(dict[str, Any], codec.encode(value))
+    encoded = codec.encode(value)
+    if isinstance(value, Struct):
+        encoded = within_ranges(type(value), encoded)  # as the server stores it: equal values are no patch
+    return codec.decode(dict[str, Any], encoded)
 
 
 def _difference(old: Json, new: Json) -> Json:

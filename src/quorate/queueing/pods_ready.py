@@ -251,7 +251,7 @@ def on_timeout(
     deactivation clears it.  A stored end of backoff never moves back.
     """
     old = workload.status.requeue_state or RequeueState()
-    retry = (old.count or 0) + 1
+    retry = max(0, old.count or 0) + 1
     if strategy.backoff_limit_count is not None and retry > strategy.backoff_limit_count:
         return Deactivate(retry - 1)
     delay_s = backoff_s(retry, strategy) * (1 + JITTER_FACTOR * jitter)

@@ -5,7 +5,7 @@ from typing import Literal
 
 import msgspec
 
-from quorate.api.meta import Condition, ObjectMeta, SelectorRequirement, Struct
+from quorate.api.meta import Condition, Int64, ObjectMeta, SelectorRequirement, Struct
 from quorate.api.quantity import Quantity
 
 Resources = dict[str, Quantity]
@@ -35,7 +35,7 @@ class Toleration(Struct):
     operator: str = ""  # "" means Equal
     value: str = ""
     effect: str = ""  # "" means every effect
-    toleration_seconds: int | None = None
+    toleration_seconds: Int64 | None = None
 
 
 class Taint(Struct):

@@ -11,7 +11,7 @@ import msgspec
 
 from quorate.api.batch import EMPTY_OBJECT, intern_raw
 from quorate.api.core import Resources, Taint, Toleration
-from quorate.api.meta import Condition, Int32, LabelSelector, ObjectMeta, Struct, always_encoded
+from quorate.api.meta import Condition, Int32, Int64, LabelSelector, ObjectMeta, Struct, always_encoded
 from quorate.api.quantity import Quantity
 
 GROUP = "kueue.x-k8s.io"
@@ -76,7 +76,7 @@ class FlavorFungibility(Struct):
 
 class BorrowWithinCohort(Struct):
     policy: Literal["Never", "LowerPriority"] = "Never"
-    max_priority_threshold: int | None = None
+    max_priority_threshold: Int32 | None = None
 
 
 class Preemption(Struct):
@@ -136,16 +136,16 @@ class FlavorUsage(Struct, omit_defaults=False):
 
 
 class FairSharingStatus(Struct, omit_defaults=False):
-    weighted_share: int = 0  # in thousandths, rounded up; the API's maximum if the weight is zero
+    weighted_share: Int64 = 0  # in thousandths, rounded up; the API's maximum if the weight is zero
 
 
 class ClusterQueueStatus(Struct):
     conditions: tuple[Condition, ...] = ()
     flavors_reservation: tuple[FlavorUsage, ...] = ()
     flavors_usage: tuple[FlavorUsage, ...] = ()
-    pending_workloads: int = always_encoded(int)
-    reserving_workloads: int = always_encoded(int)
-    admitted_workloads: int = always_encoded(int)
+    pending_workloads: Int32 = always_encoded(int)
+    reserving_workloads: Int32 = always_encoded(int)
+    admitted_workloads: Int32 = always_encoded(int)
     fair_sharing: FairSharingStatus | None = None
 
 
@@ -183,7 +183,7 @@ class AdmissionFairSharingStatus(Struct, omit_defaults=False):
 
 
 class LocalQueueFairSharingStatus(Struct, omit_defaults=False):
-    weighted_share: int = 0
+    weighted_share: Int64 = 0
     admission_fair_sharing_status: AdmissionFairSharingStatus | None = None
 
 
@@ -191,9 +191,9 @@ class LocalQueueStatus(Struct):
     conditions: tuple[Condition, ...] = ()
     flavors_reservation: tuple[FlavorUsage, ...] = ()
     flavors_usage: tuple[FlavorUsage, ...] = ()
-    pending_workloads: int = always_encoded(int)
-    reserving_workloads: int = always_encoded(int)
-    admitted_workloads: int = always_encoded(int)
+    pending_workloads: Int32 = always_encoded(int)
+    reserving_workloads: Int32 = always_encoded(int)
+    admitted_workloads: Int32 = always_encoded(int)
     fair_sharing: LocalQueueFairSharingStatus | None = None
 
 

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from quorate.api.meta import Condition, ObjectMeta, Struct
+from quorate.api.meta import Condition, Int32, ObjectMeta, Struct
 
 GROUP = "autoscaling.x-k8s.io"
 
@@ -12,9 +12,9 @@ MergePolicy = Literal["IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequi
 class RetryStrategy(Struct):
     """Retry ``base * 2 ** (n - 1)`` seconds after failure ``n``."""
 
-    backoff_limit_count: int = 3
-    backoff_base_seconds: int = 60
-    backoff_max_seconds: int = 1800
+    backoff_limit_count: Int32 = 3
+    backoff_base_seconds: Int32 = 60
+    backoff_max_seconds: Int32 = 1800
 
 
 class NodeSelectorUpdate(Struct):
@@ -46,7 +46,7 @@ class TemplateReference(Struct):
 
 class RequestedPodSet(Struct):
     pod_template_ref: TemplateReference
-    count: int
+    count: Int32
 
 
 class ProvisioningRequestSpec(Struct):

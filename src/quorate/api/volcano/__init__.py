@@ -55,7 +55,7 @@ class NetworkTopology(Struct):
     """
 
     mode: Literal["hard", "soft"] = "hard"
-    highest_tier_allowed: int | None = None
+    highest_tier_allowed: Int32 | None = None
     highest_tier_name: str = ""
 
 

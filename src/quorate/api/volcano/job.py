@@ -13,7 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from quorate.api.batch import EMPTY_OBJECT, intern_raw
-from quorate.api.meta import ObjectMeta, OwnerReference, Struct, always_encoded
+from quorate.api.meta import Int32, ObjectMeta, OwnerReference, Struct, always_encoded
+from quorate.api.syntax import INT32_MAX
 from quorate.api.volcano import DEFAULT_QUEUE, NetworkTopology
 
 GROUP: Final = "batch.volcano.sh"
@@ -55,7 +56,7 @@ class LifecyclePolicy(Struct):
     action: str = ""
     event: str = ""
     events: tuple[str, ...] = ()
-    exit_code: int | None = None
+    exit_code: Int32 | None = None
     timeout: str = ""  # a duration; "" means at once
 
 
@@ -69,20 +70,20 @@ class DependsOn(Struct):
 class PartitionPolicy(Struct):
     """Divides the replicas of a task into equal partitions, each placed in one network tier."""
 
-    total_partitions: int = 0
-    partition_size: int = 0
-    min_partitions: int = 0
+    total_partitions: Int32 = 0
+    partition_size: Int32 = 0
+    min_partitions: Int32 = 0
     network_topology: NetworkTopology | None = None
 
 
 class TaskSpec(Struct):
     name: str = ""  # "" means default<index>
-    replicas: int = 0
-    min_available: int | None = None  # None: all replicas
+    replicas: Int32 = 0
+    min_available: Int32 | None = None  # None: all replicas
     template: msgspec.Raw = EMPTY_OBJECT
     policies: tuple[LifecyclePolicy, ...] = ()
     topology_policy: Literal["", "none", "best-effort", "restricted", "single-numa-node"] = ""
-    max_retry: int = 0  # container restarts before the task fails; 0 means 3, -1 unlimited
+    max_retry: Int32 = 0  # container restarts before the task fails; 0 means 3, -1 unlimited
     depends_on: DependsOn | None = None
     partition_policy: PartitionPolicy | None = None
 
@@ -92,17 +93,17 @@ class TaskSpec(Struct):
 
 class JobSpec(Struct):
     scheduler_name: str = ""
-    min_available: int = 0  # 0 means the sum of the tasks' minimums
+    min_available: Int32 = 0  # 0 means the sum of the tasks' minimums
     volumes: tuple[VolumeSpec, ...] = ()
     tasks: tuple[TaskSpec, ...] = ()
     policies: tuple[LifecyclePolicy, ...] = ()
     plugins: dict[str, tuple[str, ...]] = {}
     running_estimate: str = ""
     queue: str = ""  # "" means default
-    max_retry: int = 3
-    ttl_seconds_after_finished: int | None = None
+    max_retry: Int32 = 3
+    ttl_seconds_after_finished: Int32 | None = None
     priority_class_name: str = ""
-    min_success: int | None = None
+    min_success: Int32 | None = None
     network_topology: NetworkTopology | None = None
 
 
@@ -114,7 +115,7 @@ class JobState(Struct):
 
 
 class TaskState(Struct):
-    phase: dict[str, int] = {}  # number of pods by phase
+    phase: dict[str, Int32] = {}  # number of pods by phase
 
 
 class JobCondition(Struct):
@@ -126,16 +127,16 @@ class JobCondition(Struct):
 
 class JobStatus(Struct):
     state: JobState = JobState()
-    min_available: int = 0
+    min_available: Int32 = 0
     task_status_count: dict[str, TaskState] = {}
-    pending: int = 0
-    running: int = 0
-    succeeded: int = 0
-    failed: int = 0
-    terminating: int = 0
-    unknown: int = 0
-    version: int = 0
-    retry_count: int = 0
+    pending: Int32 = 0
+    running: Int32 = 0
+    succeeded: Int32 = 0
+    failed: Int32 = 0
+    terminating: Int32 = 0
+    unknown: Int32 = 0
+    version: Int32 = 0
+    retry_count: Int32 = 0
     running_duration: str = ""  # duration from Running to the final phase
     controlled_resources: dict[str, str] = {}
     conditions: tuple[JobCondition, ...] = ()
@@ -172,7 +173,7 @@ def with_defaults(job: Job) -> Job:
         spec=replace(
             spec,
             tasks=tasks,
-            min_available=spec.min_available or sum(map(task_min_available, tasks)),
+            min_available=spec.min_available or min(INT32_MAX, sum(map(task_min_available, tasks))),
             scheduler_name=spec.scheduler_name or SCHEDULER_NAME,
             queue=spec.queue or DEFAULT_QUEUE,
             max_retry=spec.max_retry or MAX_RETRY,
@@ -187,7 +188,7 @@ def task_min_available(task: TaskSpec) -> int:
         return task.min_available
     partitions = task.partition_policy
     if partitions is not None and partitions.min_partitions:
-        return partitions.min_partitions * partitions.partition_size
+        return min(INT32_MAX, partitions.min_partitions * partitions.partition_size)
     return task.replicas
 
 
