@@ -10,10 +10,13 @@ from io import BytesIO
 import aiohttp
 from aiohttp import web
 
+from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.kube.clock import WallClock
+from quorate.kube.serving.bounded_server import ServerLimits
 from quorate.kube.serving.certificates import KeyPair, new_authority, new_server_certificate
 from quorate.kube.serving.tls import load_certificate, server_context
+from quorate.observe.serving import serving
 
 
 def a_pair() -> tuple[KeyPair, bytes]:
@@ -47,14 +50,14 @@ class Served:
 
 
 @asynccontextmanager
-async def served(app: web.Application, rules: TlsOptions = TlsOptions()) -> AsyncIterator[Served]:  # noqa: B008
+async def served(
+    app: web.Application,
+    rules: TlsOptions = TlsOptions(),  # noqa: B008
+    limits: ServerLimits = ServerLimits(),  # noqa: B008
+) -> AsyncIterator[Served]:
     pair, authority = a_pair()
     context = server_context(rules)
     load_certificate(context, pair)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context).start()
-        yield Served(f"https://127.0.0.1:{runner.addresses[0][1]}", context, authority)
-    finally:
-        await runner.cleanup()
+    async with serving("webhook", Address("127.0.0.1", 0), app, context, limits) as address:
+        assert address is not None
+        yield Served(f"https://{address}", context, authority)

@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import re
 import ssl
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -12,11 +14,14 @@ import pytest
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.meta import Key
+from quorate.kube.clock import WallClock
 from quorate.kube.errors import Unreachable
-from quorate.kube.serving.tls import load_certificate
+from quorate.kube.serving.certificates import new_authority, new_client_certificate
+from quorate.kube.serving.tls import load_certificate, server_context
 from quorate.webhooks.admission_review import AdmissionRequest, AdmissionResponse
 from quorate.webhooks.process import webhooks_by_route
-from quorate.webhooks.webhook_server import MAX_REVIEW_BYTES, webhook_server
+from quorate.webhooks.serving_certificate import ClientAuthority, NoCertificate
+from quorate.webhooks.webhook_server import MAX_REVIEW_BYTES, LoopShare, webhook_server
 from tests.webhooks.admission_requests import FakeReader, a_review
 from tests.webhooks.served_webhooks import Served, a_pair, served
 
@@ -231,3 +236,83 @@ def test_the_tls_options_of_the_configuration_apply(
             return response
 
     assert asyncio.run(scenario()) == want
+
+
+CONVERSION = b'{"apiVersion":"apiextensions.k8s.io/v1","kind":"ConversionReview","request":' + (
+    b'{"uid":"7","desiredAPIVersion":"kueue.x-k8s.io/v1beta1","objects":[]}}'
+)
+
+
+@pytest.mark.parametrize(
+    ("certificate", "path", "want"),
+    [
+        pytest.param("ours", FLAVORS, 200, id="certificate of the authority"),
+        pytest.param("none", FLAVORS, 403, id="no certificate"),
+        pytest.param("foreign", FLAVORS, 0, id="certificate of another authority"),
+        pytest.param("none", "/convert", 200, id="conversion: API servers send no certificate"),
+    ],
+)
+def test_only_clients_with_a_certificate_of_the_configured_authority_are_answered(
+    tmp_path: Path, certificate: str, path: str, want: int
+) -> None:
+    now = WallClock().now()
+    authorities = {"ours": new_authority("clients", now), "foreign": new_authority("others", now)}
+    (tmp_path / "ca.crt").write_bytes(authorities["ours"].certificate)
+
+    async def scenario() -> int:
+        async with served(webhook_server(APP, verify_clients=True)) as server:
+            ClientAuthority(tmp_path / "ca.crt", server.context).load()
+            trusting = ssl.create_default_context(cadata=server.authority.decode())
+            if certificate in authorities:
+                load_certificate(trusting, new_client_certificate(authorities[certificate], "apiserver", now))
+            body = CONVERSION if path == "/convert" else a_review(FLAVOR)
+            connector = aiohttp.TCPConnector(ssl=trusting)
+            async with aiohttp.ClientSession(connector=connector) as session:
+                try:
+                    return (await server.send(session, path, body))[0]
+                except aiohttp.ClientError:
+                    return 0
+
+    assert asyncio.run(scenario()) == want
+
+
+@pytest.mark.parametrize(
+    ("content", "want"),
+    [
+        pytest.param(None, "no such file or directory", id="missing"),
+        pytest.param("no certificate", "(write CA certificates in PEM)", id="invalid"),
+    ],
+)
+def test_nothing_is_served_without_the_authority_of_clients(
+    tmp_path: Path, content: str | None, want: str
+) -> None:
+    path = tmp_path / "ca.crt"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(NoCertificate, match=re.escape(want)):
+        ClientAuthority(path, server_context(TlsOptions())).load()
+
+
+def test_large_bodies_leave_the_event_loop_to_others() -> None:
+    """A turn is granted only after the pause that the previous one owes."""
+
+    async def scenario() -> list[str]:
+        turns, log = LoopShare(), []
+
+        async def large() -> None:
+            async with turns.turn(2**20):
+                log.append("large")
+                await asyncio.sleep(0.01)
+
+        async def small() -> None:
+            while log.count("large") == 1:
+                async with turns.turn(100):
+                    log.append("small")
+                await asyncio.sleep(0)
+
+        first = asyncio.create_task(large())
+        await first
+        await asyncio.gather(large(), small())
+        return log
+
+    assert asyncio.run(scenario()).count("small") > 1

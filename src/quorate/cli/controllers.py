@@ -20,7 +20,15 @@ from quorate.api.meta import Struct
 from quorate.cli.configuration_reload import ConfigurationFile
 from quorate.cli.errors import UsageError
 from quorate.cli.files import read_configuration
-from quorate.cli.process import Context, Kubeconfig, LogFormat, Verbose, new_identity, wait_for_signal
+from quorate.cli.process import (
+    Context,
+    Kubeconfig,
+    LogFormat,
+    Verbose,
+    new_identity,
+    raise_file_limit,
+    wait_for_signal,
+)
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
@@ -95,6 +103,7 @@ def controllers(
     if config is not None:
         file = ConfigurationFile(config, configured, WallClock(), lambda new: with_webhooks(new, webhooks))
         files.append(file)
+    raise_file_limit()
     uvloop.run(_serve(kubeconfig, context, configured, files))
 
 

@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import platform
+import resource
 import signal
 import uuid
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Final, TypeVar
 
@@ -40,6 +42,13 @@ def tune_garbage_collection() -> None:
     in a reference cycle: the collector took a seventh of their time.
     """
     gc.set_threshold(*_GC_THRESHOLDS)
+
+
+def raise_file_limit() -> None:
+    """Allow as many open files as the system permits, so that clients cannot use up the descriptors."""
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):  # some platforms refuse their own maximum
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def new_identity() -> str:

@@ -31,6 +31,7 @@ from quorate.cli.process import (
     LogFormat,
     Verbose,
     new_identity,
+    raise_file_limit,
     tune_garbage_collection,
     wait_for_signal,
 )
@@ -148,6 +149,7 @@ def scheduler(
     )
     lease = Key(lease_namespace, LEASE_NAME) if leader_elect else None
     addresses = ListenAddresses(health_address, metrics_address)
+    raise_file_limit()
     tune_garbage_collection()
     uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease, addresses))
 

@@ -4,14 +4,13 @@ import asyncio
 import os
 import ssl
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from aiohttp import web
 
 from quorate.api.configuration.process import Address, Health
 from quorate.kube.log import logger
-
-_SHUTDOWN_S = 1.0  # responses are small; a client that is slower at the end gets none
+from quorate.kube.serving.bounded_server import ServerLimits, bounded_server
 
 
 class CannotListen(Exception):
@@ -27,7 +26,11 @@ class CannotListen(Exception):
 
 @asynccontextmanager
 async def serving(
-    field: str, address: Address | None, app: web.Application, tls: ssl.SSLContext | None = None
+    field: str,
+    address: Address | None,
+    app: web.Application,
+    tls: ssl.SSLContext | None = None,
+    limits: ServerLimits = ServerLimits(),  # noqa: B008
 ) -> AsyncIterator[Address | None]:
     """Serve ``app`` at ``address``, the value of ``field``, while the block lasts; not at all if it is None.
 
@@ -36,20 +39,17 @@ async def serving(
     if address is None:
         yield None
         return
-    runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=_SHUTDOWN_S)
-    await runner.setup()
-    try:
+    async with AsyncExitStack() as stack:
         try:
-            await web.TCPSite(runner, address.host or None, address.port, ssl_context=tls).start()
+            port = await stack.enter_async_context(
+                bounded_server(app, address.host, address.port, tls, limits)
+            )
         except OSError as error:
             reason = os.strerror(error.errno).lower() if error.errno else str(error)
             raise CannotListen(field, address, reason) from error
-        port: int = runner.addresses[0][1]
         bound = Address(address.host, port)
         logger(__name__).info("listening", field=field, address=bound)
         yield bound
-    finally:
-        await runner.cleanup()
 
 
 def health_checks(

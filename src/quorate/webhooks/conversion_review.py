@@ -1,7 +1,6 @@
 """ConversionReview (``apiextensions.k8s.io/v1``) between v1beta1 and v1beta2.
 
-The API server sends all objects of a client's list in one request, so the objects are decoded and encoded
-together with the body that contains them, and changed in place.
+The objects are decoded and encoded together with the body that contains them, and changed in place.
 """
 
 from typing import Any, Final
@@ -28,13 +27,17 @@ class ConversionReview(Struct):
     request: ConversionRequest
 
 
+# Numbers with a fraction keep their text, at a tenth of the cost of the codec's numbers.
+_REVIEWS: Final = msgspec.json.Decoder(ConversionReview, float_hook=msgspec.Raw)
+
+
 def convert_review(body: bytes) -> bytes:
     """Return the ConversionReview with the response: all objects are converted, or none.
 
     Raises ``InvalidReview``.
     """
     try:
-        review = codec.decode(ConversionReview, body)
+        review = _REVIEWS.decode(body)
     except msgspec.DecodeError as error:
         raise InvalidReview(f"the body is not a ConversionReview: {error}") from error
     if (review.api_version, review.kind) != (API_VERSION, "ConversionReview"):

@@ -17,6 +17,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.resources import JOBS, Resource
+from quorate.kube.serving.bounded_server import ServerLimits
 from quorate.kube.serving.certificates import KeyPair, UnusableCertificate
 from quorate.kube.serving.tls import load_certificate, server_context
 from quorate.observe.serving import serving
@@ -30,6 +31,7 @@ from quorate.webhooks.serving_certificate import (
     CertificateFiles,
     CertificateSecret,
     CertificateSource,
+    ClientAuthority,
     NoCertificate,
 )
 from quorate.webhooks.volcano.volcano_reader import CachedVolcanoReader
@@ -39,6 +41,7 @@ from quorate.webhooks.webhook_server import webhook_server
 DEFAULT_ADDRESS: Final = Address("127.0.0.1", 9443)
 FILES_INTERVAL_S: Final = 10.0
 SECRET_INTERVAL_S: Final = 30.0  # ten small requests; also until the CA bundle is injected again
+LIMITS: Final = ServerLimits(connections=1000)  # each concurrent request of each API server needs one
 RETRY_S: Final = 2.0  # while there is no certificate at all
 
 
@@ -51,7 +54,9 @@ async def run_webhooks(
     """
     source, interval_s = _certificate_source(client, clock, configuration)
     context = server_context(configuration.tls)
-    served = await _first_certificate(source, clock, context)
+    client_ca_file = configuration.webhooks.client_ca_file
+    clients = ClientAuthority(Path(client_ca_file), context) if client_ca_file else None
+    served = await _first_certificate(source, clock, context, clients)
     reader = CachedClusterReader(client, configuration, _queued(configuration))
     readers: list[Callable[[], Coroutine[Any, Any, None]]] = [reader.run]
     handlers: Mapping[str, Handler] = {}
@@ -61,15 +66,17 @@ async def run_webhooks(
         volcano_reader = CachedVolcanoReader(client, clock, names, reader.namespace)
         handlers = VolcanoWebhooks(volcano_reader, rules, names).handlers()
         readers.append(volcano_reader.run)
-    server = webhook_server(webhooks_by_route(configuration, reader), handlers)
+    routes = webhooks_by_route(configuration, reader)
+    server = webhook_server(routes, handlers, verify_clients=clients is not None)
     async with (
-        serving("webhook", configuration.webhooks.address, server, context),
+        serving("webhook", configuration.webhooks.address, server, context, LIMITS),
         asyncio.TaskGroup() as tasks,
     ):
         serves.set()
         for run_reader in readers:
             tasks.create_task(run_reader(), name="caches of the webhooks")
-        tasks.create_task(_renew(source, clock, context, served, interval_s), name="certificate")
+        renewal = _renew(source, clock, context, served, interval_s, clients)
+        tasks.create_task(renewal, name="certificate")
 
 
 def with_webhooks(configuration: Configuration, enabled: bool | None) -> Configuration:
@@ -124,10 +131,14 @@ def _certificate_source(
     return CertificateFiles(Path(configuration.webhooks.certificate_directory)), FILES_INTERVAL_S
 
 
-async def _first_certificate(source: CertificateSource, clock: Clock, context: ssl.SSLContext) -> KeyPair:
+async def _first_certificate(
+    source: CertificateSource, clock: Clock, context: ssl.SSLContext, clients: ClientAuthority | None
+) -> KeyPair:
     logged = ""
     while True:
         try:
+            if clients is not None:
+                clients.load()
             pair = await source.current()
             load_certificate(context, pair)
             return pair
@@ -139,13 +150,20 @@ async def _first_certificate(source: CertificateSource, clock: Clock, context: s
 
 
 async def _renew(
-    source: CertificateSource, clock: Clock, context: ssl.SSLContext, served: KeyPair, interval_s: float
+    source: CertificateSource,
+    clock: Clock,
+    context: ssl.SSLContext,
+    served: KeyPair,
+    interval_s: float,
+    clients: ClientAuthority | None,
 ) -> None:
     """Renew the certificate regularly; the old one stays valid for a month after a failure."""
     log = logger(__name__)
     while True:
         await clock.sleep_until(clock.now() + interval_s)
         try:
+            if clients is not None:
+                clients.load()
             current = await source.current()
             if current != served:
                 load_certificate(context, current)

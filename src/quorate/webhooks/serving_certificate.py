@@ -7,6 +7,7 @@ previous one as long as a replica may still serve a certificate that it signed.
 
 import base64
 import binascii
+import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -97,6 +98,35 @@ class CertificateSource(Protocol):
     async def current(self) -> KeyPair:
         """Return the pair to serve now.  Raises ``NoCertificate``, and the errors of API requests."""
         ...
+
+
+class ClientAuthority:
+    """The CA whose client certificates prove that a client is the API server; read again when it changes."""
+
+    def __init__(self, path: Path, context: ssl.SSLContext) -> None:
+        self._path = path
+        self._context = context
+        self._loaded = b""
+
+    def load(self) -> None:
+        """Verify client certificates with the content of the file.  Raises ``NoCertificate``.
+
+        A replaced authority stays trusted until the process ends: it cannot be unloaded.
+        """
+        try:
+            content = self._path.read_bytes()
+            if content == self._loaded:
+                return
+            self._context.load_verify_locations(cadata=content.decode("ascii"))
+        except (ssl.SSLError, UnicodeDecodeError) as error:
+            problem = f"{error} (write CA certificates in PEM)"
+            raise NoCertificate(f"webhook.clientCAFile: {self._path}: {problem}") from error
+        except OSError as error:
+            raise NoCertificate(
+                f"webhook.clientCAFile: {self._path}: {(error.strerror or '').lower()}"
+            ) from error
+        self._loaded = content
+        self._context.verify_mode = ssl.CERT_OPTIONAL  # conversions come without a certificate
 
 
 class CertificateFiles:

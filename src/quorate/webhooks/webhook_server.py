@@ -2,9 +2,14 @@
 
 A body that is not a review gets 400, one that is too large 413.  If a response needs the API server and that
 does not answer, the status is 500, and the webhook's failurePolicy decides.
+
+Decoding holds the interpreter lock, so a thread would not help the event loop: large bodies are therefore
+processed one at a time, with pauses in which the loop does its other work.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Final
 
@@ -12,6 +17,7 @@ from aiohttp import web
 
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
+from quorate.kube.serving.bounded_server import read_body
 from quorate.webhooks.admission_review import (
     AdmissionWebhook,
     Handler,
@@ -24,37 +30,77 @@ from quorate.webhooks.conversion_review import convert_review
 from quorate.webhooks.routes import CONVERT_PATH, Route
 
 MAX_REVIEW_BYTES: Final = 7 * 1024 * 1024  # two objects of the largest size that etcd stores, as in Kueue
-MAX_CONVERSION_BYTES: Final = 512 * 1024 * 1024  # all objects that a client lists at once
+# One object: an API server converts what it stores one by one, also for a list, and reads requests of 3 MiB.
+MAX_CONVERSION_BYTES: Final = 4 * 1024 * 1024  # with the managedFields that it adds
+_LARGE_BYTES: Final = 64 * 1024  # decoded within some milliseconds, whatever the content
+_PAUSE_RATIO: Final = 3  # large bodies use a quarter of the event loop's time at most
 
-HttpHandler = Callable[[web.Request], Awaitable[web.Response]]
+HttpHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def webhook_server(
-    routes: Mapping[Route, AdmissionWebhook | None], handlers: Mapping[str, Handler] = MappingProxyType({})
+    routes: Mapping[Route, AdmissionWebhook | None],
+    handlers: Mapping[str, Handler] = MappingProxyType({}),
+    *,
+    verify_clients: bool = False,
 ) -> web.Application:
     """Return a server for ``routes``, and for ``handlers`` by path.
 
     All requests about a kind without a webhook are allowed: it is not queued here.  The handlers get requests
-    of every operation.
+    of every operation.  ``verify_clients``: admission reviews are refused on connections without a client
+    certificate, which TLS has verified.  Conversions are not: an API server has no certificate for them.
     """
-    app = web.Application(client_max_size=MAX_CONVERSION_BYTES)
-    app.router.add_post(CONVERT_PATH, _convert)
+    app = web.Application(middlewares=[_refuse_without_certificate] if verify_clients else [])
+    turns = LoopShare()
+    app.router.add_post(CONVERT_PATH, _conversion(turns))
     for route, webhook in routes.items():
         mutate, validate = (None, None) if webhook is None else (webhook.mutate, webhook.validate)
-        app.router.add_post(route.path("mutate"), _review(for_writes(mutate)))
-        app.router.add_post(route.path("validate"), _review(for_writes(validate)))
+        app.router.add_post(route.path("mutate"), _review(for_writes(mutate), turns))
+        app.router.add_post(route.path("validate"), _review(for_writes(validate), turns))
     for path, handler in handlers.items():
-        app.router.add_post(path, _review(handler))
+        app.router.add_post(path, _review(handler, turns))
     return app
 
 
-def _review(handler: Handler) -> HttpHandler:
+class LoopShare:
+    """Lets large bodies be processed one at a time, with a pause of ``_PAUSE_RATIO`` times the duration."""
+
+    def __init__(self) -> None:
+        self._lock = asyncio.Lock()
+        self._free_at = 0.0  # loop time
+
+    @asynccontextmanager
+    async def turn(self, size_bytes: int) -> AsyncIterator[None]:
+        if size_bytes <= _LARGE_BYTES:
+            yield
+            return
+        clock = asyncio.get_running_loop().time
+        async with self._lock:
+            await asyncio.sleep(self._free_at - clock())
+            began = clock()
+            try:
+                yield
+            finally:
+                ended = clock()
+                self._free_at = ended + _PAUSE_RATIO * (ended - began)
+
+
+@web.middleware
+async def _refuse_without_certificate(http: web.Request, handler: HttpHandler) -> web.StreamResponse:
+    if http.path != CONVERT_PATH and not http.get_extra_info("peercert"):
+        return _problem(403, "a client certificate is required (see webhook.clientCAFile)")
+    return await handler(http)
+
+
+def _review(handler: Handler, turns: LoopShare) -> HttpHandler:
     log = logger(__name__)
 
     async def handle(http: web.Request) -> web.Response:
-        body = await _read_body(http)
-        if body is None:
-            return _problem(413, f"the body is too large: at most {MAX_REVIEW_BYTES} bytes are read")
+        body = await read_body(http, MAX_REVIEW_BYTES)
+        async with turns.turn(len(body)):
+            return await respond(body)
+
+    async def respond(body: bytes) -> web.Response:
         try:
             request = read_review(body).request
         except InvalidReview as error:
@@ -78,22 +124,16 @@ def _review(handler: Handler) -> HttpHandler:
     return handle
 
 
-async def _read_body(http: web.Request) -> bytes | None:
-    """Read the whole body, so that the client gets a response; None if it is too large."""
-    body = bytearray()
-    too_large = False
-    async for chunk in http.content.iter_any():
-        too_large = too_large or len(body) + len(chunk) > MAX_REVIEW_BYTES
-        if not too_large:
-            body += chunk
-    return None if too_large else bytes(body)
+def _conversion(turns: LoopShare) -> HttpHandler:
+    async def handle(http: web.Request) -> web.Response:
+        body = await read_body(http, MAX_CONVERSION_BYTES)
+        async with turns.turn(len(body)):
+            try:
+                return _json(convert_review(body))
+            except InvalidReview as error:
+                return _problem(400, str(error))
 
-
-async def _convert(http: web.Request) -> web.Response:
-    try:
-        return _json(convert_review(await http.read()))
-    except InvalidReview as error:
-        return _problem(400, str(error))
+    return handle
 
 
 def _json(body: bytes) -> web.Response:

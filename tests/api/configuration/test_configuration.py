@@ -203,14 +203,16 @@ objectRetentionPolicies: {workloads: {afterFinished: 24h, afterDeactivatedByKueu
 
 def test_webhooks_and_tls_are_decoded() -> None:
     body = """
-webhook: {port: 8443, host: 127.0.0.1, certDir: /certificates}
+webhook: {port: 8443, host: 127.0.0.1, certDir: /certificates, clientCAFile: /clients/ca.crt}
 internalCertManagement: {webhookServiceName: hooks, webhookSecretName: hooks-tls}
 tls: {minVersion: VersionTLS12, cipherSuites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256],
       curvePreferences: [CurveP384]}
 """
     read = load_configuration(a_file(body)).configuration
     assert read.webhooks == Webhooks(
-        address=Address("127.0.0.1", 8443), certificate_directory="/certificates"
+        address=Address("127.0.0.1", 8443),
+        certificate_directory="/certificates",
+        client_ca_file="/clients/ca.crt",
     )
     assert read.certificates == CertificateManagement(enable=True, service="hooks", secret="hooks-tls")
     assert read.tls == TlsOptions(

@@ -28,6 +28,7 @@ class Webhooks(msgspec.Struct, frozen=True, kw_only=True):
 
     address: Address | None = None  # None: not served
     certificate_directory: str = "/tmp/k8s-webhook-server/serving-certs"  # without management
+    client_ca_file: str = ""  # empty: clients of admission webhooks need no certificate
 
 
 class CertificateManagement(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,6 +71,7 @@ def decode_webhooks(fields: Section) -> Webhooks:
     return Webhooks(
         address=Address(host, fields.take("port", integer(minimum=1, maximum=65535), 9443)),
         certificate_directory=fields.take("certDir", text, "") or Webhooks().certificate_directory,
+        client_ca_file=fields.take("clientCAFile", text, ""),
     )
 
 

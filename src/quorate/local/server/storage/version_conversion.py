@@ -22,6 +22,7 @@ ConvertAll = Callable[[Sequence[Json], str], Awaitable[list[Json]]]
 """The same for a list of objects; may call a webhook."""
 
 TIMEOUT_S = 30.0
+BATCH_BYTES = 2**20
 MUTABLE_METADATA = ("labels", "annotations")
 """The metadata that a webhook may convert."""
 IMMUTABLE_METADATA = ("name", "namespace", "uid")
@@ -51,7 +52,9 @@ def converter_for(
     """Return the conversion of a definition.  ``converters``: by API group."""
     if definition.conversion["strategy"] == "Webhook":
         webhook, kind = definition.conversion["webhook"], f"{definition.group}, Kind={definition.kind}"
-        return lambda objects, version: _call_webhook(backends, webhook, kind, new_uid(), objects, version)
+        return lambda objects, version: _convert_in_batches(
+            objects, lambda batch: _call_webhook(backends, webhook, kind, new_uid(), batch, version)
+        )
     return _convert_each(converters.get(definition.group, set_api_version))
 
 
@@ -65,6 +68,22 @@ def _convert_each(converter: Converter) -> ConvertAll:
         return [converter(obj, api_version) for obj in objects]
 
     return convert
+
+
+async def _convert_in_batches(
+    objects: Sequence[Json], convert: Callable[[Sequence[Json]], Awaitable[list[Json]]]
+) -> list[Json]:
+    """Convert ``objects`` in requests of ``BATCH_BYTES`` at most, or of one object that is larger."""
+    converted: list[Json] = []
+    batch: list[Json] = []
+    size = 0
+    for each in objects:
+        size += len(msgspec.json.encode(each))
+        if batch and size > BATCH_BYTES:
+            converted += await convert(batch)
+            batch, size = [], len(msgspec.json.encode(each))
+        batch.append(each)
+    return converted + (await convert(batch) if batch else [])
 
 
 async def _call_webhook(

@@ -1,0 +1,359 @@
+"""An HTTP server with bounded connections, buffers and waits, for ports that any pod can reach.
+
+aiohttp handles the protocol.  This module accepts the connections, so that they are counted before the TLS
+handshake, and bounds what one client or many can hold:
+
+- connections: beyond ``ServerLimits.connections`` the oldest one that has not sent a whole request is closed
+  for the new one; if every connection has a request being answered, the new one is closed;
+- memory: what was received for unanswered requests and what clients have not read of responses is counted
+  for all connections together; beyond ``ServerLimits.buffered_bytes`` the connection with the most is closed;
+- time: a TLS handshake, the headers of a request, its body and the reading of its response have deadlines,
+  after which the connection is closed.
+
+Compressed bodies are refused, because API servers send none.
+"""
+
+import asyncio
+import errno
+import os
+import socket
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, cast
+
+from aiohttp import web
+
+from quorate.kube.log import logger
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_SHUTDOWN_S: Final = 1.0  # responses are small; a client that is slower at the end gets none
+_ACCEPT_RETRY_S: Final = 0.1  # while the process has no file descriptor left
+_BACKLOG: Final = 128
+_ESTIMATE_BYTES: Final = 8192  # the error of ``_size``
+_LOG_INTERVAL_S: Final = 60.0  # a client that opens connections cannot fill the log
+_LINGERING_S: Final = 2.0  # the rest of a refused body is read, so that the client gets the response
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLimits:
+    connections: int = 100
+    buffered_bytes: int = 32 * 2**20  # of all connections
+    transfer_s: float = 10.0  # for a handshake, the headers, the body, and the reading of a response
+    idle_s: float = (
+        120.0  # longer than the 90 s of an API server, which would otherwise use a closed connection
+    )
+
+
+class _Connection(asyncio.Protocol):
+    """Forwards to aiohttp's protocol what it counts and times."""
+
+    def __init__(self, server: "_Server", accepted: socket.socket, http: web.RequestHandler) -> None:
+        self._server = server
+        self._accepted = accepted
+        self._transport: asyncio.Transport | None = None  # None: before or in the TLS handshake
+        self._http = http
+        self._timer: asyncio.TimerHandle | None = None  # of the transfer in progress
+        self.connecting: asyncio.Task[None] | None = None
+        self.answered = False  # at least one request
+        self.answering = False  # a whole request
+        self.discarding = False  # aiohttp reads the rest of a refused body and drops it
+        self.received = 0  # bytes of the current request
+        self.unsent = 0  # bytes of responses that the client has not read
+
+    @property
+    def buffered(self) -> int:
+        return self.received + self.unsent
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._server.by_handler[self._http] = self
+        self._http.connection_made(transport)
+        self._start_timer()
+
+    def data_received(self, data: bytes) -> None:
+        if self._timer is None and not self.answering:
+            self._start_timer()  # the headers of the next request
+        if not self.discarding:
+            self._count(received=self.received + len(data))
+        self._http.data_received(data)
+
+    def eof_received(self) -> None:
+        self._http.eof_received()
+
+    def pause_writing(self) -> None:
+        self._http.pause_writing()
+        assert self._transport is not None
+        self._start_timer()
+        self._count(unsent=self._transport.get_write_buffer_size())
+
+    def resume_writing(self) -> None:
+        self._http.resume_writing()
+        self._stop_timer()
+        self._count(unsent=0)
+
+    def connection_lost(self, error: BaseException | None) -> None:
+        self._stop_timer()
+        self._server.forget(self)
+        self._server.by_handler.pop(self._http, None)
+        self._http.connection_lost(error)
+
+    def start_answering(self) -> None:
+        self._stop_timer()
+        self.answering = True
+
+    def start_reading(self) -> None:
+        """Expect a body within the deadline; until then the connection counts as one without a request."""
+        self.answering = False
+        self._start_timer()
+
+    def answer_done(self, *, size: int, unread: bool) -> None:
+        """End a request of about ``size`` bytes.
+
+        ``unread``: the rest of its body is discarded, and then the connection is closed.
+        """
+        self._stop_timer()
+        self.answering = False
+        self.answered = self.answered or not unread
+        self.discarding = unread
+        early = 0 if unread else self.received - size  # of the next request; no usual client sends any
+        if early <= _ESTIMATE_BYTES:
+            early = 0
+        if unread or early:
+            self._start_timer()
+        self._count(received=early)
+
+    @property
+    def in_handshake(self) -> bool:
+        return self._transport is None
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+        elif self.connecting is not None:
+            self.connecting.cancel()
+            self._accepted.close()
+
+    def _count(self, *, received: int | None = None, unsent: int | None = None) -> None:
+        before = self.buffered
+        self.received = self.received if received is None else received
+        self.unsent = self.unsent if unsent is None else unsent
+        self._server.count(self, self.buffered - before)
+
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        loop, limits = asyncio.get_running_loop(), self._server.limits
+        self._timer = loop.call_later(limits.transfer_s, self.close)
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+_CONNECTION: Final = web.RequestKey("connection", _Connection)
+
+
+class _Server:
+    def __init__(self, new_handler: Callable[[], web.RequestHandler], limits: ServerLimits) -> None:
+        self.limits = limits
+        self.by_handler: dict[web.RequestHandler, _Connection] = {}
+        self._new_handler = new_handler
+        self._open: dict[_Connection, None] = {}  # in order of arrival
+        self._buffered = 0  # bytes: the sum over ``_open``
+        self._closed = 0  # connections, by a limit
+        self._log_from = 0.0  # loop time
+
+    async def accept(self, listening: socket.socket, tls: ssl.SSLContext | None) -> None:
+        """Accept connections until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, _ = await loop.sock_accept(listening)
+            except OSError as error:  # no file descriptor or memory is left, or the client has gone
+                logger(__name__).warning("connection not accepted", problem=error.strerror)
+                self._close_one()
+                await asyncio.sleep(_ACCEPT_RETRY_S)
+                continue
+            if len(self._open) >= self.limits.connections and not self._close_one():
+                accepted.close()
+                continue
+            connection = _Connection(self, accepted, self._new_handler())
+            self._open[connection] = None
+            connection.connecting = loop.create_task(self._connect(connection, accepted, tls))
+
+    async def close(self) -> None:
+        """Close the connections that are in a handshake; aiohttp closes those after it."""
+        handshakes = [each.connecting for each in self._open if each.connecting is not None]
+        for each in tuple(self._open):
+            if each.in_handshake:
+                each.close()
+        await asyncio.gather(*handshakes, return_exceptions=True)
+
+    def forget(self, connection: _Connection) -> None:
+        if connection in self._open:
+            del self._open[connection]
+            self._buffered -= connection.buffered
+
+    def count(self, connection: _Connection, change: int) -> None:
+        """Count bytes of ``connection``; beyond the limit close the connection with the most."""
+        if connection not in self._open:
+            return
+        self._buffered += change
+        if change > 0 and self._buffered > self.limits.buffered_bytes:
+            self._close(max(self._open, key=lambda each: each.buffered), "too many bytes are buffered")
+
+    async def _connect(
+        self, connection: _Connection, accepted: socket.socket, tls: ssl.SSLContext | None
+    ) -> None:
+        loop, timeout_s = asyncio.get_running_loop(), self.limits.transfer_s
+        try:
+            if tls is None:
+                await loop.connect_accepted_socket(lambda: connection, accepted)
+            else:
+                await loop.connect_accepted_socket(
+                    lambda: connection,
+                    accepted,
+                    ssl=tls,
+                    ssl_handshake_timeout=timeout_s,
+                    ssl_shutdown_timeout=_SHUTDOWN_S,
+                )
+        except (OSError, asyncio.CancelledError):  # of the handshake: ssl.SSLError, TimeoutError and others
+            self.forget(connection)
+            accepted.close()
+        finally:
+            connection.connecting = None
+
+    def _close_one(self) -> bool:
+        """Close the oldest connection without a request; prefer one that never sent a whole request."""
+        waiting = [each for each in self._open if not each.answering]
+        victim = next((each for each in waiting if not each.answered), next(iter(waiting), None))
+        if victim is None:
+            return False
+        self._close(victim, "too many connections")
+        return True
+
+    def _close(self, connection: _Connection, problem: str) -> None:
+        self.forget(connection)
+        connection.close()
+        self._closed += 1
+        now = asyncio.get_running_loop().time()
+        if now >= self._log_from:
+            self._log_from = now + _LOG_INTERVAL_S
+            logger(__name__).warning("connections closed", problem=problem, total=self._closed)
+
+    @web.middleware
+    async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        connection = self.by_handler.get(request.protocol)
+        if connection is None:
+            raise web.HTTPServiceUnavailable(text="the connection is closed\n")
+        request[_CONNECTION] = connection
+        connection.start_answering()
+        try:
+            if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+                raise web.HTTPUnsupportedMediaType(text="the body is compressed, which is not supported\n")
+            return await handler(request)
+        finally:
+            connection.answer_done(size=_size(request), unread=not request.content.is_eof())
+
+
+def _size(request: web.Request) -> int:
+    """Return about how many bytes the request had; chunked bodies and folded headers had some more."""
+    fields = sum(len(name) + len(value) + 4 for name, value in request.raw_headers)
+    return len(request.path_qs) + fields + request.content.total_bytes
+
+
+async def read_body(request: web.Request, limit: int) -> bytes:
+    """Return the body of a request to a bounded server.
+
+    Raises ``web.HTTPException`` (413) beyond ``limit`` bytes, of which no more are kept.
+    """
+    connection = request[_CONNECTION]
+    too_large = web.HTTPRequestEntityTooLarge(
+        limit,
+        request.content_length or limit + 1,
+        text=f"the body is too large: at most {limit} bytes are read\n",
+    )
+    if (request.content_length or 0) > limit:
+        raise too_large
+    body = bytearray()
+    connection.start_reading()
+    async for chunk in request.content.iter_any():
+        if len(body) + len(chunk) > limit:
+            raise too_large
+        body += chunk
+    connection.start_answering()
+    return bytes(body)
+
+
+@asynccontextmanager
+async def bounded_server(
+    app: web.Application, host: str, port: int, tls: ssl.SSLContext | None, limits: ServerLimits
+) -> AsyncIterator[int]:
+    """Serve ``app`` while the block lasts, on all interfaces if ``host`` is empty; yield the port.
+
+    Raises ``OSError`` if the address cannot be used.
+    """
+    runner = web.AppRunner(
+        app,
+        access_log=None,
+        handle_signals=False,
+        shutdown_timeout=_SHUTDOWN_S,
+        handler_cancellation=True,
+        keepalive_timeout=limits.idle_s,
+        lingering_time=_LINGERING_S,
+        auto_decompress=False,
+    )
+    listening = await _listen(host, port)
+    try:
+        server = _Server(lambda: _new_handler(runner), limits)
+        app.middlewares.insert(0, server.middleware)
+        await runner.setup()
+        loop = asyncio.get_running_loop()
+        accepting = [loop.create_task(server.accept(each, tls), name="accept") for each in listening]
+        try:
+            yield listening[0].getsockname()[1]
+        finally:
+            for task in accepting:
+                task.cancel()
+            await asyncio.gather(*accepting, return_exceptions=True)
+            await server.close()
+            await runner.cleanup()
+    finally:
+        for each in listening:
+            each.close()
+
+
+def _new_handler(runner: web.AppRunner) -> web.RequestHandler:
+    assert runner.server is not None, "the runner is not set up"
+    return runner.server()
+
+
+async def _listen(host: str, port: int) -> list[socket.socket]:
+    """Return a listening socket for each address of ``host``."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    listening: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            try:
+                opened = socket.socket(family, kind, protocol)
+            except OSError:
+                continue  # an address family that this host does not support
+            listening.append(opened)
+            opened.setblocking(False)
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            opened.bind(address)
+            opened.listen(_BACKLOG)
+    except OSError:
+        for each in listening:
+            each.close()
+        raise
+    if not listening:
+        raise OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL))
+    return listening
