@@ -50,7 +50,9 @@ def webhook_server(
     of every operation.  ``verify_clients``: admission reviews are refused on connections without a client
     certificate, which TLS has verified.  Conversions are not: an API server has no certificate for them.
     """
-    app = web.Application(middlewares=[_refuse_without_certificate] if verify_clients else [])
+    app = web.Application()
+    if verify_clients:
+        app.middlewares.append(_refuse_without_certificate)
     turns = LoopShare()
     app.router.add_post(CONVERT_PATH, _conversion(turns))
     for route, webhook in routes.items():
