@@ -88,10 +88,10 @@ class LoopShare:
 
 
 @web.middleware
-async def _refuse_without_certificate(http: web.Request, handler: HttpHandler) -> web.StreamResponse:
-    if http.path != CONVERT_PATH and not http.get_extra_info("peercert"):
+async def _refuse_without_certificate(request: web.Request, handler: HttpHandler) -> web.StreamResponse:
+    if request.path != CONVERT_PATH and not request.get_extra_info("peercert"):
         return _problem(403, "a client certificate is required (see webhook.clientCAFile)")
-    return await handler(http)
+    return await handler(request)
 
 
 def _review(handler: Handler, turns: LoopShare) -> HttpHandler:
