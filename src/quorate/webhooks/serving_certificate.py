@@ -101,7 +101,7 @@ class CertificateSource(Protocol):
 
 
 class ClientAuthority:
-    """The CA whose client certificates prove that a client is the API server; read again when it changes."""
+    """The CA of client certificates, by which the API server proves its identity; read again after a change."""
 
     def __init__(self, path: Path, context: ssl.SSLContext) -> None:
         self._path = path
