@@ -101,7 +101,7 @@ class CertificateSource(Protocol):
 
 
 class ClientAuthority:
-    """The CA of client certificates, by which the API server proves its identity; read again after a change."""
+    """The CA of client certificates, by which the API server proves its identity; it is read again."""
 
     def __init__(self, path: Path, context: ssl.SSLContext) -> None:
         self._path = path
