@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from quorate.api.kueue import RequeueState
+from quorate.api.kueue import RequeueState, Workload
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.explain import why_pending
+from quorate.queueing.pending.queue import Entry
+from quorate.queueing.scheduling import cycle as cycle_module
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.quota import tree
@@ -227,3 +229,38 @@ def test_objects_may_arrive_in_any_order(seen_first: str) -> None:
     for put in puts if seen_first == "workload" else reversed(puts):
         put()
     assert names(AdmissionCycle(state).run(0.0).decisions, Reserve) == ["a"]
+
+
+@pytest.mark.parametrize("strategy", ["BestEffortFIFO", "StrictFIFO"])
+@pytest.mark.parametrize(
+    "where",
+    [
+        pytest.param("nominate", id="in the nomination"),
+        pytest.param("queued_since", id="when it is processed"),
+    ],
+)
+def test_a_workload_on_which_the_cycle_raises_is_kept_pending_and_others_are_admitted(
+    monkeypatch: pytest.MonkeyPatch, strategy: str, where: str
+) -> None:
+    original = getattr(cycle_module, where)
+
+    def raise_on_odd(*arguments: Any) -> Any:
+        for each in arguments:
+            workload = each.workload if isinstance(each, Entry) else each
+            if isinstance(workload, Workload) and workload.metadata.name == "odd":
+                raise LookupError("no such flavor")
+        return original(*arguments)
+
+    monkeypatch.setattr(cycle_module, where, raise_on_odd)
+    world = one_queue(w("odd", created=1), w("b", created=2), strategy=strategy)
+    result = world.admission_cycle.run(world.now)
+    assert [(fault.key.name, str(fault.error)) for fault in result.faults] == [("odd", "no such flavor")]
+    assert names(result.decisions, Reserve) == ["b"]
+    hold = why_pending(world.state, Key("default", "odd"))
+    assert hold is not None
+    assert hold.message == "internal error, see the log of the controllers: LookupError: no such flavor"
+    assert world.admission_cycle.run(world.now).decisions == ()
+
+    monkeypatch.undo()
+    world.update({"workloads": {"odd": {"priority": 5}}})
+    assert names(world.admission_cycle.run(world.now).decisions, Reserve) == ["odd"]

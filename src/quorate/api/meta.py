@@ -183,16 +183,28 @@ def matches_selector(selector: LabelSelector | None, labels: Mapping[str, str]) 
     )
 
 
+_FIRST_S: Final = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+_LAST_S: Final = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
+
+
 def epoch(moment: datetime) -> float:
     """Return seconds since the epoch, UTC, which is how the cores represent time."""
     return moment.timestamp()
 
 
 def at_epoch(seconds: float) -> datetime:
-    """Return the time ``seconds`` after the epoch in whole seconds, the API's precision."""
-    return datetime.fromtimestamp(int(seconds), UTC)
+    """Return the time ``seconds`` after the epoch in whole seconds, the API's precision.
+
+    A time that the API cannot store becomes the nearest one that it can.
+    """
+    return datetime.fromtimestamp(int(_storable(seconds)), UTC)
 
 
 def micro_time(seconds: float) -> MicroTime:
     """Return the time ``seconds`` after the epoch with microseconds, as Leases and Events need."""
-    return MicroTime(datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ"))
+    moment = datetime.fromtimestamp(_storable(seconds), UTC).replace(tzinfo=None)
+    return MicroTime(f"{moment.isoformat(timespec='microseconds')}Z")  # strftime does not pad the year
+
+
+def _storable(seconds: float) -> float:
+    return min(max(seconds, _FIRST_S), _LAST_S)

@@ -21,7 +21,7 @@ from quorate.controllers.core.queues import CohortController, QueueController
 from quorate.controllers.core.resource_in_use import ResourceInUseController, checks_of, flavors_of
 from quorate.controllers.core.workloads import PriorityController, WorkloadController
 from quorate.controllers.feeds import queueing_feeds
-from quorate.controllers.informers import Informers, synced
+from quorate.controllers.informers import CacheSyncTimeout, Informers, synced
 from quorate.controllers.jobframework.ancestors import AncestorFinder
 from quorate.controllers.jobframework.interface import J, JobKind
 from quorate.controllers.jobframework.reconciler import JobController, as_stored
@@ -51,6 +51,7 @@ from quorate.kube.manager import leader_election
 from quorate.kube.manager.cancellation import run_cancellable
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.manager.leader_election import LeaseTimings
+from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import JOBS, NODES, Resource, T, metadata_of
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
@@ -95,7 +96,11 @@ async def follow(
     client: Client, clock: Clock, configured: DynamicConfiguration[Configuration], replica: Replica
 ) -> None:
     """Keep the model up to date until cancelled, without decisions or writes."""
-    await run_with_current(configured, lambda current: _follow(client, clock, current, replica))
+
+    async def run() -> None:
+        await run_with_current(configured, lambda current: _follow(client, clock, current, replica))
+
+    await run_restarting("followed model", run, clock, passes=(CacheSyncTimeout,))
 
 
 async def _follow(client: Client, clock: Clock, configuration: Configuration, replica: Replica) -> None:
@@ -121,14 +126,19 @@ async def run_queueing(
     """Decide until cancelled; ``replica`` is ready once all controllers have started.
 
     All durable state is in the API, so a run can stop at any time and the next one continues.  A new run
-    starts when the auditor finds a difference in the model, and when the configuration changes.
+    starts when the auditor finds a difference in the model, when the configuration changes, and after a pause
+    when a part of it raised an exception that nothing expected.
     """
+
+    async def run() -> None:
+        await run_with_current(
+            configured, lambda current: _run_controllers(client, clock, current, rng, replica)
+        )
+
     while True:
         try:
             await run_cancellable(
-                run_with_current(
-                    configured, lambda current: _run_controllers(client, clock, current, rng, replica)
-                )
+                run_restarting("controllers", run, clock, passes=(ModelMismatch, CacheSyncTimeout))
             )
         except* ModelMismatch as found:
             logger(__name__).error("rebuilding the model", problem=str(found.exceptions[0]))

@@ -265,6 +265,6 @@ def _of_workload(reason: r.WorkloadReason) -> str:
             return WAITING_FOR_PREEMPTED
         case r.AwaitingPodsReady():
             return WAITING_FOR_PODS_READY
-        case r.ChecksFailed() | r.BackingOff():
+        case r.ChecksFailed() | r.BackingOff() | r.EvaluationFailed():
             return PENDING_EVALUATION
     assert_never(reason)

@@ -57,6 +57,13 @@ class Preempt(msgspec.Struct, frozen=True, kw_only=True):
 Decision = Reserve | Hold | Preempt
 
 
+class CycleFault(msgspec.Struct, frozen=True):
+    """An exception that the evaluation of one workload raised; it is kept pending."""
+
+    key: Key
+    error: Exception
+
+
 class CycleResult(msgspec.Struct, frozen=True):
     """The outcome of one run of the admission cycle."""
 
@@ -64,3 +71,4 @@ class CycleResult(msgspec.Struct, frozen=True):
     wake_at: float | None  # epoch seconds at which another run may decide more; None: after the next event
     # The cluster queue of each preemptor that was skipped because of an earlier head of its round.
     preemption_skips: tuple[str, ...] = ()
+    faults: tuple[CycleFault, ...] = ()

@@ -166,6 +166,12 @@ class BackingOff(msgspec.Struct, frozen=True):
     evicted_for: str
 
 
+class EvaluationFailed(msgspec.Struct, frozen=True):
+    """The evaluation raised an exception; ``problem`` is its type and text."""
+
+    problem: str
+
+
 WorkloadReason = (
     QueueMissing
     | QueueInactive
@@ -178,6 +184,7 @@ WorkloadReason = (
     | AwaitingPreemption
     | AwaitingPodsReady
     | BackingOff
+    | EvaluationFailed
 )
 InadmissibleReason = PodSetReason | WorkloadReason
 
@@ -253,4 +260,6 @@ def workload_reason_text(reason: WorkloadReason) -> str:
             return f"waiting for {blocking}, admitted to flavor {flavor}, to be in PodsReady condition"
         case BackingOff(_, evicted_for):
             return f"backing off after an eviction for {evicted_for}"
+        case EvaluationFailed(problem):
+            return f"internal error, see the log of the controllers: {problem}"
     assert_never(reason)

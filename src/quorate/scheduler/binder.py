@@ -28,6 +28,7 @@ from quorate.kube.errors import (
 from quorate.kube.events import EventRecorder
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
+from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import PLACEABLE_PODS, reference
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.observer import Bound
@@ -90,7 +91,7 @@ class Binder:
                 bind = self._queue.popleft()
                 if not self._queue:
                     self._gate.open()
-                match await self._bind(bind):
+                match await self._try_to_bind(bind):
                     case Bound() as bound:
                         self._unreported.append(bind)
                         self._on_bound(bound)
@@ -106,6 +107,13 @@ class Binder:
         steady = self._clock.steady
         await steady.sleep_until(steady.now() + in_s)
         self._on_refusal(bind)
+
+    async def _try_to_bind(self, bind: Bind) -> Bound | _Refused:
+        try:
+            return await self._bind(bind)
+        except Exception as error:  # of a bug: it must not end all other binds
+            self._client.faults.report(fault_of(PLACEABLE_PODS, "decide", bind.task, None, error))
+            return _Refused(REFUSED_S)
 
     async def _bind(self, bind: Bind) -> Bound | _Refused:
         body = codec.encode(

@@ -8,6 +8,7 @@ last writes of the previous leader.
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from quorate.api.meta import Key
@@ -19,6 +20,7 @@ from quorate.kube.flowcontrol import until_answered
 from quorate.kube.manager import leader_election
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.manager.leader_election import LeaseTimings
+from quorate.kube.manager.restart import run_restarting
 from quorate.kube.rest.discovery import served_resources
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.scheduler import Options, Scheduler
@@ -56,15 +58,18 @@ async def run_scheduler(
 ) -> None:
     """Run until cancelled, with ``election`` only while elected."""
 
+    async def run(status_subresource: str) -> None:
+        await run_with_current(
+            configuration,
+            lambda settings: Scheduler(
+                client, clock, options, settings, status, status_subresource=status_subresource
+            ).run(),
+        )
+
     async def lead() -> None:
         served = await until_answered(lambda: served_kinds(client), clock, client.rng)
         try:
-            await run_with_current(
-                configuration,
-                lambda settings: Scheduler(
-                    client, clock, options, settings, status, status_subresource=served.status_subresource
-                ).run(),
-            )
+            await run_restarting("scheduler", partial(run, served.status_subresource), clock)
         finally:
             status.model = None  # from now on another replica reports on its model
 

@@ -9,24 +9,34 @@ cluster costs nothing.
 
 import asyncio
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from quorate.api.core import ResourceQuota
-from quorate.api.core.scheduling import Pod
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import PodGroup, Queue
+from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Bind, Eviction, Outcome
 from quorate.gang.pending_reasons import NotEnoughResources
-from quorate.gang.session.run import run_session
+from quorate.gang.session.run import SessionFailed, run_session
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
 from quorate.kube.events import EventRecorder
+from quorate.kube.flowcontrol import Backoff
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
-from quorate.kube.object_faults import ObjectFault
-from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, QUEUES, RESOURCE_QUOTAS, reference
+from quorate.kube.object_faults import ObjectFault, fault_of
+from quorate.kube.resources import (
+    PLACEABLE_NODES,
+    PLACEABLE_PODS,
+    POD_GROUPS,
+    QUEUES,
+    RESOURCE_QUOTAS,
+    Resource,
+    reference,
+)
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.binder import Binder
 from quorate.scheduler.feeds import gang_feeds, subscribe_informers
@@ -43,6 +53,7 @@ from quorate.scheduler.volume_binder import VolumeBinder
 
 COMPONENT: Final = "quorate-scheduler"
 SCHEDULER_NAMES: Final = ("quorate", "volcano")
+SESSION_RETRY: Final = Backoff(first_s=1.0, cap_s=60.0)  # while sessions fail for an unknown reason
 REST_PER_SESSION: Final = 2.0  # the least pause after a session, in durations of that session
 
 
@@ -143,11 +154,20 @@ class Scheduler:
 
     async def _run_sessions(self, tasks: asyncio.TaskGroup) -> None:
         steady = self._clock.steady
+        failures = 0  # consecutive sessions that failed for an unknown reason
         try:
             while True:
                 self._changed.clear()
                 session_timer = SessionTimer(steady)
-                outcome = run_session(self.model, self._settings, self._clock.now(), session_timer)
+                try:
+                    outcome = run_session(self.model, self._settings, self._clock.now(), session_timer)
+                except SessionFailed as failed:
+                    failures = 0 if self._set_aside(failed) else failures + 1
+                    self._changed.set()
+                    if failures:
+                        await steady.sleep_until(steady.now() + SESSION_RETRY.delay_s(failures))
+                    continue
+                failures = 0
                 times = session_timer.times()
                 self._execute(tasks, outcome)
                 self._report(outcome, times)
@@ -159,6 +179,29 @@ class Scheduler:
                 await self._changed.wait()
         finally:
             self._timer.reset(None)
+
+    def _set_aside(self, failed: SessionFailed) -> bool:
+        """Leave the object on which a session failed out of the next ones; return False if it is not known.
+
+        It is tried again when it changes.
+        """
+        model, subject, error = self.model, failed.subject, failed.error
+        match subject:
+            case Gang(key=key):
+                model.set_gang_aside(key)
+                resource: Resource[Any] = POD_GROUPS
+                obj: Any = self._groups.get(key)
+            case Pod():
+                key, resource, obj = subject.metadata.key, PLACEABLE_PODS, subject
+                model.set_unreadable_pod(key, subject.node_name)
+            case Node():
+                key, resource, obj = subject.metadata.key, PLACEABLE_NODES, subject
+                model.remove_node(key.name)
+            case None:
+                self._log.fault("session failed", error)
+                return False
+        self._client.faults.report(fault_of(resource, "decide", key, obj, error))
+        return True
 
     def _execute(self, tasks: asyncio.TaskGroup, outcome: Outcome) -> None:
         self._binder.start(tasks, outcome.binds)
@@ -186,7 +229,10 @@ class Scheduler:
 
     def _report(self, outcome: Outcome, times: SessionTimes) -> None:
         for observer in self._status.observers:
-            observer.session_ended(outcome, times)
+            try:
+                observer.session_ended(outcome, times)
+            except Exception as error:  # of a bug: metrics must not end the scheduler
+                self._log.fault("report of a session raised", error)
         if outcome.binds or outcome.evictions or outcome.statuses:
             self._log.info(
                 "session ended",

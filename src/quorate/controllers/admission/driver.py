@@ -15,6 +15,8 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.feeds import queueing_feeds
 from quorate.kube.clock import Timer
 from quorate.kube.informer import Change
+from quorate.kube.object_faults import fault_of
+from quorate.kube.resources import WORKLOADS
 from quorate.observe.recorder import Recorder
 from quorate.queueing.conditions import QUOTA_RESERVED
 from quorate.queueing.decisions import Decision, Hold
@@ -31,6 +33,7 @@ class AdmissionDriver:
         self._admission_cycle = AdmissionCycle(self.state)
         self._recorder = recorder
         self._workloads = context.informers.workloads
+        self._faults = context.client.faults
         self._clock = context.clock
         self._steady = context.clock.steady  # the clock of the throttle
         self._changed = asyncio.Event()  # set when the state has changed since the last cycle began
@@ -84,6 +87,10 @@ class AdmissionDriver:
         """Run a cycle, start to write its decisions, and return when the next cycle is due."""
         now, began = self._clock.now(), self._steady.now()
         cycle = self._admission_cycle.run(now)
+        for fault in cycle.faults:
+            workload = self._workloads.get(fault.key)
+            self._faults.report(fault_of(WORKLOADS, "decide", fault.key, workload, fault.error))
+            self.state.forget(fault.key)  # an assumed reservation that nothing will write
         self._recorder.cycle_ended(cycle, self._steady.now() - began)
         for decision in cycle.decisions:
             if isinstance(decision, Hold):

@@ -19,6 +19,7 @@ from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.errors import ApiError, Conflict, NotFound, Unreachable, Unreadable, may_have_succeeded
 from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
+from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Patch, send, status_patch
 from quorate.queueing.conditions import with_conditions
@@ -89,6 +90,21 @@ class AdmissionWriter:
             del self._last[decided_on.key]
 
     async def _write(
+        self,
+        writes: asyncio.TaskGroup,
+        decision: Decision,
+        workload: Workload,
+        before: asyncio.Task[Workload | None] | None,
+    ) -> Workload | None:
+        try:
+            return await self._try_to_write(writes, decision, workload, before)
+        except Exception as error:  # of a bug: it must not end the writes of all other decisions
+            self._client.faults.report(fault_of(WORKLOADS, "decide", decision.key, workload, error))
+            await self._pause(decision, error)
+            self._refuse(decision)
+            return None
+
+    async def _try_to_write(
         self,
         writes: asyncio.TaskGroup,
         decision: Decision,

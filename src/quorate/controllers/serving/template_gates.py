@@ -5,6 +5,7 @@ set to 0, and another one scales it up again once the pods are gone.  A set with
 interrupted: an event explains what to do.
 """
 
+import re
 from typing import Final
 
 from quorate.api.field_path import look_up
@@ -29,6 +30,7 @@ _QUEUED: Final = DefaultingContext(
     namespace_managed=True, manage_without_queue_name=True
 )  # checked by the reconciler
 REPLICAS_BEFORE_GATING: Final = "quorate.dev/replicas-before-gating"
+_REPLICAS: Final = re.compile(r"[0-9]{1,9}")  # users may write the annotation, too
 
 
 def gate_plan(kind: SetKind, resource: Resource[ServingSet], obj: ServingSet) -> Plan | None:
@@ -40,7 +42,7 @@ def gate_plan(kind: SetKind, resource: Resource[ServingSet], obj: ServingSet) ->
             return Plan()
         scaled_up = {
             "metadata": {"annotations": {REPLICAS_BEFORE_GATING: None}},
-            "spec": {"replicas": int(before)},
+            "spec": {"replicas": int(before) if _REPLICAS.fullmatch(before) else 1},
         }
         return _patch(resource, obj, scaled_up)
     if all(_is_marked(template) for template in templates_in(kind, document)):

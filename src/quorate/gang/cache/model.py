@@ -32,7 +32,7 @@ from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.status_annotations import has_status, spec_digest, status_from_object
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.namespace_quota.quota import NamespaceQuota
-from quorate.gang.outcome import Bind, Eviction, GangStatus
+from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
 from quorate.gang.queue_accounts import Ledger
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.filters.engine import ConstraintEngine
@@ -76,6 +76,7 @@ class Model:
         self._volumes: dict[Key, VolumeRequirements] = {}  # of pods with claims, as in their shapes
         self._volumes_version = self.storage.version  # of the storage that ``_volumes`` follows from
         self._tasks_by_node: dict[str, dict[Uid, Task]] = {}  # no empty values
+        self._set_aside: set[Key] = set()  # gangs that sessions leave out until an object of theirs changes
         self._unreadable_pods: dict[Key, str] = {}  # with the node, which takes no other pod
         self._priority_classes: dict[str, PriorityClass] = {}
         self._pending_statuses: dict[Key, PendingStatus] = {}  # by group
@@ -88,7 +89,8 @@ class Model:
         self.cluster.set_node(node)
 
     def remove_node(self, name: str) -> None:
-        self.cluster.remove_node(name)
+        if self.cluster.index(name) is not None:  # otherwise it was never set, or set aside
+            self.cluster.remove_node(name)
 
     def node_finder(self, predicates: PredicateArguments, scoring: Scoring) -> NodeFinder:
         """Return the filtered and scored nodes, which are kept up to date from session to session."""
@@ -100,6 +102,7 @@ class Model:
 
     def set_pod(self, pod: Pod) -> None:
         key = pod.metadata.key
+        self.remove_unreadable_pod(key)
         task = self._tasks.get(key)
         if task is not None and differ_only_in_status(task.pod, pod):
             self._update_task(task, pod)
@@ -118,20 +121,22 @@ class Model:
         task = task_from_pod(pod, key, gang.key, shape, self._quota_usages.of(pod.spec))
         task.status, task.node = self._assumed_status(task, task.status, task.node)
         self._tasks[key] = task
+        self._set_aside.discard(gang.key)
         gang.add(task)
         self._add_to_node(task)
 
     def remove_pod(self, key: Key) -> None:
         self._remove_pod(key)
+        self.remove_unreadable_pod(key)
         self._assumed_binds.pop(key, None)
         self._assumed_evictions.pop(key, None)
 
     def set_unreadable_pod(self, key: Key, node: str) -> None:
         """Keep other pods from ``node``: the pod ``key`` is on it and its requests are not known.
 
-        Without a node the pod does not count.
+        A pod without a node is removed.
         """
-        self.remove_unreadable_pod(key)
+        self.remove_pod(key)
         if node:
             self._unreadable_pods[key] = node
             self._update_unreadable_pod(node)
@@ -211,6 +216,7 @@ class Model:
         task = self._tasks.pop(key, None)
         if task is not None:
             self._remove_from_node(task)
+            self._set_aside.discard(task.gang)
             gang = self.gangs[task.gang]
             gang.remove(task)
             self._drop_if_empty(gang)
@@ -260,6 +266,12 @@ class Model:
         if previous is not TaskStatus.UNKNOWN and task is not None and task.status is TaskStatus.RELEASING:
             self.set_task_status(task, previous, task.node)
 
+    def nomination_failed(self, nomination: Nomination) -> None:
+        """Return the task of a nomination that is not written to the node that its pod shows."""
+        task = self._tasks.get(nomination.task)
+        if task is not None and task.uid == nomination.uid:
+            task.nominated_node = task.pod.status.nominated_node_name
+
     def set_task_status(self, task: Task, status: TaskStatus, node: str) -> None:
         """Change the status and node of ``task``, in the counts of its gang and on the nodes."""
         before = hold_for_status(task.status)
@@ -303,6 +315,7 @@ class Model:
 
     def set_group(self, group: PodGroup) -> None:
         gang = self._gang(group.metadata.key)
+        self._set_aside.discard(gang.key)
         metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
         recreated = gang.exists and gang.uid != metadata.uid
         spec_changed = gang.exists and not recreated and gang.spec != spec
@@ -354,6 +367,7 @@ class Model:
     def remove_group(self, key: Key) -> None:
         """Remove a pod group.  Its tasks stay, in a gang without a group; a new group starts afresh."""
         self._pending_statuses.pop(key, None)
+        self._set_aside.discard(key)
         gang = self.gangs.pop(key, None)
         if gang is not None and gang.tasks:
             orphaned = self._gang(key)
@@ -371,7 +385,15 @@ class Model:
 
     def participating_gangs(self) -> Iterator[Gang]:
         """Return the gangs of sessions: those with a pod group that names an existing queue."""
-        return (gang for gang in self.gangs.values() if gang.exists and gang.queue in self.queues)
+        return (
+            gang
+            for gang in self.gangs.values()
+            if gang.exists and gang.queue in self.queues and gang.key not in self._set_aside
+        )
+
+    def set_gang_aside(self, key: Key) -> None:
+        """Leave a gang out of all sessions until its pod group or a pod of it changes."""
+        self._set_aside.add(key)
 
     def set_queue(self, queue: QueueObject) -> None:
         self.queues[queue.metadata.name] = queue_from_object(queue)

@@ -1,8 +1,10 @@
 """One session from opening to close."""
 
+import traceback
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.scheduler_configuration import PluginEntry, SchedulerConfiguration
 from quorate.api.scheduler_configuration.plugins import (
     BinpackArguments,
@@ -12,7 +14,9 @@ from quorate.api.scheduler_configuration.plugins import (
 )
 from quorate.gang.actions import ACTIONS
 from quorate.gang.actions.repair import evict_partial_gangs
+from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
+from quorate.gang.cache.task import Task
 from quorate.gang.job_status import job_statuses, report_pipelined
 from quorate.gang.outcome import Outcome
 from quorate.gang.plugins import PLUGINS
@@ -50,6 +54,8 @@ _NO_PREDICATES: Final = PredicateArguments(
     pod_topology_spread=False,
 )
 
+_SUBJECTS: Final = ("task", "gang", "pod", "node")  # variables of what is evaluated, in all of this package
+
 SessionPart = Literal["opening", "plugin", "action", "closing"]
 
 
@@ -66,14 +72,53 @@ class Stopwatch:
 NO_STOPWATCH: Final = Stopwatch()
 
 
+class SessionFailed(Exception):
+    """A session raised an exception and was undone.
+
+    ``subject`` is the gang, pod or node that it evaluated; None: unknown.
+    """
+
+    def __init__(self, subject: Gang | Pod | Node | None, error: Exception) -> None:
+        super().__init__(subject, error)
+        self.subject, self.error = subject, error
+
+
 def run_session(
     model: Model, settings: SchedulerConfiguration, now: float, stopwatch: Stopwatch = NO_STOPWATCH
 ) -> Outcome:
     """Run the configured actions over ``model`` at ``now`` (seconds since the epoch).
 
-    The model is unchanged afterwards, except that it assumes the writes in the outcome.
+    The model is unchanged afterwards, except that it assumes the writes in the outcome.  Raises
+    ``SessionFailed``, after which the model is unchanged.
     """
-    session = open_session(model, settings, now, stopwatch)
+    session: Session | None = None
+    try:
+        session = open_session(model, settings, now, stopwatch)
+        return _run(session, settings, stopwatch)
+    except Exception as error:
+        if session is not None:
+            session.undo()
+        raise SessionFailed(_subject_of(error, model), error) from error
+
+
+def _subject_of(error: Exception, model: Model) -> Gang | Pod | Node | None:
+    """Return the gang that the innermost frame with a gang evaluates, else the pod, else the node.
+
+    The traceback tells it for every action and plugin; none has to record what it evaluates.  A node comes
+    last: a gang may raise on every node.
+    """
+    frames = [frame.f_locals for frame, _ in traceback.walk_tb(error.__traceback__)]
+    found = [variables.get(name) for variables in reversed(frames) for name in _SUBJECTS]
+    for each in found:
+        if isinstance(each, Task) and each.gang in model.gangs:
+            return model.gangs[each.gang]
+        if isinstance(each, Gang):
+            return each
+    return next((each for kind in (Pod, Node) for each in found if isinstance(each, kind)), None)
+
+
+def _run(session: Session, settings: SchedulerConfiguration, stopwatch: Stopwatch) -> Outcome:
+    model = session.model
     for action in settings.actions:
         stopwatch.begin("action", action)
         ACTIONS[action](session)

@@ -317,6 +317,19 @@ class Session:
         keys = dict.fromkeys(task.gang for task in self._held.values() if task.status is TaskStatus.PIPELINED)
         return [self.model.gangs[key] for key in keys]
 
+    def undo(self) -> None:
+        """Undo all moves of a session that failed: none of its decisions is written.
+
+        Open statements have been undone when the exception left them.
+        """
+        for bind in self.binds:
+            self.model.bind_failed(bind)
+        for eviction in self.evictions:
+            self.model.eviction_failed(eviction)
+        for nomination in self.nominations:
+            self.model.nomination_failed(nomination)
+        self.release_held()
+
     def release_held(self) -> None:
         """End the session: make tasks pending again that were held and not bound."""
         for task in self._held.values():

@@ -2,10 +2,12 @@
 
 import asyncio
 import random
+from functools import partial
 
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.informer import Informer
+from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import PODS, SERVICE_ACCOUNTS
 from quorate.local.controllers.apps import types as apps
 from quorate.local.controllers.apps.deployment import DeploymentController
@@ -30,8 +32,13 @@ async def run_controllers(
 ) -> None:
     """Run the built-in controllers until cancelled, optionally with the plain scheduler.
 
-    ``rng`` generates names of events.
+    ``rng`` generates names of events.  After an exception that nothing expected all start over.
     """
+    run = partial(_run_controllers, client, clock, rng, with_scheduler=with_scheduler)
+    await run_restarting("built-in controllers", run, clock)
+
+
+async def _run_controllers(client: Client, clock: Clock, rng: random.Random, *, with_scheduler: bool) -> None:
     jobs, job_pods, pods = Informer(client, job.JOBS), Informer(client, job.PODS), Informer(client, PODS)
     namespaces, accounts = Informer(client, NAMESPACES), Informer(client, SERVICE_ACCOUNTS)
     roles = Informer(client, CLUSTER_ROLES)

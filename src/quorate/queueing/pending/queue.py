@@ -40,12 +40,13 @@ class RequeueReason(Enum):
     NO_CANDIDATES = "only preemption could help, and there are no candidates"
     AWAITING_PODS_READY = "a workload with pods of the same flavor is not ready"
     NAMESPACE_MISMATCH = "the namespace selector of the cluster queue does not match"
+    FAULT = "an internal error concerns it"
     GENERIC = "any other reason"
 
     def is_immediate(self, *, strict: bool) -> bool:
         """Return True if it is tried again at once; with StrictFIFO a head blocks the workloads after it."""
         if strict:
-            return self is not RequeueReason.NAMESPACE_MISMATCH
+            return self not in (RequeueReason.NAMESPACE_MISMATCH, RequeueReason.FAULT)
         return self in (RequeueReason.FAILED_AFTER_NOMINATION, RequeueReason.PENDING_PREEMPTION)
 
     @property

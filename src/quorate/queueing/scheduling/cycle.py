@@ -19,10 +19,11 @@ from quorate.api.kueue import Admission, PodSetAssignment
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import queued_since
-from quorate.queueing.decisions import CycleResult, Decision, Hold, Reserve
+from quorate.queueing.decisions import CycleFault, CycleResult, Decision, Hold, Reserve
 from quorate.queueing.inadmissible_reasons import (
     AwaitingPodsReady,
     AwaitingPreemption,
+    EvaluationFailed,
     InadmissibleReason,
     NamespaceMismatched,
     NoLongerFits,
@@ -30,7 +31,7 @@ from quorate.queueing.inadmissible_reasons import (
     TargetsOverlap,
 )
 from quorate.queueing.pending.ordering import affects_scheduling
-from quorate.queueing.pending.queue import PreemptingAssignment, RequeueReason
+from quorate.queueing.pending.queue import Entry, PreemptingAssignment, RequeueReason
 from quorate.queueing.preemption.candidates import preemption_decision
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
@@ -65,15 +66,19 @@ class AdmissionCycle:
         """Decide everything that can be decided, or a batch of it, in which case ``wake_at`` is ``now``."""
         decisions: dict[Key, Decision] = {}
         preemption_skips: dict[Key, str] = {}
+        faults: list[CycleFault] = []
         sample_at = self._state.ledger.sample_consumed_usage(now)
         while (round_ := self._next_round()) is not None:
             for decision in round_.run(now):
                 decisions.pop(decision.key, None)  # only the last decision about a workload is written
                 decisions[decision.key] = decision
             preemption_skips |= round_.preemption_skips
+            faults += round_.pop_faults()
             if len(decisions) >= MAX_DECISIONS:
-                return CycleResult(tuple(decisions.values()), now, tuple(preemption_skips.values()))
-        return CycleResult(tuple(decisions.values()), sample_at, tuple(preemption_skips.values()))
+                sample_at = now
+                break
+        skips = tuple(preemption_skips.values())
+        return CycleResult(tuple(decisions.values()), sample_at, skips, tuple(faults))
 
     def start_round(self, queues: Iterable[ClusterQueueState]) -> "Round":
         """Pop and nominate the heads of ``queues``."""
@@ -110,12 +115,13 @@ class Round:
         self._last_served: dict[Node, Key] = {}
         self._preemptors: dict[Node, dict[Key, Key]] = {}
         self._was_suspended = False  # then events may have happened since the nomination
+        self._faults: list[CycleFault] = []
         nominations: list[Nomination] = []
         for queue in queues:
             self._roots[queue.node.root] = None
             entry = queue.pending.pop() if self._ledger.is_active(queue) else None
             if entry is not None:
-                nominations.append(nominate(state, queue, entry, number))
+                nominations.append(self._nominate(state, queue, entry, number))
         order = FairSharingOrder if self._configuration.fair_sharing is not None else ClassicalOrder
         self._order: ProcessingOrder = order(nominations, self._configuration.gates)
 
@@ -133,23 +139,46 @@ class Round:
         for node, usage in self._reserved_usage:
             tree.add_usage(node, usage)
         while (nomination := self._order.next()) is not None:
-            if _is_outdated(nomination):
-                self._to_requeue.append((nomination, RequeueReason.FAILED_AFTER_NOMINATION))
-            elif (blocker := self._pods_ready_blocker(nomination)) is None:
-                decisions.extend(self._decide(nomination, now))
-            elif blocker.flavor is None:
-                decisions.append(_hold(nomination, "Waiting", (blocker,)))
-                self.is_suspended = self._was_suspended = True
+            try:
+                decisions.extend(self._process(nomination, now))
+            except Exception as error:  # of a bug: it must not keep all other workloads pending
+                self._faults.append(CycleFault(nomination.entry.key, error))
+                reason = _evaluation_failed(error)
+                decisions.append(self._keep_pending(nomination, RequeueReason.FAULT, (reason,)))
+            if self.is_suspended:
                 break
-            else:
-                self._ledger.unready.block(nomination.queue, blocker.flavor)
-                decisions.append(
-                    self._keep_pending(nomination, RequeueReason.AWAITING_PODS_READY, (blocker,))
-                )
             self._order.done(nomination)
         for node, usage in self._reserved_usage:
             tree.remove_usage(node, usage)
         return decisions
+
+    def pop_faults(self) -> list[CycleFault]:
+        """Return the faults since the last call."""
+        faults, self._faults = self._faults, []
+        return faults
+
+    def _nominate(self, state: State, queue: ClusterQueueState, entry: Entry, number: int) -> Nomination:
+        requeues = queue.pending.requeues
+        try:
+            return nominate(state, queue, entry, number)
+        except Exception as error:  # of a bug: it must not keep all other workloads pending
+            self._faults.append(CycleFault(entry.key, error))
+            entry.last_assignment = None
+            reason = _evaluation_failed(error)
+            return Nomination(entry, queue, entry.workload, requeues, None, (), (reason,))
+
+    def _process(self, nomination: Nomination, now: float) -> list[Decision]:
+        if _is_outdated(nomination):
+            self._to_requeue.append((nomination, RequeueReason.FAILED_AFTER_NOMINATION))
+            return []
+        blocker = self._pods_ready_blocker(nomination)
+        if blocker is None:
+            return self._decide(nomination, now)
+        if blocker.flavor is None:
+            self.is_suspended = self._was_suspended = True
+            return [_hold(nomination, "Waiting", (blocker,))]
+        self._ledger.unready.block(nomination.queue, blocker.flavor)
+        return [self._keep_pending(nomination, RequeueReason.AWAITING_PODS_READY, (blocker,))]
 
     def requeue(self) -> None:
         """Requeue the heads that were not admitted, and update which trees need another round."""
@@ -186,8 +215,11 @@ class Round:
     def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
         assignment, root = nomination.assignment, nomination.queue.node.root
         if assignment is None:
-            mismatched = any(isinstance(reason, NamespaceMismatched) for reason in nomination.reasons)
-            requeue_reason = RequeueReason.NAMESPACE_MISMATCH if mismatched else RequeueReason.GENERIC
+            requeue_reason = RequeueReason.GENERIC
+            if any(isinstance(reason, NamespaceMismatched) for reason in nomination.reasons):
+                requeue_reason = RequeueReason.NAMESPACE_MISMATCH
+            elif any(isinstance(reason, EvaluationFailed) for reason in nomination.reasons):
+                requeue_reason = RequeueReason.FAULT
             return [self._keep_pending(nomination, requeue_reason, nomination.reasons)]
         if assignment.mode is AssignmentMode.NO_FIT:
             return [self._keep_pending(nomination, RequeueReason.NO_FIT, nomination.reasons)]
@@ -282,8 +314,7 @@ class Round:
         admission = _admission(queue.name, assignment)
         ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
         admitted = ready.issuperset(queue.checks_for(admission))
-        self._ledger.assume(entry, admission, assignment.usage, admitted=admitted)
-        return Reserve(
+        decision = Reserve(
             key=metadata.key,
             uid=metadata.uid,
             resource_version=metadata.resource_version,
@@ -292,6 +323,8 @@ class Round:
             admitted=admitted,
             waited_s=max(0.0, now - queued_since(entry.workload)),
         )
+        self._ledger.assume(entry, admission, assignment.usage, admitted=admitted)
+        return decision
 
 
 def quota_to_reserve(queue: ClusterQueueState, assignment: Assignment) -> dict[FlavorResource, int]:
@@ -331,6 +364,10 @@ def _shortages_at(node: Node, usage: Usage) -> tuple[Shortage, ...]:
         for pair, amount in sorted(usage.items())
     ]
     return tuple(shortage for shortage in found if shortage.short_by > 0)
+
+
+def _evaluation_failed(error: Exception) -> EvaluationFailed:
+    return EvaluationFailed(f"{type(error).__name__}: {error}")
 
 
 def _is_outdated(nomination: Nomination) -> bool:

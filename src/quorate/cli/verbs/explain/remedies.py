@@ -13,6 +13,7 @@ from quorate.queueing.inadmissible_reasons import (
     AwaitingPreemption,
     BackingOff,
     ChecksFailed,
+    EvaluationFailed,
     FlavorMissing,
     InadmissibleReason,
     LimitRangeViolated,
@@ -150,6 +151,8 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
         case BackingOff(until, _):
             moment = "its backoff ends" if until is None else at_epoch(until).strftime("%H:%M:%S UTC")
             return f"wait until {moment}: then it is retried"
+        case EvaluationFailed():
+            return "report the traceback in the log of the controllers; a changed workload is tried again"
     assert_never(reason)
 
 

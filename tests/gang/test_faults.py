@@ -1,0 +1,103 @@
+"""An object on which a session raises, or that cannot be read, is set aside; everything else is placed."""
+
+import pytest
+
+from quorate.api.meta import Key, Uid
+from quorate.api.scheduler_configuration import load_scheduler_configuration
+from quorate.gang.actions import ACTIONS
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import TaskStatus
+from quorate.gang.session.run import SessionFailed, run_session
+from quorate.gang.session.session import Session
+from quorate.placement.framework import Capacity
+from tests.gang.world import World
+
+SETTINGS = load_scheduler_configuration(
+    """
+actions: "allocate, backfill"
+tiers:
+- plugins:
+  - name: gang
+  - name: predicates
+"""
+).configuration
+
+
+def two_gangs(nodes: int = 1) -> World:
+    given = {
+        "nodes": [{"name": f"n{number}", "cpu": 4} for number in range(1, nodes + 1)],
+        "podGroups": [{"name": name, "minMember": 1, "phase": "Inqueue"} for name in ("good", "odd")],
+        "pods": [{"name": f"{name}-0", "group": name, "cpu": 1} for name in ("good", "odd")],
+    }
+    return World(given, SETTINGS, restarting=False)
+
+
+def test_a_gang_on_which_a_session_raises_is_set_aside_until_it_changes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def raise_on_odd(session: Session) -> None:
+        for gang in session.gangs:
+            if gang.key.name == "odd":
+                raise LookupError("no such plugin")
+
+    monkeypatch.setitem(ACTIONS, "backfill", raise_on_odd)
+    world = two_gangs()
+    model = world.model
+    with pytest.raises(SessionFailed) as failed:
+        run_session(model, SETTINGS, world.now)
+    odd = failed.value.subject
+    assert isinstance(odd, Gang)
+    assert odd.key.name == "odd"
+    statuses = [task.status for gang in model.gangs.values() for task in gang.tasks.values()]
+    assert statuses == [TaskStatus.PENDING] * 2  # the binds that were decided before are undone
+    assert not model.cluster.used.any()
+
+    model.set_gang_aside(odd.key)
+    assert [bind.task.name for bind in run_session(model, SETTINGS, world.now).binds] == ["good-0"]
+
+    monkeypatch.undo()
+    world.put_group(world.groups[odd.key])
+    assert [bind.task.name for bind in run_session(model, SETTINGS, world.now).binds] == ["odd-0"]
+
+
+@pytest.mark.parametrize(
+    ("unreadable", "bound_to"),
+    [
+        pytest.param({"x": "n1"}, {"n2"}, id="its node takes no pod"),
+        pytest.param({"x": "n1", "y": "n1", "z": "n2"}, set(), id="several pods and nodes"),
+        pytest.param({"x": ""}, {"n1", "n2"}, id="a pod without a node holds nothing"),
+        pytest.param({"x": "unknown"}, {"n1", "n2"}, id="a node that does not exist"),
+    ],
+)
+def test_a_node_with_a_pod_that_cannot_be_read_takes_no_other(
+    unreadable: dict[str, str], bound_to: set[str]
+) -> None:
+    world = two_gangs(2)
+    for name, node in unreadable.items():
+        world.model.set_unreadable_pod(Key("default", name), node)
+    outcome = run_session(world.model, SETTINGS, world.now)
+    assert {bind.node for bind in outcome.binds} <= bound_to
+    assert bool(outcome.binds) is bool(bound_to)
+    if not bound_to:
+        (reason, _) = map(str, outcome.pending_reasons.values())
+        assert "1 node(s) had pod default/x, which cannot be read" in reason
+        assert "1 node(s) had pod default/z, which cannot be read" in reason
+    for name in unreadable:
+        world.model.remove_unreadable_pod(Key("default", name))
+    again = run_session(world.model, SETTINGS, world.now)
+    assert len(outcome.binds) + len(again.binds) == 2
+
+
+def test_a_pod_that_becomes_unreadable_gives_its_resources_up_for_its_whole_node() -> None:
+    world = two_gangs(2)
+    (first, _) = run_session(world.model, SETTINGS, world.now).binds
+    world.model.set_unreadable_pod(first.task, first.node)
+    assert world.model.cluster.allocation(Uid(first.uid)) is None
+    assert _free_nodes(world) == {"n1", "n2"} - {first.node}
+
+
+def _free_nodes(world: World) -> set[str]:
+    shape = next(task.shape for gang in world.model.gangs.values() for task in gang.tasks.values())
+    passing = world.model.constraints.filter(shape).passing(Capacity.IDLE)
+    cluster = world.model.cluster
+    return {cluster.name(index) for index in range(cluster.size) if cluster.nodes[index] and passing[index]}
