@@ -14,6 +14,7 @@ from aiohttp import web
 from quorate.kube.clock import Clock
 from quorate.kube.serving.certificates import new_client_certificate
 from quorate.local.certificates import ServerKeys, new_server_keys
+from quorate.local.server import connections
 from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
 from quorate.local.server.aggregation import proxy
 from quorate.local.server.aggregation.api_services import ApiServiceController
@@ -23,7 +24,7 @@ from quorate.local.server.auth.impersonation import impersonate
 from quorate.local.server.auth.service_account_tokens import InvalidToken, ServiceAccountTokens
 from quorate.local.server.backend_client import BackendClient
 from quorate.local.server.discovery import metrics, nonresource
-from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError, too_large, unauthorized
+from quorate.local.server.errors import StatusError, bad_request, too_large, unauthorized
 from quorate.local.server.handlers import (
     access_reviews,
     create,
@@ -43,7 +44,7 @@ from quorate.local.server.requests import media_types, request_info
 from quorate.local.server.requests.context import RequestContext, ServerContext
 from quorate.local.server.requests.request_info import RequestInfo
 from quorate.local.server.requests.responses import ApiResponse
-from quorate.local.server.storage.store import Store
+from quorate.local.server.storage.store import Store, Unstorable
 from quorate.local.server.storage.version_conversion import Converter, converter_for
 
 log = logging.getLogger(__name__)
@@ -123,10 +124,7 @@ class ApiServer:
             asyncio.create_task(self._custom_resources.run()),
             asyncio.create_task(self._api_services.run()),
         ]
-        # With handler cancellation a watch ends as soon as its client disconnects, not at the next event.
-        server = web.Server(
-            self._handle, request_factory=_make_request, handler_cancellation=True, access_log=None
-        )
+        server = connections.BoundedServer(self._handle, connections.raise_file_limit())
         self._runner = web.ServerRunner(server, shutdown_timeout=SHUTDOWN_GRACE_S)
         await self._runner.setup()
         site = web.TCPSite(self._runner, host, port, ssl_context=tls)
@@ -158,6 +156,10 @@ class ApiServer:
             return _error_response(error)
         except web.HTTPRequestEntityTooLarge:
             return _error_response(too_large())
+        except RecursionError:  # the result of a patch may nest more deeply than its parts
+            return _error_response(media_types.too_deep())
+        except Unstorable as error:
+            return _error_response(bad_request(f"the object cannot be stored: {error}"))
         except Exception:
             # A bug must not close the connection: the client gets a Status, the log gets the traceback.
             log.exception("request failed", extra={"method": request.method, "path": request.path})
@@ -191,7 +193,7 @@ class ApiServer:
             request.query,
             request.headers.get("Content-Type", ""),
             request.headers.get("User-Agent", ""),
-            await request.read(),
+            await connections.read_body(request),
         )
         if info.verb == "watch":
             return await self._watch(request, context)
@@ -257,12 +259,6 @@ class ApiServer:
             self._watches.discard(task)
 
 
-def _make_request(*parts: Any) -> web.BaseRequest:
-    message, payload, protocol, writer, task = parts
-    loop = asyncio.get_running_loop()
-    return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=JSON_PARSE_LIMIT)
-
-
 def _find_handler(context: RequestContext) -> Callable[[RequestContext], Awaitable[ApiResponse]]:
     kind, info = context.kind, context.info
     if kind.group in access_reviews.GROUPS:
@@ -293,7 +289,19 @@ def _error_response(error: StatusError, warnings: Sequence[str] = ()) -> web.Res
     return response
 
 
+MAX_WARNING_LENGTH = 256
+MAX_WARNINGS_LENGTH = 4096
+
+
 def _add_warnings(response: web.Response, warnings: Iterable[str]) -> None:
-    for text in dict.fromkeys(warnings):
+    """Add Warning headers, shortened as kube-apiserver does when all together are too long."""
+    distinct = list(dict.fromkeys(warnings))
+    too_long = sum(map(len, distinct)) > MAX_WARNINGS_LENGTH
+    total = 0
+    for warning in distinct:
+        text = warning[:MAX_WARNING_LENGTH] if too_long else warning
+        total += len(text)
+        if total > MAX_WARNINGS_LENGTH:
+            return
         escaped = text.replace("\\", "\\\\").replace('"', '\\"')
         response.headers.add("Warning", f'299 - "{escaped}"')

@@ -174,6 +174,11 @@ def too_large() -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
+def request_timeout() -> StatusError:
+    message = "Timeout: request did not complete within the allotted timeout"
+    return StatusError(504, "Timeout", message, {})
+
+
 def internal_error(message: str) -> StatusError:
     """Return the 500 for a failure of a dependency, such as a webhook."""
     return StatusError(

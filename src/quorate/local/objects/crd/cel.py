@@ -15,6 +15,7 @@ from typing import Any
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
+from quorate.local.objects.crd.go_regexp import Pattern
 from quorate.local.objects.schema_types import Json
 
 _OLD_SELF = re.compile(r"\boldSelf\b")
@@ -162,12 +163,11 @@ def _is_sorted(items: list[Any]) -> bool:
 
 
 def _find(text: str, pattern: str) -> str:
-    found = re.search(pattern, text)
-    return found.group() if found else ""
+    return Pattern(pattern).search(text) or ""
 
 
 def _find_all(text: str, pattern: str) -> list[str]:
-    return [found.group() for found in re.finditer(pattern, text)]
+    return Pattern(pattern).find_all(text)
 
 
 _ENVIRONMENT = cel.NewEnv(

@@ -3,14 +3,13 @@
 The source is `openAPIV3Schema` with Kubernetes' extensions (API documentation, "structural schemas").
 """
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 from quorate.local.objects.crd.cel import Rule, compile_rules
-from quorate.local.objects.crd.go_regexp import compile_pattern
+from quorate.local.objects.crd.go_regexp import Pattern
 from quorate.local.objects.schema_types import (
     Json,
     ListMergeType,
@@ -31,7 +30,7 @@ class ValueValidation:
     """Value validations of a schema; None means no limit."""
 
     enum: tuple[Any, ...] | None = None
-    pattern: re.Pattern[str] | None = None
+    pattern: Pattern | None = None
     pattern_text: str = ""
     format: str = ""
     minimum: float | None = None
@@ -107,7 +106,7 @@ class Schema:
 
 
 def compile_schema(source: Json) -> Schema:
-    """Compile a schema.  Raises re.error and InvalidRule for invalid patterns and rules."""
+    """Compile a schema.  Raises InvalidPattern and InvalidRule."""
     free = source.get("additionalProperties")
     if free is True:
         free = {"x-kubernetes-preserve-unknown-fields": True}
@@ -140,7 +139,7 @@ def compile_schema(source: Json) -> Schema:
 def _limits(source: Json) -> ValueValidation:
     limits = ValueValidation(
         enum=tuple(source["enum"]) if "enum" in source else None,
-        pattern=compile_pattern(source["pattern"]) if source.get("pattern") else None,
+        pattern=Pattern(source["pattern"]) if source.get("pattern") else None,
         pattern_text=source.get("pattern", ""),
         format=source.get("format", ""),
         minimum=source.get("minimum"),

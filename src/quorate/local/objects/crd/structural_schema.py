@@ -5,12 +5,12 @@ checking that fields in `allOf` and other combinators are declared, and the cost
 """
 
 import copy
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 
 from quorate.local.objects.crd.cel import InvalidRule
 from quorate.local.objects.crd.defaulting import prune
+from quorate.local.objects.crd.go_regexp import InvalidPattern
 from quorate.local.objects.crd.schema import IDENTITY, compile_schema
 from quorate.local.objects.crd.validation import validate
 from quorate.local.objects.schema_types import Json
@@ -170,7 +170,7 @@ def _compilation_findings(schema: Json, path: str) -> Iterator[Cause]:
     alone: Json = {name: schema[name] for name in ("pattern", "x-kubernetes-validations") if name in schema}
     try:
         compile_schema(alone)
-    except re.error as refusal:
+    except InvalidPattern as refusal:
         why = f"must be a valid regular expression: {refusal}"
         yield errors.invalid_value(f"{path}.pattern", schema["pattern"], why)
     except InvalidRule as refusal:

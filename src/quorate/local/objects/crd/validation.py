@@ -157,7 +157,7 @@ def _string_causes(value: str, limits: ValueValidation, path: str) -> Iterator[C
     elif limits.min_length is not None and len(value) < limits.min_length:
         rule = f"{path} in body should be at least {limits.min_length} chars long"
         yield errors.invalid_value(path, value, rule)
-    elif limits.pattern and not limits.pattern.search(value):
+    elif limits.pattern and limits.pattern.search(value) is None:
         yield errors.invalid_value(path, value, f"{path} in body should match '{limits.pattern_text}'")
     check = FORMATS.get(limits.format)
     if check and not check(value):

@@ -1,8 +1,10 @@
 """JSON patch (RFC 6902) and JSON merge patch (RFC 7386), with kube-apiserver's limits."""
 
+import copy
 from typing import Any
 
 import jsonpatch
+import msgspec
 from jsonpointer import JsonPointer, JsonPointerException
 
 from quorate.local.objects.schema_types import Json
@@ -52,30 +54,48 @@ def go_kind(value: Any) -> str:
 
 
 MAX_OPERATIONS = 10_000
+MAX_COPIED_BYTES = 3 * 1024 * 1024
+"""the largest total size of all values that the copy operations of one patch duplicate"""
 
 
 def json_patch(target: Json, patch: Any) -> Json:
     """Apply all operations in order, or none of them.
 
     Raises StatusError: 400 if the patch is not a list of operations, 413 for too many operations, 422 if an
-    operation fails.
+    operation fails or the copy operations duplicate too much.
     """
     if not isinstance(patch, list):
         raise bad_request(
             f"error decoding patch: json: cannot unmarshal {go_kind(patch)} into a list of operations"
         )
     if len(patch) > MAX_OPERATIONS:
-        why = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
-        raise StatusError(413, "RequestEntityTooLarge", why)
-    patched: Any = target
-    for operation in patch:
+        rule = f"The allowed maximum operations in a JSON patch is {MAX_OPERATIONS}, got {len(patch)}"
+        raise StatusError(413, "RequestEntityTooLarge", f"Request entity too large: {rule}")
+    # Operations change these copies in place: a copy per operation is quadratic.
+    patched: Any = copy.deepcopy(target)
+    copied_bytes = 0
+    for operation in copy.deepcopy(patch):
+        copied_bytes += _copied_bytes(patched, operation)
+        if copied_bytes > MAX_COPIED_BYTES:
+            raise _unprocessable()
         patched = _apply(patched, operation)
     if not isinstance(patched, dict):
         raise _unprocessable()
     return patched
 
 
+def _copied_bytes(target: Any, operation: Any) -> int:
+    """Return the size of the value that a copy operation duplicates, as JSON; 0 for other operations."""
+    if not isinstance(operation, dict) or operation.get("op") != "copy":
+        return 0
+    try:
+        return len(msgspec.json.encode(JsonPointer(operation["from"]).resolve(target)))
+    except (JsonPointerException, KeyError, TypeError) as refusal:
+        raise _unprocessable() from refusal
+
+
 def _apply(target: Any, operation: Any) -> Any:
+    """Apply one operation to `target`, which it may change.  Raises StatusError: 400, 422."""
     if not isinstance(operation, dict):
         raise bad_request(
             f"error decoding patch: json: cannot unmarshal {go_kind(operation)} into an operation"
@@ -83,7 +103,7 @@ def _apply(target: Any, operation: Any) -> Any:
     try:
         if operation.get("op") == "replace" and _names_absent_field(target, operation["path"]):
             operation = {**operation, "op": "add"}
-        return jsonpatch.apply_patch(target, [operation])
+        return jsonpatch.apply_patch(target, [operation], in_place=True)
     except (jsonpatch.JsonPatchException, JsonPointerException, KeyError, TypeError) as refusal:
         raise _unprocessable() from refusal
 

@@ -15,6 +15,7 @@ from multidict import CIMultiDict
 from quorate.local.server.aggregation.api_services import AggregatedVersion, ApiServiceController
 from quorate.local.server.auth.authentication import User
 from quorate.local.server.backend_client import BackendClient, BackendUnreachable
+from quorate.local.server.connections import read_body
 from quorate.local.server.errors import StatusError
 from quorate.local.server.requests.context import ServerContext
 from quorate.local.server.storage.store import Key
@@ -72,7 +73,7 @@ async def forward(
     url = backend.url.rstrip("/") + request.raw_path
     try:
         async with backends.request(
-            request.method, backend, url, await request.read(), _proxied_headers(request, user)
+            request.method, backend, url, await read_body(request), _proxied_headers(request, user)
         ) as upstream:
             return await _relay(request, upstream)
     except aiohttp.ClientConnectionError as error:

@@ -1,16 +1,21 @@
 """Content negotiation of responses, and parsing of request bodies."""
 
 import json
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import msgspec
 import yaml
 
 from quorate.local.objects import protobuf
+from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
 from quorate.local.server.errors import StatusError, bad_request
 
 Json = dict[str, Any]
@@ -112,16 +117,44 @@ class ParsedBody:
 
 
 def parse_json(data: bytes) -> ParsedBody:
-    """Parse JSON.  Raises StatusError(400) for a syntax error or too deep nesting."""
+    """Parse JSON.  Raises StatusError(400) for a syntax error, a too large number or too deep nesting."""
+    if exceeds_depth(data):
+        raise too_deep()
     try:
         document = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise bad_request(_syntax_error(data) or f"json parse error: {error}") from error
-    except RecursionError as error:
-        raise bad_request("json parse error: exceeded max depth") from error
+    if _LONG_NUMBER.search(data):
+        document = _with_go_numbers(document)
     # Most clients write compact JSON.  If encoding gives the same bytes, no field was a duplicate.
     has_no_duplicates = msgspec.json.encode(document) == data
     return ParsedBody(document, () if has_no_duplicates else tuple(_duplicate_fields(data)))
+
+
+def too_deep() -> StatusError:
+    return bad_request(f"json parse error: exceeded max depth of {MAX_DEPTH}")
+
+
+_LONG_NUMBER = re.compile(rb"\d{19}")
+
+
+def _with_go_numbers(value: Any) -> Any:
+    """Return a value with integers beyond 64 bits as floats, as Go decodes them.
+
+    Raises StatusError(400) for a number that is too large for a float.
+    """
+    match value:
+        case dict():
+            return {name: _with_go_numbers(part) for name, part in value.items()}
+        case list():
+            return [_with_go_numbers(part) for part in value]
+        case int() if not -(1 << 63) <= value < 1 << 63:
+            try:
+                return float(value)
+            except OverflowError as error:
+                raise bad_request("json parse error: a number is out of the range of float64") from error
+        case _:
+            return value
 
 
 def parse_protobuf(data: bytes) -> ParsedBody:
@@ -133,12 +166,50 @@ def parse_protobuf(data: bytes) -> ParsedBody:
 
 
 def parse_yaml(data: bytes) -> ParsedBody:
+    """Parse YAML.  Raises StatusError(400), also for aliases that make the document much larger."""
+    if data[:1] == b"{":  # clients send most configurations as JSON, which is parsed much faster
+        with suppress(StatusError):
+            return parse_json(data)
     try:
+        _check_yaml_depth(data)
         document = yaml.load(data, Loader=yaml.CSafeLoader)
+        if b"*" in data:
+            _check_aliases(document, {})
         # Encode and decode as JSON, so that YAML dates become strings.
-        return ParsedBody(msgspec.json.decode(msgspec.json.encode(document)))
-    except (yaml.YAMLError, UnicodeDecodeError, TypeError, RecursionError) as error:
+        return parse_json(msgspec.json.encode(document))
+    except (yaml.YAMLError, ValueError, TypeError, OverflowError, RecursionError) as error:
         raise bad_request(f"yaml parse error: {' '.join(str(error).split())}") from error
+
+
+def _check_yaml_depth(data: bytes) -> None:
+    """Raise ValueError for too deep nesting, which exhausts the stack of the YAML library."""
+    depth = 0
+    for event in yaml.parse(data, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"exceeded max depth of {MAX_DEPTH}")
+
+
+MAX_YAML_PARTS = 400_000
+_CHARACTERS_OF_A_PART = 16
+
+
+def _check_aliases(value: Any, sizes: dict[int, int]) -> int:
+    """Return the number of parts of a value, with each alias counted in full.
+
+    Raises ValueError if there are too many.  ``sizes``: by identity, of the lists and maps that are done.
+    """
+    if not isinstance(value, dict | list):
+        return 1 + len(value) // _CHARACTERS_OF_A_PART if isinstance(value, str) else 1
+    if id(value) not in sizes:
+        parts = value.values() if isinstance(value, dict) else value
+        sizes[id(value)] = 1 + sum(_check_aliases(part, sizes) for part in parts)
+        if sizes[id(value)] > MAX_YAML_PARTS:
+            raise ValueError("document contains excessive aliasing")
+    return sizes[id(value)]
 
 
 def _syntax_error(data: bytes) -> str:
@@ -150,7 +221,7 @@ def _syntax_error(data: bytes) -> str:
             return "unexpected end of JSON input"
         expected = _SYNTAX_ERRORS.get(error.msg.partition(" ")[2], "in JSON")
         return f"invalid character '{error.doc[error.pos]}' {expected}"
-    except (UnicodeDecodeError, RecursionError):
+    except ValueError:  # not UTF-8, or an integer with thousands of digits
         pass
     return ""
 
@@ -164,6 +235,10 @@ _SYNTAX_ERRORS = {
 }
 
 
+MAX_DUPLICATES = 100
+"""the number of duplicate fields of one map that are reported"""
+
+
 def _duplicate_fields(data: bytes) -> Iterable[str]:
     """Return the paths of duplicate fields: ``data.a``, ``spec.containers[0].image``."""
     # Only the standard library's parser exposes the pairs before they become a dict.
@@ -172,8 +247,9 @@ def _duplicate_fields(data: bytes) -> Iterable[str]:
     def collect(pairs: list[tuple[str, Any]]) -> Json:
         built = dict(pairs)
         if len(built) != len(pairs):
-            names = [name for name, _ in pairs]
-            duplicates[id(built)] = [name for index, name in enumerate(names) if name in names[:index]]
+            counts = Counter(name for name, _ in pairs)
+            repeated = (name for name, count in counts.items() for _ in range(count - 1))
+            duplicates[id(built)] = list(islice(repeated, MAX_DUPLICATES))
         return built
 
     document = json.loads(data, object_pairs_hook=collect)

@@ -22,6 +22,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from quorate.local.objects.nesting import MAX_DEPTH, exceeds_depth
+
 Json = dict[str, Any]
 
 SCHEMA = """
@@ -78,6 +80,10 @@ class StaleRevision(Exception):
     def __init__(self, key: Key, current: Entry | None) -> None:
         super().__init__(key, current)
         self.key, self.current = key, current
+
+
+class Unstorable(Exception):
+    """The object cannot be stored: it has no JSON form, or nests too deeply."""
 
 
 class RevisionCompacted(Exception):
@@ -268,8 +274,12 @@ class Store:
             if (old.revision if old else None) != write.expected_revision:
                 conflicts.append(write)
                 continue
+            try:
+                new = _new_entry(write.key, revision + 1, write.object) if write.object is not None else None
+            except (ValueError, TypeError, OverflowError, RecursionError) as error:
+                _fail(write, Unstorable(str(error)))
+                continue
             revision += 1
-            new = _new_entry(write.key, revision, write.object) if write.object is not None else None
             newest[write.key] = new
             accepted.append((Change(revision, write.key, old, new), write))
         return accepted, conflicts
@@ -321,7 +331,10 @@ def _new_entry(key: Key, revision: int, obj: Json) -> Entry:
 
 def _encode_entry(key: Key, revision: int, obj: Json) -> Entry:
     body = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
-    return Entry(key, revision, msgspec.json.encode(body), _labels(obj))
+    data = msgspec.json.encode(body)
+    if exceeds_depth(data):
+        raise ValueError(f"exceeded max depth of {MAX_DEPTH}")
+    return Entry(key, revision, data, _labels(obj))
 
 
 def _labels(obj: Json) -> dict[str, str]:

@@ -1,0 +1,232 @@
+"""Requests that are too large, too deep or too slow are refused and do not stop the server."""
+
+import asyncio
+import io
+import json
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from quorate.local.objects.nesting import MAX_DEPTH
+from quorate.local.objects.patch.json_patches import MAX_OPERATIONS
+from quorate.local.server.connections import BoundedServer, read_body
+from quorate.local.server.errors import JSON_PARSE_LIMIT, StatusError
+from quorate.local.server.requests.media_types import parse_json, parse_yaml
+from tests.local.api_client import ApiClient, connect, run_with_server
+from tests.local.clusters import api_server
+
+CONFIG_MAPS = "/api/v1/namespaces/default/configmaps"
+CONFIG_MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}, "data": {"k": "v" * 1000}}
+JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
+DEADLINE_S = 30.0
+
+
+@pytest.mark.parametrize(
+    ("patch", "code", "message"),
+    [
+        pytest.param(
+            [
+                {"op": "add", "path": "/data", "value": {}},
+                {"op": "add", "path": "/data/a", "value": "a" * 50},
+                *({"op": "copy", "from": "/data", "path": f"/data/{n}"} for n in range(24)),
+            ],
+            422,
+            "the server rejected our request due to an error in our request",
+            id="copies that double",
+        ),
+        pytest.param(
+            [{"op": "test", "path": "/kind", "value": "ConfigMap"}] * (MAX_OPERATIONS + 1),
+            413,
+            "Request entity too large: The allowed maximum operations in a JSON patch is 10000, got 10001",
+            id="operations",
+        ),
+    ],
+)
+def test_a_json_patch_is_bounded(patch: Any, code: int, message: str) -> None:
+    async def scenario(client: ApiClient) -> None:
+        await client.create(CONFIG_MAPS, CONFIG_MAP)
+        got, status = await client.send("PATCH", f"{CONFIG_MAPS}/a", patch, Content_Type=JSON_PATCH)
+        assert (got, status["message"]) == (code, message)
+
+    run_with_server(scenario)
+
+
+def nested(depth: int) -> Any:
+    value: Any = "end"
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
+def test_nesting_is_bounded_in_bodies_and_in_the_results_of_patches() -> None:
+    definition = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.example.com"},
+        "spec": {
+            "group": "example.com",
+            "scope": "Cluster",
+            "names": {"kind": "Widget", "plural": "widgets"},
+            "versions": [
+                {
+                    "name": "v1",
+                    "served": True,
+                    "storage": True,
+                    "schema": {
+                        "openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+                    },
+                }
+            ],
+        },
+    }
+    widgets = "/apis/example.com/v1/widgets"
+
+    async def scenario(client: ApiClient) -> None:
+        await client.create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition)
+        await client.until(widgets, lambda code, _: code == 200)
+        widget = {"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "a": {}}
+        await client.create(widgets, widget)
+        one_level = [
+            {"op": "move", "from": "/a", "path": "/b"},
+            {"op": "add", "path": "/a", "value": [0]},
+            {"op": "move", "from": "/b", "path": "/a/0"},
+        ]
+        for levels in (MAX_DEPTH, 2000):
+            code, answer = await client.send(
+                "PATCH", f"{widgets}/a", one_level * levels, Content_Type=JSON_PATCH
+            )
+            assert (code, answer["reason"]) == (400, "BadRequest"), answer
+        code, answer = await client.send("POST", widgets, widget | {"a": nested(MAX_DEPTH)})
+        assert (code, answer["reason"]) == (400, "BadRequest"), answer
+        assert (await client.send("DELETE", f"{widgets}/a"))[0] == 200
+
+    run_with_server(scenario)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b"[" * 100_000, id="open brackets"),
+        pytest.param(b'{"a":' * 100_000 + b"1" + b"}" * 100_000, id="objects"),
+        pytest.param(b'{"a":' + b"1" * 10_000 + b"}", id="a number of 10,000 digits"),
+        pytest.param(b'{"a":1' + b"0" * 400 + b"}", id="a number beyond float64"),
+        pytest.param(b'{"a":1e400}', id="an exponent beyond float64"),
+        pytest.param(b'{"a":"\\ud800"}', id="half a surrogate pair"),
+        pytest.param(b'{"a":"\xff"}', id="not UTF-8"),
+    ],
+)
+def test_json_that_cannot_be_stored_is_refused(text: bytes) -> None:
+    with pytest.raises(StatusError) as refusal:
+        parse_json(text)
+    assert refusal.value.code == 400
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(b"- " * 100_000, id="nested lists"),
+        pytest.param(b"a: " + b"[" * 100_000, id="open brackets"),
+        pytest.param(b"a: &a [*a]", id="a list that contains itself"),
+        pytest.param(b"a: &a %s\nb: [%s]" % (b"x" * 100_000, b",".join([b"*a"] * 1000)), id="long aliases"),
+        pytest.param(
+            b"a: &0 [x]\n"
+            + b"".join(b"b%d: &%d [%s]\n" % (n, n, b"*%d," % (n - 1) * 9) for n in range(1, 10)),
+            id="aliases of aliases",
+        ),
+    ],
+)
+def test_yaml_that_grows_or_nests_is_refused(text: bytes) -> None:
+    with pytest.raises(StatusError) as refusal:
+        parse_yaml(text)
+    assert refusal.value.code == 400
+
+
+def test_integers_beyond_64_bits_become_floats_as_in_go() -> None:
+    assert parse_json(b'{"a":[9223372036854775807,9223372036854775808]}').document == {
+        "a": [9223372036854775807, 9223372036854775808.0]
+    }
+
+
+def test_duplicate_fields_are_found_in_linear_time() -> None:
+    text = b"{" + b",".join([b'"b":1'] * 100_000) + b"}"
+    assert parse_json(text).duplicates == ("b",) * 100
+
+
+def test_a_body_above_the_limit_is_refused() -> None:
+    async def scenario() -> None:
+        async with api_server() as server, aiohttp.ClientSession() as session:
+            headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+            body = io.BytesIO(b" " * (JSON_PARSE_LIMIT + 1))
+            async with session.post(server.url + CONFIG_MAPS, data=body, headers=headers) as response:
+                status = await response.json()
+        assert (status["code"], status["reason"], status["message"]) == (
+            413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728",
+        )  # fmt: skip
+
+    asyncio.run(scenario())
+
+
+def test_half_open_connections_do_not_hinder_others() -> None:
+    async def scenario() -> None:
+        async with api_server() as server, connect(server) as client:
+            head = (
+                f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {server.token}\r\n"
+                "Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{"
+            )
+            writers = []
+            for number in range(300):
+                _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write((head if number % 2 else head[:60]).encode())
+                writers.append(writer)
+            await client.create(CONFIG_MAPS, CONFIG_MAP)
+            for writer in writers:
+                writer.close()
+
+    asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
+
+
+def test_a_request_must_be_sent_in_time_and_connections_are_bounded() -> None:
+    async def handle(request: web.BaseRequest) -> web.Response:
+        try:
+            return web.Response(body=await read_body(request, timeout_s=0.05))
+        except StatusError as error:
+            return web.json_response(error.to_json(), status=error.code)
+
+    async def answer_of(port: int, text: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(text)
+        answer = await reader.read()
+        writer.close()
+        return answer
+
+    async def scenario() -> None:
+        runner = web.ServerRunner(BoundedServer(handle, 2, header_timeout_s=0.05), shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        port = runner.addresses[0][1]
+        assert await answer_of(port, b"GET / HTTP/1.1\r\nHos") == b""
+        head, _, body = (
+            await answer_of(
+                port, b"POST / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nContent-Length: 9\r\n\r\n{"
+            )
+        ).partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 504")
+        assert json.loads(body)["message"] == "Timeout: request did not complete within the allotted timeout"
+        await runner.cleanup()
+
+        runner = web.ServerRunner(BoundedServer(handle, 2), shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        port = runner.addresses[0][1]
+        idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(2)]
+        async with aiohttp.ClientSession() as session:
+            with pytest.raises(aiohttp.ClientError):
+                await session.get(f"http://127.0.0.1:{port}/")
+        for _, writer in idle:
+            writer.close()
+        await runner.cleanup()
+
+    asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
