@@ -19,6 +19,7 @@ ALLOWED: Final = {
     ("faults/runs.py", "_submit"): "the schedule of a trial",
     ("faults/test_late_writes.py", "story"): "nothing shows that a late write was refused",
     ("kube/test_client.py", "story"): "blocks the event loop itself, so that two timers are due at once",
+    ("webhooks/test_webhook_server.py", "large"): "work of a known duration, for which a turn owes a pause",
     ("kube/test_client.py", "count"): "a request that takes a while",
 }
 

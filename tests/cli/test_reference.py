@@ -18,6 +18,7 @@ from quorate.placement.filters.failures import FilterFailure
 ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / "docs" / "reference"
 SOURCES = [ROOT / "src" / "quorate" / package for package in ("controllers", "queueing")]
+RECORDER = ROOT / "src" / "quorate" / "kube" / "events.py"
 WORDS = re.compile(r"KEY|VALUE|VOLUME")  # placeholders of the page for names
 REASON = re.compile(r"[A-Z][a-z]+[A-Za-z]*")
 
@@ -52,7 +53,8 @@ def test_every_event_is_on_the_page() -> None:
     evictions = {reason for reason in named if reason.startswith("EvictedDueTo")}
     listed = {lines.reason for lines in EVENTS}
     assert named - evictions - listed == set()
-    text = "\n".join(path.read_text() for source in SOURCES for path in source.rglob("*.py"))
+    modules = [RECORDER, *(path for source in SOURCES for path in source.rglob("*.py"))]
+    text = "\n".join(path.read_text() for path in modules)
     assert [each for each in sorted(listed) if f'"{each}"' not in text and each != "EvictedDueTo…"] == []
 
 
@@ -63,7 +65,7 @@ def test_every_filter_failure_is_on_the_page() -> None:
         for make in vars(failures).values()
         if inspect.isfunction(make) and inspect.signature(make).return_annotation is FilterFailure
     }
-    assert len(made) == 6
+    assert len(made) == 7
     listed = {reason.failure for reason in REASONS}
     as_listed = {FilterFailure(one.remedy, WORDS.sub("NAME", one.reason)) for one in listed}
     assert known | made <= as_listed

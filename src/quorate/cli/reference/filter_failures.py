@@ -79,6 +79,10 @@ REASONS: Final = (
         "such a taint, which describes a temporary state of the node",
     ),
     Reason(
+        failures.unreadable_pod("NAME"),
+        "a pod on the node cannot be read, so its requests are unknown; an event on the pod says why",
+    ),
+    Reason(
         failures.NODE_AFFINITY, "the labels or the name of the node do not match those that the pod requires"
     ),
     Reason(
