@@ -232,6 +232,15 @@ def test_a_rule_that_does_not_compile_is_rejected(rule: str) -> None:
         compile_schema(ruled(STRING, rule))
 
 
+def test_a_rule_over_its_cost_limit_is_a_cause_and_ends_the_evaluation() -> None:
+    quadratic = {"x-kubernetes-validations": [{"rule": "self.all(x, self.all(y, x + y >= 0))"}]}
+    items = {"type": "array", "items": {"type": "integer"}} | quadratic
+    schema = compile_schema({"type": "object", "properties": {"a": items, "b": items}})
+    causes = validate({"a": list(range(1000)), "b": list(range(1000))}, schema)
+    assert [(cause.field, cause.reason) for cause in causes] == [("a", "FieldValueInvalid")]
+    assert "no further validation rules will be run due to call cost exceeds limit" in causes[0].message
+
+
 def test_field_names_are_escaped_for_cel() -> None:
     schema = compile_schema(
         ruled(

@@ -3,7 +3,8 @@
 A rule is compiled once with its CRD, and evaluated with `self` and, for transition rules, `oldSelf`.
 Available are CEL's standard functions, its string extensions, and Kubernetes' functions for lists and regular
 expressions. Not supported: Kubernetes' types for URLs, addresses, quantities, formats and semantic versions
-(a CRD that uses them is rejected), times other than as strings, and cost limits.
+(a CRD that uses them is rejected), times other than as strings, and estimates of costs. The cost of one
+evaluation is limited by the runtime, to 10,000 iterations; kube-apiserver's limit is about 100,000.
 """
 
 import re
@@ -27,6 +28,10 @@ class InvalidRule(Exception):
     def __init__(self, index: int, field: str, text: str, why: str) -> None:
         super().__init__(index, field, text, why)
         self.index, self.field, self.text, self.why = index, field, text, why
+
+
+class CostLimitExceeded(Exception):
+    """The evaluation of a rule takes too many steps; the text is the rule."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +63,20 @@ class Rule:
     """fields of oldSelf that the rule can read"""
 
     def violation(self, value: Any, olds: Sequence[Any]) -> Violation | None:
-        """Return the violation by `value`, or None; `olds` contains the old value, if any."""
+        """Return the violation by `value`, or None; `olds` contains the old value, if any.
+
+        Raises CostLimitExceeded.
+        """
         # Variables are copied into the runtime, so pass only the fields that the rule can read.
         bound: Json = {"self": _project(value, self.self_fields)}
         if self.optional_old_self:
             bound["oldSelves"] = [_project(old, self.old_self_fields) for old in olds]
         elif self.is_transition_rule:
             bound["oldSelf"] = _project(olds[0], self.old_self_fields)
-        result = self.program.eval(data=bound)
+        try:
+            result = self.program.eval(data=bound)
+        except RuntimeError as error:  # the runtime's limit on iterations
+            raise CostLimitExceeded(self.text) from error
         if result.type() == cel.Type.BOOL:
             if result.value():
                 return None
@@ -76,7 +87,10 @@ class Rule:
     def _explain(self, value: Any, olds: Sequence[Any]) -> str:
         if self.message_program:
             bound = {"self": value, "oldSelves": olds, **({"oldSelf": olds[0]} if olds else {})}
-            result = self.message_program.eval(data=bound)
+            try:
+                result = self.message_program.eval(data=bound)
+            except RuntimeError as error:
+                raise CostLimitExceeded(self.text) from error
             if result.type() == cel.Type.STRING and result.value().strip() and "\n" not in result.value():
                 return str(result.value())
         return self.message or f"failed rule: {self.text}"

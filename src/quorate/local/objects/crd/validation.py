@@ -4,10 +4,11 @@ An update ignores findings about values that did not change, so that a schema ca
 objects exist (ratcheting).
 """
 
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from quorate.local.objects.crd.cel import Rule
+from quorate.local.objects.crd.cel import CostLimitExceeded, Rule
 from quorate.local.objects.crd.schema import NO_VALUE_VALIDATION, Schema, ValueValidation, cel_name
 from quorate.local.objects.crd.string_formats import FORMATS
 from quorate.local.objects.schema_types import Json
@@ -21,6 +22,12 @@ _BLOCKING = frozenset(
 
 _NO_PATH = "<nil>"
 """the path of findings for which kube-apiserver's validator gives none"""
+
+OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
+CALL_COST_EXCEEDED = (
+    "'operation cancelled: actual cost limit exceeded':"
+    " no further validation rules will be run due to call cost exceeds limit for rule"
+)
 
 _MISSING = object()
 
@@ -41,7 +48,7 @@ def validate(value: Json, schema: Schema, old: Json | None = None) -> list[Cause
             "correct the existing errors to complete validation"
         )
         return [*causes, errors.invalid_value(_NO_PATH, None, why)]
-    return causes + list(_rule_causes(value, schema, "", before))
+    return causes + list(_rule_causes(value, schema, "", before, _Budget()))
 
 
 def type_name(value: Any) -> str:
@@ -238,15 +245,44 @@ def _duplicates(items: list[Any], schema: Schema, path: str) -> Iterator[Cause]:
         seen.add(identity)
 
 
-def _rule_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Cause]:
-    if value is None or not schema.has_rules:
+MAX_RULE_SECONDS = 1.0
+"""processor time for all rules of one object, which kube-apiserver's cost budget corresponds to"""
+
+
+class _Budget:
+    """The processor time that is left for the rules of one object."""
+
+    def __init__(self) -> None:
+        self._end = time.thread_time() + MAX_RULE_SECONDS
+        self.is_reported = False
+        """a cause has been reported, and no further rule is evaluated"""
+
+    @property
+    def is_spent(self) -> bool:
+        return time.thread_time() > self._end
+
+
+def _over_budget(schema: Schema, path: str, budget: _Budget, detail: str) -> Cause:
+    budget.is_reported = True
+    return errors.invalid_value(path.removeprefix(".") or _NO_PATH, schema.type, detail)
+
+
+def _rule_causes(value: Any, schema: Schema, path: str, old: Any, budget: _Budget) -> Iterator[Cause]:
+    if value is None or not schema.has_rules or budget.is_reported:
         return
     due = [rule for rule in schema.rules if _is_due(rule, value, old)]
     if due:
         spelled = _with_cel_names(value, schema)
         olds = [] if old is _MISSING else [_with_cel_names(old, schema)]
         for rule in due:
-            violation = rule.violation(spelled, olds)
+            if budget.is_spent:
+                yield _over_budget(schema, path, budget, OUT_OF_BUDGET)
+                return
+            try:
+                violation = rule.violation(spelled, olds)
+            except CostLimitExceeded as error:
+                yield _over_budget(schema, path, budget, f"{CALL_COST_EXCEEDED}: {error}")
+                return
             if violation:
                 scalar = value if isinstance(value, str | int | float) else None
                 yield _violated(violation.reason, path + violation.field_path, scalar, violation.message)
@@ -258,10 +294,10 @@ def _rule_causes(value: Any, schema: Schema, path: str, old: Any) -> Iterator[Ca
                 below = f"{path}.{name}" if path else name
                 if name not in schema.properties:
                     below = f"{path}[{name}]"
-                yield from _rule_causes(part, inner, below, before)
+                yield from _rule_causes(part, inner, below, before, budget)
     elif isinstance(value, list) and schema.items:
         for index, (item, before) in enumerate(_paired(value, schema, old)):
-            yield from _rule_causes(item, schema.items, f"{path}[{index}]", before)
+            yield from _rule_causes(item, schema.items, f"{path}[{index}]", before, budget)
 
 
 def _is_due(rule: Rule, value: Any, old: Any) -> bool:
