@@ -51,10 +51,10 @@ def test_names_and_conversion_are_defaulted() -> None:
         pytest.param({}, "", id="valid"),
         pytest.param({"scope": "Everywhere"}, "spec.scope", id="an unknown scope"),
         pytest.param({"group": "short"}, "spec.group", id="a group without a dot"),
-        pytest.param({"versions": []}, "spec.versions", id="no storage version"),
+        pytest.param({"versions": []}, "spec.versions status.storedVersions", id="no storage version"),
         pytest.param(
             {"versions": [a_version("v1", True), a_version("v2", True)]},
-            "spec.versions",
+            "spec.versions status.storedVersions",
             id="two storage versions",
         ),
         pytest.param(
@@ -181,7 +181,7 @@ def test_schema_findings(schema: Json, want: str) -> None:
     if not schema:
         version["schema"] = {"openAPIV3Schema": {"description": "nothing"}}
     found = crd.definition_findings(a_definition(versions=[version]))
-    prefix = "spec.versions[0].schema.openAPIV3Schema."
+    prefix = "spec.validation.openAPIV3Schema."
     assert " ".join(cause.field.removeprefix(prefix) for cause in found) == want
 
 

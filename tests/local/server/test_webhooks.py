@@ -214,7 +214,9 @@ def test_reinvocation_follows_the_reinvocation_policy(policy: str, calls: list[s
 
 def test_webhooks_review_each_deletion_of_a_collection() -> None:
     async def scenario(client: ApiClient) -> None:
-        async with webhook_server(lambda request: {"allowed": request["name"] != "kept"}) as hook_server:
+        async with webhook_server(
+            lambda request: {"allowed": request["oldObject"]["metadata"]["name"] != "kept"}
+        ) as hook_server:
             for name in ("a", "kept"):
                 await client.create(CONFIG_MAPS, {"metadata": {"name": name}})
             await register(client, "validating", a_webhook(hook_server.url()))

@@ -205,7 +205,7 @@ class ApiServer:
     def _authorize(self, request: web.BaseRequest, info: RequestInfo) -> User:
         """Return the user of a request.  Raises StatusError: 401, 403."""
         authorizer = self._server.authorizer
-        user = impersonate(self._authenticate(request), request.headers.items(), authorizer)
+        user = impersonate(self._authenticate(request), request.headers.items(), authorizer, info)
         is_collection = info.verb in ("list", "watch", "deletecollection")
         field_selector = request.query.get("fieldSelector", "") if is_collection else ""
         if not authorizer.allows(user, AuthorizationAttributes.from_request(info, field_selector)):

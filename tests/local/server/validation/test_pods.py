@@ -91,7 +91,7 @@ def test_pods(pod: Json, want: list[str]) -> None:
         pytest.param(
             {},
             {"schedulingGates": [{"name": "g"}]},
-            ["spec.schedulingGates Forbidden"],
+            ["spec.schedulingGates[0].name Forbidden"],
             id="scheduling gates cannot be added",
         ),
         pytest.param(

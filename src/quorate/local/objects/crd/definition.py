@@ -13,6 +13,8 @@ from quorate.local.server import errors
 from quorate.local.server.errors import Cause
 
 GROUP = "apiextensions.k8s.io"
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+"""of a definition that is being deleted, until its objects are deleted"""
 APPROVED = "api-approved.kubernetes.io"
 NAMES = ("plural", "singular", "shortNames", "kind", "listKind", "categories")
 
@@ -175,11 +177,15 @@ def naming_status(definition: Json, served: Sequence[Definition], now: str) -> J
         ready = (True, "InitialNamesAccepted", "the initial names have been accepted")
     storage = next(version["name"] for version in spec["versions"] if version["storage"])
     stored = old.get("storedVersions") or []
+    conditions = [
+        _condition("NamesAccepted", accepted, old_conditions, now),
+        _condition("Established", ready, old_conditions, now),
+    ]
+    if "deletionTimestamp" in definition["metadata"]:
+        deletion = (True, "InstanceDeletionInProgress", "CustomResource deletion is in progress")
+        conditions.append(_condition("Terminating", deletion, old_conditions, now))
     return {
-        "conditions": [
-            _condition("NamesAccepted", accepted, old_conditions, now),
-            _condition("Established", ready, old_conditions, now),
-        ],
+        "conditions": conditions,
         "acceptedNames": (old.get("acceptedNames") or _empty_names()) if conflict else dict(spec["names"]),
         "storedVersions": stored if storage in stored else [*stored, storage],
     }
@@ -225,7 +231,7 @@ _ABOUT_APPROVAL = "see https://github.com/kubernetes/enhancements/pull/1111"
 def definition_findings(definition: Json) -> list[Cause]:
     """Validate a definition, new or updated."""
     spec = definition.get("spec") or {}
-    return [*_name_findings(spec), *_version_findings(spec)]
+    return [*_name_findings(spec), *_version_findings(spec), *_stored_version_findings(spec)]
 
 
 def creation_findings(definition: Json) -> list[Cause]:
@@ -303,6 +309,44 @@ def _name_findings(spec: Json) -> Iterator[Cause]:
         yield errors.invalid_value("spec.names.listKind", names["listKind"], why)
 
 
+def _stored_version_findings(spec: Json) -> Iterator[Cause]:
+    """Validate the status that follows from the versions."""
+    storage = [version.get("name") for version in spec.get("versions") or [] if version.get("storage")]
+    if not storage:
+        yield errors.invalid_value("status.storedVersions", None, "must have at least one stored version")
+    elif storage[-1] != storage[0]:
+        rule = f"must have the storage version {storage[-1]}"
+        yield errors.invalid_value("status.storedVersions", storage[:1], rule)
+
+
+_COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
+
+
+def _column_findings(columns: Sequence[Json], path: str) -> Iterator[Cause]:
+    for index, column in enumerate(columns):
+        where = f"{path}.additionalPrinterColumns[{index}]"
+        if not column.get("name"):
+            yield errors.required(f"{where}.name")
+        kind, json_path = column.get("type", ""), column.get("jsonPath", "")
+        if not kind:
+            yield errors.required(f"{where}.type")
+        elif kind not in _COLUMN_TYPES:
+            rule = f"must be one of {','.join(_COLUMN_TYPES)}"
+            yield errors.invalid_value(f"{where}.type", kind, rule)
+        if not json_path:
+            yield errors.required(f"{where}.JSONPath")
+        elif not json_path.startswith("."):
+            rule = "must be a simple json path starting with ."
+            yield errors.invalid_value(f"{where}.JSONPath", json_path, rule)
+
+
+def _common_path(versions: Sequence[Json], field: str, name: str, index: int) -> str:
+    """Return where findings about a field of a version are: in spec if all versions have the same value."""
+    first = versions[0].get(field)
+    same = all(version.get(field) == first for version in versions)
+    return f"spec{name}" if same else f"spec.versions[{index}]{name.replace('.validation', '.schema')}"
+
+
 def _version_findings(spec: Json) -> Iterator[Cause]:
     versions = spec.get("versions") or []
     if sum(bool(version.get("storage")) for version in versions) != 1:
@@ -316,8 +360,13 @@ def _version_findings(spec: Json) -> Iterator[Cause]:
         if name in seen:
             yield errors.invalid_value(f"{path}.name", name, "must be unique")
         seen.add(name)
+        shared_columns = _common_path(versions, "additionalPrinterColumns", "", index)
+        if index == 0 or shared_columns != "spec":
+            yield from _column_findings(version.get("additionalPrinterColumns") or [], shared_columns)
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
         if not schema:
             yield errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
             continue
-        yield from structural_schema.schema_findings(schema, f"{path}.schema.openAPIV3Schema")
+        where = _common_path(versions, "schema", ".validation", index)
+        if index == 0 or where.startswith("spec.versions"):
+            yield from structural_schema.schema_findings(schema, f"{where}.openAPIV3Schema")

@@ -22,6 +22,7 @@ LIST_AND_MAP_TYPES = (
     ("x-kubernetes-list-type", "array", ("atomic", "map", "set")),
     ("x-kubernetes-map-type", "object", ("atomic", "granular")),
 )
+SCHEMA_TYPES = ("array", "boolean", "integer", "number", "object", "string")
 INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 STRUCTURAL_KEYWORDS = (
     "additionalProperties", "default", "description", "nullable", "title", "type",
@@ -130,6 +131,8 @@ def _value_validation_findings(condition: Json, path: str) -> Iterator[Cause]:
 
 def _kind_findings(schema: Json, path: str) -> Iterator[Cause]:
     kind = schema.get("type", "")
+    if kind and kind not in SCHEMA_TYPES:
+        yield errors.not_supported(f"{path}.type", kind, SCHEMA_TYPES)
     for name, needed, known in LIST_AND_MAP_TYPES:
         value = schema.get(name)
         if value is None:

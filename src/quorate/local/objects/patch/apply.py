@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+import msgspec
+
 from quorate.local.objects.patch import field_set, managed_fields
 from quorate.local.objects.patch.field_set import FieldSet, Path
 from quorate.local.objects.patch.managed_fields import Manager, Owners, Ownership
@@ -51,7 +53,9 @@ def apply(live: Json, application: Application, kind: MapOf, now: str) -> Json:
         field_set.compare(bare, merged, kind), application.ignored
     )
     if not application.force:
-        _reject_conflicts(owners, application.manager, difference.changed)
+        conflicts = _conflicts(owners, application.manager, difference.changed)
+        if conflicts and not _only_last_applied(application.manager, bare, conflicts, kind):
+            raise _conflict_error(conflicts)
     owners = managed_fields.transfer_ownership(owners, application.manager, difference)
     if merged != bare:
         owners[application.manager] = replace(owners[application.manager], time=now)
@@ -69,20 +73,41 @@ def _writable(config: Json, kind: MapOf, ignored: Iterable[Path]) -> Json:
     return left if isinstance(left, dict) else {}
 
 
-def _reject_conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> None:
-    conflicts = sorted(
+def _conflicts(owners: Owners, applier: Manager, changed: FieldSet) -> list[tuple[Manager, Path]]:
+    return sorted(
         (manager, path)
         for manager, ownership in owners.items()
         if manager != applier
         for path in ownership.fields & changed
     )
-    if not conflicts:
-        return
+
+
+LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def _only_last_applied(
+    applier: Manager, live: Json, conflicts: list[tuple[Manager, Path]], kind: MapOf
+) -> bool:
+    """Return True if kubectl changes only fields that a client-side apply set and nothing changed since."""
+    text = (live.get("metadata") or {}).get("annotations", {}).get(LAST_APPLIED)
+    if applier != managed_fields.applier("kubectl") or not text:
+        return False
+    try:
+        last_applied = msgspec.json.decode(text, type=dict[str, Any])
+        last_fields = field_set.applied_fields(last_applied, kind)
+        difference = field_set.compare(last_applied, live, kind)
+    except (msgspec.MsgspecError, KeyError, TypeError, RecursionError):
+        return False  # not a configuration of this kind
+    unchanged = last_fields - difference.changed - difference.removed
+    return all(path in unchanged for _, path in conflicts)
+
+
+def _conflict_error(conflicts: list[tuple[Manager, Path]]) -> StatusError:
     causes = [
         Cause(field_set.format_path(path), "FieldManagerConflict", f"conflict with {describe(manager)}")
         for manager, path in conflicts
     ]
-    raise StatusError(
+    return StatusError(
         409, "Conflict", _conflict_message(conflicts), {"causes": [cause.to_json() for cause in causes]}
     )
 

@@ -73,9 +73,27 @@ def _merge_field(merged: Json, name: str, part: Any, patch: Json, kind: MapOf | 
             merged[name] = _merge_map(present if isinstance(present, dict) else {}, part, inner)
     elif isinstance(part, list):
         order = _listed(patch.get(_ORDER + name, []), _ORDER + name)
+        if order:
+            _check_order(part, order, declared.merge_key if isinstance(declared, ListOf) else "")
         merged[name] = _merge_list(present if isinstance(present, list) else [], part, order, declared)
     else:
         merged[name] = part
+
+
+def _check_order(items: list[Any], order: list[Any], key: str) -> None:
+    """Raise StatusError(500) if the items of a patch are not in the order that the patch asks for."""
+
+    def identity(item: Any) -> Any:
+        return item.get(key) if key and isinstance(item, dict) else item
+
+    wanted = [identity(item) for item in order]
+    present = [identity(item) for item in items if not isinstance(item, dict) or item.get("$patch") is None]
+    following = iter(wanted)
+    if not all(any(name == other for other in following) for name in present):
+        lists = (" ".join(map(_go_value, listed)) for listed in (items, order))
+        raise internal(
+            "The order in patch list:\n[{}]\n doesn't match $setElementOrder list:\n[{}]\n".format(*lists)
+        )
 
 
 def _merge_list(target: list[Any], patch: list[Any], order: list[Any], declared: Type | None) -> list[Any]:
@@ -162,6 +180,10 @@ def _without_directives(value: Any) -> Any:
 
 def _bad_directive(directive: Any, patch: Json) -> StatusError:
     return internal(f"unknown patch type: {directive} in map: {_go_map(patch)}")
+
+
+def _go_value(value: Any) -> str:
+    return _go_map(value) if isinstance(value, dict) else str(value)
 
 
 def _go_map(value: Json) -> str:

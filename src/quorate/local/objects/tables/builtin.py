@@ -45,7 +45,7 @@ LEASE = TableLayout(
     ],
 )
 PRIORITY_CLASS = TableLayout(
-    (NAME, *columns("Value,Global-Default,Age,PreemptionPolicy")),
+    (NAME, *columns("Value:integer,Global-Default:boolean,Age,PreemptionPolicy")),
     lambda obj, now: [
         obj["metadata"]["name"],
         obj.get("value", 0),

@@ -29,9 +29,15 @@ class TableLayout:
 
 
 def columns(names: str, wide: str = "") -> tuple[Column, ...]:
-    """Return columns by comma-separated names; wide ones are shown only with `-o wide`."""
-    narrow = [Column(name, "string", "") for name in names.split(",") if name]
-    return (*narrow, *(Column(name, "string", "", priority=1) for name in wide.split(",") if name))
+    """Return columns by comma-separated names; wide ones are shown only with `-o wide`.
+
+    A column of another type than string is `name:type`.
+    """
+    return tuple(
+        Column(name, kind or "string", "", priority=priority)
+        for priority, listed in enumerate((names, wide))
+        for name, _, kind in (text.partition(":") for text in listed.split(",") if text)
+    )
 
 
 def age_of(obj: Json, now: float) -> str:

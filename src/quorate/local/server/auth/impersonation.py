@@ -1,6 +1,7 @@
 """Impersonation: the Impersonate headers, which ``kubectl --as`` sends."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from urllib.parse import unquote
 
 from quorate.local.server.auth.authentication import (
@@ -17,9 +18,12 @@ from quorate.local.server.requests.request_info import RequestInfo
 
 USER, GROUP, UID, EXTRA = "impersonate-user", "impersonate-group", "impersonate-uid", "impersonate-extra-"
 AUTHENTICATION = "authentication.k8s.io"
+NODE_PREFIX = "system:node:"
 
 
-def impersonate(user: User, headers: Iterable[tuple[str, str]], authorizer: Authorizer) -> User:
+def impersonate(
+    user: User, headers: Iterable[tuple[str, str]], authorizer: Authorizer, request: RequestInfo
+) -> User:
     """Return the effective user of a request.
 
     Raises StatusError: 403 if the user may not impersonate, 500 for headers without a user name.
@@ -33,17 +37,57 @@ def impersonate(user: User, headers: Iterable[tuple[str, str]], authorizer: Auth
     extra = _extra(requested)
     if not name:
         raise internal("requested without impersonating a user")
-    for info in _required_permissions(name, groups, uid, extra):
-        resource = f"{info.resource}/{info.subresource}" if info.subresource else info.resource
-        attributes = AuthorizationAttributes("impersonate", info.group, resource, info.namespace, info.name)
-        if not authorizer.allows(user, attributes):
-            raise forbidden_request(user, info)
+    if not _may_impersonate(user, authorizer, _required_permissions(name, groups, uid, extra)):
+        mode = _mode(name, only_name=not (groups or uid or extra))
+        if mode is None:
+            raise forbidden_request(user, next(_required_permissions(name, groups, uid, extra)))
+        on_request = replace(request, verb=f"impersonate-on:{mode}:{request.verb}")
+        if not authorizer.allows(user, AuthorizationAttributes.from_request(on_request)):
+            raise forbidden_request(user, on_request)
+        for info in _constrained_permissions(mode, name, groups, uid, extra):
+            if not _may_impersonate(user, authorizer, [info]):
+                raise forbidden_request(user, info)
     if not groups and name.startswith(SERVICE_ACCOUNT_PREFIX):
         namespace, _, account = name.removeprefix(SERVICE_ACCOUNT_PREFIX).partition(":")
         groups = service_account_user(namespace, account).groups
     if name != ANONYMOUS.name and AUTHENTICATED not in groups:
         groups = (*groups, AUTHENTICATED)
     return User(name, groups or ANONYMOUS.groups, uid, extra)
+
+
+def _may_impersonate(user: User, authorizer: Authorizer, needed: Iterable[RequestInfo]) -> bool:
+    return all(
+        authorizer.allows(
+            user,
+            AuthorizationAttributes(
+                info.verb,
+                info.group,
+                f"{info.resource}/{info.subresource}" if info.subresource else info.resource,
+                info.namespace,
+                info.name,
+            ),
+        )
+        for info in needed
+    )
+
+
+def _mode(name: str, *, only_name: bool) -> str | None:
+    """Return the mode of constrained impersonation (KEP-5284) for a user; None if there is none."""
+    for prefix, mode in ((SERVICE_ACCOUNT_PREFIX, "serviceaccount"), (NODE_PREFIX, "arbitrary-node")):
+        if name.startswith(prefix):
+            return mode if only_name else None
+    return "user-info"
+
+
+def _constrained_permissions(
+    mode: str, name: str, groups: Iterable[str], uid: str, extra: Mapping[str, tuple[str, ...]]
+) -> Iterator[RequestInfo]:
+    """Yield the permissions that a mode needs, besides that for the request itself."""
+    for info in _required_permissions(name, groups, uid, extra):
+        constrained = replace(info, verb=f"impersonate:{mode}", group=AUTHENTICATION)
+        if mode == "arbitrary-node":
+            constrained = replace(constrained, resource="nodes", name=name.removeprefix(NODE_PREFIX))
+        yield constrained
 
 
 def _extra(requested: Iterable[tuple[str, str]]) -> dict[str, tuple[str, ...]]:

@@ -70,9 +70,8 @@ def resource_list(registry: Registry, group_name: str, version: str) -> Json | N
     if not kinds:
         return None
     resources = [entry for kind in kinds for entry in _resource_entries(kind)]
-    return {
-        "kind": "APIResourceList",
-        "apiVersion": "v1",
+    type_meta = {"kind": "APIResourceList"} | ({"apiVersion": "v1"} if group_name else {})
+    return type_meta | {
         "groupVersion": kinds[0].api_version,
         "resources": resources,
     }

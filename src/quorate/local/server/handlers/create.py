@@ -6,7 +6,7 @@ from quorate.local.objects import schema_types
 from quorate.local.server.admission import plugins, resource_quota
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.auth.escalation import check_escalation
-from quorate.local.server.errors import already_exists, bad_request, internal, invalid
+from quorate.local.server.errors import already_exists, bad_request, forbidden, internal, invalid
 from quorate.local.server.handlers import field_tracking
 from quorate.local.server.registry.validation import metadata
 from quorate.local.server.requests import responses
@@ -57,6 +57,9 @@ async def create_object(
     for name in SERVER_SET_METADATA:
         obj["metadata"].pop(name, None)
     plugins.require_namespace(context, obj)
+    if context.kind.resource in context.server.registry.terminating:
+        reason = "create not allowed while custom resource definition is terminating"
+        raise forbidden(context.kind.group, context.kind.plural, obj["metadata"].get("name", ""), reason)
     context.kind.strategy.default(obj)
     if not fields_tracked:
         field_tracking.track_fields(context, obj, schema_types.empty_object(context.kind.type))
@@ -90,7 +93,7 @@ def _prepare(context: RequestContext, obj: Json) -> None:
     kind.strategy.prepare_for_create(obj)
     findings = metadata.validate(kind, obj) + kind.strategy.validate(obj) + kind.strategy.validate_create(obj)
     if findings:
-        raise invalid(kind.group, kind.kind, meta.get("name", ""), findings)
+        raise invalid(kind.error_group, kind.kind, meta.get("name", ""), findings)
     context.warnings.extend(kind.strategy.warnings(obj))
 
 

@@ -5,9 +5,11 @@ from typing import Any
 
 import msgspec
 
+from quorate.local.objects.crd import definition as definitions
 from quorate.local.server.admission.webhooks import dispatch as webhooks
 from quorate.local.server.errors import StatusError, bad_request, conflict, invalid_value, not_supported
 from quorate.local.server.handlers import listing, update
+from quorate.local.server.registry import custom_resources
 from quorate.local.server.requests import media_types, responses
 from quorate.local.server.requests.context import RequestContext, invalid_options, timestamp
 from quorate.local.server.requests.responses import ApiResponse, Page
@@ -156,8 +158,8 @@ async def _delete_entry(context: RequestContext, options: DeleteOptions, entry: 
     marked = mark_for_deletion(context, options, context.decode(entry))
     if update.is_deletion_complete(marked):
         if not options.dry_run:
-            if "deletionTimestamp" in old["metadata"] and marked != old:
-                # A client that waits for the end of the grace period must see that it was shortened.
+            if context.kind.resource == "pods" and marked != old:
+                # A client that waits for the end of the grace period must see that it is over.
                 entry = await context.update(entry, marked)
             await store.delete(entry.key, entry.revision)
         if context.kind.return_deleted_object:
@@ -190,6 +192,12 @@ def mark_for_deletion(context: RequestContext, options: DeleteOptions, obj: Json
     if context.kind.resource == "namespaces":
         meta.setdefault("deletionTimestamp", context.server.timestamp())
         obj["status"] = (obj.get("status") or {}) | {"phase": "Terminating"}
+        return obj
+    if context.kind.resource == custom_resources.RESOURCE and "deletionTimestamp" not in meta:
+        finalizers = meta.setdefault("finalizers", [])
+        if definitions.FINALIZER not in finalizers:
+            finalizers.append(definitions.FINALIZER)
+        meta["deletionTimestamp"] = context.server.timestamp()
         return obj
     grace = grace_period(context, options, obj)
     if "deletionTimestamp" in meta:

@@ -87,6 +87,8 @@ async def list_page(context: RequestContext) -> Page:
     selector = selectors.parse(context.kind, labels, fields)
     limit, token = _limit(context), context.query.get("continue", "")
     if token:
+        if context.query.get("resourceVersion", "0") not in ("", "0"):
+            raise bad_request("specifying resource version is not allowed when using continue")
         revision, start = _decode_token(token)
         found = [
             entry for entry in _entries_at(context, revision, _token_expired(start)) if entry.key >= start

@@ -2,13 +2,14 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from quorate.local.server.admission import plugins
 from quorate.local.server.admission.webhooks import dispatch as webhooks
-from quorate.local.server.errors import StatusError, conflict, invalid, required
+from quorate.local.server.errors import StatusError, conflict, internal
 from quorate.local.server.handlers import delete, disruption_budgets, token_requests, update
 from quorate.local.server.registry.kinds import Kind
 from quorate.local.server.requests import responses
@@ -30,18 +31,25 @@ async def bind(context: RequestContext) -> ApiResponse:
     dry_run = context.dry_run("CreateOptions")
     binding = read_object(context, BINDING, "CreateOptions")
     if not (binding.get("target") or {}).get("name"):
-        raise invalid("", "Binding", binding.get("metadata", {}).get("name", ""), [required("target.name")])
+        raise internal("target.name: Required value")
     binding.setdefault("metadata", {}).setdefault("namespace", context.namespace)
     plugins.require_namespace(context, binding)
     binding = await webhooks.mutate(context, "CREATE", binding, kind=BINDING)
     await webhooks.validate(context, "CREATE", binding, kind=BINDING)
     target, uid = binding["target"], binding["metadata"].get("uid")
+    if target.get("kind") not in (None, "", "Node"):
+        rule = f'target.kind: Unsupported value: "{target["kind"]}": supported values: "Node", "<empty>"'
+        raise internal(rule)
 
     def bound(pod: Json) -> Json:
         if uid and uid != pod["metadata"]["uid"]:
             known = pod["metadata"]["uid"]
-            message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {known}"
-            raise conflict("", "pods/binding", context.name, message)
+            key = f"/registry/pods/{context.namespace}/{context.name}"
+            message = (
+                f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg:"
+                f" Precondition failed: UID in precondition: {uid}, UID in object meta: {known}"
+            )
+            raise conflict("", "pods", context.name, message)
         if pod["metadata"].get("deletionTimestamp"):
             message = f"pod {context.name} is being deleted, cannot be assigned to a host"
             raise conflict("", "pods/binding", context.name, message)
@@ -91,8 +99,26 @@ async def evict(context: RequestContext) -> ApiResponse:
     if context.dry_run("CreateOptions"):
         options = msgspec.structs.replace(options, dry_run=("All",))
     disruption_budgets.check_eviction(context, context.decode(await context.current()))
+    if not options.dry_run:
+        await update.update_unchecked(context, partial(_with_disruption_target, context), dry_run=False)
     await delete.delete_current(context, delete.normalize_options(options), admitted=True)
     return responses.document(context, SUCCESS, 201)
+
+
+def _with_disruption_target(context: RequestContext, pod: Json) -> Json:
+    """Return the pod with the condition that its eviction was requested."""
+    status = pod.setdefault("status", {})
+    conditions = [c for c in status.get("conditions", []) if c.get("type") != "DisruptionTarget"]
+    condition = {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "lastProbeTime": None,
+        "lastTransitionTime": context.server.timestamp(),
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    status["conditions"] = [*conditions, condition]
+    return pod
 
 
 async def finalize(context: RequestContext) -> ApiResponse:

@@ -164,7 +164,11 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
     else:
         kind.strategy.prepare_for_update(new, old)
     kind.strategy.default(new)
-    if kind.tracks_generation and _generation_fields(kind, new) != _generation_fields(kind, old):
+    if (
+        kind.tracks_generation
+        and not kind.fixed_generation
+        and _generation_fields(kind, new) != _generation_fields(kind, old)
+    ):
         new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
     # kube-apiserver validates metadata for the object and for the kind, and lists findings twice.
     findings = metadata.validate(kind, new) + metadata.validate_update(kind, new, old) * 2
@@ -174,7 +178,7 @@ def prepare_update(context: RequestContext, new: Json, old: Json) -> Json:
         findings += kind.strategy.validate(new) + kind.strategy.validate_update(new, old)
         context.warnings.extend(kind.strategy.warnings(new))
     if findings:
-        raise invalid(kind.group, kind.kind, context.name, findings)
+        raise invalid(kind.error_group, kind.kind, context.name, findings)
     return new
 
 

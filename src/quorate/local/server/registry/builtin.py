@@ -112,6 +112,7 @@ CORE = (
         categories=("all",),
         subresources=(Subresource("proxy", PROXY_VERBS, kind="ServiceProxyOptions"), STATUS),
         selectable_fields={"spec.clusterIP": "", "spec.type": ""},
+        allow_create_on_update=True,
         return_deleted_object=True,
     ),
 )
@@ -176,8 +177,9 @@ API_GROUPS = (
         False,
         short_names=("pc",),
         tracks_generation=True,
+        fixed_generation=True,
     ),
-    Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False),
+    Kind("node.k8s.io", "v1", "RuntimeClass", "runtimeclasses", False, allow_create_on_update=True),
     rbac_kind("Role", "roles", True),
     rbac_kind("RoleBinding", "rolebindings", True),
     rbac_kind("ClusterRole", "clusterroles", False),
@@ -196,7 +198,16 @@ API_GROUPS = (
 )
 
 CLUSTER = (
-    Kind("", "v1", "Endpoints", "endpoints", True, short_names=("ep",), list_kind="EndpointsList"),
+    Kind(
+        "",
+        "v1",
+        "Endpoints",
+        "endpoints",
+        True,
+        short_names=("ep",),
+        list_kind="EndpointsList",
+        allow_create_on_update=True,
+    ),
     Kind(
         "discovery.k8s.io",
         "v1",

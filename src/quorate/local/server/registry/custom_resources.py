@@ -5,7 +5,9 @@ A kind is served before the Established condition is set; after the definition i
 deleted too.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -28,6 +30,7 @@ from quorate.local.server.registry.kinds import (
     Strategy,
     no_change,
 )
+from quorate.local.server.storage import object_encoding
 from quorate.local.server.storage.store import Entry, StaleRevision, Store
 from quorate.local.server.storage.version_conversion import ConvertAll
 
@@ -60,9 +63,11 @@ class CustomResourceController:
     async def run(self) -> None:
         """Sync after each change of a definition, until cancelled."""
         while True:
-            changed = self._store.changed(RESOURCE)
+            watched = {RESOURCE, *self._registry.terminating}
+            changed = [self._store.changed(resource) for resource in watched]
             await self.sync()
-            await changed.wait()
+            if self._registry.terminating <= watched:
+                await _first_of(changed)
 
     async def sync(self) -> None:
         """Register the kinds of the stored definitions, and unregister those of deleted ones."""
@@ -70,13 +75,32 @@ class CustomResourceController:
         for name in self._compiled.keys() - entries.keys():
             _, removed = self._compiled.pop(name)
             self._registry.unregister(removed.group, removed.plural)
-            await self._delete_objects(f"{removed.plural}.{removed.group}")
+            self._registry.terminating.discard(name)
+            await self._delete_objects(name)
         for name, entry in entries.items():
             obj = entry.decode()
             generation = obj["metadata"]["generation"]
             if name not in self._compiled or self._compiled[name][0] != generation:
                 self._register(name, generation, definitions.compile_definition(obj), obj.get("status") or {})
-            await self._update_status(entry, obj)
+            if "deletionTimestamp" in obj["metadata"]:
+                self._registry.terminating.add(name)
+                await self._finalize(entry, obj)
+            else:
+                await self._update_status(entry, obj)
+
+    async def _finalize(self, entry: Entry, obj: Json) -> None:
+        """Delete the objects of a definition that is being deleted, then remove its finalizer."""
+        await self._delete_objects(entry.key.name)
+        if self._store.entries(entry.key.name):
+            await self._update_status(entry, obj)  # objects with finalizers are left
+            return
+        finalizers = [name for name in obj["metadata"].get("finalizers", ()) if name != definitions.FINALIZER]
+        with suppress(StaleRevision):  # changed meanwhile: the next sync handles it
+            if not finalizers:
+                await self._store.delete(entry.key, entry.revision)
+            elif finalizers != obj["metadata"]["finalizers"]:
+                obj["metadata"]["finalizers"] = finalizers
+                await self._store.update(entry.key, obj, entry.revision)
 
     def _register(self, name: str, generation: int, compiled: Definition, status: Json) -> None:
         self._compiled[name] = (generation, compiled)
@@ -96,12 +120,30 @@ class CustomResourceController:
             return  # changed meanwhile: the next sync handles it
 
     async def _delete_objects(self, resource: str) -> None:
-        """Delete all objects of a resource that is no longer defined."""
+        """Delete all objects of a resource; mark those with finalizers for deletion."""
         for entry in self._store.entries(resource):
-            try:
-                await self._store.delete(entry.key, entry.revision)
-            except StaleRevision:
-                continue  # deleted meanwhile
+            obj = entry.decode()
+            meta = obj["metadata"]
+            with suppress(StaleRevision):  # changed meanwhile: the next sync handles it
+                if not meta.get("finalizers"):
+                    await self._store.delete(entry.key, entry.revision)
+                elif "deletionTimestamp" not in meta:
+                    meta |= {
+                        "deletionTimestamp": self._timestamp(),
+                        "deletionGracePeriodSeconds": 0,
+                        "generation": meta.get("generation", 0) + 1,
+                    }
+                    await self._store.update(entry.key, obj, entry.revision)
+
+
+async def _first_of(events: Iterable[asyncio.Event]) -> None:
+    """Wait until one of the events is set."""
+    waits = [asyncio.create_task(event.wait()) for event in events]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
 
 
 def _storage_version(definition: Definition, status: Json) -> Version:
@@ -176,6 +218,8 @@ def _decode(kind: Kind, version: Version, obj: Json) -> Decoded:
     except decoding.UndecodableObject as error:
         where = f'{kind.kind} in version "{kind.version}" cannot be handled as a {kind.kind}'
         raise bad_request(f"{where}: {error}") from error
+    if "metadata" in decoded:
+        decoded["metadata"] = object_encoding.omit_empty(decoded["metadata"], object_meta_type())
     unknown += prune(decoded, version.schema)
     return Decoded(decoded, tuple(f'unknown field "{path}"' for path in sorted(unknown)))
 

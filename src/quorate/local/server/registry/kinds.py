@@ -105,6 +105,8 @@ class Kind:
     """
     tracks_generation: bool = False
     """Each change outside metadata and status increments metadata.generation."""
+    fixed_generation: bool = False
+    """metadata.generation stays 1."""
     allow_create_on_update: bool = False
     """PUT creates a missing object."""
     require_resource_version: bool = False
@@ -133,6 +135,11 @@ class Kind:
     def resource(self) -> str:
         """The resource under which all versions are stored: ``pods``, ``jobs.batch``."""
         return self.storage_resource or (f"{self.plural}.{self.group}" if self.group else self.plural)
+
+    @property
+    def error_group(self) -> str:
+        """The group that validation errors name: that of the stored kind."""
+        return "" if self.storage_resource == "events" else self.group
 
     @property
     def api_version(self) -> str:
@@ -168,6 +175,8 @@ class Registry:
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str, str], Kind] = {}
+        self.terminating: set[str] = set()
+        """custom resources whose definition is being deleted; none can be created"""
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(self._kinds.values())

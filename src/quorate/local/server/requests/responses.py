@@ -54,6 +54,10 @@ def single_object(context: RequestContext, obj: Json, code: int = 200) -> ApiRes
     return document(context, obj, code)
 
 
+DEFAULT_TABLES = ("apiextensions.k8s.io", "apiregistration.k8s.io")
+"""Groups of servers behind kube-apiserver: rows are null if there are none, as for custom resources."""
+
+
 def to_table(
     context: RequestContext, objects: Iterable[Json], metadata: Json, *, with_columns: bool = True
 ) -> Json:
@@ -64,7 +68,7 @@ def to_table(
             f"includeObject: Invalid value: \"{include}\": must be 'Metadata', 'Object', 'None', or empty"
         )
         raise bad_request(f"Unable to convert to Table as requested: {detail}")
-    return table(
+    content = table(
         context.kind.table_layout or builtin_layout(context.kind.group, context.kind.kind),
         objects,
         context.server.clock.now(),
@@ -73,6 +77,9 @@ def to_table(
         version=context.accepted.version,
         with_columns=with_columns,
     )
+    if not context.kind.custom and context.kind.group not in DEFAULT_TABLES:
+        content["rows"] = content["rows"] or []
+    return content
 
 
 class ResponseView:

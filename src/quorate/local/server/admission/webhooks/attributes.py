@@ -46,6 +46,8 @@ def admission_attributes(
     """
     meta = (new or old or {}).get("metadata", {})
     name = meta.get("name") or context.name
+    if context.info.verb == "deletecollection":
+        name = ""  # the request names no object
     # As for authorization, the namespace of a Namespace is its own name.
     is_namespace = context.kind.resource == "namespaces"
     given_options = _options(context) if options is None else options

@@ -67,7 +67,6 @@ def admission_request(
         "resource": _resource(attributes.request_kind),
         "requestKind": _kind(requested.kind),
         "requestResource": _resource(requested.request_kind),
-        "name": attributes.name,
         "operation": attributes.operation,
         "userInfo": user.to_json(),
         "object": attributes.new,
@@ -77,6 +76,8 @@ def admission_request(
     }
     if attributes.subresource:
         request |= {"subResource": attributes.subresource, "requestSubResource": attributes.subresource}
+    if attributes.name:
+        request["name"] = attributes.name
     if attributes.namespace:
         request["namespace"] = attributes.namespace
     return request

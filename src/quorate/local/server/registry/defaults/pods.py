@@ -61,6 +61,13 @@ def _default_volume(volume: Json) -> None:
     for source, defaults in VOLUME_SOURCES.items():
         if source in volume:
             set_missing(volume[source], defaults)
+    sources = [volume, *volume.get("projected", {}).get("sources", ())]
+    for item in (item for source in sources for item in source.get("downwardAPI", {}).get("items", ())):
+        if "fieldRef" in item:
+            item["fieldRef"].setdefault("apiVersion", "v1")
+    for source in sources:
+        if "serviceAccountToken" in source:
+            source["serviceAccountToken"].setdefault("expirationSeconds", 3600)
 
 
 def _default_container(container: Json) -> None:
@@ -134,6 +141,8 @@ def prepare_pod_for_create(pod: Json) -> None:
         gated_condition = {
             "type": "PodScheduled",
             "status": "False",
+            "lastProbeTime": None,
+            "lastTransitionTime": pod["metadata"]["creationTimestamp"],
             "reason": "SchedulingGated",
             "message": "Scheduling is blocked due to non-empty scheduling gates",
         }

@@ -24,7 +24,6 @@ LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 QUALIFIED_PART = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 LABEL_VALUE = re.compile(r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?")
-SERVICE_LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]+(-[a-z0-9]+)*")
 DATA_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 ENVIRONMENT_NAME = re.compile(r"[\x20-\x3c\x3e-\x7e]+")
@@ -60,17 +59,6 @@ def label(value: str) -> Iterator[str]:
             "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must"
             " start and end with an alphanumeric character "
             + _regex_note("'my-name',  or '123-abc'", "[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-        )
-
-
-def service_label(value: str) -> Iterator[str]:
-    if len(value) > 63:
-        yield "must be no more than 63 bytes"
-    if not SERVICE_LABEL.fullmatch(value):
-        yield (
-            "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an"
-            " alphabetic character, and end with an alphanumeric character "
-            + _regex_note("'my-name',  or 'abc-123'", "[a-z]([-a-z0-9]*[a-z0-9])?")
         )
 
 

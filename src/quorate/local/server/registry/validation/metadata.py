@@ -21,7 +21,7 @@ ANNOTATIONS_LIMIT = 256 * 1024  # bytes of all keys and values together
 
 NAME_RULES: dict[str, Callable[[str], Iterator[str]]] = {
     "namespaces": formats.label,
-    "services": formats.service_label,
+    "services": formats.label,
     "roles.rbac.authorization.k8s.io": formats.path_segment,
     "rolebindings.rbac.authorization.k8s.io": formats.path_segment,
     "clusterroles.rbac.authorization.k8s.io": formats.path_segment,

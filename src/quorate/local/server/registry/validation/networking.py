@@ -57,7 +57,23 @@ def external_traffic_policy(spec: Json, path: str, _: Scope) -> Causes:
 
 
 def validate_service_update(new: Json, old: Json) -> list[Cause]:
-    """Check that an allocated cluster IP does not change."""
+    """Check that an allocated cluster IP does not change, and that the cluster has the IP families."""
+    return [*_single_stack(new["spec"]), *_kept_address(new, old)]
+
+
+def _single_stack(spec: Json) -> Causes:
+    """Refuse two IP families, which only a headless service without a selector may have."""
+    if spec.get("clusterIP") == HEADLESS and not spec.get("selector"):
+        return
+    if spec.get("ipFamilyPolicy") == "RequireDualStack":
+        message = "this cluster is not configured for dual-stack services"
+        yield invalid_value("spec.ipFamilyPolicy", "RequireDualStack", message)
+    for index, family in enumerate(spec.get("ipFamilies", ())):
+        if family != "IPv4":
+            yield invalid_value(f"spec.ipFamilies[{index}]", family, "not configured on this cluster")
+
+
+def _kept_address(new: Json, old: Json) -> list[Cause]:
     now, was = new["spec"].get("clusterIP"), old["spec"].get("clusterIP")
     if not was or now == was or "ExternalName" in (new["spec"].get("type"), old["spec"].get("type")):
         return []

@@ -50,11 +50,11 @@ def _without_seconds(toleration: Json) -> Json:
 
 def _gates(now: Json, was: Json) -> Causes:
     old_gates = {gate.get("name", "") for gate in was.get("schedulingGates", ())}
-    for gate in now.get("schedulingGates", ()):
+    for index, gate in enumerate(now.get("schedulingGates", ())):
         name = gate.get("name", "")
         if name not in old_gates:
             message = f"only deletion is allowed, but found new scheduling gate '{name}'"
-            yield forbidden_field("spec.schedulingGates", message)
+            yield forbidden_field(f"spec.schedulingGates[{index}].name", message)
 
 
 def _other_fields(now: Json, was: Json) -> Causes:
