@@ -186,6 +186,26 @@ def test_schema_findings(schema: Json, want: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("paths", "want"),
+    [
+        pytest.param([".spec.a"], "", id="a string"),
+        pytest.param([".spec.b"], "[0].jsonPath", id="a field that the schema does not declare"),
+        pytest.param([".spec"], "[0].jsonPath", id="an object"),
+        pytest.param([".spec.a", ".spec.a"], "[1].jsonPath", id="twice the same"),
+        pytest.param([""], "[0].jsonPath", id="no path"),
+    ],
+)
+def test_selectable_fields_are_declared_scalars(paths: list[str], want: str) -> None:
+    spec = {"type": "object", "properties": {"a": {"type": "string"}}}
+    version = a_version("v1", True) | {
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}},
+        "selectableFields": [{"jsonPath": path} for path in paths],
+    }
+    found = crd.definition_findings(a_definition(versions=[version]))
+    assert " ".join(cause.field.removeprefix("spec.selectableFields") for cause in found) == want
+
+
+@pytest.mark.parametrize(
     ("change", "want"),
     [({"scope": "Cluster"}, ["spec.scope"]), ({"group": "x.example.com"}, ["spec.group"]), ({}, [])],
 )

@@ -340,6 +340,39 @@ def _column_findings(columns: Sequence[Json], path: str) -> Iterator[Cause]:
             yield errors.invalid_value(f"{where}.JSONPath", json_path, rule)
 
 
+MAX_SELECTABLE_FIELDS = 8
+
+
+def _selectable_field_findings(fields: Sequence[Json], schema: Json, path: str) -> Iterator[Cause]:
+    """Validate that selectable fields are distinct scalars that the schema declares."""
+    seen = set[str]()
+    for index, field in enumerate(fields):
+        where, json_path = f"{path}[{index}].jsonPath", field.get("jsonPath", "")
+        if not json_path:
+            yield errors.required(where)
+            continue
+        declared: Json | None = schema
+        for name in json_path.removeprefix(".").split("."):
+            declared = ((declared or {}).get("properties") or {}).get(name)
+        if declared is None or not json_path.startswith("."):
+            why = "is an invalid path: does not refer to a valid field"
+            yield errors.invalid_value(where, json_path, why)
+            continue
+        if json_path.startswith(".metadata."):
+            yield errors.invalid_value(where, json_path, "must not point to fields in metadata")
+        if declared.get("type") not in ("string", "boolean", "integer"):
+            rule = (
+                "must point to a field of type string, boolean or integer."
+                " Enum string fields and strings with formats are allowed."
+            )
+            yield errors.invalid_value(where, json_path, rule)
+        if json_path in seen:
+            yield errors.duplicate(where, json_path)
+        seen.add(json_path)
+    if len(seen) > MAX_SELECTABLE_FIELDS:
+        yield errors.too_many(path, len(seen), MAX_SELECTABLE_FIELDS)
+
+
 def _common_path(versions: Sequence[Json], field: str, name: str, index: int) -> str:
     """Return where findings about a field of a version are: in spec if all versions have the same value."""
     first = versions[0].get(field)
@@ -367,6 +400,10 @@ def _version_findings(spec: Json) -> Iterator[Cause]:
         if not schema:
             yield errors.required(f"{path}.schema.openAPIV3Schema", "schemas are required")
             continue
+        selectable = version.get("selectableFields") or []
+        shared_fields = _common_path(versions, "selectableFields", "", index)
+        if index == 0 or shared_fields != "spec":
+            yield from _selectable_field_findings(selectable, schema, f"{shared_fields}.selectableFields")
         where = _common_path(versions, "schema", ".validation", index)
         if index == 0 or where.startswith("spec.versions"):
             yield from structural_schema.schema_findings(schema, f"{where}.openAPIV3Schema")
