@@ -17,6 +17,11 @@ QUEUES = ("a", "b", "c", "d")
 COHORTS = ("R", "S", "T", "U")
 
 amounts = st.integers(0, 20)
+signed = st.integers(-8, 20)  # a server stores negative quotas unless a webhook refuses them
+signed_limits = st.builds(
+    Limits, signed, st.one_of(st.just(UNLIMITED), signed), st.one_of(st.just(UNLIMITED), signed)
+)
+signed_limit_maps = st.dictionaries(st.sampled_from(PAIRS), signed_limits)
 limits = st.builds(
     Limits,
     amounts,
@@ -36,12 +41,12 @@ class AnyHistory(RuleBasedStateMachine):
         self.running: dict[str, list[Usage]] = {}
         self.cohorts: dict[str, str] = {}
 
-    @rule(name=st.sampled_from(QUEUES), cohort=st.sampled_from(("", *COHORTS)), limits=limit_maps)
+    @rule(name=st.sampled_from(QUEUES), cohort=st.sampled_from(("", *COHORTS)), limits=signed_limit_maps)
     def put_queue(self, name: str, cohort: str, limits: Mapping[FlavorResource, Limits]) -> None:
         self.quota.put_queue(name, cohort, limits)
         self.running.setdefault(name, [])
 
-    @rule(name=st.sampled_from(COHORTS), parent=st.sampled_from(("", *COHORTS)), limits=limit_maps)
+    @rule(name=st.sampled_from(COHORTS), parent=st.sampled_from(("", *COHORTS)), limits=signed_limit_maps)
     def put_cohort(self, name: str, parent: str, limits: Mapping[FlavorResource, Limits]) -> None:
         self.quota.put_cohort(name, parent, limits)
         self.cohorts[name] = parent

@@ -227,7 +227,7 @@ def set_limits(node: Node, new_limits: Mapping[FlavorResource, Limits]) -> None:
 
 def set_parent(node: Node, parent: Node | None) -> None:
     """Move the subtree of ``node`` under ``parent``, which must not be below ``node``."""
-    pairs = {*node.subtree_quota, *node.usage}
+    pairs = {*node.subtree_quota, *node.guaranteed, *node.usage}
     old = node.parent
     if old is not None:
         del old.children[node]
