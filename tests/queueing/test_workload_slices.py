@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
-from quorate.queueing.model_audit import audit_model
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
-from tests.queueing.world import World
+from tests.queueing.world import World, differences
 
 CPU = FlavorResource("default", "cpu")
 
@@ -35,7 +34,7 @@ def used_cpus(state: State) -> int:
 
 def cycle(world: World) -> None:
     world.carry_out(world.admission_cycle.run(world.now).decisions)
-    assert audit_model(world.state, world.workloads.values()) == ()
+    assert differences(world.state, world.workloads.values()) == []
 
 
 def reserving(world: World) -> list[str]:
@@ -54,7 +53,7 @@ def test_an_assumed_slice_counts() -> None:
     world = a_world(new())
     assert world.admission_cycle.run(world.now).decisions
     assert used_cpus(world.state) == 3
-    assert audit_model(world.state, world.workloads.values()) == ()
+    assert differences(world.state, world.workloads.values()) == []
     world.state.forget(Key("default", "new"))
     assert used_cpus(world.state) == 2, "the replaced slice counts again after the write failed"
 
@@ -83,7 +82,7 @@ def test_the_replaced_slice_counts_again_when_the_replacement_is_removed() -> No
     world.state.remove_workload(Key("default", "new"))
     del world.workloads["new"]
     assert (reserving(world), used_cpus(world.state)) == (["old"], 2)
-    assert audit_model(world.state, world.workloads.values()) == ()
+    assert differences(world.state, world.workloads.values()) == []
 
 
 @pytest.mark.parametrize("order", [["old", "new"], ["new", "old"]])
@@ -95,4 +94,4 @@ def test_usage_does_not_depend_on_the_order_in_which_slices_are_listed(order: li
     for name in order:
         restarted.state.put_workload(world.workloads[name], world.now)
     assert used_cpus(restarted.state) == 3
-    assert audit_model(restarted.state, world.workloads.values()) == ()
+    assert differences(restarted.state, world.workloads.values()) == []

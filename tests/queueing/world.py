@@ -7,18 +7,26 @@ contains no rule of admission.
 from collections.abc import Iterable
 from typing import Any
 
-from quorate.api.kueue import Admission, ReclaimablePod
+from quorate.api.kueue import Admission, ReclaimablePod, Workload
 from quorate.api.meta import Condition, find_condition, is_true
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.statuses import admit_status as admit
 from quorate.queueing.lifecycle.statuses import finish_status, hold_status, preempt_status, release_status
+from quorate.queueing.model_audit import ModelDifference, audit_model
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.pods_ready import pods_ready_condition
+from quorate.queueing.state import State
 from quorate.quota.amount import PODS
 from tests.queueing.given import PENDING_CHECK, GivenWorld, replace
 from tests.queueing.notation import Json, seconds
+
+
+def differences(state: State, workloads: Iterable[Workload]) -> list[ModelDifference]:
+    """Return all differences that the audit of the model finds."""
+    by_key = {workload.metadata.key: workload for workload in workloads}
+    return [difference for slice_ in audit_model(state, by_key) for difference in slice_]
 
 
 class World(GivenWorld):

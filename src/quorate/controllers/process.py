@@ -14,7 +14,7 @@ from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.metric_labels import LabelSource
 from quorate.api.meta import Key
-from quorate.controllers.admission.auditor import Auditor, ModelMismatch
+from quorate.controllers.admission.auditor import Auditor
 from quorate.controllers.admission.driver import AdmissionDriver
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.core.queues import CohortController, QueueController
@@ -46,9 +46,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
-from quorate.kube.log import logger
 from quorate.kube.manager import leader_election
-from quorate.kube.manager.cancellation import run_cancellable
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.manager.leader_election import LeaseTimings
 from quorate.kube.manager.restart import run_restarting
@@ -126,8 +124,8 @@ async def run_queueing(
     """Decide until cancelled; ``replica`` is ready once all controllers have started.
 
     All durable state is in the API, so a run can stop at any time and the next one continues.  A new run
-    starts when the auditor finds a difference in the model, when the configuration changes, and after a pause
-    when a part of it raised an exception that nothing expected.
+    starts when the configuration changes, and after a pause when a part of it raised an exception that
+    nothing expected.
     """
 
     async def run() -> None:
@@ -135,13 +133,7 @@ async def run_queueing(
             configured, lambda current: _run_controllers(client, clock, current, rng, replica)
         )
 
-    while True:
-        try:
-            await run_cancellable(
-                run_restarting("controllers", run, clock, passes=(ModelMismatch, CacheSyncTimeout))
-            )
-        except* ModelMismatch as found:
-            logger(__name__).error("rebuilding the model", problem=str(found.exceptions[0]))
+    await run_restarting("controllers", run, clock, passes=(CacheSyncTimeout,))
 
 
 async def _run_controllers(
@@ -204,7 +196,7 @@ async def _run_controllers(
                 tasks.create_task(run_sets(context, framework, pods, ancestors), name=name)
             tasks.create_task(run_provisioning(context), name="provisioning")
             tasks.create_task(run_volcano(context, memberships, batch_jobs), name="volcano")
-            tasks.create_task(Auditor(context, driver.state, replica).run(), name="auditor")
+            tasks.create_task(Auditor(context, driver, replica).run(), name="auditor")
             replica.set_view(view)
 
 

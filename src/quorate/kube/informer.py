@@ -72,6 +72,10 @@ class Informer(Generic[T]):
     def get(self, key: Key) -> T | None:
         return self._objects.get(key)
 
+    def keys(self) -> Iterable[Key]:
+        """Return the keys in no particular order; the collection changes with the cache."""
+        return self._objects.keys()
+
     def __len__(self) -> int:
         return len(self._objects)
 

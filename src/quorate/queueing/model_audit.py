@@ -2,20 +2,34 @@
 
 Usage is a pure function of the stored objects and the assumed reservations.  The ledger updates it
 incrementally; the audit computes it from scratch.
+
+The audit of a large model takes seconds, so it is made in slices.  Each slice compares what belongs to one
+moment: some workloads, or one flavor and resource of one tree.  Objects and model may change between two
+slices, provided that they change together.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, Protocol
 
 import msgspec
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
-from quorate.queueing.cluster_queue import usage_of
+from quorate.queueing.cluster_queue import ClusterQueueState, usage_of
 from quorate.queueing.pending.ordering import may_queue
 from quorate.queueing.state import State, counts_quota
 from quorate.quota import audit
-from quorate.quota.amount import Usage, total
+from quorate.quota.amount import FlavorResource, Usage
 from quorate.quota.tree import Node
+
+SLICE_SIZE: Final = 500  # workloads
+
+
+class StoredWorkloads(Protocol):
+    """The newest stored objects."""
+
+    def keys(self) -> Iterable[Key]: ...
+    def get(self, key: Key, /) -> Workload | None: ...
 
 
 class ReservationRecord(msgspec.Struct, frozen=True):
@@ -40,38 +54,55 @@ class UntrackedWorkload(msgspec.Struct, frozen=True):
 ModelDifference = ReservationMismatch | UntrackedWorkload | audit.Difference
 
 
-def audit_model(state: State, workloads: Iterable[Workload]) -> tuple[ModelDifference, ...]:
-    """Return all differences, sorted by key, given all stored workloads.
+def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[ModelDifference, ...]]:
+    """Yield the differences of one slice after the other, given all stored workloads."""
+    keys = list({**dict.fromkeys(workloads.keys()), **dict.fromkeys(state.ledger.reservations)})
+    for start in range(0, len(keys), SLICE_SIZE):
+        found = (_difference(state, key, workloads.get(key)) for key in keys[start : start + SLICE_SIZE])
+        yield tuple(difference for difference in found if difference is not None)
+    roots = {queue.node.root: None for queue in state.ledger.cluster_queues.values()}
+    for root in roots:
+        for pair in sorted(audit.pairs_of(_usage(state, root, None))):
+            # A tree that has become part of another one meanwhile is left to the next audit.
+            yield audit.audit(_usage(state, root, pair), (pair,)) if root.parent is None else ()
 
-    Costs a pass over all workloads, and a pass over each tree per flavor and resource.
-    """
-    stored: dict[Key, ReservationRecord] = {}
-    pending: list[Key] = []
-    for workload in workloads:
+
+def _difference(
+    state: State, key: Key, workload: Workload | None
+) -> ReservationMismatch | UntrackedWorkload | None:
+    """Compare what the model and the stored object of one workload say."""
+    ledger = state.ledger
+    reservation = ledger.reservations.get(key)
+    stored: ReservationRecord | None = None
+    if workload is not None:
         admission = workload.status.admission
         if counts_quota(workload) and admission is not None:
-            replaced = workload.metadata.key in state.ledger.replacement_slices
-            usage = {} if replaced else usage_of(workload, admission)
-            stored[workload.metadata.key] = ReservationRecord(admission.cluster_queue, usage)
-        elif may_queue(workload, state.configuration.gates):
-            pending.append(workload.metadata.key)
-    in_model = {
-        key: ReservationRecord(each.admission.cluster_queue, each.usage)
-        for key, each in state.ledger.reservations.items()
-        if each.assumed is None
-    }
-    mismatches = [
-        ReservationMismatch(key, in_model.get(key), stored.get(key))
-        for key in sorted(in_model.keys() | stored.keys())
-        if in_model.get(key) != stored.get(key)
-    ]
-    known = state.ledger.entries.keys() | state.ledger.reservations.keys()
-    untracked = [UntrackedWorkload(key) for key in sorted(pending) if key not in known]
-    return (*mismatches, *untracked, *audit.audit(_usage_by_queue(state)))
+            usage = {} if key in ledger.replacement_slices else usage_of(workload, admission)
+            stored = ReservationRecord(admission.cluster_queue, _without_zeros(usage))
+        elif (
+            reservation is None
+            and key not in ledger.entries
+            and may_queue(workload, state.configuration.gates)
+        ):
+            return UntrackedWorkload(key)
+    in_model: ReservationRecord | None = None
+    if reservation is not None and reservation.assumed is None:
+        in_model = ReservationRecord(reservation.admission.cluster_queue, _without_zeros(reservation.usage))
+    return ReservationMismatch(key, in_model, stored) if in_model != stored else None
 
 
-def _usage_by_queue(state: State) -> dict[Node, Usage]:
+def _without_zeros(usage: Usage) -> Usage:
+    """Return ``usage`` without amounts of 0, which change no sum."""
+    return {pair: amount for pair, amount in usage.items() if amount}
+
+
+def _usage(state: State, root: Node, pair: FlavorResource | None) -> Mapping[Node, Usage]:
+    """Return the usage of ``pair``, or of none, by each cluster queue of a tree, from its reservations."""
     return {
-        queue.node: total(reservation.usage for reservation in queue.reservations.values())
-        for queue in state.ledger.cluster_queues.values()
+        queue.node: {} if pair is None else {pair: _used(queue, pair)}
+        for queue in state.ledger.queues_below(root)
     }
+
+
+def _used(queue: ClusterQueueState, pair: FlavorResource) -> int:
+    return sum(reservation.usage.get(pair, 0) for reservation in queue.reservations.values())

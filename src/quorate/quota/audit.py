@@ -4,7 +4,7 @@ This is slow and obvious on purpose: ``quota.tree`` must agree with it after any
 auditor of a running system and the property tests use it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -35,14 +35,24 @@ class Difference(msgspec.Struct, frozen=True):
     computed: int
 
 
-def quantities(node: Node, pair: FlavorResource, usage: Mapping[Node, Usage]) -> Quantities:
-    """Return the quantities of ``node``, given the usage of each cluster queue."""
+def quantities(
+    node: Node,
+    pair: FlavorResource,
+    usage: Mapping[Node, Usage],
+    known: Mapping[Node, Quantities] | None = None,
+) -> Quantities:
+    """Return the quantities of ``node``, given the usage of each cluster queue.
+
+    ``known`` are quantities of the same pair and usage, which are not computed again.
+    """
+    if known is not None and node in known:
+        return known[node]
     subtree_quota, guaranteed = _subtree_quota(node, pair), _guaranteed(node, pair)
     used = _used(node, pair, usage)
     borrowing = node.limits.get(pair, _NO_QUOTA).borrowing
     if node.parent is None:
         return Quantities(subtree_quota, guaranteed, used, subtree_quota - used, subtree_quota)
-    of_parent = quantities(node.parent, pair, usage)
+    of_parent = quantities(node.parent, pair, usage, known)
     available, potential = of_parent.available, guaranteed + of_parent.potential_available
     if not isinstance(borrowing, Unlimited):
         from_parent = max(0, used - guaranteed)
@@ -66,14 +76,22 @@ def _used(node: Node, pair: FlavorResource, usage: Mapping[Node, Usage]) -> int:
     return own + sum(max(0, _used(child, pair, usage) - _guaranteed(child, pair)) for child in node.children)
 
 
-def audit(usage: Mapping[Node, Usage]) -> tuple[Difference, ...]:
-    """Return all differences in the trees of the cluster queues, given the usage of each."""
+def audit(
+    usage: Mapping[Node, Usage], pairs: Iterable[FlavorResource] | None = None
+) -> tuple[Difference, ...]:
+    """Return all differences in the trees of the cluster queues, given the usage of each.
+
+    Only those of ``pairs``, if given.  Costs a few passes over the trees for each pair.
+    """
     nodes = {member: None for queue in usage for member in (queue, *queue.path())}
+    by_height = sorted(nodes, key=lambda node: node.height, reverse=True)  # parents first
     differences: list[Difference] = []
-    for node in nodes:
-        pairs = {*node.limits, *node.subtree_quota, *node.usage, *usage.get(node, {})}
-        for pair in sorted(pairs):
-            computed = quantities(node, pair, usage)
+    for pair in sorted(pairs_of(usage) if pairs is None else pairs):
+        known: dict[Node, Quantities] = {}
+        for node in by_height:
+            known[node] = quantities(node, pair, usage, known)
+        for node in nodes:
+            computed = known[node]
             stored = {
                 "subtree_quota": tree.subtree_quota(node, pair),
                 "guaranteed": tree.guaranteed(node, pair),
@@ -87,3 +105,11 @@ def audit(usage: Mapping[Node, Usage]) -> tuple[Difference, ...]:
                 if amount != getattr(computed, quantity)
             )
     return tuple(differences)
+
+
+def pairs_of(usage: Mapping[Node, Usage]) -> set[FlavorResource]:
+    """Return every flavor and resource that the trees of the cluster queues, or their usage, name."""
+    pairs: set[FlavorResource] = set()
+    for node in {member: None for queue in usage for member in (queue, *queue.path())}:
+        pairs.update(node.limits, node.subtree_quota, node.guaranteed, node.usage, usage.get(node, {}))
+    return pairs

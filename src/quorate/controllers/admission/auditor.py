@@ -1,54 +1,56 @@
 """The auditor: recomputes the model from the stored objects at intervals and compares.
 
-A difference is a defect of ours.  It is logged and exported, and the model is rebuilt from lists, as at
-every start; there is no second way to repair it.
+A difference is a defect of ours.  It is logged and exported, and the model is rebuilt from the cached
+objects; there is no second way to repair it.  Decisions go on during audit and rebuild.
 """
 
+import asyncio
 from typing import Final
 
+from quorate.controllers.admission.driver import AdmissionDriver
 from quorate.controllers.context import ControllerContext
 from quorate.kube.log import logger
 from quorate.observe.replica import Replica
 from quorate.queueing.model_audit import ModelDifference, audit_model
-from quorate.queueing.state import State
 
-# A difference that returns at once is not repaired by another rebuild, which takes seconds.
+# A difference that returns at once is not repaired by another rebuild, after which all is evaluated anew.
 REBUILD_INTERVAL_S: Final = 3600.0
 _MAX_LOGGED: Final = 20
 
 
-class ModelMismatch(Exception):
-    """The model differs from the stored objects and must be rebuilt."""
-
-    def __init__(self, differences: tuple[ModelDifference, ...]) -> None:
-        super().__init__(differences)
-        self.differences = differences
-
-    def __str__(self) -> str:
-        return f"the model differs from the stored objects in {len(self.differences)} places"
-
-
 class Auditor:
-    def __init__(self, context: ControllerContext, state: State, replica: Replica) -> None:
+    def __init__(self, context: ControllerContext, driver: AdmissionDriver, replica: Replica) -> None:
         self._steady = context.clock.steady
         self._interval_s = context.configuration.audit_every_s
         self._workloads = context.informers.workloads
-        self._state = state
+        self._driver = driver
         self._replica = replica
         self._log = logger(__name__)
 
     async def run(self) -> None:
-        """Audit until cancelled.  Raises ``ModelMismatch``."""
+        """Audit until cancelled."""
         while self._interval_s:
             await self._steady.sleep_until(self._steady.now() + self._interval_s)
             began = self._steady.now()
-            differences = audit_model(self._state, self._workloads)
+            try:
+                differences = await self._audit()
+            except Exception as error:  # on an object of any client, without which decisions go on
+                self._log.fault("the audit was given up", error)
+                continue
             self._replica.recorder.audited(len(differences), self._steady.now() - began)
             for difference in differences[:_MAX_LOGGED]:
                 self._log.error("the model differs from the stored objects", difference=difference)
             if differences and self._can_rebuild(began):
                 self._replica.rebuilt_at = began
-                raise ModelMismatch(differences)
+                await self._driver.rebuild()
+                self._log.error("the model was rebuilt", differences=len(differences))
+
+    async def _audit(self) -> list[ModelDifference]:
+        differences: list[ModelDifference] = []
+        for found in audit_model(self._driver.state, self._workloads):
+            differences += found
+            await asyncio.sleep(0)  # other tasks run between two slices
+        return differences
 
     def _can_rebuild(self, now: float) -> bool:
         last = self._replica.rebuilt_at

@@ -6,23 +6,28 @@ the time that the core asked for; never for another reason.
 """
 
 import asyncio
+from functools import partial
+from typing import Any, Final
 
 from quorate.api.kueue import Workload
-from quorate.api.meta import find_condition
+from quorate.api.meta import Key, find_condition
 from quorate.controllers.admission.pending_reasons import PendingReasonThrottle
 from quorate.controllers.admission.writer import AdmissionWriter
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.feeds import queueing_feeds
 from quorate.kube.clock import Timer
+from quorate.kube.feed import Feed
 from quorate.kube.informer import Change
 from quorate.kube.object_faults import fault_of
-from quorate.kube.resources import WORKLOADS
+from quorate.kube.resources import WORKLOADS, Resource
 from quorate.observe.recorder import Recorder
 from quorate.queueing.conditions import QUOTA_RESERVED
 from quorate.queueing.decisions import Decision, Hold
 from quorate.queueing.explain import why_pending
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
+
+REBUILD_SLICE: Final = 100  # objects
 
 
 class AdmissionDriver:
@@ -32,6 +37,7 @@ class AdmissionDriver:
         self.state = State(context.configuration)
         self._admission_cycle = AdmissionCycle(self.state)
         self._recorder = recorder
+        self._informers = context.informers
         self._workloads = context.informers.workloads
         self._faults = context.client.faults
         self._clock = context.clock
@@ -44,9 +50,13 @@ class AdmissionDriver:
             on_refusal=self._undo,
             on_written=lambda decision: recorder.decision_written(decision, self.state),
         )
+        # The feeds of the new model while it is built.
+        self._rebuild_feeds: dict[Resource[Any], Feed[Any]] = {}
         self._workloads.subscribe(self._workload_changed)  # before the feed of the state
         for feed in queueing_feeds(self.state, self._clock.now):
-            feed.subscribe(context.informers.of(feed.resource), self._changed.set)
+            informer = context.informers.of(feed.resource)
+            feed.subscribe(informer, self._changed.set)
+            informer.subscribe(partial(self._apply_to_rebuild, feed.resource))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         refused = self._writer.observe(change.key)
@@ -68,6 +78,47 @@ class AdmissionDriver:
         if isinstance(decision, Hold):
             self._pending_reasons.remove(decision.key)
             self._pending_reasons.update(decision.key, self._steady.now())
+        self._changed.set()
+
+    def _apply_to_rebuild(self, resource: Resource[Any], change: Change[Any]) -> None:
+        feed = self._rebuild_feeds.get(resource)
+        if feed is None:
+            return
+        if change.new is None:
+            feed.remove(change.key)
+        else:
+            self._put(feed, change.key, change.new)
+
+    def _put(self, feed: Feed[Any], key: Key, newest: Any | None) -> None:
+        """Put an object into the new model; one that cannot be used is left out, as informers do."""
+        try:
+            if newest is not None:
+                feed.put(newest)
+        except Exception as error:
+            feed.remove(key)
+            self._faults.report(fault_of(feed.resource, "subscribe", key, newest, error))
+
+    async def rebuild(self) -> None:
+        """Build the model anew from the cached objects, beside the one in use, and then replace that.
+
+        Other tasks run after every ``REBUILD_SLICE`` objects: cycles go on, and changes that arrive are
+        applied to both models.
+        """
+        fresh = State(self.state.configuration)
+        feeds = queueing_feeds(fresh, self._clock.now)
+        self._rebuild_feeds = {feed.resource: feed for feed in feeds}
+        try:
+            for feed in feeds:
+                informer = self._informers.of(feed.resource)
+                keys = list(informer.keys())
+                for start in range(0, len(keys), REBUILD_SLICE):
+                    for key in keys[start : start + REBUILD_SLICE]:
+                        self._put(feed, key, informer.get(key))
+                    await asyncio.sleep(0)
+            self.state.replace_with(fresh)
+        finally:
+            self._rebuild_feeds = {}
+        self._admission_cycle = AdmissionCycle(self.state)
         self._changed.set()
 
     async def run(self) -> None:
