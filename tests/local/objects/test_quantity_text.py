@@ -3,7 +3,7 @@
 import pytest
 
 from quorate.api.quantity import InvalidQuantity
-from quorate.local.objects.quantity_text import stored_text
+from quorate.local.objects.quantity_text import MILLI, quantity_error, stored_text
 
 STORED = {
     "0": "0", "5": "5", "+5": "+5", "05": "05", "-5": "-5", " 5 ": "5", "": None, ".": "0", "+": "0",
@@ -34,3 +34,33 @@ def test_stored_text(text: str, stored: str | None) -> None:
 def test_a_text_of_hundreds_of_kilobytes_is_rounded() -> None:
     assert stored_text("0." + "9" * 300_000) == "1"
     assert stored_text("7" * 300_000 + "." + "1" * 300_000).startswith("7" * 300_000 + "111111112n")
+
+
+@pytest.mark.parametrize(
+    ("text", "stored"),
+    [
+        ("1.5n", "1m"), ("1e-10", "1e-3"), ("0.0001Ki", "103m"), ("1.0001", "1001m"), ("1.500", "1.500"),
+        ("7.99999999999Ei", "9223372036843246592954m"), ("12e-6", "1e-3"), ("1.3Ki", "1331200m"),
+        ("1000000000000E", "1"), ("1" + "0" * 30, "1"),
+    ],
+)  # fmt: skip
+def test_amounts_of_resources_are_rounded_up_to_thousandths(text: str, stored: str) -> None:
+    """The last two are larger than every suffix: the server itself forgets the power of ten."""
+    assert stored_text(text, MILLI) == stored
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("Pi", "unable to parse numeric part of quantity"),
+        ("e-10", "unable to parse numeric part of quantity"),
+        ("1e9223372036854775808", "unable to parse quantity's suffix"),
+        ("1kk", "unable to parse quantity's suffix"),
+        (
+            "1KI",
+            "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+        ),
+    ],
+)
+def test_error_messages_are_those_of_the_server(text: str, message: str) -> None:
+    assert quantity_error(text) == message

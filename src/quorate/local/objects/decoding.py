@@ -12,7 +12,7 @@ from typing import Any
 
 from quorate.api.quantity import InvalidQuantity
 from quorate.local.objects.patch.json_patches import go_kind
-from quorate.local.objects.quantity_text import stored_text
+from quorate.local.objects.quantity_text import MILLI, NANO, quantity_error, stored_text
 from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, Type, Untyped
 
 
@@ -51,6 +51,8 @@ def _value(value: Any, kind: Type, owner: str, path: str, unknown: list[str]) ->
             if not isinstance(value, list):
                 raise _unmarshal_error(value, owner, "a list")
             return [_value(part, item, owner, f"{path}[{n}]", unknown) for n, part in enumerate(value)]
+        case MapOf(rest=Scalar("quantity")) if isinstance(value, dict):
+            return {name: _amount(part, owner) for name, part in value.items() if part is not None}
         case MapOf():
             if not isinstance(value, dict):
                 raise _unmarshal_error(value, owner, kind.name or "a map")
@@ -78,12 +80,19 @@ def _scalar(value: Any, name: str, owner: str) -> Any:
     raise _unmarshal_error(value, owner, name)
 
 
-def _quantity(value: str | float) -> str:
+def _amount(value: Any, owner: str) -> str:
+    """Decode an amount in a map of resources, which the server rounds up to thousandths."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise _unmarshal_error(value, owner, "quantity")
+    return _quantity(value, MILLI)
+
+
+def _quantity(value: str | float, finest: int = NANO) -> str:
+    text = value if isinstance(value, str) else repr(value)
     try:
-        return stored_text(value if isinstance(value, str) else repr(value))
+        return stored_text(text, finest)
     except InvalidQuantity as refusal:
-        pattern = "^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$"
-        raise UndecodableObject(f"quantities must match the regular expression '{pattern}'") from refusal
+        raise UndecodableObject(quantity_error(text)) from refusal
 
 
 def _time(value: str, micro: bool) -> str:

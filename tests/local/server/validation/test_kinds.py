@@ -43,7 +43,7 @@ CLAIM = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage":
             {"spec": {"taints": [{"key": "a", "effect": "X"}]}},
             ["spec.taints[0].effect NotSupported"],
         ),
-        ("nodes", {"status": {"capacity": {"cpu": "-1"}}}, ["status.capacity[cpu] Invalid"]),
+        ("nodes", {"status": {"capacity": {"cpu": "-1"}}}, ["status.capacity.cpu Invalid"]),
         (
             "leases.coordination.k8s.io",
             {"spec": {"leaseDurationSeconds": 0}},

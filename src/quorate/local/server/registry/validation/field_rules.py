@@ -26,7 +26,7 @@ from quorate.local.server.registry.validation.formats import FORMATS
 from quorate.local.server.registry.validation.metadata import annotations, labels
 from quorate.local.server.registry.validation.resource_amounts import (
     container_amounts,
-    known_amounts,
+    node_amounts,
     quota_amounts,
 )
 
@@ -114,7 +114,7 @@ ENTRIES: dict[str, Callable[[dict[str, str], str], Iterable[Cause]]] = {
         invalid_value(f"{path}[{key}]", key, message) for key in given for message in FORMATS["dataKey"](key)
     ),
     "containerAmounts": container_amounts,
-    "knownAmounts": known_amounts,
+    "nodeAmounts": node_amounts,
     "quotaAmounts": quota_amounts,
 }
 

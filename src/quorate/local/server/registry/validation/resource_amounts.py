@@ -86,16 +86,20 @@ def amount(name: str, value: str, path: str) -> Causes:
         yield invalid_value(path, value, "must be an integer")
 
 
+def positive_amount(value: str, path: str) -> Causes:
+    if parse_quantity(value).nanos <= 0:
+        yield invalid_value(path, value, "must be greater than zero")
+
+
 def container_amounts(amounts: Mapping[str, str], path: str) -> Causes:
     for name, value in amounts.items():
         yield from container_resource_name(name, f"{path}[{name}]")
         yield from amount(name, value, f"{path}[{name}]")
 
 
-def known_amounts(amounts: Mapping[str, str], path: str) -> Causes:
+def node_amounts(amounts: Mapping[str, str], path: str) -> Causes:
     for name, value in amounts.items():
-        yield from known_name(name, f"{path}[{name}]")
-        yield from amount(name, value, f"{path}[{name}]")
+        yield from amount(name, value, f"{path}.{name}")
 
 
 def quota_amounts(amounts: Mapping[str, str], path: str) -> Causes:

@@ -12,7 +12,7 @@ from quorate.local.server.registry.validation.field_rules import (
     union_fields,
 )
 from quorate.local.server.registry.validation.formats import check_format, qualified
-from quorate.local.server.registry.validation.resource_amounts import amount
+from quorate.local.server.registry.validation.resource_amounts import amount, positive_amount
 
 CLAIM_IMMUTABLE: Final = (
     "spec is immutable after creation except resources.requests and volumeAttributesClassName"
@@ -36,7 +36,9 @@ def volume_capacity(spec: Json, path: str, _: Scope) -> Causes:
     elif list(capacity) != ["storage"]:
         yield not_supported(f"{path}.capacity", capacity, ["storage"])
     else:
-        yield from amount("storage", capacity["storage"], f"{path}.capacity[storage]")
+        where = f"{path}.capacity[storage]"
+        yield from amount("storage", capacity["storage"], where)
+        yield from positive_amount(capacity["storage"], where)
 
 
 @relation
@@ -61,7 +63,7 @@ def storage_request(spec: Json, path: str, _: Scope) -> Causes:
     if storage is None:
         yield required(f"{path}.resources[storage]")
     else:
-        yield from amount("storage", storage, f"{path}.resources[storage]")
+        yield from positive_amount(storage, f"{path}.resources[storage]")
 
 
 def validate_claim_update(new: Json, old: Json) -> list[Cause]:
