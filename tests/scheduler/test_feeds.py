@@ -1,16 +1,25 @@
 """A model that is loaded once is the model that the running scheduler keeps with informers."""
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from quorate.api.meta import Key
+from quorate.api import codec
+from quorate.api.core.scheduling import Pod
+from quorate.api.meta import Key, Uid
+from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.gang.cache.model import Model
 from quorate.kube.client import Client
+from quorate.kube.object_faults import ObjectFault
+from quorate.kube.resources import PLACEABLE_PODS
 from quorate.placement.filters.volumes.binding import NoMatchingVolume, StaticBinding
+from quorate.placement.framework import Capacity
+from quorate.placement.shapes import Shapes
 from quorate.scheduler.feeds import gang_feeds, load_model, subscribe_informers
+from tests.gang.world import World
 from tests.kube.fake_server import Answer, FakeServer, Request, Stream
 from tests.kube.virtual_clock import VirtualClock
 
@@ -117,3 +126,31 @@ def test_a_pod_of_a_configured_scheduler_is_evaluated_with_its_volumes(
     (elsewhere,) = model.volume_bindings(POD, "n2")
     assert isinstance(here, StaticBinding)
     assert isinstance(elsewhere, NoMatchingVolume)
+
+
+@pytest.mark.parametrize(
+    ("pod", "takes_others"),
+    [
+        pytest.param({"spec": {"nodeName": "n1", "containers": 3}}, False, id="bound"),
+        pytest.param({"spec": {"nodeName": "n1"}, "status": {"phase": "Failed"}}, True, id="ended"),
+        pytest.param({"spec": {"containers": 3}}, True, id="without a node"),
+        pytest.param({"spec": 3}, True, id="without a spec"),
+    ],
+)
+def test_the_node_of_a_bound_pod_that_cannot_be_read_takes_no_other_pod(
+    pod: Json, takes_others: bool
+) -> None:
+    world = World({"nodes": [{"name": "n1", "cpu": 4}]}, default_scheduler_configuration(), restarting=False)
+    feed = gang_feeds(world.model, VirtualClock())[-1]
+    fault = ObjectFault(
+        PLACEABLE_PODS, POD, Uid("1"), "1", "decode", "not a pod", raw=json.dumps(pod).encode()
+    )
+
+    def takes_pods() -> bool:
+        shape = Shapes().of(codec.convert(Pod, {"metadata": metadata("b")}))
+        return bool(world.model.constraints.filter(shape).passing(Capacity.IDLE).any())
+
+    feed.set_aside(POD, fault)
+    assert takes_pods() is takes_others
+    feed.set_aside(POD, None)
+    assert takes_pods()

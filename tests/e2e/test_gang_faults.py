@@ -1,0 +1,68 @@
+"""A pod group that cannot be read delays no other, shows why, and is served once it is correct."""
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.kube.errors import Invalid
+from quorate.kube.resources import EVENTS, NAMESPACES, untyped
+from quorate.local.nodes import Fleet
+from tests.e2e.gangs import GangWorld, run_gang_story
+
+pytestmark = pytest.mark.slow
+
+DEFINITIONS = untyped(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
+)
+POD_GROUPS = untyped("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup", True)
+ODD = Key("tenant", "odd")
+
+
+async def drop_schema(world: GangWorld) -> None:
+    """Let the API server store pod groups of any form, as a definition of another origin may do."""
+    key = Key("", "podgroups.scheduling.volcano.sh")
+    versions = (await world.client.get(DEFINITIONS, key))["spec"]["versions"]
+    for version in versions:
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        version["schema"] = {"openAPIV3Schema": anything}
+    await world.client.patch(DEFINITIONS, key, {"spec": {"versions": versions}})
+
+
+async def store_odd_group(world: GangWorld) -> None:
+    await world.client.create(NAMESPACES, {"metadata": {"name": ODD.namespace}})
+
+    async def accepted() -> bool:
+        odd = {"metadata": {"name": ODD.name}, "spec": {"minMember": "three"}}
+        try:
+            await world.client.create(POD_GROUPS, odd, ODD.namespace)
+        except Invalid:
+            return False  # the new definition is not in effect yet
+        return True
+
+    await world.until("the API server stores the pod group", accepted)
+
+
+def test_a_pod_group_that_cannot_be_read_concerns_no_other_and_heals() -> None:
+    async def story(world: GangWorld) -> None:
+        await drop_schema(world)
+        await store_odd_group(world)
+        await world.group("probe", 1, {"cpu": "1"})
+        await world.until_phase("probe", "Inqueue")
+
+        async def reported() -> str:
+            for event in (await world.client.list(EVENTS)).items:
+                if event.reason == "Unreadable" and event.regarding is not None:
+                    assert (event.regarding.kind, event.regarding.name) == ("PodGroup", ODD.name)
+                    return event.note
+            return ""
+
+        note = await world.until("the pod group has an event", reported)
+        assert "minMember" in note
+
+        await world.client.patch(POD_GROUPS, ODD, {"spec": {"minMember": 1}})
+
+        async def admitted() -> bool:
+            return (await world.get_group(ODD.name, ODD.namespace)).status.phase == "Inqueue"
+
+        await world.until("the corrected pod group is admitted", admitted)
+
+    run_gang_story(story, Fleet(1, cpu="4"))
