@@ -15,6 +15,7 @@ from quorate.api.configuration.process import Metrics
 from quorate.api.kueue import ACTIVE
 from quorate.api.meta import find_condition
 from quorate.api.quantity import NANOS
+from quorate.kube.log import logger
 from quorate.observe.exposition import metrics_application
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE
 from quorate.observe.replica import Replica
@@ -81,22 +82,30 @@ def readings(view: View, preemption_skips: Mapping[str, int]) -> Iterator[Readin
     rules = view.state.configuration.metrics
     by_custom_labels = _admitted_by_custom_labels(view)
     for queue in view.state.ledger.cluster_queues.values():
-        yield from _cluster_queue(queue, view)
+        yield from _isolated(queue.name, _cluster_queue(queue, view))
         for values, count in by_custom_labels.get(queue.name, {(): queue.totals.admitted}).items():
             labels = {"cluster_queue": queue.name, **dict(values)}
             yield Reading("admitted_active_workloads", labels, count)
         skips = preemption_skips.get(queue.name, 0)
         yield Reading("admission_cycle_preemption_skips", {"cluster_queue": queue.name}, skips)
         if rules.cluster_queue_resources:
-            yield from _quota(queue)
-    for local_queue in view.state.ledger.local_queues.values():
+            yield from _isolated(queue.name, _quota(queue))
+    for key, local_queue in view.state.ledger.local_queues.items():
         if is_shown(local_queue, rules):
-            yield from _local_queue(local_queue, view)
+            yield from _isolated(key, _local_queue(local_queue, view))
     yield from _requested_by_pending(view.state)
     if view.state.configuration.gates.unadmitted_workloads_observability:
         yield from _unadmitted(view, rules)
     for node in view.state.ledger.quota.cohorts.values():
-        yield from _cohort(node, view)
+        yield from _isolated(node.name, _cohort(node, view))
+
+
+def _isolated(about: object, readings_of_one: Iterator[Reading]) -> Iterator[Reading]:
+    """Yield the readings of one object, up to an exception: it must not hide those of all others."""
+    try:
+        yield from readings_of_one
+    except Exception as error:
+        logger(__name__).fault("gauges of an object cannot be computed", error, about=about)
 
 
 def _admitted_by_custom_labels(view: View) -> dict[str, dict[tuple[tuple[str, str], ...], int]]:

@@ -16,6 +16,7 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
+from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import JOBS, Resource
 from quorate.kube.serving.bounded_server import ServerLimits
 from quorate.kube.serving.certificates import KeyPair, UnusableCertificate
@@ -74,7 +75,8 @@ async def run_webhooks(
     ):
         serves.set()
         for run_reader in readers:
-            tasks.create_task(run_reader(), name="caches of the webhooks")
+            caches = run_restarting("caches of the webhooks", run_reader, clock)
+            tasks.create_task(caches, name="caches of the webhooks")
         renewal = _renew(source, clock, context, served, interval_s, clients)
         tasks.create_task(renewal, name="certificate")
 

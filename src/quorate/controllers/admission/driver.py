@@ -155,16 +155,23 @@ class AdmissionDriver:
         times = (cycle.wake_at, None if due is None else now + due - began)
         return min((time for time in times if time is not None), default=None)
 
+    def _why_pending(self, key: Key) -> Hold | None:
+        try:
+            return why_pending(self.state, key)
+        except Exception as error:  # of a bug: all other workloads get their reasons
+            self._faults.report(fault_of(WORKLOADS, "decide", key, self._workloads.get(key), error))
+            return None
+
     def _write_pending_reasons(self, writes: asyncio.TaskGroup, now: float) -> None:
         """Start to write the current reasons of the pending workloads that are due."""
         for key in self._pending_reasons.take_due(now):
-            hold = why_pending(self.state, key)
+            hold = self._why_pending(key)
             if hold is None:
                 self._pending_reasons.remove(key)
             else:
                 self._writer.start(writes, hold)
         for key in self._pending_reasons.take_unevaluated(now):
-            hold = why_pending(self.state, key)
+            hold = self._why_pending(key)
             if hold is None or hold.condition_reason != "Pending":  # no workload of its shape was evaluated
                 self._pending_reasons.remove(key)
             else:
