@@ -46,30 +46,36 @@ def _read(path: Path) -> str | InvalidFiles:
         return invalid
 
 
-class ConfigurationFile:
+class ConfigurationInForce:
+    """The Configuration by which a process decides: its file at the start, and every valid change of it."""
+
     def __init__(
         self,
-        path: Path,
-        configured: DynamicConfiguration[Configuration],
-        clock: Clock,
-        adapt: Callable[[Configuration], Configuration],
+        path: Path | None,
+        text: str,
+        configuration: Configuration,
+        adapt: Callable[[Configuration], Configuration] = lambda new: new,
     ) -> None:
-        """``configured`` is the configuration at the start; ``adapt`` applies the command line options."""
+        """``text`` is the content of ``path``; ``adapt`` applies the options of the command line."""
+        self.configured = DynamicConfiguration(adapt(configuration))
+        self.text = text  # as last applied
+        self.needs_restart: tuple[str, ...] = ()  # fields of ``text`` that keep their value until a restart
         self._path = path
-        self._configured = configured
-        self._clock = clock
         self._adapt = adapt
         self._log = logger(__name__).bind(file=path)
 
-    async def follow(self) -> None:
+    async def follow(self, clock: Clock) -> None:
         """Apply changes of the file until cancelled; ignore an invalid file."""
-        await follow(self._path, self._clock, self._apply)
+        if self._path is not None:
+            await follow(self._path, clock, self._apply)
 
     def _apply(self, text: str) -> None:
         """Apply the fields that can change at runtime.  Raises ``InvalidFiles``."""
+        assert self._path is not None
         loaded = configuration_in(self._path, text)
-        running = self._configured.current
+        running = self.configured.current
         new, needs_restart = apply_reload(running, self._adapt(loaded.configuration))
+        self.text, self.needs_restart = text, needs_restart
         if new == running and not needs_restart:
             return
         for warning in loaded.warnings:
@@ -78,4 +84,4 @@ class ConfigurationFile:
             self._log.warning("configuration fields need a restart", fields=", ".join(needs_restart))
         if new != running:
             self._log.info("configuration reloaded")
-            self._configured.update(new)
+            self.configured.update(new)

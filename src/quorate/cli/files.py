@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 import typer
 
-from quorate.api.configuration import LoadedConfiguration, default_configuration, load_configuration
+from quorate.api.configuration import GROUP, LoadedConfiguration, default_configuration, load_configuration
 from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.findings import Finding
 from quorate.api.scheduler_configuration import (
@@ -50,6 +50,7 @@ SchedulerNames = Annotated[
 ]
 
 
+DEFAULT_TEXT: Final = f"apiVersion: {GROUP}/v1beta2\nkind: Configuration\n"
 _MAX_BYTES: Final = 1 << 20
 
 
@@ -81,6 +82,14 @@ def read_configuration(path: Path | None) -> LoadedConfiguration:
     if path is None:
         return LoadedConfiguration(default_configuration(), ())
     return configuration_in(path, read_text(path))
+
+
+def read_configuration_text(path: Path | None) -> tuple[str, LoadedConfiguration]:
+    """Return the text of the controllers' configuration as well; for ``path`` None a text of defaults."""
+    if path is None:
+        return DEFAULT_TEXT, read_configuration(None)
+    text = read_text(path)
+    return text, configuration_in(path, text)
 
 
 def read_scheduler_configuration(path: Path | None) -> LoadedSchedulerConfiguration:

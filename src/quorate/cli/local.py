@@ -14,9 +14,14 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
-from quorate.api.configuration import Configuration
+from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.errors import UsageError
-from quorate.cli.files import Config, SchedulerConf, read_configuration, read_scheduler_configuration
+from quorate.cli.files import (
+    Config,
+    SchedulerConf,
+    read_configuration_text,
+    read_scheduler_configuration,
+)
 from quorate.cli.process import run_until_signal, tune_garbage_collection
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.cli.run.cluster_description import (
@@ -101,7 +106,7 @@ def up(
         raise UsageError("--config has no effect with --without-controllers (drop one of the two)")
     if scheduling is Scheduling.PLAIN and scheduler_conf is not None:
         raise UsageError("--scheduler-conf has no effect with --scheduling plain (drop one of the two)")
-    configuration = None if without_controllers else _configuration(config)
+    in_force = None if without_controllers else _configuration(config)
     gang_scheduler = _gang_scheduler_settings(scheduling, scheduler_conf)
     configure("console")
     clock = WallClock()
@@ -109,10 +114,10 @@ def up(
 
         async def serve() -> None:
             async with run_queueing_cluster(
-                directory, settings, configuration, clock, random.Random(), gang_scheduler
+                directory, settings, in_force, clock, random.Random(), gang_scheduler
             ) as client:
                 typer.echo(f"export KUBECONFIG={directory.kubeconfig}")
-                typer.echo(_next_steps(client.config.server, configuration is not None, directory.kubeconfig))
+                typer.echo(_next_steps(client.config.server, in_force is not None, directory.kubeconfig))
                 await asyncio.Event().wait()  # until a signal cancels it
 
         try:
@@ -189,11 +194,11 @@ def reset(
 local.command()(run)
 
 
-def _configuration(path: Path | None) -> Configuration:
-    loaded = read_configuration(path)
+def _configuration(path: Path | None) -> ConfigurationInForce:
+    text, loaded = read_configuration_text(path)
     for warning in loaded.warnings:
         typer.echo(f"warning: {path}: {warning}", err=True)
-    return loaded.configuration
+    return ConfigurationInForce(path, text, loaded.configuration)
 
 
 def _gang_scheduler_settings(scheduling: Scheduling, path: Path | None) -> GangSchedulerSettings | None:

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.kueue import GROUP
@@ -19,10 +18,12 @@ from quorate.api.kueue import visibility as visibility_api
 from quorate.api.kueue.conversion import convert_version
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.cli.configuration_reload import ConfigurationInForce
+from quorate.cli.controller_process import run_controller_process
 from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
+from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepare_namespaces, remove_webhooks
 from quorate.cli.process import new_uid
 from quorate.cli.run.apply import install_definitions
-from quorate.controllers.process import run_queueing
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
@@ -52,25 +53,28 @@ class GangSchedulerSettings:
 async def run_queueing_cluster(
     directory: LockedDirectory,
     settings: Settings,
-    configuration: Configuration | None,
+    in_force: ConfigurationInForce | None,
     clock: Clock,
     rng: random.Random,
     gang_scheduler: GangSchedulerSettings | None = None,
 ) -> AsyncIterator[Client]:
     """Run a cluster with the definitions installed while the block lasts.
 
-    With ``configuration`` the queueing controllers run, with ``gang_scheduler`` the gang scheduler; both are
-    ready when the block begins.
+    With ``in_force`` the queueing controllers run with all that it asks for, with ``gang_scheduler`` the gang
+    scheduler; both are ready when the block begins.  Raises ``UsageError`` for what cannot be had here.
     """
+    if in_force is not None:
+        check_webhooks(in_force.configured.current)
     async with (
         run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}),
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
     ):
         definitions = (*queueing_definitions(), *gang_definitions())
         await install_definitions(client, map(_without_conversion, definitions))
+        await remove_webhooks(client)  # of a run that was killed: nothing serves them
         async with AsyncExitStack() as stack:
-            if configuration is not None:
-                await stack.enter_async_context(_run_controllers(client, clock, rng, configuration))
+            if in_force is not None:
+                await stack.enter_async_context(_run_controllers(client, clock, rng, in_force))
             if gang_scheduler is not None:
                 await stack.enter_async_context(_run_gang_scheduler(client, clock, gang_scheduler))
             yield client
@@ -78,16 +82,18 @@ async def run_queueing_cluster(
 
 @asynccontextmanager
 async def _run_controllers(
-    client: Client, clock: Clock, rng: random.Random, configuration: Configuration
+    client: Client, clock: Clock, rng: random.Random, in_force: ConfigurationInForce
 ) -> AsyncIterator[None]:
-    """Run the queueing controllers; they are ready when the block begins."""
-    replica = Replica("standalone", configuration.metrics.custom_labels)
-    async with asyncio.TaskGroup() as tasks, serve_visibility(client, clock, replica):
-        queueing = run_queueing(client, clock, DynamicConfiguration(configuration), rng, replica)
-        controllers = tasks.create_task(queueing)
-        await replica.ready.wait()
-        yield
-        controllers.cancel()
+    """Run the queueing controllers and their servers; they are ready when the block begins."""
+    configuration = in_force.configured.current
+    await prepare_namespaces(client, configuration)
+    async with (
+        run_controller_process(client.config, clock, rng, in_force) as process,
+        serve_visibility(client, clock, process.replica),
+    ):
+        await process.started()
+        async with installed_webhooks(client, configuration):
+            yield
 
 
 @asynccontextmanager

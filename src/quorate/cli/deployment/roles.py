@@ -25,6 +25,7 @@ Json = dict[str, Any]
 
 ACCOUNT: Final = "quorate-controllers"
 NAME_LABEL: Final = {"app.kubernetes.io/name": "quorate"}
+IN_FORCE: Final = "quorate-configuration-in-force"  # a ConfigMap that the controllers write
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
 _EDIT: Final = ("create", "delete", "get", "list", "patch", "update", "watch")
 _HIDDEN_FROM_USERS: Final = ("rayclusters", "rayservices")  # as in Kueue: they are parts of a user's RayJob
@@ -75,6 +76,9 @@ def user_roles() -> Iterator[Json]:
         rules = [_rule(PENDING_GROUP, (f"{plural}/pendingworkloads",), READ)]
         labels = _aggregation(viewers, built_in)
         yield _role("ClusterRole", f"kueue-pending-workloads-{short}-viewer-role", rules, labels=labels)
+    rules = [{**_rule("", ("configmaps",), ("get",)), "resourceNames": [IN_FORCE]}]
+    labels = _aggregation((ADMIN,), ())
+    yield _role("ClusterRole", "quorate-configuration-viewer-role", rules, labels=labels)
 
 
 def gang_roles() -> Iterator[Json]:

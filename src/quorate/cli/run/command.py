@@ -10,7 +10,8 @@ import uvloop
 from rich.console import Console
 
 from quorate.api.scheduler_configuration import default_scheduler_configuration
-from quorate.cli.files import Config, InvalidFiles, read_configuration
+from quorate.cli.configuration_reload import ConfigurationInForce
+from quorate.cli.files import Config, InvalidFiles, read_configuration_text
 from quorate.cli.process import run_until_signal
 from quorate.cli.queueing_cluster import GangSchedulerSettings
 from quorate.cli.run.cluster_description import (
@@ -89,14 +90,15 @@ def run_directory(
 
     A ``scheduler_name`` replaces ``schedulerName`` of the pods of all Jobs.  Raises ``InvalidFiles``.
     """
-    loaded = read_configuration(config)
+    text, loaded = read_configuration_text(config)
+    in_force = ConfigurationInForce(config, text, loaded.configuration)
     manifests = read_directory(directory)
     settings = Settings(fleet(options, manifests.cluster_description), speed=speed)
     objects = manifests.objects
     if scheduler_name:
         objects = tuple(with_scheduler(each, scheduler_name) for each in objects)
     gang_scheduler = GangSchedulerSettings(default_scheduler_configuration(), Options())
-    plan = Plan(objects, loaded.configuration, settings, timeout_s, gang_scheduler)
+    plan = Plan(objects, in_force, settings, timeout_s, gang_scheduler)
     if plan.jobs == 0:
         raise InvalidFiles([f"{directory}: holds no Job, so there is nothing to wait for"])
     configure("console", logging.ERROR)  # a problem that is retried would only break the live table

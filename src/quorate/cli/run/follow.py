@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from quorate.api.configuration import Configuration
 from quorate.api.configuration.pods_ready import WaitForPodsReady
+from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.cli.run.apply import create_manifests
 from quorate.cli.run.deadlock import diagnose_deadlock, pending_changes
@@ -35,7 +35,7 @@ SETTLED_AFTER_S: Final = 3.0
 @dataclass(frozen=True, slots=True)
 class Plan:
     manifests: tuple[Manifest, ...]  # in the order to create them
-    configuration: Configuration
+    in_force: ConfigurationInForce  # of the queueing controllers
     settings: Settings
     timeout_s: float
     gang_scheduler: GangSchedulerSettings | None = None  # None: no gang scheduler runs
@@ -52,7 +52,7 @@ async def run(plan: Plan, screen: Screen, clock: Clock, rng: random.Random) -> O
     """
     with temporary_directory(clock.now()) as directory:
         cluster = run_queueing_cluster(
-            directory, plan.settings, plan.configuration, clock, rng, plan.gang_scheduler
+            directory, plan.settings, plan.in_force, clock, rng, plan.gang_scheduler
         )
         async with cluster as client, asyncio.TaskGroup() as tasks:
             observer = ClusterObserver(client)
@@ -109,7 +109,7 @@ async def follow(plan: Plan, observer: ClusterObserver, screen: Screen, clock: C
     loop_time = asyncio.get_running_loop().time
     began = loop_time()
     quiet_period = QuietPeriod()
-    readiness = plan.configuration.wait_for_pods_ready
+    readiness = plan.in_force.configured.current.wait_for_pods_ready
     while True:
         cluster, elapsed_s = observer.cluster(), loop_time() - began
         changes_pending = tuple(pending_changes(cluster, readiness))

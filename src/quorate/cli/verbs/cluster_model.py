@@ -3,6 +3,7 @@
 The controllers evaluate the same model with the same cycle; a command never writes its result.
 """
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +18,8 @@ from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.meta import Key
 from quorate.cli.deployment.controllers import CONFIGURATION, CONFIGURATION_FILE
 from quorate.cli.files import read_configuration
+from quorate.cli.stored_configuration import KEY as STORED
+from quorate.cli.stored_configuration import NEEDS_RESTART
 from quorate.controllers.feeds import queueing_feeds
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
@@ -41,28 +44,38 @@ class EffectiveConfiguration:
 async def effective_configuration(client: Client, path: Path | None) -> EffectiveConfiguration:
     """Return the Configuration of a file or of the controllers; the defaults if neither can be read.
 
-    Raises ``InvalidFiles`` for an invalid file.
+    The controllers store the one in force; otherwise that of an installation counts.  Raises
+    ``InvalidFiles`` for an invalid file.
     """
     if path is not None:
         return EffectiveConfiguration(read_configuration(path).configuration, str(path))
-    for key in CONFIG_MAPS_TO_TRY:
+    problems: list[str] = []
+    for key in (STORED, *CONFIG_MAPS_TO_TRY):
         try:
-            text = (await client.get(CONFIG_MAPS, key)).data.get(CONFIGURATION_FILE, "")
+            data = (await client.get(CONFIG_MAPS, key)).data
         except NotFound:
             continue
         except Forbidden:
-            return _defaults(f"no permission to get ConfigMap {key}")
+            problems.append(f"no permission to get ConfigMap {key}")
+            continue
         try:
-            return EffectiveConfiguration(load_configuration(text).configuration, f"ConfigMap {key}")
+            found = load_configuration(data.get(CONFIGURATION_FILE, "")).configuration
         except InvalidConfiguration as error:
-            return _defaults(f"ConfigMap {key}: {error.findings[0]}")
-    return _defaults(f"no ConfigMap {CONFIG_MAPS_TO_TRY[0]}")
-
-
-def _defaults(reason: str) -> EffectiveConfiguration:
+            problems.append(f"ConfigMap {key}: {error.findings[0]}")
+            break
+        remarks = "; ".join([*problems, *(_remarks(data) if key == STORED else ())])
+        return EffectiveConfiguration(found, f"ConfigMap {key}{f' ({remarks})' if remarks else ''}")
+    reason = "; ".join(problems) or f"no ConfigMap {CONFIG_MAPS_TO_TRY[0]}"
     return EffectiveConfiguration(
         default_configuration(), f"the defaults ({reason}; --config FILE sets another)"
     )
+
+
+def _remarks(stored: Mapping[str, str]) -> Iterator[str]:
+    """Yield what to know about a configuration that the controllers have stored."""
+    yield f"stored by {stored.get('stored-by', 'another client')} at {stored.get('stored-at', '?')}"
+    if waiting := stored.get(NEEDS_RESTART):
+        yield f"these fields need a restart of the controllers: {waiting}"
 
 
 _MAX_CYCLES: Final = 10_000  # each decides on hundreds of workloads; stop evaluating a larger backlog

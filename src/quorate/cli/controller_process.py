@@ -1,0 +1,170 @@
+"""The process of the queueing controllers: the controllers and all servers that a Configuration asks for.
+
+``quorate controllers`` runs it for any cluster, ``quorate local`` for its own.
+"""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+from quorate.api import codec
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.process import ClientConnection
+from quorate.api.kueue import GROUP, VERSION
+from quorate.api.meta import Struct
+from quorate.cli.configuration_reload import ConfigurationInForce
+from quorate.cli.errors import UsageError
+from quorate.cli.process import new_identity
+from quorate.cli.stored_configuration import store_in_force
+from quorate.controllers.process import run_replica
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import NotFound
+from quorate.kube.flowcontrol import TokenBucketRateLimiter
+from quorate.kube.log import logger
+from quorate.kube.resources import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    RESOURCE_FLAVORS,
+    WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
+)
+from quorate.kube.rest.config import RestConfig
+from quorate.kube.serving.delegated_auth import DelegatedAuth
+from quorate.kube.serving.front_proxy import FrontProxyVerifier
+from quorate.observe.exposition import metrics_access
+from quorate.observe.https_endpoints import HttpsEndpoints
+from quorate.observe.queueing_metrics import metrics
+from quorate.observe.replica import Replica, Role
+from quorate.observe.serving import health_checks, serving
+from quorate.observe.visibility import pending_workloads_access, visibility
+from quorate.webhooks.process import run_webhooks
+
+NEEDED: Final = (
+    WORKLOADS,
+    LOCAL_QUEUES,
+    CLUSTER_QUEUES,
+    RESOURCE_FLAVORS,
+    COHORTS,
+    ADMISSION_CHECKS,
+    WORKLOAD_PRIORITY_CLASSES,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerProcess:
+    replica: Replica
+    webhooks: asyncio.Event | None  # set once webhooks are served; None: they are not configured
+
+    async def started(self) -> None:
+        """Return once the controllers and the webhooks run."""
+        await self.replica.ready.wait()
+        if self.webhooks is not None:
+            await self.webhooks.wait()
+
+
+@asynccontextmanager
+async def run_controller_process(
+    cluster: RestConfig, clock: Clock, rng: random.Random, in_force: ConfigurationInForce
+) -> AsyncIterator[ControllerProcess]:
+    """Run the controllers, and serve what the configuration asks for, while the block lasts.
+
+    A part that fails ends the block with an ``ExceptionGroup``.  Raises ``CannotListen`` and ``UsageError``.
+    """
+    configuration = in_force.configured.current
+    health = configuration.health
+    webhooks = {"webhooks": asyncio.Event()} if configuration.webhooks.address is not None else {}
+    role: Role = "follower" if configuration.leader_election.elect else "standalone"
+    replica = Replica(role, configuration.metrics.custom_labels)
+    async with (
+        Client(
+            cluster,
+            rng,
+            on_response=replica.recorder.request_answered,
+            rate_limiter=_rate_limiter(configuration.client_connection),
+        ) as client,
+        serving(
+            "health.healthProbeBindAddress", health.address, health_checks(health, replica.ready, webhooks)
+        ),
+        _serve_https(_endpoints(client, clock, configuration), configuration, replica),
+    ):
+        await _require_served_kinds(client)
+        async with asyncio.TaskGroup() as tasks:
+            # Start webhooks first: reading objects stored in an older version may call them.
+            parts = [
+                *(
+                    tasks.create_task(run_webhooks(client, clock, configuration, ready))
+                    for ready in webhooks.values()
+                ),
+                tasks.create_task(in_force.follow(clock)),
+                tasks.create_task(
+                    run_replica(client, clock, in_force.configured, rng, replica, new_identity)
+                ),
+                tasks.create_task(_announce(replica, cluster.server)),
+                tasks.create_task(store_in_force(client, clock, replica, in_force)),
+            ]
+            yield ControllerProcess(replica, webhooks.get("webhooks"))
+            for part in parts:
+                part.cancel()
+
+
+def _endpoints(client: Client, clock: Clock, configuration: Configuration) -> HttpsEndpoints:
+    return HttpsEndpoints(
+        DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, configuration.tls
+    )
+
+
+@asynccontextmanager
+async def _serve_https(
+    endpoints: HttpsEndpoints, configuration: Configuration, replica: Replica
+) -> AsyncIterator[None]:
+    metrics_address, visibility_address = configuration.metrics.address, configuration.visibility.address
+    async with (
+        endpoints.serving("metrics.bindAddress", metrics_address, metrics(replica), metrics_access),
+        endpoints.serving(
+            "visibilityServer",
+            visibility_address,
+            visibility(replica),
+            pending_workloads_access,
+            aggregated=True,
+        ),
+    ):
+        yield
+
+
+def _rate_limiter(settings: ClientConnection | None) -> TokenBucketRateLimiter | None:
+    return None if settings is None else TokenBucketRateLimiter(settings.qps, settings.burst)
+
+
+async def _announce(replica: Replica, server: str) -> None:
+    await replica.ready.wait()
+    logger(__name__).info("ready", server=server, role=replica.role)
+
+
+class _Served(Struct):
+    name: str
+
+
+class _ServedList(Struct):
+    resources: tuple[_Served, ...] = ()
+
+
+async def _require_served_kinds(client: Client) -> None:
+    """Raise ``UsageError`` if the cluster does not serve a kind, instead of waiting for it silently."""
+    try:
+        body = await client.request("GET", f"/apis/{GROUP}/{VERSION}")
+    except NotFound:
+        body = b"{}"
+    served = {each.name for each in codec.decode(_ServedList, body).resources}
+    missing = [resource.plural for resource in NEEDED if resource.plural not in served]
+    if missing:
+        raise UsageError(
+            f"{client.config.server} does not serve {', '.join(missing)} of {GROUP}/{VERSION} "
+            "(install the definitions: quorate crds --output crds, then kubectl apply --server-side -f crds)"
+        )
