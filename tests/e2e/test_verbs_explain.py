@@ -16,10 +16,15 @@ from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.meta import Key
 from quorate.cli.deployment import scheduler
 from quorate.cli.verbs.cluster_model import effective_configuration
+from quorate.controllers.jobs.unserved import NOT_QUEUED
 from quorate.kube.resources import (
     CONFIG_MAPS,
+    EVENTS,
     NAMESPACES,
+    PODS,
+    VOLCANO_JOBS,
     WORKLOADS,
+    Resource,
     untyped,
 )
 from tests.e2e.service_accounts import as_account
@@ -33,6 +38,7 @@ from tests.e2e.world import NAMESPACE, World
 
 pytestmark = pytest.mark.slow
 
+DEPLOYMENTS = untyped("apps", "v1", "deployments", "Deployment", True)
 ROOT = Path(__file__).parents[2]
 
 
@@ -264,5 +270,60 @@ def test_the_command_runs_as_a_kubectl_plugin(run_with_commands: RunWithCommands
         assert str(script) in await kubectl("plugin", "list")
         listed = await kubectl("quorate", "queue", "list")
         assert [line.split()[0] for line in listed.splitlines()] == ["NAME", "research"]
+
+    run_with_commands(story)
+
+
+def test_a_job_of_a_kind_that_is_not_queued_has_an_event_and_an_explanation(
+    run_with_commands: RunWithCommands,
+) -> None:
+    labelled = {"name": "labelled", "labels": {"kueue.x-k8s.io/queue-name": "main"}}
+    pod = {"spec": {"containers": [{"name": "c", "image": "quorate:1"}]}}
+    template = {"metadata": {"labels": {"a": "b"}}, **pod}
+    deployment = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
+    volcano_job = {"tasks": [{"name": "w", "replicas": 1, "template": pod}], "minAvailable": 1}
+
+    jobs: list[tuple[Resource[Any], Any]] = [
+        (VOLCANO_JOBS, volcano_job),
+        (DEPLOYMENTS, deployment),
+        (PODS, pod["spec"]),
+    ]
+
+    async def story(world: World, command: CommandLine) -> None:
+        for resource, spec in jobs:
+            await world.client.create(resource, {"metadata": labelled, "spec": spec}, NAMESPACE)
+        owner = {"apiVersion": "v1", "kind": "Pod", "name": "labelled", "controller": True}
+        owner["uid"] = (await world.client.get(PODS, Key(NAMESPACE, "labelled"))).metadata.uid
+        controlled = labelled | {"name": "controlled", "ownerReferences": [owner]}
+        await world.client.create(PODS, {"metadata": controlled, "spec": pod["spec"]}, NAMESPACE)
+
+        async def find() -> dict[str, str] | None:
+            events = [
+                each
+                for each in (await world.client.list(EVENTS, NAMESPACE)).items
+                if each.reason == NOT_QUEUED
+            ]
+            notes = {
+                f"{each.regarding.kind} {each.regarding.name}": each.note
+                for each in events
+                if each.regarding is not None
+            }
+            return notes if len(notes) == 3 and {each.type for each in events} == {"Warning"} else None
+
+        notes = await world.until("an event about each job", find)
+        assert notes.keys() == {"Job labelled", "Deployment labelled", "Pod labelled"}
+        assert "spec.queue names the queue of their pod group" in notes["Job labelled"]
+        assert (
+            "the integration deployment is off (add it to integrations.frameworks"
+            in (notes["Deployment labelled"])
+        )
+        for job, reason in (
+            ("deployment/labelled", "the integration deployment is off (add it"),
+            ("job.batch.volcano.sh/labelled", "Volcano Jobs are not queued by local queues"),
+        ):
+            done = await command("workload", "explain", job)
+            assert done.code == 2
+            assert reason in done.err.replace("\n", " ")
+            assert "evaluated with the defaults" in done.err
 
     run_with_commands(story)

@@ -33,6 +33,7 @@ from quorate.controllers.jobs.integrations import (
     queues_pods,
     run_kind,
 )
+from quorate.controllers.jobs.unserved import run_unserved
 from quorate.controllers.pods.failure_recovery import RecoveryController
 from quorate.controllers.pods.queued_pod import PODS
 from quorate.controllers.pods.reconciler import PodController
@@ -194,6 +195,7 @@ async def _run_controllers(
             for framework in sets:
                 name = f"sets {framework.resource.plural}"
                 tasks.create_task(run_sets(context, framework, pods, ancestors), name=name)
+            tasks.create_task(run_unserved(context), name="unserved kinds")
             tasks.create_task(run_provisioning(context), name="provisioning")
             tasks.create_task(run_volcano(context, memberships, batch_jobs), name="volcano")
             tasks.create_task(Auditor(context, driver, replica).run(), name="auditor")

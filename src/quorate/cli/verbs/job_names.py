@@ -53,10 +53,12 @@ class _Groups(Struct):
     items: tuple[_Group, ...] = ()
 
 
-async def named_workloads(connection: Connection, written: str) -> tuple[Workload, ...]:
+async def named_workloads(
+    connection: Connection, written: str, why_not_queued: Callable[[str, str], str] = lambda group, kind: ""
+) -> tuple[Workload, ...]:
     """Return the workload of that name, or those of the job ``TYPE[.GROUP]/NAME``.
 
-    Raises ``UsageError`` if there is none.
+    Raises ``UsageError`` if there is none; ``why_not_queued`` returns why jobs of a group and kind have none.
     """
     type_, slash, name = written.rpartition("/")
     if not slash or type_.partition(".")[0].lower() in _WORKLOAD_TYPES:
@@ -65,9 +67,11 @@ async def named_workloads(connection: Connection, written: str) -> tuple[Workloa
     listed = await connection.client.list(WORKLOADS, connection.namespace)
     found = tuple(each for each in listed.items if belongs(each))
     if not found:
+        resource = await _kind(connection.client, type_)
+        why = why_not_queued(resource.group, resource.kind)
+        remedy = "(check its label kueue.x-k8s.io/queue-name, and that the controllers run)"
         raise UsageError(
-            f"{written} in {connection.scope} has no workload (check its label kueue.x-k8s.io/queue-name, "
-            "and that the controllers run)"
+            f"{written} in {connection.scope} has no workload{f': {why}' if why else f' {remedy}'}"
         )
     return found
 

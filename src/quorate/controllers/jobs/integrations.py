@@ -29,7 +29,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import JOBS, Resource
+from quorate.kube.resources import JOBS, PODS, Resource
 from quorate.kube.rest.discovery import served_resources
 
 BATCH_JOB: Final = "batch/job"
@@ -58,6 +58,13 @@ _SERVING: Final[Mapping[str, Resource[Any]]] = {
     "leaderworkerset.x-k8s.io/leaderworkerset": unstructured_resource(
         "leaderworkerset.x-k8s.io", "v1", "leaderworkersets", "LeaderWorkerSet"
     ),
+}
+# The kind of each integration, by its configured name.
+FRAMEWORK_RESOURCES: Final[Mapping[str, Resource[Any]]] = {
+    **{name: kind.resource for name, kind in FRAMEWORK_KINDS.items()},
+    **{name: resource for name, resource in _SERVING.items() if name != "replicaset"},
+    BATCH_JOB: JOBS,
+    POD: PODS,
 }
 DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each kind that is not served
 
@@ -146,6 +153,11 @@ async def wait_until_served(resource: Resource[Any], client: Client, clock: Cloc
             logged = problem
         await clock.steady.sleep_until(clock.steady.now() + DISCOVERY_INTERVAL_S)
     log.info("kind is served")
+
+
+async def is_served(resource: Resource[Any], client: Client) -> bool:
+    """Return whether the cluster serves the kind; False if it does not answer."""
+    return not await _why_not_served(resource, client)
 
 
 async def _why_not_served(resource: Resource[Any], client: Client) -> str:

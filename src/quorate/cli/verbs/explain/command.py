@@ -1,6 +1,7 @@
 """``quorate workload explain``: why a workload is pending, and what would let it start."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import msgspec
 import typer
@@ -22,6 +23,7 @@ from quorate.cli.verbs.printing import (
     print_sections,
     print_value,
 )
+from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import POD_GROUPS
@@ -45,8 +47,8 @@ def explain(
 
     async def show(connection: o.Connection) -> None:
         used = await effective_configuration(connection.client, config)
-        explanations = await _explain_all(connection, names, used.configuration)
         typer.echo(f"evaluated with {used.origin}", err=True)
+        explanations = await _explain_all(connection, names, used.configuration)
         for explanation in explanations:
             if is_structured(output):
                 print_value(explanation, output)
@@ -59,7 +61,8 @@ def explain(
 async def _explain_all(
     connection: o.Connection, names: list[str], configuration: Configuration
 ) -> list[WorkloadExplanation]:
-    found = [each for name in names for each in await named_workloads(connection, name)]
+    why = partial(why_not_queued, configuration.integrations)
+    found = [each for name in names for each in await named_workloads(connection, name, why)]
     now = WallClock().now()
     state = await load_state(connection.client, configuration, now)
     decided = evaluate_all(state, now)
