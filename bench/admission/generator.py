@@ -1,14 +1,14 @@
 """Create the objects of a scenario in a cluster, and delete them."""
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 from bench.admission import objects
 from bench.worlds import WorkloadClass, World
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key, is_true
 from quorate.kube.client import Client
-from quorate.kube.errors import NotFound
+from quorate.kube.errors import NotFound, ServerError
 from quorate.kube.informer import Informer
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
@@ -18,6 +18,8 @@ from quorate.kube.resources import (
     WORKLOADS,
     Resource,
 )
+
+_TIMEOUT: Final = 504
 
 
 class Generator:
@@ -79,7 +81,7 @@ class Generator:
         await self._delete(RESOURCE_FLAVORS, Key("", self._flavor))
 
     async def _delete_queue(self, name: str) -> None:
-        await self._client.request("DELETE", WORKLOADS.path(name))
+        await delete_collection(self._client, WORKLOADS.path(name))
         await self._delete(LOCAL_QUEUES, Key(name, name))
         await self._delete(CLUSTER_QUEUES, Key("", name))
         await self._delete(NAMESPACES, Key("", name))
@@ -88,4 +90,16 @@ class Generator:
         try:
             await self._client.delete(resource, key)
         except NotFound:
+            return
+
+
+async def delete_collection(client: Client, path: str) -> None:
+    """Delete all objects of ``path``, however many: the server ends a request after a minute, with 504."""
+    while True:
+        try:
+            await client.request("DELETE", path)
+        except ServerError as error:
+            if error.status_code != _TIMEOUT:
+                raise
+        else:
             return

@@ -34,6 +34,7 @@ from quorate.kube.rest.config import load_rest_config
 
 RECONCILE_TIMEOUT_S: Final = 60.0
 CONCURRENCY: Final = 50  # of the generator and the job simulator together; each uses a connection
+DELETION_S: Final = 600.0  # deadline of a request: the deletion of a collection takes milliseconds an object
 LOG: Final = "controllers.log"
 CONTROLLERS: Final = "controllers"  # the name of their process
 
@@ -85,7 +86,8 @@ async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
         kubeconfig = plan.kubeconfig
         if kubeconfig is None:
             kubeconfig = await stack.enter_async_context(local_server(plan.directory))
-        client = CountingClient(await load_rest_config(kubeconfig), random.Random(), concurrency=CONCURRENCY)
+        config = await load_rest_config(kubeconfig)
+        client = CountingClient(config, random.Random(), concurrency=CONCURRENCY, deadline_s=DELETION_S)
         await stack.enter_async_context(client)
         await require_kinds(client)
         process = None

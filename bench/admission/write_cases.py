@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from bench.admission import objects
+from bench.admission.generator import delete_collection
 from bench.worlds import BASELINE
 from quorate.api import codec
 from quorate.kube.client import Client, PatchKind
@@ -86,10 +87,9 @@ class Cases:
 
     async def delete_all(self) -> None:
         name = self._namespace
+        for path in (WORKLOADS.path(name), EVENTS.path(name), LOCAL_QUEUES.path(name)):
+            await delete_collection(self._client, path)
         for path in (
-            WORKLOADS.path(name),
-            EVENTS.path(name),
-            LOCAL_QUEUES.path(name),
             CLUSTER_QUEUES.path("", name),
             RESOURCE_FLAVORS.path("", name),
             NAMESPACES.path("", name),

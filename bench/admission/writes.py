@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.admission.processes import API_SERVER, UsageSampler, serving_pids
-from bench.admission.run import require_kinds
+from bench.admission.run import DELETION_S, require_kinds
 from bench.admission.server import local_server
 from bench.admission.write_cases import Case, Cases, Request, send
 from bench.limits import number_table
@@ -89,7 +89,7 @@ async def measure(
             kubeconfig = await stack.enter_async_context(local_server(directory))
         config = await load_rest_config(kubeconfig)
         client = await stack.enter_async_context(
-            Client(config, random.Random(), concurrency=CONCURRENCY + watches)
+            Client(config, random.Random(), concurrency=CONCURRENCY + watches, deadline_s=DELETION_S)
         )
         pids = serving_pids(config.server, server_pid)
         if not pids:
