@@ -27,6 +27,15 @@ def test_a_key_added_while_it_runs_runs_again_afterwards() -> None:
     assert [queue.get(0), queue.get(0)] == [A, None]
 
 
+def test_only_the_earliest_delayed_key_requires_a_timer() -> None:
+    queue = WorkQueue()
+    assert queue.add_at(B, 20.0)
+    assert queue.add_at(A, 10.0)
+    assert not queue.add_at(C, 15.0)
+    assert not queue.add_at(A, 12.0)
+    assert queue.add_at(B, 5.0)
+
+
 def test_of_several_moments_the_earliest_counts() -> None:
     queue = WorkQueue()
     for moment in (30.0, 10.0, 20.0):

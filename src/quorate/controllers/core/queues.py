@@ -68,14 +68,17 @@ class QueueController:
         informers.checks.subscribe(self._activity_may_differ)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
+        queues: dict[Key, None] = {}  # in order; both versions mostly have the same
         for workload in _versions(change):
             local = Key(workload.metadata.namespace, workload.spec.queue_name)
-            self._enqueue_at_pace(local)
+            queues[local] = None
             queue = self._informers.local_queues.get(local)
             if queue is not None:
-                self._enqueue_at_pace(Key("", queue.spec.cluster_queue))
+                queues[Key("", queue.spec.cluster_queue)] = None
             if workload.status.admission is not None:
-                self._enqueue_at_pace(Key("", workload.status.admission.cluster_queue))
+                queues[Key("", workload.status.admission.cluster_queue)] = None
+        for key in queues:
+            self._enqueue_at_pace(key)
 
     def _local_queue_changed(self, change: Change[LocalQueue]) -> None:
         if is_equivalent(change.old, change.new):

@@ -59,8 +59,8 @@ class Reconciler:
         self.enqueue_in(key, moment - self._clock.now())
 
     def enqueue_in(self, key: Key, delay_s: float) -> None:
-        self._queue.add_at(key, self._steady.now() + delay_s)
-        self._queue_changed.set()
+        if self._queue.add_at(key, self._steady.now() + delay_s):
+            self._queue_changed.set()
 
     def stop(self) -> None:
         """Start no more runs; ``run`` returns when the current runs have ended."""

@@ -29,11 +29,16 @@ class WorkQueue:
             self._waiting.add(key)
             self._ready.append(key)
 
-    def add_at(self, key: Key, moment: float) -> None:
-        """Add ``key`` at ``moment``, unless an earlier moment is already set."""
-        if moment < self._due.get(key, float("inf")):
-            self._due[key] = moment
-            heapq.heappush(self._heap, (moment, key))
+    def add_at(self, key: Key, moment: float) -> bool:
+        """Add ``key`` at ``moment``, unless an earlier moment is already set.
+
+        Return True if no delayed key is due before, so that a timer must be set.
+        """
+        if moment >= self._due.get(key, float("inf")):
+            return False
+        self._due[key] = moment
+        heapq.heappush(self._heap, (moment, key))
+        return self._heap[0] == (moment, key)
 
     def get(self, now: float) -> Key | None:
         """Return the next key, which counts as running until ``done``; None when no key is ready."""
