@@ -27,6 +27,35 @@ def test_a_preemptor_of_the_same_victim_counts_as_skipped() -> None:
     assert recorder.preemption_skips == {"a": 1}, "a cycle that decides nothing changes nothing"
 
 
+def test_a_series_of_a_deleted_queue_starts_again_at_zero() -> None:
+    recorder = Recorder(lambda: "leader", CustomLabels())
+    name, labels = (
+        "kueue_preempted_workloads_total",
+        {"preempting_cluster_queue": "a", "reason": "InClusterQueue"},
+    )
+
+    def value() -> float | None:
+        return recorder.registry.get_sample_value(name, labels | {"replica_role": "leader"})
+
+    recorder.record(name, labels)
+    recorder.record(name, labels)
+    assert value() == 2
+    recorder.forget({"preempting_cluster_queue": "a"})
+    assert value() is None
+    recorder.record(name, labels)
+    assert value() == 1
+
+
+def test_series_of_different_roles_are_different() -> None:
+    roles = iter(("follower", "leader"))
+    recorder = Recorder(lambda: next(roles), CustomLabels())
+    for _ in range(2):
+        recorder.record("quorate_audits_total", {"result": "same"})
+    for role in ("follower", "leader"):
+        labels = {"result": "same", "replica_role": role}
+        assert recorder.registry.get_sample_value("quorate_audits_total", labels) == 1
+
+
 @pytest.mark.parametrize(
     ("path", "want"),
     [

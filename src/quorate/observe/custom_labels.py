@@ -15,6 +15,7 @@ _KEYS: Final[Mapping[LabelSource, tuple[tuple[str, ...], ...]]] = {
 }  # labels of a series that name the source object; the first that it has
 
 Values = Mapping[str, str]  # by the name of the label
+_NONE: Final[Values] = {}
 
 
 class CustomLabels:
@@ -45,12 +46,18 @@ class CustomLabels:
         else:
             self._values[source, key] = self.values_of(source, metadata)
 
-    def of(self, sources: Iterable[LabelSource], labels: Mapping[str, str]) -> Values:
-        """Return the custom label values of a series with ``labels``, from objects of ``sources``."""
-        values: dict[str, str] = {}
-        if self._of_source:
-            for source in sources:
-                values |= self._values.get((source, _key(source, labels)), self.values_of(source, None))
+    def of(
+        self, sources: Iterable[LabelSource], labels: Mapping[str, str], about: Mapping[str, str] = _NONE
+    ) -> Values:
+        """Return the custom label values of a series, from objects of ``sources``.
+
+        ``labels`` are those of the series, ``about`` more that identify such an object.
+        """
+        if not self._of_source:
+            return _NONE
+        named, values = {**labels, **about}, dict[str, str]()
+        for source in sources:
+            values |= self._values.get((source, _key(source, named)), self.values_of(source, None))
         return values
 
 
