@@ -85,6 +85,9 @@ class JsonFormatter(logging.Formatter):
 
 def configure(format_: Format, level: int = logging.INFO, stream: TextIO = sys.stderr) -> None:
     """Send all lines of this process to ``stream``, replacing earlier handlers."""
+    # No line shows its place in the code, thread, process or task, and finding them takes half its time.
+    logging._srcfile = None
+    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if format_ == "json" else ConsoleFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
