@@ -2,7 +2,8 @@
 
 Informers deliver changes in order, and each goes to ``queueing.State`` at once.  Between two changes, the
 cached object is therefore exactly the one that a decision was made on.  A cycle runs after a change, or at
-the time that the core asked for; never for another reason.
+the time that the core asked for; never for another reason.  Cycles in quick succession are spaced, so that
+one decides about several changes.
 """
 
 import asyncio
@@ -28,6 +29,17 @@ from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
 REBUILD_SLICE: Final = 100  # objects
+CYCLE_SHARE: Final = 0.1  # of the time, at most, except for long cycles: the pause is limited
+MAX_PAUSE_S: Final = 0.05
+
+
+def cycle_pause_s(cycle_s: float) -> float:
+    """Return how long to collect changes after a cycle that took ``cycle_s``.
+
+    A busy server delivers changes one by one, and each cycle evaluates the heads of all queues of a cohort.
+    A cycle after an idle time is never delayed.
+    """
+    return min(MAX_PAUSE_S, cycle_s * (1 / CYCLE_SHARE - 1))
 
 
 class AdmissionDriver:
@@ -127,10 +139,13 @@ class AdmissionDriver:
             async with asyncio.TaskGroup() as writes:
                 while True:
                     self._changed.clear()
+                    began = self._steady.now()
                     self._timer.reset(self._decide(writes))
+                    ended = self._steady.now()
                     await asyncio.sleep(0)  # other tasks may have more changes ready for the next cycle
                     await self._changed.wait()
                     await self._writer.wait_for_capacity()
+                    await self._steady.sleep_until(ended + cycle_pause_s(ended - began))
         finally:
             self._timer.reset(None)
 
