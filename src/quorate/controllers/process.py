@@ -58,6 +58,9 @@ from quorate.observe.view import View
 from quorate.queueing.state import State
 
 COMPONENT = "quorate-controllers"
+# One event at a time, as Kueue's recorder: its rate falls by itself when the server is slow, and with it what
+# events take from the writes that admit workloads.
+EVENT_WORKERS = 1
 
 
 async def run_replica(
@@ -230,7 +233,7 @@ def _core_reconcilers(context: ControllerContext, state: State) -> list[Reconcil
 def _context(
     client: Client, clock: Clock, configuration: Configuration, rng: random.Random, recorder: Recorder
 ) -> ControllerContext:
-    events = EventRecorder(client, clock, COMPONENT)
+    events = EventRecorder(client, clock, COMPONENT, workers=EVENT_WORKERS)
     informers = Informers(client)
     return ControllerContext(
         client, clock, events, configuration, informers, rng, recorder.record, recorder.forget

@@ -38,8 +38,8 @@ NOTE_BYTES = 1024
 NAME_CHARACTERS = 253
 WORD_CHARACTERS = 128
 
-UNWRITTEN_MAX = 5000
-REMEMBERED_MAX = 8000
+UNWRITTEN_MAX = 10_000  # of a kilobyte each
+REMEMBERED_MAX = 13_000
 WORKERS = 4  # few: a burst of events must not delay the writes that they describe
 COUNT_EVERY_S = 60.0  # how far the stored count of a series may lag behind
 SERIES_ENDS_S = 360.0  # a repetition later than this begins a new series
@@ -85,7 +85,7 @@ class _Series:
 class EventRecorder:
     """Records events as ``component``, such as "quorate"; ``instance`` identifies the process.
 
-    Each write first waits for ``rate_limiter``, if given.
+    Each write first waits for ``rate_limiter``, if given; ``workers`` writes are in flight at once.
     """
 
     def __init__(
@@ -96,6 +96,7 @@ class EventRecorder:
         instance: str = "",
         *,
         rate_limiter: RateLimiter | None = None,
+        workers: int = WORKERS,
     ) -> None:
         self._client = client
         self._clock = clock
@@ -109,7 +110,7 @@ class EventRecorder:
         self._serial = 0  # distinguishes events of the same microsecond
         # By object: its last unique report, until another report ends the state that it describes.
         self._described: dict[_Subject, tuple[tuple[str, str, str], ...]] = {}
-        self._writer = Reconciler("events", self._write, clock, workers=WORKERS)
+        self._writer = Reconciler("events", self._write, clock, workers=workers)
         self._log = logger(__name__)
 
     def event(
