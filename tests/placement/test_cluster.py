@@ -165,6 +165,17 @@ def test_excessive_amounts_do_not_wrap_around() -> None:
     assert idle(cluster, "n1")["memory"] == MAX_AMOUNT - 500 * (MAX_AMOUNT + 1)
 
 
+def test_a_bound_pod_that_asks_for_more_than_everything_fills_every_node() -> None:
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=8"))
+    cluster.set_node(node("n2 cpu=1E400"))
+    assert idle(cluster, "n2")["cpu"] == MAX_AMOUNT
+    for name, pod in (("n1", A), ("n2", B)):
+        cluster.add_pod(pod, shape("cpu=1E400"), name, AllocationState.USED)
+        assert idle(cluster, name)["cpu"] < 0
+    assert cluster.total == {}
+
+
 @pytest.mark.parametrize("state", list(AllocationState))
 @pytest.mark.parametrize("known_first", [True, False])
 def test_no_number_of_huge_pods_makes_a_node_look_free(state: AllocationState, known_first: bool) -> None:

@@ -82,8 +82,9 @@ def test_an_empty_selector_reads_the_namespace() -> None:
     assert shapes.of(pod("b")).namespace == "default"
 
 
-def test_amounts_are_limited() -> None:
-    assert Shapes().of(pod("a memory=1000Ei")).amounts["memory"] == MAX_AMOUNT + 1
+@pytest.mark.parametrize("amount", ["1000Ei", "1E400", "1e2147483647", "9" * 5000])
+def test_amounts_are_limited(amount: str) -> None:
+    assert Shapes().of(pod(f"a memory={amount}")).amounts["memory"] == MAX_AMOUNT + 1
 
 
 @pytest.mark.parametrize(
