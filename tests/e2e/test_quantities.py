@@ -18,7 +18,8 @@ def test_a_job_that_asks_for_more_than_everything_waits_alone() -> None:
 
         async def reason_of_huge() -> bool:
             workload = await world.workload("huge")
-            reserved = workload and find_condition(workload.status.conditions, "QuotaReserved")
+            conditions = () if workload is None else workload.status.conditions
+            reserved = find_condition(conditions, "QuotaReserved")
             return reserved is not None and "> maximum capacity (4)" in reserved.message
 
         await world.until("the reason of the huge job", reason_of_huge)

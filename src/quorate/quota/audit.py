@@ -92,17 +92,19 @@ def audit(
             known[node] = quantities(node, pair, usage, known)
         for node in nodes:
             computed = known[node]
-            stored = {
-                "subtree_quota": tree.subtree_quota(node, pair),
-                "guaranteed": tree.guaranteed(node, pair),
-                "usage": tree.used(node, pair),
-                "available": tree.available(node, pair),
-                "potential_available": tree.potential_available(node, pair),
-            }
+            stored = Quantities(
+                tree.subtree_quota(node, pair),
+                tree.guaranteed(node, pair),
+                tree.used(node, pair),
+                tree.available(node, pair),
+                tree.potential_available(node, pair),
+            )
+            if stored == computed:
+                continue
             differences.extend(
-                Difference(node.name, pair, quantity, amount, getattr(computed, quantity))
-                for quantity, amount in stored.items()
-                if amount != getattr(computed, quantity)
+                Difference(node.name, pair, quantity, getattr(stored, quantity), getattr(computed, quantity))
+                for quantity in Quantities.__struct_fields__
+                if getattr(stored, quantity) != getattr(computed, quantity)
             )
     return tuple(differences)
 
