@@ -30,7 +30,7 @@ NAME_ATTEMPTS = 8
 
 async def create(context: RequestContext) -> ApiResponse:
     dry_run = context.dry_run("CreateOptions")
-    obj = read_object(context, context.kind, "CreateOptions")
+    obj = await context.compute(len(context.body), read_object, context, context.kind, "CreateOptions")
     check_namespace(context, obj)
     return await create_object(context, obj, dry_run)
 
@@ -62,11 +62,12 @@ async def create_object(
         raise forbidden(context.kind.group, context.kind.plural, obj["metadata"].get("name", ""), reason)
     context.kind.strategy.default(obj)
     if not fields_tracked:
-        field_tracking.track_fields(context, obj, schema_types.empty_object(context.kind.type))
+        nothing = schema_types.empty_object(context.kind.type)
+        await context.compute(len(context.body), field_tracking.track_fields, context, obj, nothing)
     plugins.run_mutating_plugins(context, obj)
     obj = await webhooks.mutate(context, "CREATE", obj)
     check_escalation(context, obj)
-    _prepare(context, obj)
+    await context.compute(len(context.body), _prepare, context, obj)
     await webhooks.validate(context, "CREATE", obj)
     context.kind.strategy.default_on_read(obj)
     key = Key(context.kind.resource, context.namespace, obj["metadata"]["name"])

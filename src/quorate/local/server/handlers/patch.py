@@ -48,7 +48,7 @@ async def patch(context: RequestContext) -> ApiResponse:
     if context.query.get("force"):
         raise invalid_options(OPTIONS, [_force_forbidden()])
     strictness = field_validation(context, OPTIONS)
-    content = media_types.parse_json(context.body).document
+    content = (await context.compute(len(context.body), media_types.parse_json, context.body)).document
 
     def patched(old: Json) -> Json:
         return _check_patched(context, _apply_patch(media_type, old, content, context.kind), old, strictness)
@@ -125,7 +125,7 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
     application = Application(
         managed_fields.applier(manager, context.info.subresource),
         context.kind.api_version,
-        _applied_configuration(context),
+        await context.compute(len(context.body), _applied_configuration, context),
         context.query.get("force") in ("true", "1"),
         field_tracking.reset_fields(context),
     )
@@ -151,7 +151,7 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
     bare["metadata"] = {"name": context.name} | (
         {"namespace": context.namespace} if context.namespace else {}
     )
-    new = applied(bare)
+    new = await context.compute(len(context.body), applied, bare)
     for name in ("resourceVersion", "uid"):
         new["metadata"].pop(name, None)  # of a deleted object
     create.check_namespace(context, new)

@@ -34,7 +34,7 @@ IMMUTABLE_METADATA = (
 
 async def replace(context: RequestContext) -> ApiResponse:
     dry_run = context.dry_run("UpdateOptions")
-    obj = read_object(context, context.kind, "UpdateOptions")
+    obj = await context.compute(len(context.body), read_object, context, context.kind, "UpdateOptions")
     check_name(context, obj.setdefault("metadata", {}).get("name"))
     _check_namespace(context, obj["metadata"])
     if context.server.store.get(context.key) is None and context.kind.allow_create_on_update:
@@ -81,18 +81,19 @@ async def guaranteed_update(
     """
     while True:
         entry = await context.current()
+        size = len(context.body) + len(entry.data)
         old = context.decode(entry)
-        new = update_function(context.decode(entry))
+        new = await context.compute(size, update_function, context.decode(entry))
         _check_preconditions(context, new, entry)
         if not admitted:
             new = await webhooks.mutate(context, "UPDATE", new, old)
-        updated = prepare_update(context, new, old)
+        updated = await context.compute(size, prepare_update, context, new, old)
         check_escalation(context, updated, old)
         if not fields_tracked:
-            field_tracking.track_fields(context, updated, old)
+            await context.compute(size, field_tracking.track_fields, context, updated, old)
         if not admitted:
             await webhooks.validate(context, "UPDATE", updated, old)
-        if managed_fields.is_equal_except_times(old, updated):
+        if await context.compute(size, managed_fields.is_equal_except_times, old, updated):
             return responses.stored_object(context, entry)
         if dry_run:
             return responses.single_object(context, updated)

@@ -1,10 +1,11 @@
 """The context of a request: user, kind, options, and the parts of the server that handlers use."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from quorate.kube.clock import Clock
 from quorate.local.server.admission.webhooks.configurations import WebhookConfigurations
@@ -24,6 +25,10 @@ SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """The alphabet of generated name suffixes, without vowels and ambiguous digits, as in Kubernetes."""
 SUFFIX_LENGTH = 5
 MAX_BASE_LENGTH = 63 - SUFFIX_LENGTH
+LARGE_BYTES = 64 * 1024
+"""The size from which a body or an object is processed outside of the event loop."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,15 @@ class RequestContext:
         """Store an update that was computed from ``entry``, and return it.  Raises StaleRevision."""
         stored = await self.kind.to_storage(obj)
         return await self.converted(await self.server.store.update(entry.key, stored, entry.revision))
+
+    async def compute(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
+        """Return the result of a pure function; in a thread if it processes many bytes.
+
+        The event loop then serves other requests meanwhile.
+        """
+        if size < LARGE_BYTES:
+            return function(*arguments)
+        return await asyncio.to_thread(function, *arguments)
 
     def require(self, verb: str) -> None:
         """Check that the user may also use this verb on the requested object.
