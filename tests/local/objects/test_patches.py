@@ -62,6 +62,19 @@ def test_merge_patch(patch: Any, want: Any) -> None:
             {"data": {"k": "v", "example.com/y": "s"}},
             id="a slash in a key is escaped",
         ),
+        pytest.param(
+            [{"op": "copy", "from": "/data/absent", "path": "/data/x"}],
+            {"data": {"k": "v", "x": None}},
+            id="an absent value is copied as null",
+        ),
+        pytest.param(
+            [{"op": "test", "path": "/data/absent"}], {"data": {"k": "v"}}, id="an absent value is null"
+        ),
+        pytest.param(
+            [{"op": "add", "path": "/l", "value": [1, 2]}, {"op": "remove", "path": "/l/-1"}],
+            {"data": {"k": "v"}, "l": [1]},
+            id="a negative index counts from the end",
+        ),
     ],
 )
 def test_json_patch(operations: Any, want: Any) -> None:

@@ -169,6 +169,44 @@ def test_a_body_above_the_limit_is_refused() -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "want"),
+    [
+        pytest.param(
+            "POST", CONFIG_MAPS.replace("configmaps", "pods"),
+            {"metadata": {"name": "a"}, "spec": {"priority": 1 << 31}},
+            (400, "cannot unmarshal number 2147483648 into Go struct field PodSpec.priority of type int32"),
+            id="an integer beyond 32 bits",
+        ),
+        pytest.param("GET", f"{CONFIG_MAPS}?limit={'9' * 20}", None, (400, "value out of range"), id="limit"),
+        pytest.param(
+            "POST", f"{CONFIG_MAPS}?fieldManager={'m' * 129}", CONFIG_MAP,
+            (422, "fieldManager: Too long: may not be more than 128 bytes"),
+            id="field manager",
+        ),
+        pytest.param(
+            "POST", "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+            {"metadata": {"name": "a"},
+             "rules": [{"verbs": ["get"], "apiGroups": [""], "resources": ["r" * 200_000] * 8}]},
+            (500, "etcdserver: request is too large"),
+            id="an object beyond the limit of etcd",
+        ),
+    ],
+)  # fmt: skip
+def test_values_beyond_a_limit_are_refused(method: str, path: str, body: Any, want: tuple[int, str]) -> None:
+    async def scenario() -> None:
+        async with api_server() as server, aiohttp.ClientSession() as session:
+            headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
+            data = None if body is None else io.BytesIO(json.dumps(body).encode())
+            async with session.request(method, server.url + path, data=data, headers=headers) as response:
+                status = await response.json()
+        code, message = want
+        assert status["code"] == code
+        assert message in status["message"]
+
+    asyncio.run(scenario())
+
+
 def test_half_open_connections_do_not_hinder_others() -> None:
     async def scenario() -> None:
         async with api_server() as server, connect(server) as client:

@@ -71,13 +71,35 @@ def _scalar(value: Any, name: str, owner: str) -> Any:
             return _bytes(value)
         case "boolean", bool():
             return value
-        case "integer" | "number" | "int-or-string", int() if not isinstance(value, bool):
+        case "integer", int() if not isinstance(value, bool):
+            return _integer(value, owner)
+        case "number" | "int-or-string", int() if not isinstance(value, bool):
             return value
         case "number", float():
             return value
         case "int-or-string", str():
             return value
     raise _unmarshal_error(value, owner, name)
+
+
+INT64_FIELDS = frozenset(
+    {
+        "activeDeadlineSeconds", "deletionGracePeriodSeconds", "expirationSeconds", "fsGroup", "generation",
+        "gracePeriodSeconds", "maxItems", "maxLength", "maxProperties", "minItems", "minLength",
+        "minProperties", "observedGeneration", "runAsGroup", "runAsUser", "sizeBytes", "supplementalGroups",
+        "terminationGracePeriodSeconds", "tolerationSeconds",
+    }
+)  # fmt: skip
+"""Integers of 64 bits; all others have 32."""
+
+
+def _integer(value: int, owner: str) -> int:
+    bits = 64 if owner.rpartition(".")[2] in INT64_FIELDS else 32
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise UndecodableObject(
+            f"json: cannot unmarshal number {value} into Go struct field {owner} of type int{bits}"
+        )
+    return value
 
 
 def _amount(value: Any, owner: str) -> str:

@@ -24,7 +24,7 @@ from quorate.local.server.auth.impersonation import impersonate
 from quorate.local.server.auth.service_account_tokens import InvalidToken, ServiceAccountTokens
 from quorate.local.server.backend_client import BackendClient
 from quorate.local.server.discovery import metrics, nonresource
-from quorate.local.server.errors import StatusError, bad_request, too_large, unauthorized
+from quorate.local.server.errors import StatusError, bad_request, internal, too_large, unauthorized
 from quorate.local.server.handlers import (
     access_reviews,
     create,
@@ -44,7 +44,7 @@ from quorate.local.server.requests import media_types, request_info
 from quorate.local.server.requests.context import RequestContext, ServerContext
 from quorate.local.server.requests.request_info import RequestInfo
 from quorate.local.server.requests.responses import ApiResponse
-from quorate.local.server.storage.store import Store, Unstorable
+from quorate.local.server.storage.store import Store, TooLarge, Unstorable
 from quorate.local.server.storage.version_conversion import Converter, converter_for
 
 log = logging.getLogger(__name__)
@@ -158,6 +158,8 @@ class ApiServer:
             return _error_response(too_large())
         except RecursionError:  # the result of a patch may nest more deeply than its parts
             return _error_response(media_types.too_deep())
+        except TooLarge:
+            return _error_response(internal("etcdserver: request is too large"))
         except Unstorable as error:
             return _error_response(bad_request(f"the object cannot be stored: {error}"))
         except Exception:

@@ -89,7 +89,7 @@ def _copied_bytes(target: Any, operation: Any) -> int:
     if not isinstance(operation, dict) or operation.get("op") != "copy":
         return 0
     try:
-        return len(msgspec.json.encode(JsonPointer(operation["from"]).resolve(target)))
+        return len(msgspec.json.encode(JsonPointer(operation["from"]).resolve(target, None)))
     except (JsonPointerException, KeyError, TypeError) as refusal:
         raise _unprocessable() from refusal
 
@@ -101,15 +101,35 @@ def _apply(target: Any, operation: Any) -> Any:
             f"error decoding patch: json: cannot unmarshal {go_kind(operation)} into an operation"
         )
     try:
-        if operation.get("op") == "replace" and _names_absent_field(target, operation["path"]):
-            operation = {**operation, "op": "add"}
+        operation = {**operation} | {
+            name: _resolve_negative_index(target, operation[name])
+            for name in ("path", "from")
+            if isinstance(operation.get(name), str)
+        }
+        match operation.get("op"):
+            case "replace" if _names_absent_field(target, operation["path"]):
+                operation["op"] = "add"
+            case "copy" if _names_absent_field(target, operation["from"]):
+                operation |= {"op": "add", "value": None}
+            case "test" if operation.get("value") is None and _names_absent_field(target, operation["path"]):
+                return target
         return jsonpatch.apply_patch(target, [operation], in_place=True)
     except (jsonpatch.JsonPatchException, JsonPointerException, KeyError, TypeError) as refusal:
         raise _unprocessable() from refusal
 
 
+def _resolve_negative_index(target: Any, path: str) -> str:
+    """Return a path with its last index counted from the start, as kube-apiserver allows -1 for the last."""
+    holder_path, _, last = path.rpartition("/")
+    if not (last.startswith("-") and last[1:].isdecimal() and len(last) < 10):
+        return path
+    holder = JsonPointer(holder_path).resolve(target)
+    index = int(last) + len(holder) if isinstance(holder, list) else -1
+    return f"{holder_path}/{index}" if index >= 0 else path
+
+
 def _names_absent_field(target: Any, path: str) -> bool:
-    """Return True if the last step names an absent field, which kube-apiserver adds on replace."""
+    """Return True if the last step names an absent field, which counts as null in kube-apiserver."""
     holder, last = JsonPointer(path).to_last(target)
     return isinstance(holder, dict) and last is not None and last not in holder
 

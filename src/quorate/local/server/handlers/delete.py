@@ -11,7 +11,7 @@ from quorate.local.server.errors import StatusError, bad_request, conflict, inva
 from quorate.local.server.handlers import listing, update
 from quorate.local.server.registry import custom_resources
 from quorate.local.server.requests import media_types, responses
-from quorate.local.server.requests.context import RequestContext, invalid_options, timestamp
+from quorate.local.server.requests.context import RequestContext, invalid_options, parse_integer, timestamp
 from quorate.local.server.requests.responses import ApiResponse, Page
 from quorate.local.server.storage.store import Entry, StaleRevision
 
@@ -51,10 +51,8 @@ def _from_query(query: Mapping[str, str]) -> DeleteOptions:
     grace, orphan, dry_run = (
         query.get(name) for name in ("gracePeriodSeconds", "orphanDependents", "dryRun")
     )
-    if grace and not grace.removeprefix("-").isdecimal():
-        raise bad_request(f'strconv.ParseInt: parsing "{grace}": invalid syntax')
     return DeleteOptions(
-        int(grace) if grace else None,
+        parse_integer(grace) if grace else None,
         query.get("propagationPolicy") or None,
         orphan in ("true", "1") if orphan else None,
         dry_run=(dry_run,) if dry_run else None,

@@ -15,7 +15,7 @@ from quorate.local.server.errors import (
     resource_expired,
 )
 from quorate.local.server.requests import responses, selectors
-from quorate.local.server.requests.context import RequestContext, invalid_options
+from quorate.local.server.requests.context import RequestContext, invalid_options, parse_integer
 from quorate.local.server.requests.responses import ApiResponse, Page
 from quorate.local.server.storage.store import Entry, Key, RevisionCompacted
 
@@ -124,10 +124,7 @@ def _entries_at(context: RequestContext, at: int, too_old: StatusError) -> list[
 
 
 def _limit(context: RequestContext) -> int:
-    text = context.query.get("limit") or "0"
-    if not text.removeprefix("-").isdecimal():
-        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
-    return max(int(text), 0)
+    return max(parse_integer(context.query.get("limit") or "0"), 0)
 
 
 def _exact_revision(context: RequestContext) -> int:

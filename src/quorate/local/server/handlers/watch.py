@@ -11,14 +11,13 @@ import msgspec
 from quorate.local.server.errors import (
     Cause,
     StatusError,
-    bad_request,
     forbidden_field,
     internal,
     not_supported,
     resource_expired,
 )
 from quorate.local.server.requests import selectors
-from quorate.local.server.requests.context import RequestContext, invalid_options
+from quorate.local.server.requests.context import RequestContext, invalid_options, parse_integer
 from quorate.local.server.requests.responses import ResponseView, with_type_meta
 from quorate.local.server.requests.selectors import Selector
 from quorate.local.server.storage.store import Change, Entry, RevisionCompacted
@@ -40,8 +39,7 @@ def watch_frames(context: RequestContext) -> AsyncIterator[bytes]:
             f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
         )
     timeout = context.query.get("timeoutSeconds") or "0"
-    if not timeout.isdecimal():
-        raise bad_request(f'strconv.ParseInt: parsing "{timeout}": invalid syntax')
+    parse_integer(timeout)
     labels, fields = context.query.get("labelSelector", ""), context.query.get("fieldSelector", "")
     if context.name:
         fields = f"metadata.name={context.name}"

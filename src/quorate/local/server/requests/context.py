@@ -13,7 +13,7 @@ from quorate.local.server.auth.authentication import User, forbidden_request
 from quorate.local.server.auth.authorization import AuthorizationAttributes, Authorizer
 from quorate.local.server.auth.service_account_tokens import ServiceAccountTokens
 from quorate.local.server.backend_client import BackendClient
-from quorate.local.server.errors import StatusError, invalid, not_found, not_supported
+from quorate.local.server.errors import StatusError, bad_request, invalid, not_found, not_supported, too_long
 from quorate.local.server.registry.kinds import Kind, Registry
 from quorate.local.server.requests.media_types import AcceptedMediaType
 from quorate.local.server.requests.request_info import RequestInfo
@@ -25,6 +25,7 @@ SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """The alphabet of generated name suffixes, without vowels and ambiguous digits, as in Kubernetes."""
 SUFFIX_LENGTH = 5
 MAX_BASE_LENGTH = 63 - SUFFIX_LENGTH
+MAX_FIELD_MANAGER_BYTES = 128
 LARGE_BYTES = 64 * 1024
 """The size from which a body or an object is processed outside of the event loop."""
 
@@ -101,8 +102,10 @@ class RequestContext:
     def dry_run(self, options: str) -> bool:
         """Return True if the request is a dry run.
 
-        Raises StatusError(422) for a value other than All.
+        Raises StatusError(422) for a value other than All, and for a too long field manager.
         """
+        if len(self.query.get("fieldManager", "").encode()) > MAX_FIELD_MANAGER_BYTES:
+            raise invalid_options(options, [too_long("fieldManager", "", MAX_FIELD_MANAGER_BYTES)])
         value = self.query.get("dryRun")
         if value and value != "All":
             raise invalid_options(options, [not_supported("dryRun", [value], ["All"])])
@@ -155,6 +158,15 @@ class RequestContext:
     def decode(self, entry: Entry) -> Json:
         """Return a copy of an object of the requested version, with apiVersion and kind."""
         return {"kind": self.kind.kind, "apiVersion": self.kind.api_version} | entry.decode()
+
+
+def parse_integer(text: str) -> int:
+    """Return an integer of a query parameter.  Raises StatusError(400)."""
+    if not text.removeprefix("-").isdecimal():
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax')
+    if len(text) > 20 or not -(1 << 63) <= int(text) < 1 << 63:
+        raise bad_request(f'strconv.ParseInt: parsing "{text}": value out of range')
+    return int(text)
 
 
 def invalid_options(kind: str, causes: list[Any]) -> StatusError:

@@ -86,6 +86,14 @@ class Unstorable(Exception):
     """The object cannot be stored: it has no JSON form, or nests too deeply."""
 
 
+MAX_OBJECT_BYTES = 1536 * 1024
+"""the default limit of etcd"""
+
+
+class TooLarge(Exception):
+    """The object is larger than MAX_OBJECT_BYTES."""
+
+
 class RevisionCompacted(Exception):
     """The requested revision is older than the log."""
 
@@ -276,6 +284,9 @@ class Store:
                 continue
             try:
                 new = _new_entry(write.key, revision + 1, write.object) if write.object is not None else None
+            except TooLarge as error:
+                _fail(write, error)
+                continue
             except (ValueError, TypeError, OverflowError, RecursionError) as error:
                 _fail(write, Unstorable(str(error)))
                 continue
@@ -332,6 +343,8 @@ def _new_entry(key: Key, revision: int, obj: Json) -> Entry:
 def _encode_entry(key: Key, revision: int, obj: Json) -> Entry:
     body = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind")}
     data = msgspec.json.encode(body)
+    if len(data) > MAX_OBJECT_BYTES:
+        raise TooLarge(len(data))
     if exceeds_depth(data):
         raise ValueError(f"exceeded max depth of {MAX_DEPTH}")
     return Entry(key, revision, data, _labels(obj))
