@@ -4,6 +4,7 @@ import pytest
 
 from quorate.quota import tree
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource
+from quorate.quota.audit import audit
 from quorate.quota.hierarchy import QuotaTree
 from quorate.quota.tree import BorrowingLevel, Limits
 
@@ -113,3 +114,40 @@ def test_a_cohort_that_is_its_own_parent_is_a_cycle() -> None:
     assert quota.has_cycle(queue)
     quota.remove_cohort("me")
     assert not quota.has_cycle(queue)
+
+
+def test_a_tree_may_be_deeper_than_recursion() -> None:
+    levels = 1100
+    quota = QuotaTree()
+    pair = CPU
+    quota.put_cohort("c0", "", cpu(5))
+    for level in range(1, levels):
+        quota.put_cohort(f"c{level}", f"c{level - 1}", {})
+    queue = quota.put_queue("deep", f"c{levels - 1}", cpu(1))
+    tree.add_usage(queue, {pair: 4})
+    assert (tree.available(queue, pair), tree.potential_available(queue, pair)) == (2, 6)
+    assert queue.root.height == levels
+    quota.put_cohort("c0", "", {})
+    assert tree.available(queue, pair) == -3
+
+
+def test_the_audit_takes_one_pass_over_a_tree_with_lending_limits() -> None:
+    quota = QuotaTree()
+    pair = CPU
+    quota.put_cohort("c0", "", cpu(1, lending=1))
+    for level in range(1, 60):  # evaluated by recursion, each level took twice the time of the one above
+        quota.put_cohort(f"c{level}", f"c{level - 1}", cpu(1, lending=1))
+    queue = quota.put_queue("deep", "c59", cpu(1, lending=1))
+    tree.add_usage(queue, {pair: 3})
+    assert audit({queue: {pair: 3}}) == ()
+
+
+def test_a_long_ring_of_cohorts_is_broken_at_once() -> None:
+    quota = QuotaTree()
+    names = [f"c{number}" for number in range(300)]
+    for number, name in enumerate(names):
+        quota.put_cohort(name, names[number - 1], {})
+    assert quota.has_cycle(quota.cohorts["c7"])
+    quota.put_cohort("c0", "", cpu(3))
+    assert not quota.has_cycle(quota.cohorts["c7"])
+    assert quota.cohorts["c299"].root is quota.cohorts["c0"]

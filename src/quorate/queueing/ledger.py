@@ -59,10 +59,12 @@ class Ledger:
 
     def queues_below(self, node: Node) -> Iterator[ClusterQueueState]:
         """Return the cluster queues at and below ``node``."""
-        if self.quota.queues.get(node.name) is node:
-            yield self.cluster_queues[node.name]
-        for child in node.children:
-            yield from self.queues_below(child)
+        below = [node]  # a stack: trees of cohorts may be deeper than recursion
+        while below:
+            current = below.pop()
+            if self.quota.queues.get(current.name) is current:
+                yield self.cluster_queues[current.name]
+            below.extend(reversed(current.children))
 
     def queues_with_pending(self, root: Node) -> list[ClusterQueueState]:
         """Return the cluster queues of a tree that have pending workloads."""

@@ -35,45 +35,51 @@ class Difference(msgspec.Struct, frozen=True):
     computed: int
 
 
-def quantities(
+def quantities(node: Node, pair: FlavorResource, usage: Mapping[Node, Usage]) -> Quantities:
+    """Return the quantities of ``node``, given the usage of each cluster queue."""
+    return _of_tree(node.root, pair, usage)[node]
+
+
+def _of_tree(root: Node, pair: FlavorResource, usage: Mapping[Node, Usage]) -> dict[Node, Quantities]:
+    """Return the quantities of all nodes of a tree, which may be deeper than recursion."""
+    nodes = [root]  # parents first
+    for node in nodes:
+        nodes.extend(node.children)
+    subtree_quota: dict[Node, int] = {}
+    guaranteed: dict[Node, int] = {}
+    used: dict[Node, int] = {}
+    for node in reversed(nodes):
+        own = node.limits.get(pair, _NO_QUOTA)
+        lent = sum(subtree_quota[child] - guaranteed[child] for child in node.children)
+        taken = sum(max(0, used[child] - guaranteed[child]) for child in node.children)
+        subtree_quota[node] = own.nominal + lent
+        kept = 0 if isinstance(own.lending, Unlimited) else max(0, subtree_quota[node] - own.lending)
+        guaranteed[node] = kept
+        used[node] = usage.get(node, {}).get(pair, 0) + taken
+    found: dict[Node, Quantities] = {}
+    for node in nodes:
+        of_parent = None if node.parent is None else found[node.parent]
+        found[node] = _quantities(node, pair, subtree_quota[node], guaranteed[node], used[node], of_parent)
+    return found
+
+
+def _quantities(
     node: Node,
     pair: FlavorResource,
-    usage: Mapping[Node, Usage],
-    known: Mapping[Node, Quantities] | None = None,
+    subtree_quota: int,
+    guaranteed: int,
+    used: int,
+    of_parent: Quantities | None,
 ) -> Quantities:
-    """Return the quantities of ``node``, given the usage of each cluster queue.
-
-    ``known`` are quantities of the same pair and usage, which are not computed again.
-    """
-    if known is not None and node in known:
-        return known[node]
-    subtree_quota, guaranteed = _subtree_quota(node, pair), _guaranteed(node, pair)
-    used = _used(node, pair, usage)
-    borrowing = node.limits.get(pair, _NO_QUOTA).borrowing
-    if node.parent is None:
+    if of_parent is None:
         return Quantities(subtree_quota, guaranteed, used, subtree_quota - used, subtree_quota)
-    of_parent = quantities(node.parent, pair, usage, known)
+    borrowing = node.limits.get(pair, _NO_QUOTA).borrowing
     available, potential = of_parent.available, guaranteed + of_parent.potential_available
     if not isinstance(borrowing, Unlimited):
         from_parent = max(0, used - guaranteed)
         available = min(available, (subtree_quota - guaranteed) - from_parent + borrowing)
         potential = min(potential, subtree_quota + borrowing)
     return Quantities(subtree_quota, guaranteed, used, max(0, guaranteed - used) + available, potential)
-
-
-def _subtree_quota(node: Node, pair: FlavorResource) -> int:
-    nominal = node.limits.get(pair, _NO_QUOTA).nominal
-    return nominal + sum(_subtree_quota(child, pair) - _guaranteed(child, pair) for child in node.children)
-
-
-def _guaranteed(node: Node, pair: FlavorResource) -> int:
-    lending = node.limits.get(pair, _NO_QUOTA).lending
-    return 0 if isinstance(lending, Unlimited) else max(0, _subtree_quota(node, pair) - lending)
-
-
-def _used(node: Node, pair: FlavorResource, usage: Mapping[Node, Usage]) -> int:
-    own = usage.get(node, {}).get(pair, 0)
-    return own + sum(max(0, _used(child, pair, usage) - _guaranteed(child, pair)) for child in node.children)
 
 
 def audit(
@@ -84,12 +90,12 @@ def audit(
     Only those of ``pairs``, if given.  Costs a few passes over the trees for each pair.
     """
     nodes = {member: None for queue in usage for member in (queue, *queue.path())}
-    by_height = sorted(nodes, key=lambda node: node.height, reverse=True)  # parents first
+    roots = {node.root: None for node in nodes}
     differences: list[Difference] = []
     for pair in sorted(pairs_of(usage) if pairs is None else pairs):
         known: dict[Node, Quantities] = {}
-        for node in by_height:
-            known[node] = quantities(node, pair, usage, known)
+        for root in roots:
+            known |= _of_tree(root, pair, usage)
         for node in nodes:
             computed = known[node]
             stored = Quantities(

@@ -83,7 +83,7 @@ class QuotaTree:
         set_parent(node, None)
         if node not in self._cyclic:
             return
-        freed = [other for other in self._cyclic if other is not node and self._leads_to(other, node)]
+        freed = self._members_leading_to(node)
         self._cyclic.difference_update(freed, (node,))
         for cohort in freed:
             set_parent(cohort, self.cohorts[self._parents[cohort]])
@@ -110,16 +110,15 @@ class QuotaTree:
             node = self.cohorts.get(self._parents.get(node, ""))
         return list(chain) if node is start else []
 
-    def _leads_to(self, node: Node, ancestor: Node) -> bool:
-        """Return True if the declared parents of ``node`` lead to ``ancestor``."""
-        seen: set[Node] = set()
-        current: Node | None = node
-        while current is not None and current not in seen:
-            if current is ancestor:
-                return True
-            seen.add(current)
-            current = self.cohorts.get(self._parents.get(current, ""))
-        return False
+    def _members_leading_to(self, node: Node) -> list[Node]:
+        """Return the detached cohorts, except ``node``, of which the declared parents lead to it."""
+        children: dict[str, list[Node]] = {}
+        for member in self._cyclic:
+            children.setdefault(self._parents.get(member, ""), []).append(member)
+        leading = [node]
+        for parent in leading:
+            leading.extend(child for child in children.get(parent.name, ()) if child is not node)
+        return leading[1:]
 
     def _drop_if_unused(self, name: str) -> None:
         node = self.cohorts.get(name)

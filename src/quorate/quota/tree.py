@@ -120,23 +120,40 @@ def local_available(node: Node, pair: FlavorResource) -> int:
 
 def available(node: Node, pair: FlavorResource) -> int:
     """Return the quota that can be used now in addition; negative if usage exceeds the quota."""
-    if node.parent is None:
-        return subtree_quota(node, pair) - used(node, pair)
-    local_quota, borrowing = guaranteed(node, pair), limits(node, pair).borrowing
-    from_parent = available(node.parent, pair)
-    if not isinstance(borrowing, Unlimited):
-        taken = max(0, used(node, pair) - local_quota)
-        from_parent = min(from_parent, subtree_quota(node, pair) - local_quota - taken + borrowing)
-    return max(0, local_quota - used(node, pair)) + from_parent
+    free = 0
+    for each in _from_root(node):
+        if each.parent is None:
+            free = subtree_quota(each, pair) - used(each, pair)
+            continue
+        local_quota, borrowing = guaranteed(each, pair), limits(each, pair).borrowing
+        if not isinstance(borrowing, Unlimited):
+            taken = max(0, used(each, pair) - local_quota)
+            free = min(free, subtree_quota(each, pair) - local_quota - taken + borrowing)
+        free = max(0, local_quota - used(each, pair)) + free
+    return free
+
+
+def _from_root(node: Node) -> list[Node]:
+    """Return the path from the root to ``node``; loops over it have no limit of depth as recursion has."""
+    path = [node]
+    while (parent := path[-1].parent) is not None:
+        path.append(parent)
+    path.reverse()
+    return path
 
 
 def potential_available(node: Node, pair: FlavorResource) -> int:
     """Return the most the node could use if no other workload were admitted."""
-    if node.parent is None:
-        return subtree_quota(node, pair)
-    most = guaranteed(node, pair) + potential_available(node.parent, pair)
-    borrowing = limits(node, pair).borrowing
-    return most if isinstance(borrowing, Unlimited) else min(most, subtree_quota(node, pair) + borrowing)
+    most = 0
+    for each in _from_root(node):
+        if each.parent is None:
+            most = subtree_quota(each, pair)
+            continue
+        most = guaranteed(each, pair) + most
+        borrowing = limits(each, pair).borrowing
+        if not isinstance(borrowing, Unlimited):
+            most = min(most, subtree_quota(each, pair) + borrowing)
+    return most
 
 
 def borrows_with(node: Node, pair: FlavorResource, amount: int) -> bool:
@@ -256,12 +273,20 @@ def _contribution(node: Node, pair: FlavorResource) -> tuple[int, int]:
 
 
 def _add_quota(node: Node, pair: FlavorResource, more: int) -> None:
-    """Add ``more`` quota that a child of ``node`` lends to it."""
-    if more:
-        lent, taken = _contribution(node, pair)
-        _set(node.subtree_quota, pair, subtree_quota(node, pair) + more)
-        _set_guaranteed(node, pair)
-        _propagate(node, pair, lent, taken)
+    """Add ``more`` quota that a child of ``node`` lends to it, and update its ancestors."""
+    current: Node | None = node
+    taken_from: list[tuple[Node, int]] = []  # usage to add to ancestors once all their quotas are updated
+    while current is not None and more:
+        lent, taken = _contribution(current, pair)
+        _set(current.subtree_quota, pair, subtree_quota(current, pair) + more)
+        _set_guaranteed(current, pair)
+        _update_borrowers(current, pair)
+        now_lent, now_taken = _contribution(current, pair)
+        more, current = now_lent - lent, current.parent
+        if current is not None:
+            taken_from.append((current, now_taken - taken))
+    for ancestor, taken in reversed(taken_from):
+        _add(ancestor, pair, taken)
 
 
 def _propagate(node: Node, pair: FlavorResource, lent: int, taken: int) -> None:
@@ -296,9 +321,10 @@ def _set(amounts: dict[FlavorResource, int], pair: FlavorResource, amount: int) 
 
 
 def _set_height(node: Node) -> None:
-    height = 1 + max(child.height for child in node.children) if node.children else 0
-    if height == node.height:
-        return
-    node.height = height
-    if node.parent is not None:
-        _set_height(node.parent)
+    current: Node | None = node
+    while current is not None:
+        height = 1 + max(child.height for child in current.children) if current.children else 0
+        if height == current.height:
+            return
+        current.height = height
+        current = current.parent

@@ -108,21 +108,21 @@ class _QueueOrdering:
 
     def _descend(self, node: Node) -> Node | None:
         """Follow the child that borrows most down to a cluster queue; prune nodes on the way."""
-        if not node.children:
-            if self._remaining.get(node):
-                return node
-            self._pruned.add(node)
+        current: Node | None = node
+        while current is not None and current.children:
+            best: Node | None = None
+            for child in current.children:
+                if child in self._pruned or self._can_be_pruned(child):
+                    self._pruned.add(child)
+                elif best is None or self._precedes(child, best):
+                    best = child
+            if best is None:
+                self._pruned.add(current)
+            current = best
+        if current is not None and not self._remaining.get(current):
+            self._pruned.add(current)
             return None
-        best: Node | None = None
-        for child in node.children:
-            if child in self._pruned or self._can_be_pruned(child):
-                self._pruned.add(child)
-            elif best is None or self._precedes(child, best):
-                best = child
-        if best is None:
-            self._pruned.add(node)
-            return None
-        return self._descend(best)
+        return current
 
     def _can_be_pruned(self, node: Node) -> bool:
         if not node.children and not self._remaining.get(node):

@@ -4,7 +4,7 @@ Without fair sharing the order is fixed when the round begins.  With fair sharin
 head, because every admission changes the shares.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from quorate.api.configuration.feature_gates import Gates
@@ -94,17 +94,22 @@ class FairSharingOrder:
             node = node.parent
 
     def _winner(self, node: Node) -> Nomination | None:
-        if node in self._remaining:
-            return self._remaining[node]
-        best: tuple[bool, Share, QueueOrder] | None = None
-        winner: Nomination | None = None
-        for child in self._children.get(node, ()):
-            nomination = self._winner(child)
-            assert nomination is not None, f"{child} has no nomination left"
-            rank = self._rank(child, nomination)
-            if best is None or rank < best:
-                best, winner = rank, nomination
-        return winner
+        nodes = [node]  # parents first
+        for each in nodes:
+            nodes.extend(self._children.get(each, ()))
+        winners: dict[Node, Nomination] = {}
+        for each in reversed(nodes):
+            if each in self._remaining:
+                winners[each] = self._remaining[each]
+                continue
+            competing = list(self._children.get(each, ()))
+            if competing:
+                best = competing[0] if len(competing) == 1 else self._best(competing, winners)
+                winners[each] = winners[best]
+        return winners.get(node)
+
+    def _best(self, competing: Iterable[Node], winners: Mapping[Node, Nomination]) -> Node:
+        return min(competing, key=lambda child: self._rank(child, winners[child]))
 
     def _rank(self, child: Node, nomination: Nomination) -> tuple[bool, Share, QueueOrder]:
         """Return the rank of ``child`` as if the usage of its nomination were added; smaller is better."""
