@@ -85,3 +85,21 @@ def test_write_field_changes_only_its_path() -> None:
     write_field(document, parse_path("spec.groups[1].size"), 3)
     write_field(document, parse_path("spec.run.policy.suspend"), True)
     assert document == {"spec": {"groups": [{"size": 2}, {"size": 3}], "run": {"policy": {"suspend": True}}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "want"),
+    [
+        pytest.param("spec.hold.more", "spec.hold: is True, must be a mapping", id="below a scalar"),
+        pytest.param(
+            "spec.hold.more.again", "spec.hold: is True, must be a mapping", id="far below a scalar"
+        ),
+        pytest.param("spec.groups.size", "must be a mapping", id="a name in a list"),
+        pytest.param("spec.groups[2].size", "must be a list with an entry 2", id="past the end"),
+        pytest.param("spec[0]", "must be a list with an entry 0", id="an index in a mapping"),
+    ],
+)
+def test_a_field_is_not_written_where_no_mapping_is(text: str, want: str) -> None:
+    with pytest.raises(InvalidTemplate) as refusal:
+        write_field(DOCUMENT, parse_path(text), 1)
+    assert want in str(refusal.value)

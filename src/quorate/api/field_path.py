@@ -77,13 +77,30 @@ def read_entries(document: Any, path: Path) -> list[dict[str, Any]]:
 
 
 def write_field(document: Any, path: Path, value: Any) -> None:
-    """Set ``value`` at ``path`` in ``document`` and create missing objects on the way."""
+    """Set ``value`` at ``path`` in ``document`` and create missing objects on the way.
+
+    Raises ``InvalidTemplate`` if there is something else than an object or a list on the way.
+    """
     *steps, last = path
-    for step in steps:
+    for depth, step in enumerate(steps):
+        _require_step(document, path[:depth], step)
         if isinstance(document, dict) and document.get(step) is None:
             document[step] = {}
         document = document[step]
+    _require_step(document, tuple(steps), last)
     document[last] = value
+
+
+def _require_step(found: Any, path: Path, step: str | int) -> None:
+    """Raise ``InvalidTemplate`` if ``found``, the value at ``path``, has no place for ``step``."""
+    match found, step:
+        case (dict(), str()):
+            return
+        case (list(), int()) if step < len(found):
+            return
+        case _:
+            rule = "a mapping" if isinstance(step, str) else f"a list with an entry {step}"
+            raise InvalidTemplate(path, f"is {found!r}, must be {rule}")
 
 
 _TYPE_NAMES: Mapping[type[Any], str] = {

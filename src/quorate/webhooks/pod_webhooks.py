@@ -11,6 +11,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
+from quorate.api.field_path import InvalidTemplate
 from quorate.api.findings import Finding
 from quorate.api.meta import ObjectMeta
 from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
@@ -146,7 +147,7 @@ class SetWebhook:
             return AdmissionResponse(
                 patch=json_patch(given.document, default_set(self._kind, given.document, setting))
             )
-        except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
+        except (msgspec.ValidationError, InvalidTemplate, AttributeError, KeyError, TypeError):
             return ALLOWED
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:

@@ -123,6 +123,14 @@ def gated(value: str) -> str:
             ],
             id="a gate that is too long",
         ),
+        pytest.param(
+            "spec: {podSets: [{template: {spec: text}}]}",
+            [
+                'spec.podSets[0].template: {"spec": "text"} is no pod template: '
+                "Expected `object`, got `str` - at `$.spec`"
+            ],
+            id="a template of another type",
+        ),
     ],
 )
 def test_a_workload(text: str, want: list[str]) -> None:

@@ -462,3 +462,10 @@ def test_a_job_waits_admitted_while_its_pod_group_is_pending_again() -> None:
     suspended_again = a_job(status={"active": 0, "startTime": "2024-01-01T00:00:00Z"})
     group = Membership(Key("default", "podgroup-1"), admitted=False)
     assert show(plan(suspended_again, a_workload(admitted_to=["spot"]), membership=group)) == []
+
+
+def test_a_template_that_cannot_be_decoded_concerns_its_job_only() -> None:
+    job = a_job()
+    spec = msgspec.structs.replace(job.spec, template=msgspec.Raw(b'{"spec": {"containers": 7}}'))
+    refused = plan(msgspec.structs.replace(job, spec=spec))
+    assert (show(refused), reasons(refused)) == ([], ["ErrWorkloadCompose"])

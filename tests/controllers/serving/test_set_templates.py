@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from quorate.api.field_path import InvalidTemplate
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.defaulting import DefaultingContext
 from quorate.controllers.serving.set_templates import (
@@ -143,3 +144,22 @@ def test_the_size_of_a_leader_worker_set_is_immutable() -> None:
     ]
     assert list(leader_worker_set_findings(groups(2), groups(2))) == []
     assert list(leader_worker_set_findings(groups(3, ""), groups(2, ""))) == []
+
+
+@pytest.mark.parametrize(
+    ("template", "want"),
+    [
+        pytest.param({"metadata": 7}, "spec.template.metadata: is 7", id="metadata"),
+        pytest.param({"metadata": {"annotations": []}}, "annotations: is []", id="annotations"),
+        pytest.param({"metadata": {"labels": "a"}}, "labels: is 'a'", id="labels"),
+        pytest.param({"spec": []}, "spec.template.spec: is []", id="spec"),
+        pytest.param({"spec": {"schedulingGates": "none"}}, "schedulingGates: is 'none'", id="gates"),
+        pytest.param({"spec": {"schedulingGates": [1]}}, "schedulingGates[0]: is 1", id="a gate"),
+    ],
+)
+def test_a_template_without_its_structure_is_refused_by_field(template: Json, want: str) -> None:
+    given = a_set()
+    given["spec"]["template"] = template
+    with pytest.raises(InvalidTemplate) as refusal:
+        gate_templates(DEPLOYMENT, default_set(DEPLOYMENT, given, HERE))
+    assert want in str(refusal.value)

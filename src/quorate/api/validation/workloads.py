@@ -96,7 +96,12 @@ def _object(
 def _pod_set(path: str, pod_set: ValidatedPodSet, gates: WebhookGates) -> Findings:
     if isinstance(pod_set.min_count, int) and pod_set.min_count > pod_set.count:
         yield Finding(f"{path}.minCount", pod_set.min_count, f"is more than count, at most {pod_set.count}")
-    template = decode_template(pod_set.template)
+    try:
+        template = decode_template(pod_set.template)
+    except msgspec.ValidationError as error:
+        found = msgspec.json.decode(pod_set.template)
+        yield Finding(f"{path}.template", found, f"is no pod template: {error}")
+        return
     if gates.pod_set_metadata:
         yield from label_findings(f"{path}.template.metadata.labels", template.metadata.labels)
         yield from annotation_findings(f"{path}.template.metadata.annotations", template.metadata.annotations)

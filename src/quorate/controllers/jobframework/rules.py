@@ -75,7 +75,7 @@ def decide(
     """
     try:
         return _decide(kind, job, workloads, context, options, now)
-    except InvalidTemplate as invalid:
+    except (InvalidTemplate, msgspec.ValidationError) as invalid:
         assert job is not None, "only jobs are read"
         return JobPlan(events=(warning_event(kind.reference(job), "ErrWorkloadCompose", str(invalid)),))
 

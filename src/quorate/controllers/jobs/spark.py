@@ -124,41 +124,49 @@ def _state(job: UnstructuredJob) -> str:
 def _template(document: Json, path: Path) -> Json:
     """Return the pod template of the driver or the executors, as the operator composes it."""
     role = str(path[-1])
-    fields = read_field(document, path, dict, {})
-    template = copy.deepcopy(read_field(document, (*path, "template"), dict, {}))
-    metadata, spec = template.setdefault("metadata", {}), template.setdefault("spec", {})
+    own: Path = (*path, "template")
+    template = copy.deepcopy(read_field(document, own, dict, {}))
+    metadata = template["metadata"] = dict(read_field(document, (*own, "metadata"), dict, {}))
+    spec = template["spec"] = dict(read_field(document, (*own, "spec"), dict, {}))
     for name in ("labels", "annotations"):
-        metadata[name] = {**(metadata.get(name) or {}), **(fields.get(name) or {})}
-    spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **_node_selector(document, path)}
-    spec["tolerations"] = [*(spec.get("tolerations") or []), *read_entries(document, (*path, "tolerations"))]
-    if fields.get("priorityClassName"):
-        spec["priorityClassName"] = fields["priorityClassName"]
-    containers = spec.setdefault("containers", [{"name": _CONTAINER[role]}])
-    own = next((each for each in containers if each.get("name") == _CONTAINER[role]), containers[0])
-    own["resources"] = merged(own.get("resources") or {}, _resources(fields))
-    spec["containers"] = [*containers, *read_entries(document, (*path, "sidecars"))]
-    spec["initContainers"] = [
-        *(spec.get("initContainers") or []),
-        *read_entries(document, (*path, "initContainers")),
+        stated = read_field(document, (*own, "metadata", name), dict, {})
+        metadata[name] = {**stated, **read_field(document, (*path, name), dict, {})}
+    selector = read_field(document, (*own, "spec", "nodeSelector"), dict, {})
+    spec["nodeSelector"] = {**selector, **_node_selector(document, path)}
+    for name in ("tolerations", "initContainers"):
+        spec[name] = [*read_entries(document, (*own, "spec", name)), *read_entries(document, (*path, name))]
+    if priority_class := read_field(document, (*path, "priorityClassName"), str, ""):
+        spec["priorityClassName"] = priority_class
+    containers = copy.deepcopy(read_entries(document, (*own, "spec", "containers"))) or [
+        {"name": _CONTAINER[role]}
     ]
+    container = next((each for each in containers if each.get("name") == _CONTAINER[role]), containers[0])
+    resources = container.get("resources")
+    own_resources = resources if isinstance(resources, dict) else {}
+    container["resources"] = merged(own_resources, _resources(document, path))
+    spec["containers"] = [*containers, *read_entries(document, (*path, "sidecars"))]
     return template
 
 
-def _resources(fields: Mapping[str, Any]) -> Json:
-    cores = fields.get("coreRequest") or str(fields.get("cores", _CORES))
-    requests = {"cpu": cores, "memory": _memory(fields.get("memory"))}
-    limits = {"cpu": fields.get("coreLimit"), "memory": _memory(fields.get("memoryLimit"))}
-    gpu = fields.get("gpu") or {}
-    if gpu.get("name") and gpu.get("quantity", 0) > 0:
-        limits[gpu["name"]] = str(gpu["quantity"])
+def _resources(document: Json, path: Path) -> Json:
+    def text(name: str) -> str:
+        return read_field(document, (*path, name), str, "")
+
+    cores = text("coreRequest") or str(read_count(document, (*path, "cores"), _CORES))
+    requests = {"cpu": cores, "memory": _memory(text("memory"))}
+    limits = {"cpu": text("coreLimit"), "memory": _memory(text("memoryLimit"))}
+    gpu = read_field(document, (*path, "gpu", "name"), str, "")
+    quantity = read_field(document, (*path, "gpu", "quantity"), int, 0)
+    if gpu and quantity > 0:
+        limits[gpu] = str(quantity)
     parts = {"requests": requests, "limits": limits}
     stated = {part: {name: each for name, each in of.items() if each} for part, of in parts.items()}
     return {part: of for part, of in stated.items() if of}
 
 
-def _memory(text: str | None) -> str | None:
+def _memory(text: str) -> str:
     """Convert Java's notation, in which ``512m`` means 512 MiB, to that of Kubernetes."""
-    parsed = _JAVA_MEMORY.fullmatch(text or "")
+    parsed = _JAVA_MEMORY.fullmatch(text)
     return text if parsed is None else parsed[1] + _JAVA_UNITS[parsed[2].lower()]
 
 
@@ -180,12 +188,13 @@ def _injection_path(spec: PodSetSpec) -> Path:
 def _view(document: Json, spec: PodSetSpec) -> Json:
     """Return the fields that admission changes in the form of a pod template."""
     path = _injection_path(spec)
-    fields = read_field(document, path, dict, {})
     return {
-        "metadata": {name: fields.get(name) or {} for name in ("labels", "annotations")},
+        "metadata": {
+            name: read_field(document, (*path, name), dict, {}) for name in ("labels", "annotations")
+        },
         "spec": {
             "nodeSelector": _node_selector(document, path),
-            "tolerations": fields.get("tolerations") or [],
+            "tolerations": read_entries(document, (*path, "tolerations")),
         },
     }
 

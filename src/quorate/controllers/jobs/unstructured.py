@@ -238,7 +238,7 @@ def _is_gated(template: Json) -> bool:
 
 
 def _template_in(document: Json, spec: PodSetSpec) -> msgspec.Raw:
-    return raw(read_field(document, spec.template, dict, spec.effective_template))
+    return pod_template(read_field(document, spec.template, dict, spec.effective_template), spec.template)
 
 
 def raw(template: Json) -> msgspec.Raw:

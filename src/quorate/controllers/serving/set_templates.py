@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from quorate.api.field_path import Path, look_up
+from quorate.api.field_path import Path, look_up, read_entries, read_field, write_field
 from quorate.api.findings import Finding
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.controllers.pods import constants
@@ -45,31 +45,45 @@ _SIZE: Final[Path] = ("spec", "leaderWorkerTemplate", "size")
 
 
 def default_set(kind: SetKind, obj: Json, context: DefaultingContext) -> Json:
-    """Annotate the templates of a set that is to be queued; return any other set unchanged."""
+    """Annotate the templates of a set that is to be queued; return any other set unchanged.
+
+    Raises ``InvalidTemplate``.
+    """
     if not context.namespace_managed or context.is_child:
         return obj
     queued = with_default_queue(obj, context)
     if not (queue_of(queued) or context.manage_without_queue_name):
         return queued
     marked = copy.deepcopy(queued)
-    for template in templates_in(kind, marked):
-        metadata = template.setdefault("metadata", {})
-        annotations = metadata.get("annotations") or {}
-        metadata["annotations"] = {**annotations, constants.SUSPENDING_PARENT: kind.framework}
+    for path in _template_paths(kind, marked):
+        metadata: Path = (*path, "metadata")
+        _extend(marked, (*metadata, "annotations"), {constants.SUSPENDING_PARENT: kind.framework})
         if kind.copies_labels:
-            metadata["labels"] = {**(metadata.get("labels") or {}), **_inherited_labels(queued)}
+            _extend(marked, (*metadata, "labels"), _inherited_labels(queued))
     return marked
 
 
 def gate_templates(kind: SetKind, obj: Json) -> Json:
-    """Add the gate to the templates, so that pods are gated without a webhook."""
+    """Add the gate to the templates, so that pods are gated without a webhook.
+
+    Raises ``InvalidTemplate``.
+    """
     gated = copy.deepcopy(obj)
-    for template in templates_in(kind, gated):
-        spec = template.setdefault("spec", {})
-        gates = spec.get("schedulingGates") or []
+    for path in _template_paths(kind, gated):
+        gates_path: Path = (*path, "spec", "schedulingGates")
+        gates = read_entries(gated, gates_path)
         if constants.ADMISSION_GATE not in [gate.get("name") for gate in gates]:
-            spec["schedulingGates"] = [*gates, {"name": constants.ADMISSION_GATE}]
+            write_field(gated, gates_path, [*gates, {"name": constants.ADMISSION_GATE}])
     return gated
+
+
+def _extend(obj: Json, path: Path, added: Json) -> None:
+    write_field(obj, path, {**read_field(obj, path, dict, {}), **added})
+
+
+def _template_paths(kind: SetKind, obj: Json) -> Sequence[Path]:
+    """Return the paths of the existing templates."""
+    return [path for path in kind.templates if isinstance(look_up(obj, path), dict)]
 
 
 def _inherited_labels(obj: Json) -> dict[str, str]:

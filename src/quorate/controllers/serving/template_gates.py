@@ -8,7 +8,7 @@ interrupted: an event explains what to do.
 import re
 from typing import Final
 
-from quorate.api.field_path import look_up
+from quorate.api.field_path import look_up, read_field
 from quorate.controllers.executor import Plan, warning_event
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.adoption import NOT_GATED
@@ -34,7 +34,10 @@ _REPLICAS: Final = re.compile(r"[0-9]{1,9}")  # users may write the annotation, 
 
 
 def gate_plan(kind: SetKind, resource: Resource[ServingSet], obj: ServingSet) -> Plan | None:
-    """Return what a set needs before its pods can be admitted; None: it is gated."""
+    """Return what a set needs before its pods can be admitted; None: it is gated.
+
+    Raises ``InvalidTemplate``.
+    """
     document = obj.document
     before = obj.metadata.annotations.get(REPLICAS_BEFORE_GATING)
     if before is not None:
@@ -66,14 +69,13 @@ def gate_plan(kind: SetKind, resource: Resource[ServingSet], obj: ServingSet) ->
 
 def _is_marked(template: Json) -> bool:
     """Return True if the webhook or ``gate_plan`` has changed the template."""
-    annotations = look_up(template, ("metadata", "annotations")) or {}
-    return constants.SUSPENDING_PARENT in annotations
+    return look_up(template, ("metadata", "annotations", constants.SUSPENDING_PARENT)) is not None
 
 
 def _is_scaled_down(document: Json) -> bool:
     """Return True if the set's own controller has observed the scale to 0 and no pod is left."""
-    observed = look_up(document, ("status", "observedGeneration")) or 0
-    present = look_up(document, ("status", "replicas")) or 0
+    observed = read_field(document, ("status", "observedGeneration"), int, 0)
+    present = read_field(document, ("status", "replicas"), int, 0)
     return bool(observed >= document["metadata"].get("generation", 0) and present == 0)
 
 

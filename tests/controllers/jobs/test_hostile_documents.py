@@ -1,0 +1,61 @@
+"""A kind refuses a document without its structure with ``InvalidTemplate``, which becomes an event."""
+
+import contextlib
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api import codec
+from quorate.api.core import Toleration
+from quorate.api.field_path import InvalidTemplate
+from quorate.api.kueue import PodSet
+from quorate.controllers.jobframework.interface import JobKind
+from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
+from quorate.controllers.jobframework.podset_info import PodSetInfo
+from quorate.controllers.jobframework.rules import decide
+from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
+from tests.e2e.kinds import EXAMPLES
+from tests.fuzz.mutations import mutate
+from tests.fuzz.schemas import ANY
+
+Json = dict[str, Any]
+
+DOCUMENTS = 60
+ADDED: Json = {"labels": {"a": "b"}, "node_selector": {"pool": "spot"}, "tolerations": (Toleration(key="x"),)}
+CONTEXT = ReconcileContext(
+    namespace_managed=True, flavors={}, workload_classes={}, pod_classes={}, ancestor_workloads=None
+)
+
+
+def documents(name: str, spec: Json, status: Json) -> Iterator[Json]:
+    """Yield objects with mutated fields, and with the original ones first."""
+    metadata = {"name": "train", "namespace": "default", "uid": "u", "resourceVersion": "1"}
+    labels = {"kueue.x-k8s.io/queue-name": "queue"}
+    for number in range(DOCUMENTS):
+        rng = random.Random(f"{name} {number}")
+        fields = {"spec": spec, "status": status}
+        yield mutate(fields, ANY, rng, number % 4) | {"metadata": {**metadata, "labels": labels}}
+
+
+@pytest.mark.parametrize("name", FRAMEWORK_KINDS)
+def test_no_document_raises_anything_else(name: str) -> None:
+    kind: JobKind[Any] = FRAMEWORK_KINDS[name]
+    (example,) = (each for each in EXAMPLES if each.resource == kind.resource)
+    originals: tuple[PodSet, ...] | None = None
+    planned = 0
+    for document in documents(name, example.spec, example.runs):
+        try:
+            job = codec.convert(kind.resource.type, document)
+        except (msgspec.ValidationError, UnicodeError):  # the informer reports it, or no server stores it
+            continue
+        planned += decide(kind, job, (), CONTEXT, JobOptions(), 0.0) is not None
+        with contextlib.suppress(InvalidTemplate):
+            originals = originals or kind.pod_sets(job)
+        with contextlib.suppress(InvalidTemplate):
+            kind.stop(job, originals)
+        with contextlib.suppress(InvalidTemplate):
+            kind.start(job, [PodSetInfo(name=each.name, count=1, **ADDED) for each in kind.pod_sets(job)])
+    assert planned > DOCUMENTS // 3
