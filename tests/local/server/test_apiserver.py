@@ -432,3 +432,12 @@ async def test_a_watch_ends_when_its_client_disconnects(api: Api) -> None:
     async with asyncio.timeout(10):
         while len(asyncio.all_tasks()) > quiet:  # noqa: ASYNC110  there is no event to wait for
             await asyncio.sleep(0.01)
+
+
+@with_api
+async def test_a_limit_range_leaves_an_invalid_pod_to_its_validation(api: Api) -> None:
+    limits = [{"type": "Container", "default": {"cpu": "1"}}]
+    path = "/api/v1/namespaces/default/limitranges"
+    assert (await api("POST", path, {"metadata": {"name": "a"}, "spec": {"limits": limits}}))[0] == 201
+    status, refusal = await api("POST", PODS, {"metadata": {"name": "a"}, "spec": {"containers": [{}]}})
+    assert (status, "containers[0].name" in refusal["message"]) == (422, True)

@@ -154,3 +154,16 @@ def test_a_watch_ends_when_its_definition_changes() -> None:
             assert await frames.readline() == b""
 
     run_with_server(scenario)
+
+
+def test_an_object_without_schema_may_have_any_spec() -> None:
+    async def scenario(client: ApiClient) -> None:
+        definition = a_definition()
+        anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        for version in definition["spec"]["versions"]:
+            version["schema"] = {"openAPIV3Schema": anything}
+        await define(client, definition)
+        await client.create(WIDGETS, {"metadata": {"name": "a"}, "spec": "text"})
+        assert (await client.send("DELETE", f"{WIDGETS}/a"))[0] == 200
+
+    run_with_server(scenario)

@@ -47,7 +47,7 @@ def _apply_defaults(spec: Json, item: Json) -> Iterator[str]:
                 if missing:
                     amounts = {name: item[source][name] for name in missing}
                     resources[kind] = resources.get(kind, {}) | amounts
-                    yield f"{', '.join(sorted(missing))} {noun} for {word} {container['name']}"
+                    yield f"{', '.join(sorted(missing))} {noun} for {word} {container.get('name', '')}"
 
 
 def _violations(spec: Json, item: Json) -> Iterator[str]:

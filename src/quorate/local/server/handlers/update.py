@@ -128,11 +128,11 @@ async def _write(context: RequestContext, obj: Json, entry: Entry) -> ApiRespons
 
 def is_deletion_complete(obj: Json) -> bool:
     """Return True if a marked object has neither finalizers nor a grace period left."""
-    meta = obj["metadata"]
+    meta, spec = obj["metadata"], obj.get("spec")
     pending = (
         meta.get("finalizers"),
         meta.get("deletionGracePeriodSeconds"),
-        (obj.get("spec") or {}).get("finalizers"),
+        spec.get("finalizers") if isinstance(spec, dict) else None,  # without a schema it may be anything
     )
     return "deletionTimestamp" in meta and not any(pending)
 
