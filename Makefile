@@ -10,7 +10,7 @@ CORES  := $(shell getconf _NPROCESSORS_ONLN)
 PARALLEL := -n $(shell expr $(CORES) \* 3 / 2) --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test docs docs-serve release search loops vectors mutations test-real test-faults bench bench-admission bench-binding crds manifests helm reference clean
+.PHONY: help install demo lint check test docs docs-serve release search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding crds manifests helm reference clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -66,6 +66,9 @@ test-real: $(STAMP) ## the stories on the kube-apiserver in the folder KUBEBUILD
 
 test-faults: $(STAMP) ## 200 seeded runs through a proxy that does its worst (minutes)
 	@$(BIN)/python -m tests.faults $(ARGS)
+
+fuzz: $(STAMP) ## 10,000 seeded hostile objects against controllers, scheduler and webhooks (minutes)
+	@$(BIN)/python -m tests.fuzz $(ARGS)
 
 bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes)
 	@$(BIN)/python -m bench.queueing

@@ -1,0 +1,118 @@
+"""Send attacks: several at once, at a bounded rate, with a bounded number of objects that exist at a time."""
+
+import asyncio
+import io
+import ssl
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Final
+
+import aiohttp
+
+from tests.fuzz.attacks import MERGE, Attack, Request, attack
+from tests.fuzz.cluster import Target
+from tests.fuzz.findings import Findings
+
+CONCURRENT: Final = 8
+EXISTING: Final = 400  # objects of attacks that exist at a time; the oldest are deleted first
+RECENT: Final = 30
+REQUEST_TIMEOUT_S: Final = 60.0
+# Refusals of a server that is right: too large, too many, unsupported, or the webhook says no.
+_NO_FINDING: Final = frozenset({501, 503, 504})
+
+
+class Driver:
+    def __init__(self, target: Target, findings: Findings, objects_per_s: float) -> None:
+        self.sent = 0  # objects
+        self.stored = 0
+        self.answers: Counter[int] = Counter()  # by status code
+        self._target = target
+        self._findings = findings
+        self._interval_s = 1 / objects_per_s
+        self._existing: deque[str] = deque()
+        self._slots = asyncio.Semaphore(CONCURRENT)
+
+    async def run(self, numbers: Iterable[int], advance: Callable[[int], None]) -> None:
+        """Send the attacks of ``numbers``; ``advance`` is called with the objects of each."""
+        async with self._sessions() as sessions, asyncio.TaskGroup() as tasks:
+            for number in numbers:
+                each = attack(self._findings.seed, number)
+                await self._slots.acquire()
+                tasks.create_task(self._send(each, sessions, advance))
+                if number % 50:  # otherwise a burst
+                    await asyncio.sleep(self._interval_s * min(each.objects, 50))
+
+    async def clean(self) -> None:
+        """Delete all objects of the attacks."""
+        async with self._sessions() as sessions:
+            while self._existing:
+                await self._delete(self._existing.popleft(), sessions["api"])
+
+    async def _send(
+        self, each: Attack, sessions: dict[str, aiohttp.ClientSession], advance: Callable[[int], None]
+    ) -> None:
+        try:
+            self._findings.recent.append(each)
+            del self._findings.recent[:-RECENT]
+            for request in each.requests:
+                await self._request(each, request, sessions[request.target])
+            self.sent += each.objects
+            advance(each.objects)
+            self._existing.extend(each.created)
+            while len(self._existing) > EXISTING:
+                await self._delete(self._existing.popleft(), sessions["api"])
+        finally:
+            self._slots.release()
+
+    async def _request(self, each: Attack, request: Request, session: aiohttp.ClientSession) -> None:
+        headers = {"Content-Type": request.content_type}
+        try:
+            async with session.request(
+                request.method,
+                request.path,
+                data=io.BytesIO(request.body) if request.body else None,
+                headers=headers,
+            ) as answer:
+                status, text = answer.status, (await answer.read())[:2000].decode(errors="replace")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            status, text = 0, f"{type(error).__name__}: {error}"
+        self.answers[status] += 1
+        self.stored += status == 201
+        path = request.path.split("/fuzz/")[-1].split("/z")[0]
+        if (status == 0 and request.target == "api") or (status >= 500 and status not in _NO_FINDING):
+            cause = f"{request.target}: {request.method} {path}: {status}"
+            self._findings.add("server error", cause, text, attacks=[each.number])
+
+    async def _delete(self, path: str, session: aiohttp.ClientSession) -> None:
+        """Delete an object, whatever its finalizers."""
+        try:
+            async with session.delete(
+                path, json={"propagationPolicy": "Background", "gracePeriodSeconds": 0}
+            ) as answer:
+                await answer.read()
+            if answer.status in (200, 202):
+                patch = b'{"metadata":{"finalizers":null}}'
+                async with session.patch(path, data=patch, headers={"Content-Type": MERGE}) as answer:
+                    await answer.read()
+        except (aiohttp.ClientError, TimeoutError):
+            pass
+
+    @asynccontextmanager
+    async def _sessions(self) -> AsyncIterator[dict[str, aiohttp.ClientSession]]:
+        config = self._target.client.config
+        trusted = ssl.create_default_context(cadata=self._target.authority)
+        timeout = aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)
+        headers = {"Authorization": config.credentials.authorization()}
+        async with (
+            aiohttp.ClientSession(
+                config.server,
+                connector=aiohttp.TCPConnector(ssl=config.tls or True),
+                timeout=timeout,
+                headers=headers,
+            ) as api,
+            aiohttp.ClientSession(
+                self._target.webhooks, connector=aiohttp.TCPConnector(ssl=trusted), timeout=timeout
+            ) as webhooks,
+        ):
+            yield {"api": api, "webhook": webhooks}

@@ -1,0 +1,64 @@
+"""Attacks are reproducible, and a few hundred hostile objects stop neither controllers nor scheduler."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.attacks import attack
+from tests.fuzz.cluster import ClusterOptions
+from tests.fuzz.findings import Findings
+from tests.fuzz.kinds import KINDS
+from tests.fuzz.runs import describe_finding, numbers_of, run
+
+SEED = 5
+OBJECTS = 300
+LIMIT_MS = 2000.0  # of CPU time: a busy machine does not count, a smaller one does
+DEADLINE_S = 60.0
+
+
+def test_an_attack_depends_on_seed_and_number_alone() -> None:
+    assert [attack(SEED, number) for number in range(40)] == [attack(SEED, number) for number in range(40)]
+    assert attack(SEED, 1).requests != attack(SEED + 1, 1).requests
+
+
+def test_every_kind_is_attacked() -> None:
+    paths = " ".join(request.path for number in range(1500) for request in attack(SEED, number).requests)
+    assert [
+        kind.resource.kind
+        for kind in KINDS
+        if kind.resource.path("fuzz" * kind.resource.namespaced) not in paths
+    ] == []
+
+
+def test_objects_of_attacks_are_json_and_named_after_their_attack() -> None:
+    for number in range(100):
+        for path in attack(SEED, number).created:
+            assert path.rpartition("/")[2].startswith(f"z{SEED}-{number}")
+        for request in attack(SEED, number).requests:
+            if request.target == "api" and request.body:
+                assert isinstance(json.loads(request.body), dict)
+
+
+def test_a_finding_names_the_attack_in_its_detail_and_else_the_latest() -> None:
+    findings = Findings(SEED)
+    findings.recent = [attack(SEED, number) for number in range(20)]
+    assert findings.add("traceback", "here", f"in a log, key=fuzz/z{SEED}-7-nnn")
+    assert not findings.add("traceback", "here", f"again, key=fuzz/z{SEED}-8")
+    assert findings.add("restart", "the scheduler ended", "no name")
+    named, latest = sorted(findings.all, key=lambda found: found.kind, reverse=True)
+    assert (named.attacks, named.count) == ((7,), 2)
+    assert latest.attacks == tuple(range(10, 20))
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_hostile_objects_break_nothing(tmp_path: Path) -> None:
+    options = ClusterOptions(limit_ms=LIMIT_MS)
+    report = asyncio.run(
+        run(Findings(SEED), numbers_of(SEED, OBJECTS), options, tmp_path, deadline_s=DEADLINE_S)
+    )
+    assert [describe_finding(SEED, found) for found in report.findings.all] == []
+    assert report.driver.stored > OBJECTS // 3
+    assert len(report.probe.admissions_s) > 3
