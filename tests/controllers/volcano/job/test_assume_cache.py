@@ -5,6 +5,7 @@ import asyncio
 from msgspec.structs import replace
 
 from quorate.controllers.volcano.job.assume_cache import AssumeCache, LostPods
+from quorate.controllers.volcano.job.job_pod_group import owner_reference_to
 from quorate.controllers.volcano.job.job_pods import JobPod
 from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.informer import Change
@@ -82,3 +83,11 @@ def test_finished_unscheduled_outdated_and_surplus_pods_are_not_lost() -> None:
     assert lost_pods.of_job(a_job("worker=2", version=1), []) == []
     lost_pods.record(one_pod("- - - running"))
     assert lost_pods.of_job(JOB, []) == []  # the task has no such replica
+
+
+def test_a_lost_pod_of_a_task_with_billions_of_replicas_costs_nothing() -> None:
+    lost = LostPods(VirtualClock(NOW))
+    pod = one_pod("running")
+    owner = owner_reference_to(JOB)
+    lost.record(replace(pod, metadata=replace(pod.metadata, owner_references=(owner,))))
+    assert [each.task for each in lost.of_job(a_job(f"worker={2**31 - 1}"), ())] == ["worker"]

@@ -1,5 +1,6 @@
 """The decision about a Volcano Job: pods, pod group and phase, one step at a time."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -7,8 +8,8 @@ import pytest
 from quorate.api import codec
 from quorate.api.meta import Key, at_epoch
 from quorate.api.volcano.job import Job
-from quorate.controllers.volcano.job.job_pods import LostPod
-from quorate.controllers.volcano.job.job_sync import MAX_PODS
+from quorate.controllers.volcano.job.job_pods import LostPod, desired_replicas, is_desired
+from quorate.controllers.volcano.job.job_sync import MAX_PODS, creatable_tasks
 from tests.controllers.volcano.job.notation import (
     NOW,
     a_command,
@@ -432,3 +433,20 @@ def test_the_second_decision_on_the_same_objects_changes_nothing(phase: str) -> 
     third = planned(after(second), pods, None if first.group_to_delete else "Running")
     assert third.status == after(second).status
     assert (third.pods_to_delete, third.pods_to_create) == ((), ())
+
+
+def test_a_chain_of_dependencies_may_be_longer_than_recursion() -> None:
+    names = [f"t{number}" for number in range(1200)]
+    tasks = [
+        {"name": name, "replicas": 1, "dependsOn": {"name": [after]}, "template": {}}
+        for name, after in itertools.pairwise(names)
+    ]
+    job = a_job([*tasks, {"name": names[-1], "replicas": 1, "template": {}}])
+    assert [task.name for task in creatable_tasks(job, ())] == [names[-1]]
+
+
+def test_a_pod_is_desired_within_the_replicas_of_its_task() -> None:
+    job = a_job("worker=2 ps=1 worker=3")
+    pods = job_pods("worker: running running running running; ps: running; other: running")
+    replicas = desired_replicas(job)
+    assert [is_desired(pod, replicas) for pod in pods] == [True, True, True, False, True, False]

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Job
-from quorate.controllers.volcano.job.job_pods import JobPod, LostPod
+from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, desired_replicas
 from quorate.kube.clock import Clock
 from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
 from quorate.kube.informer import Change
@@ -110,12 +110,12 @@ class LostPods:
         lost_pods = self._by_job.get(job.metadata.uid)
         if not lost_pods:
             return []
-        wanted = {(task.name, index) for task in job.spec.tasks for index in range(task.replicas)}
+        replicas = desired_replicas(job)
         running = {pod.metadata.key for pod in pods if pod.status.phase == "Running"}
         status = job.status
         for key, lost in list(lost_pods.items()):
             outdated = lost.version < status.version or lost.retry < status.retry_count
-            if outdated or key in running or (lost.task, lost.index) not in wanted:
+            if outdated or key in running or not 0 <= lost.index < replicas.get(lost.task, 0):
                 del lost_pods[key]
         return [lost_pods[key] for key in sorted(lost_pods)]
 

@@ -1,7 +1,7 @@
 """Pods of Volcano Jobs as the job controller reads them, and counts of them by phase."""
 
 import re
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -175,6 +175,14 @@ def count_pods(pods: Iterable[JobPod]) -> PodCounts:
     return counts
 
 
-def is_desired(pod: JobPod, job: Job) -> bool:
-    """Return True if the current spec of the job has a replica with this task and index."""
-    return any(task.name == pod.task and 0 <= pod.index < task.replicas for task in job.spec.tasks)
+def desired_replicas(job: Job) -> dict[str, int]:
+    """Return the replicas of the current spec by task; a job may have thousands of tasks."""
+    replicas: dict[str, int] = {}
+    for task in job.spec.tasks:
+        replicas[task.name] = max(task.replicas, replicas.get(task.name, 0))
+    return replicas
+
+
+def is_desired(pod: JobPod, replicas: Mapping[str, int]) -> bool:
+    """Return True if ``replicas``, those of ``desired_replicas``, include this task and index."""
+    return 0 <= pod.index < replicas.get(pod.task, 0)

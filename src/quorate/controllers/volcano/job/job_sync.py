@@ -38,7 +38,14 @@ from quorate.controllers.volcano.job.job_phases import (
     with_retry_limit,
 )
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission, build_pod_group
-from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, PodCounts, count_pods, is_desired
+from quorate.controllers.volcano.job.job_pods import (
+    JobPod,
+    LostPod,
+    PodCounts,
+    count_pods,
+    desired_replicas,
+    is_desired,
+)
 from quorate.controllers.volcano.job.job_status import PhaseReason, updated_status
 from quorate.controllers.volcano.job.lifecycle_policies import (
     COMMAND_ISSUED,
@@ -181,12 +188,12 @@ def _kill_job(info: JobInfo, transition: Transition, requested: RequestedAction)
 def _sync_job(info: JobInfo) -> JobPlan:
     """Sync the pods and the pod group of an active job with its spec."""
     job, group = info.job, info.group
-    waiting = awaits_admission(group)
+    waiting, replicas = awaits_admission(group), desired_replicas(job)
     surplus = tuple(
         pod
         for pod in info.pods
         if not pod.is_terminating
-        and (_is_surplus(pod, job) or (waiting and not info.keep_pending and _is_unscheduled(pod)))
+        and (_is_surplus(pod, job, replicas) or (waiting and not info.keep_pending and _is_unscheduled(pod)))
     )
     plan = _with_phase(info, surplus)
     assert plan.status is not None, "a sync always returns a status"
@@ -200,9 +207,9 @@ def _sync_job(info: JobInfo) -> JobPlan:
     return replace(plan, group=wanted, admitted=not waiting, pods_to_create=pods_to_create, events=events)
 
 
-def _is_surplus(pod: JobPod, job: Job) -> bool:
+def _is_surplus(pod: JobPod, job: Job, replicas: Mapping[str, int]) -> bool:
     """Return True for a pod beyond the replicas, or unfinished of an earlier version."""
-    return not is_desired(pod, job) or (not pod.is_finished and pod.version < job.status.version)
+    return not is_desired(pod, replicas) or (not pod.is_finished and pod.version < job.status.version)
 
 
 def _is_unscheduled(pod: JobPod) -> bool:
@@ -224,11 +231,8 @@ def creatable_tasks(job: Job, pods: Sequence[JobPod]) -> Iterator[TaskSpec]:
     number of pods ready or succeeded.  A task that depends on an unknown task, or directly or indirectly on
     itself, never is.
     """
-    ready = {
-        task.name: sum(1 for pod in pods if pod.task == task.name and _is_ready(pod))
-        >= task_min_available(task)
-        for task in job.spec.tasks
-    }
+    ready_pods = Counter(pod.task for pod in pods if _is_ready(pod))
+    ready = {task.name: ready_pods[task.name] >= task_min_available(task) for task in job.spec.tasks}
     for task in _dependency_order(job.spec.tasks):
         depends = task.depends_on
         results = [] if depends is None else [ready.get(name, False) for name in depends.name]
@@ -246,18 +250,16 @@ def _dependency_order(tasks: Iterable[TaskSpec]) -> list[TaskSpec]:
     by_name = {task.name: task for task in tasks}
     ordered: dict[str, TaskSpec] = {}
     visited: set[str] = set()
-
-    def add(task: TaskSpec) -> None:
-        if task.name in visited:
-            return
-        visited.add(task.name)
-        for name in () if task.depends_on is None else task.depends_on.name:
-            if name in by_name:
-                add(by_name[name])
-        ordered[task.name] = task
-
-    for task in by_name.values():
-        add(task)
+    for first in by_name:
+        path = [first]  # a stack: a chain of dependencies may be deeper than recursion
+        while path:
+            task = by_name[path[-1]]
+            if task.name not in visited:
+                visited.add(task.name)
+                names = () if task.depends_on is None else task.depends_on.name
+                path.extend(name for name in reversed(names) if name in by_name and name not in visited)
+            else:
+                ordered.setdefault(path.pop(), task)
     return list(ordered.values())
 
 
@@ -289,10 +291,11 @@ def _sync_restart(info: JobInfo) -> JobPlan:
     While pods of the target, or the pod group, are still to delete, the phase stays Restarting.
     """
     job, action = info.job, KillAction.from_status(info.job)
+    replicas = desired_replicas(job)
     killed = tuple(
         pod
         for pod in info.pods
-        if not pod.is_terminating and (action.kills_on_restart(pod, job) or _is_surplus(pod, job))
+        if not pod.is_terminating and (action.kills_on_restart(pod, job) or _is_surplus(pod, job, replicas))
     )
     plan = replace(_with_phase(info, killed), group_to_delete=_unless_terminating(info.group))
     if plan.status is None or plan.status.state.phase != "Pending" or not (killed or plan.group_to_delete):

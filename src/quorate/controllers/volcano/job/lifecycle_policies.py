@@ -13,7 +13,7 @@ from quorate.api.meta import epoch
 from quorate.api.syntax import InvalidDuration, parse_duration
 from quorate.api.volcano import UNKNOWN, UNSCHEDULABLE, PodGroup, find_condition
 from quorate.api.volcano.job import Job, LifecyclePolicy, TaskSpec
-from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, is_desired
+from quorate.controllers.volcano.job.job_pods import JobPod, LostPod, desired_replicas, is_desired
 
 ANY: Final = "*"
 POD_FAILED: Final = "PodFailed"
@@ -111,7 +111,8 @@ def job_events(
     job: Job, pods: Sequence[JobPod], lost: Iterable[LostPod], group: PodGroup | None
 ) -> list[JobEvent]:
     """Return the events of a defaulted job, ordered by time, kind, task and pod."""
-    events = [event for pod in pods for event in _pod_events(job, pod)]
+    replicas = desired_replicas(job)
+    events = [event for pod in pods if is_desired(pod, replicas) for event in _pod_events(job, pod)]
     events += (
         JobEvent(POD_EVICTED, pod.at, pod.version, pod.retry, pod.task, pod.key.name, pod.partition)
         for pod in lost
@@ -126,8 +127,6 @@ def job_events(
 
 
 def _pod_events(job: Job, pod: JobPod) -> Iterator[JobEvent]:
-    if not is_desired(pod, job):
-        return
     name, status = pod.metadata.name, pod.status
     version, task, partition = pod.version, pod.task, pod.partition
     if pod.is_terminating:
@@ -147,12 +146,12 @@ def _pod_events(job: Job, pod: JobPod) -> Iterator[JobEvent]:
 
 
 def _task_events(job: Job, pods: Sequence[JobPod]) -> Iterator[JobEvent]:
+    by_task: dict[str, list[JobPod]] = {}
+    for pod in pods:
+        if not pod.is_terminating:
+            by_task.setdefault(pod.task, []).append(pod)
     for task in job.spec.tasks:
-        own = [
-            pod
-            for pod in pods
-            if pod.task == task.name and 0 <= pod.index < task.replicas and not pod.is_terminating
-        ]
+        own = [pod for pod in by_task.get(task.name, ()) if 0 <= pod.index < task.replicas]
         if not own:
             continue
         version, retry = min(pod.version for pod in own), job.status.retry_count
