@@ -56,6 +56,12 @@ EVENTS: Final = (
         "it waits for admission checks; the event has their messages",
     ),
     EventDescription(
+        "NotQueued",
+        "a job of a kind that is off (Quorate)",
+        "Warning",
+        "it names a queue but runs without quota; the message has the remedy",
+    ),
+    EventDescription(
         "NotGated", "a pod (Quorate)", "Warning", "it names a queue but was created without the gate"
     ),
     EventDescription("ExcessPodDeleted", "a pod", "Normal", "its group had more pods than its total count"),
