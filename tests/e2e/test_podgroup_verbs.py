@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from quorate.kube.resources import CONFIG_MAPS, NAMESPACES
 from quorate.local.nodes import Fleet
 from tests.e2e.gangs import GangWorld, run_gang_story
 from tests.e2e.verbs import CommandLine, cells, titles
@@ -48,6 +49,18 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
         )
         assert capacity["never"]
         assert "4800m at most, so it can never fit" in capacity["says"]
+
+        assert (
+            "evaluated with the defaults (no ConfigMap"
+            in (await command("podgroup", "explain", "huge", "-n", NAMESPACE)).err
+        )
+        await world.client.create(NAMESPACES, {"metadata": {"name": "quorate-system"}})
+        installed = {"metadata": {"name": "quorate-scheduler-configuration"}}
+        data = {"volcano-scheduler.conf": 'actions: "enqueue, allocate, backfill"\n'}
+        await world.client.create(CONFIG_MAPS, {**installed, "data": data}, "quorate-system")
+        done = await command("podgroup", "explain", "huge", "-n", NAMESPACE)
+        assert done.code == 0
+        assert done.err == ("evaluated with ConfigMap quorate-system/quorate-scheduler-configuration\n")
 
         first = await command.output_of("podgroup", "explain", "first", "-n", NAMESPACE)
         assert "its pods may be created: 0 of 2 exist" in first

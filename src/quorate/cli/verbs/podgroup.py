@@ -1,14 +1,19 @@
 """``quorate podgroup``: list pod groups and explain why they are pending."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Final
 
 import msgspec
 import typer
 
+from quorate.api.configuration import DEFAULT_NAMESPACE
+from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch, epoch
-from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE, PodGroup, find_condition
+from quorate.cli.deployment.scheduler import CONFIGURATION, CONFIGURATION_FILE
+from quorate.cli.deployment.scheduler import NAMESPACE as SCHEDULER_NAMESPACE
 from quorate.cli.errors import UsageError
 from quorate.cli.files import SchedulerConf, SchedulerNames, read_scheduler_configuration
 from quorate.cli.verbs import completion
@@ -31,10 +36,17 @@ from quorate.gang.cache.model import Model
 from quorate.gang.cache.status_annotations import INQUEUE_SINCE
 from quorate.gang.pending_reasons import PendingReason, can_never_fit
 from quorate.gang.reports import WaitingGroup, waiting_groups
+from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import POD_GROUPS
+from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.resources import CONFIG_MAPS, POD_GROUPS
 from quorate.scheduler.feeds import load_model
 from quorate.scheduler.scheduler import SCHEDULER_NAMES
+
+# Of the manifests, and of the chart beside the controllers.
+CONFIG_MAPS_TO_TRY: Final = tuple(
+    Key(namespace, CONFIGURATION) for namespace in (SCHEDULER_NAMESPACE, DEFAULT_NAMESPACE)
+)
 
 podgroup = typer.Typer(
     no_args_is_help=True,
@@ -126,15 +138,15 @@ def explain(
 ) -> None:
     """Explain why a pod group is pending: the result of each check, its position, and its next attempt.
 
-    The command reads the whole cluster, evaluates it by the scheduler's rules, and writes nothing. If your
-    scheduler has other options than the defaults, give them with [b]--scheduler-conf[/b] and
-    [b]--scheduler-name[/b].
+    The command reads the whole cluster, evaluates it by the scheduler's rules, and writes nothing. It reads
+    the configuration of an installed scheduler from the cluster, unless [b]--scheduler-conf[/b] is given, and
+    prints which it used. If your scheduler has other names than the defaults, give [b]--scheduler-name[/b].
 
     [b]Example:[/b] quorate podgroup explain vcjob/train
     """
-    settings = read_scheduler_configuration(scheduler_conf).configuration
 
     async def show(connection: o.Connection) -> None:
+        settings, origin = await _settings(connection.client, scheduler_conf)
         clock = WallClock()
         now = clock.now()
         groups = (await connection.client.list(POD_GROUPS, connection.namespace)).items
@@ -142,6 +154,7 @@ def explain(
         model = await load_model(connection.client, clock, scheduler_name or SCHEDULER_NAMES)
         members = {each: len(gang.tasks) for each, gang in model.gangs.items()}
         outlooks = _outlooks(model, settings, now)
+        typer.echo(f"evaluated with {origin}", err=True)
         for group in found:
             key = group.metadata.key
             explanation = explain_group(group, members.get(key, 0), outlooks.get(key), settings)
@@ -151,6 +164,26 @@ def explain(
                 print_sections(explanation_sections(explanation))
 
     o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
+
+
+async def _settings(client: Client, path: Path | None) -> tuple[SchedulerConfiguration, str]:
+    """Return the configuration of a file or of an installed scheduler, and its origin; else the defaults."""
+    if path is not None:
+        return read_scheduler_configuration(path).configuration, str(path)
+    problems = []
+    for key in CONFIG_MAPS_TO_TRY:
+        try:
+            text = (await client.get(CONFIG_MAPS, key)).data.get(CONFIGURATION_FILE, "")
+            return load_scheduler_configuration(text).configuration, f"ConfigMap {key}"
+        except NotFound:
+            continue
+        except Forbidden:
+            problems.append(f"no permission to get ConfigMap {key}")
+        except InvalidConfiguration as error:
+            problems.append(f"ConfigMap {key}: {error.findings[0]}")
+    reason = "; ".join(problems) or f"no ConfigMap {CONFIG_MAPS_TO_TRY[0]}"
+    origin = f"the defaults ({reason}; --scheduler-conf FILE sets another)"
+    return read_scheduler_configuration(None).configuration, origin
 
 
 async def _named(connection: o.Connection, groups: Sequence[PodGroup], written: str) -> list[PodGroup]:
