@@ -38,6 +38,7 @@ WORKLOAD_REASONS: tuple[tuple[r.InadmissibleReason, str], ...] = (
     (r.AwaitingPreemption((BLOCKING,)), "Pending the preemption of"),
     (r.AwaitingPodsReady(BLOCKING), "waiting for all admitted workloads to be in PodsReady condition"),
     (r.BackingOff(None, "REASON"), "backing off after an eviction for REASON"),
+    (r.EvaluationFailed("KeyError: x"), "internal error, see the log of the controllers:"),
 )
 GROUP_REASONS = sorted(
     {
