@@ -6,6 +6,7 @@ from quorate.api import codec, volcano
 from quorate.api.meta import ObjectMeta
 from quorate.api.quantity import parse_quantity
 from quorate.api.volcano import PodGroup, PodGroupCondition, PodGroupSpec, PodGroupStatus, Queue, QueueStatus
+from quorate.api.volcano.job import Job, with_defaults
 
 
 def pod_group(spec: str) -> PodGroup:
@@ -58,3 +59,12 @@ def test_fields_that_volcanos_crds_require_are_encoded() -> None:
     assert codec.encode(QueueStatus(state=volcano.OPEN)) == b'{"state":"Open","allocated":{}}'
     group = PodGroup(metadata=ObjectMeta(name="gang"), spec=PodGroupSpec())
     assert codec.encode(group) == b'{"metadata":{"name":"gang"},"spec":{"minMember":0}}'
+
+
+def test_the_default_of_min_available_is_at_most_what_the_api_stores() -> None:
+    most = 2**31 - 1
+    partitions = {"totalPartitions": 70_000, "partitionSize": 70_000, "minPartitions": 70_000}
+    tasks = [{"name": "a", "replicas": most, "partitionPolicy": partitions}, {"name": "b", "replicas": most}]
+    spec = with_defaults(codec.convert(Job, {"metadata": {"name": "j"}, "spec": {"tasks": tasks}})).spec
+    assert [task.min_available for task in spec.tasks] == [most, most]
+    assert spec.min_available == most
