@@ -27,6 +27,7 @@ from quorate.observe.replica import Replica
 from tests.e2e.test_controllers_command import controllers, kubeconfig
 from tests.e2e.test_restarts import NAMES, NODES, each_ran_once, never_over_quota, stop_watching, submit
 from tests.e2e.world import NAMESPACE, World, running_cluster
+from tests.elections import in_this_loop
 
 pytestmark = pytest.mark.slow
 
@@ -135,7 +136,7 @@ def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(
                 first_holder = await world.until("a leader", lambda: holder(world))
                 async with a_replica(world, tmp_path) as second:
                     await world.until("both are ready", lambda: both_ready(first, second))
-                    await submit(world)
+                    await submit(world, suspend=True)
                     await world.until("some jobs are finished", lambda: finished(world, 5))
                     assert await holder(world) == first_holder
                     assert await first.shows(ADMITTED_TOTAL.format("leader"))
@@ -156,6 +157,44 @@ def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(
             assert set(reservations.seen.values()) == {1}
 
     asyncio.run(story())
+
+
+def test_a_leader_that_was_suspended_beyond_its_lease_writes_nothing(tmp_path: Path) -> None:
+    """Its cache still shows jobs as pending that the other leader has admitted; none is admitted twice."""
+
+    async def story() -> None:
+        async with running_cluster(NODES) as world:
+            reservations = Reservations(world)
+            counting = asyncio.create_task(reservations.informer.run())
+            watching = asyncio.create_task(never_over_quota(world))
+            async with a_replica(world, tmp_path) as first:
+                former = await world.until("a leader", lambda: holder(world))
+                async with a_replica(world, tmp_path) as second:
+                    await world.until("both are ready", lambda: both_ready(first, second))
+                    await submit(world, suspend=True)
+                    first.process.send_signal(signal.SIGSTOP)
+                    await world.until(
+                        "the other leads", lambda: is_held_by_other_than(world, former), within_s=60
+                    )
+                    await world.until("some jobs are finished", lambda: finished(world, 5), within_s=60)
+                    first.process.send_signal(signal.SIGCONT)
+                    follows = RESERVING_WORKLOADS.format("follower")
+                    await world.until("it follows", lambda: first.shows(follows), within_s=60)
+                    await world.until(
+                        "all jobs are finished", lambda: finished(world, len(NAMES)), within_s=60
+                    )
+                    assert await second.shows(ADMITTED_TOTAL.format("leader"))
+            await stop_watching(watching)
+            await each_ran_once(world)
+            await world.until("the watch has seen all reservations", reservations.are_complete)
+            counting.cancel()
+            assert set(reservations.seen.values()) == {1}
+
+    asyncio.run(story())
+
+
+async def is_held_by_other_than(world: World, former: str) -> bool:
+    return await holder(world) not in ("", former)
 
 
 async def both_ready(one: RunningReplica, other: RunningReplica) -> bool:
@@ -182,7 +221,7 @@ def test_a_leader_that_cannot_renew_stops_until_it_is_elected_again() -> None:
                     DynamicConfiguration(configuration),
                     rng,
                     replica,
-                    lambda: next(identities),
+                    in_this_loop(client, WallClock(), lambda: next(identities)),
                 )
             )
             await world.job("before")

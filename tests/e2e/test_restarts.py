@@ -21,9 +21,10 @@ NAMES = [f"job-{number}" for number in range(24)]
 NODES = Fleet(1, cpu="32")
 
 
-async def submit(world: World) -> None:
+async def submit(world: World, *, suspend: bool = False) -> None:
+    """Create the jobs; suspended ones do not run before a leader sees them."""
     await world.queues(cpu=str(QUOTA))
-    await asyncio.gather(*(world.job(name, runs="100ms") for name in NAMES))
+    await asyncio.gather(*(world.job(name, runs="100ms", suspend=suspend) for name in NAMES))
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -39,6 +39,7 @@ from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example
 from tests.e2e.service_accounts import RecordingClient, as_account
 from tests.e2e.test_provisioning import checked_queue, requested, set_condition
 from tests.e2e.world import NAMESPACE, World, running_cluster
+from tests.elections import in_this_loop
 
 pytestmark = pytest.mark.slow
 
@@ -132,7 +133,12 @@ async def running_controllers(client: Client, configuration: Configuration) -> A
     replica = Replica("standalone")
     controllers = asyncio.create_task(
         run_replica(
-            client, WallClock(), DynamicConfiguration(configuration), random.Random(1), replica, lambda: "me"
+            client,
+            WallClock(),
+            DynamicConfiguration(configuration),
+            random.Random(1),
+            replica,
+            in_this_loop(client, WallClock(), lambda: "me"),
         )
     )
     try:

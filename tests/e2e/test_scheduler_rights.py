@@ -34,6 +34,7 @@ from tests.e2e.kinds import definition
 from tests.e2e.service_accounts import RecordingClient, as_account
 from tests.e2e.test_provisioning import REQUEST_KIND
 from tests.e2e.world import NAMESPACE
+from tests.elections import in_this_loop
 
 pytestmark = pytest.mark.slow
 
@@ -56,7 +57,8 @@ async def running_scheduler(
 ) -> AsyncIterator[None]:
     """Run a scheduler for the duration of the block; its failure fails the test."""
     configured = DynamicConfiguration(load_scheduler_configuration(CONFIGURATION).configuration)
-    elected = ElectionOptions(Key(SYSTEM, LEASE_NAME), LeaseTimings(), lambda: "me")
+    join = in_this_loop(client, WallClock(), lambda: "me")
+    elected = ElectionOptions(Key(SYSTEM, LEASE_NAME), LeaseTimings(), join)
     seen = SchedulerStatus()
     running = asyncio.create_task(run_scheduler(client, WallClock(), options, configured, seen, elected))
 

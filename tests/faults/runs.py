@@ -31,6 +31,7 @@ from quorate.kube.rest.config import RestConfig
 from quorate.local.nodes import Fleet
 from quorate.observe.replica import Replica
 from tests.e2e.world import World, running_cluster
+from tests.elections import in_this_loop
 from tests.faults import processes
 from tests.faults.administrator import changes
 from tests.faults.final_state import final_state_findings, lasting_model_differences
@@ -186,7 +187,7 @@ class _Run:
                     DynamicConfiguration(self._configuration()),
                     rng,
                     replica,
-                    lambda: next(identities),
+                    in_this_loop(client, self._clock(), lambda: next(identities)),
                 )
             )
             endpoint.on_kill = partial(_cancel, running)

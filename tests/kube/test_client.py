@@ -19,6 +19,7 @@ from quorate.kube.errors import (
     Unauthorized,
     Unreachable,
     Unreadable,
+    WriteNotPermitted,
 )
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import PODS
@@ -313,3 +314,23 @@ def test_a_failed_watch_raises_the_matching_error(
                 await watched(client)
 
     asyncio.run(story())
+
+
+def test_writes_are_sent_only_while_they_are_permitted() -> None:
+    """The permit is asked for each attempt of a write, and never for a read."""
+
+    async def scenario() -> None:
+        refusals = iter(["", "", "the lease may be another's"])
+        overloaded = Answer(429, refusal(429, "TooManyRequests"), {"Retry-After": "0"})
+        async with (
+            FakeServer(in_turn(Answer(), overloaded, Answer())) as server,
+            server.client(permit=lambda: next(refusals)) as client,
+        ):
+            await client.request("POST", "/api/v1/namespaces", body=b"{}")
+            with pytest.raises(WriteNotPermitted) as error:
+                await client.request("DELETE", "/api/v1/namespaces/n")
+            assert str(error.value) == "DELETE /api/v1/namespaces/n: not sent: the lease may be another's"
+            await client.request("GET", "/api/v1/namespaces")
+            assert [each.method for each in server.requests] == ["POST", "DELETE", "GET"]
+
+    asyncio.run(scenario())

@@ -5,7 +5,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +26,8 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import NotFound
 from quorate.kube.flowcontrol import TokenBucketRateLimiter
 from quorate.kube.log import logger
+from quorate.kube.manager.election_thread import in_own_thread
+from quorate.kube.manager.leader_election import WritePermit
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -71,9 +73,15 @@ class ControllerProcess:
 
 @asynccontextmanager
 async def run_controller_process(
-    cluster: RestConfig, clock: Clock, rng: random.Random, in_force: ConfigurationInForce
+    cluster: RestConfig,
+    clock: Clock,
+    rng: random.Random,
+    in_force: ConfigurationInForce,
+    connect: Callable[[], Awaitable[Client]],
 ) -> AsyncIterator[ControllerProcess]:
     """Run the controllers, and serve what the configuration asks for, while the block lasts.
+
+    ``connect`` returns a client for leader election in a thread of its own.
 
     A part that fails ends the block with an ``ExceptionGroup``.  Raises ``CannotListen`` and ``UsageError``.
     """
@@ -82,13 +90,16 @@ async def run_controller_process(
     webhooks = {"webhooks": asyncio.Event()} if configuration.webhooks.address is not None else {}
     role: Role = "follower" if configuration.leader_election.elect else "standalone"
     replica = Replica(role, configuration.metrics.custom_labels)
+    permit = WritePermit(clock)
     async with (
+        Client(cluster, rng) as client,
         Client(
             cluster,
             rng,
             on_response=replica.recorder.request_answered,
             rate_limiter=_rate_limiter(configuration.client_connection),
-        ) as client,
+            permit=permit.refusal if configuration.leader_election.elect else None,
+        ) as deciding_client,
         serving(
             "health.healthProbeBindAddress", health.address, health_checks(health, replica.ready, webhooks)
         ),
@@ -96,6 +107,7 @@ async def run_controller_process(
     ):
         await _require_served_kinds(client)
         async with asyncio.TaskGroup() as tasks:
+            join = in_own_thread(connect, clock, new_identity, permit)
             # Start webhooks first: reading objects stored in an older version may call them.
             parts = [
                 *(
@@ -104,10 +116,10 @@ async def run_controller_process(
                 ),
                 tasks.create_task(in_force.follow(clock)),
                 tasks.create_task(
-                    run_replica(client, clock, in_force.configured, rng, replica, new_identity)
+                    run_replica(deciding_client, clock, in_force.configured, rng, replica, join)
                 ),
                 tasks.create_task(_announce(replica, cluster.server)),
-                tasks.create_task(store_in_force(client, clock, replica, in_force)),
+                tasks.create_task(store_in_force(deciding_client, clock, replica, in_force)),
             ]
             yield ControllerProcess(replica, webhooks.get("webhooks"))
             for part in parts:

@@ -16,6 +16,7 @@ from quorate.cli.process import (
     Kubeconfig,
     LogFormat,
     Verbose,
+    election_client,
     raise_file_limit,
     wait_for_signal,
 )
@@ -66,6 +67,7 @@ def controllers(
 async def _serve(kubeconfig: Path | None, context: str, in_force: ConfigurationInForce) -> None:
     log = logger(__name__)
     cluster = await load_rest_config(kubeconfig, context)
-    async with run_controller_process(cluster, WallClock(), random.Random(), in_force):
+    connect = election_client(kubeconfig, context)  # its credentials belong to another event loop
+    async with run_controller_process(cluster, WallClock(), random.Random(), in_force, connect):
         await wait_for_signal(lambda: log.info("starting", server=cluster.server))
         log.info("stopping")

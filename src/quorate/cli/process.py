@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import platform
+import random
 import resource
 import signal
 import uuid
@@ -13,7 +14,9 @@ from typing import Annotated, Final, TypeVar
 
 import typer
 
+from quorate.kube.client import Client
 from quorate.kube.log import Format
+from quorate.kube.rest.config import load_rest_config
 
 T = TypeVar("T")
 
@@ -49,6 +52,15 @@ def raise_file_limit() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):  # some platforms refuse their own maximum
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def election_client(kubeconfig: Path | None, context: str) -> Callable[[], Coroutine[None, None, Client]]:
+    """Return how to connect a client for leader election; its credentials belong to its event loop."""
+
+    async def connect() -> Client:
+        return Client(await load_rest_config(kubeconfig, context), random.Random())
+
+    return connect
 
 
 def new_identity() -> str:

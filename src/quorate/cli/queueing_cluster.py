@@ -87,8 +87,12 @@ async def _run_controllers(
     """Run the queueing controllers and their servers; they are ready when the block begins."""
     configuration = in_force.configured.current
     await prepare_namespaces(client, configuration)
+
+    async def connect() -> Client:
+        return Client(client.config, random.Random())
+
     async with (
-        run_controller_process(client.config, clock, rng, in_force) as process,
+        run_controller_process(client.config, clock, rng, in_force, connect) as process,
         serve_visibility(client, clock, process.replica),
     ):
         await process.started()

@@ -30,6 +30,7 @@ from quorate.cli.process import (
     Kubeconfig,
     LogFormat,
     Verbose,
+    election_client,
     new_identity,
     raise_file_limit,
     tune_garbage_collection,
@@ -39,7 +40,8 @@ from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure, logger
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
-from quorate.kube.manager.leader_election import LeaseTimings
+from quorate.kube.manager.election_thread import in_own_thread
+from quorate.kube.manager.leader_election import LeaseTimings, WritePermit
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
@@ -174,11 +176,17 @@ async def _serve(
     log = logger(__name__)
     clock = WallClock()
     status = SchedulerStatus()
-    election = None if lease is None else ElectionOptions(lease, LeaseTimings(), new_identity)
+    rest_config = await load_rest_config(kubeconfig, context)
+    permit = WritePermit(clock)
+    join = in_own_thread(election_client(kubeconfig, context), clock, new_identity, permit)
+    election = None if lease is None else ElectionOptions(lease, LeaseTimings(), join)
     probes = health_checks(Health(), status.ready, {})
     gang_metrics = GangMetrics(status, clock)
     async with (
-        Client(await load_rest_config(kubeconfig, context), random.Random()) as client,
+        Client(rest_config, random.Random()) as client,
+        Client(
+            rest_config, random.Random(), permit=permit.refusal if lease is not None else None
+        ) as deciding_client,
         serving("--health-address", addresses.health, probes),
         HttpsEndpoints(
             DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
@@ -187,7 +195,9 @@ async def _serve(
         await _require_served_kinds(client)
         async with asyncio.TaskGroup() as tasks:
             parts = [
-                tasks.create_task(run_scheduler(client, clock, options, configured, status, election)),
+                tasks.create_task(
+                    run_scheduler(deciding_client, clock, options, configured, status, election)
+                ),
                 tasks.create_task(_announce(status, client.config.server, options.names)),
             ]
             if conf is not None:

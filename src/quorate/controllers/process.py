@@ -49,7 +49,7 @@ from quorate.kube.events import EventRecorder
 from quorate.kube.informer import Change, Informer
 from quorate.kube.manager import leader_election
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
-from quorate.kube.manager.leader_election import LeaseTimings
+from quorate.kube.manager.leader_election import JoinElection, LeaseTimings
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.resources import JOBS, NODES, Resource, T, metadata_of
 from quorate.observe.recorder import Recorder
@@ -69,11 +69,11 @@ async def run_replica(
     configured: DynamicConfiguration[Configuration],
     rng: random.Random,
     replica: Replica,
-    new_identity: Callable[[], str],
+    join: JoinElection,
 ) -> None:
     """Decide while elected, or without leader election; follow otherwise.
 
-    A leader that loses its lease follows again, with a new identity.
+    A leader that loses its lease follows again.
     """
     configuration = configured.current
     rules = configuration.leader_election
@@ -91,7 +91,7 @@ async def run_replica(
         replica.role = "leader"
         await run_queueing(client, clock, configured, rng, replica)
 
-    await leader_election.run(client, clock, lease, terms, new_identity, follow=be_follower, lead=be_leader)
+    await leader_election.run(client, join(lease, terms), follow=be_follower, lead=be_leader)
 
 
 async def follow(

@@ -29,6 +29,7 @@ from quorate.kube.errors import (
     Unauthorized,
     Unreachable,
     Unreadable,
+    WriteNotPermitted,
     error_from_answer,
 )
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
@@ -67,8 +68,32 @@ class PatchKind(StrEnum):
 OnResponse = Callable[[str, str, int, float], None]
 
 
+# Returns why writes must not be sent now; empty if they may be.
+Permit = Callable[[], str]
+
+
 def _ignore(verb: str, path: str, code: int, seconds: float) -> None:
     pass
+
+
+class _Connector(aiohttp.TCPConnector):
+    """Asks for permission when a connection is ready, after which the request is sent without a wait."""
+
+    def __init__(self, permit: Permit | None, **options: Any) -> None:
+        super().__init__(**options)
+        self._permit = permit
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[aiohttp.tracing.Trace],
+        timeout: aiohttp.ClientTimeout,
+    ) -> aiohttp.connector.Connection:
+        connection = await super().connect(req, traces, timeout)
+        if self._permit is not None and req.method != "GET" and (problem := self._permit()):
+            connection.release()
+            raise WriteNotPermitted(f"{req.method} {req.url.raw_path}", str(req.url.origin()), problem)
+        return connection
 
 
 class Client:
@@ -76,6 +101,7 @@ class Client:
 
     ``deadline_s`` bounds a request with all its attempts, but not the wait for a free slot.  Without a
     ``rate_limiter`` the API priority and fairness of the server limits the rate, by responses with code 429.
+    ``permit`` is asked right before each attempt of a write is sent; a refusal raises ``WriteNotPermitted``.
     """
 
     def __init__(
@@ -88,6 +114,7 @@ class Client:
         field_manager: str = "quorate",
         on_response: OnResponse = _ignore,
         rate_limiter: TokenBucketRateLimiter | None = None,
+        permit: Permit | None = None,
     ) -> None:
         self.config = config
         self._on_response = on_response
@@ -95,6 +122,7 @@ class Client:
         self.rng = rng  # spreads the retries of clients that failed together
         self._slots = asyncio.Semaphore(concurrency)
         self._rate_limiter = rate_limiter
+        self._permit = permit
         self._deadline_s = deadline_s
         self._field_manager = field_manager
         self._session: aiohttp.ClientSession | None = None
@@ -103,8 +131,8 @@ class Client:
 
     async def __aenter__(self) -> Self:
         # Slots bound the requests; each watch has a connection of its own, so the pool itself is unbounded.
-        connector = aiohttp.TCPConnector(
-            limit=0, ssl=self.config.tls or True, keepalive_timeout=60.0, socket_factory=_socket
+        connector = _Connector(
+            self._permit, limit=0, ssl=self.config.tls or True, keepalive_timeout=60.0, socket_factory=_socket
         )
         self._session = aiohttp.ClientSession(
             connector=connector,

@@ -38,11 +38,23 @@ class WallClock:
         return _STEADY
 
 
+if hasattr(time, "CLOCK_BOOTTIME"):
+
+    def _steady_now() -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+else:
+    _steady_now = time.monotonic
+
+
 class SteadyClock:
-    """Monotonic seconds since an arbitrary moment."""
+    """Monotonic seconds since an arbitrary moment, where the platform can, with the time of suspension.
+
+    A process must know after a suspension of its machine that its lease has expired meanwhile.
+    """
 
     def now(self) -> float:
-        return time.monotonic()
+        return _steady_now()
 
     async def sleep_until(self, moment: float) -> None:
         while (left := moment - self.now()) > 0:  # noqa: ASYNC110  a timer may fire early

@@ -118,6 +118,16 @@ class Unreachable(Exception):
         return f"{self.request}: no answer from {self.server}: {self.problem}"
 
 
+class WriteNotPermitted(Unreachable):
+    """The write was not sent, because this process may no longer be the leader."""
+
+    def __init__(self, request: str, server: str, problem: str, sent: bool = False) -> None:
+        super().__init__(request, server, problem, sent)
+
+    def __str__(self) -> str:
+        return f"{self.request}: not sent: {self.problem}"
+
+
 class Unreadable(Exception):
     """The response is not JSON, or has an unexpected structure."""
 

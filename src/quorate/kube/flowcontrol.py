@@ -7,7 +7,14 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, ServerError, TooManyRequests, Unreachable, Unreadable
+from quorate.kube.errors import (
+    ApiError,
+    ServerError,
+    TooManyRequests,
+    Unreachable,
+    Unreadable,
+    WriteNotPermitted,
+)
 from quorate.kube.log import logger
 
 T = TypeVar("T")
@@ -45,6 +52,8 @@ def retry_delay_s(method: str, attempt: int, failure: ApiError | Unreachable) ->
         return None
     reads = method == "GET"
     match failure:
+        case WriteNotPermitted():
+            return None
         case Unreachable(sent=sent):
             return RETRY.delay_s(attempt) if reads or not sent else None
         case TooManyRequests(retry_after_s=retry_after_s):

@@ -6,7 +6,6 @@ last writes of the previous leader.
 """
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -19,7 +18,7 @@ from quorate.kube.clock import Clock
 from quorate.kube.flowcontrol import until_answered
 from quorate.kube.manager import leader_election
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
-from quorate.kube.manager.leader_election import LeaseTimings
+from quorate.kube.manager.leader_election import JoinElection, LeaseTimings
 from quorate.kube.manager.restart import run_restarting
 from quorate.kube.rest.discovery import served_resources
 from quorate.scheduler.observer import SchedulerStatus
@@ -33,7 +32,7 @@ LEASE_NAME: Final = "quorate-scheduler"
 class ElectionOptions:
     lease: Key
     timings: LeaseTimings
-    new_identity: Callable[[], str]
+    join: JoinElection
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +79,8 @@ async def run_scheduler(
     if election is None:
         await lead()
         return
-    await leader_election.run(
-        client,
-        clock,
-        election.lease,
-        election.timings,
-        election.new_identity,
-        follow=follow,
-        lead=lead,
-    )
+    candidate = election.join(election.lease, election.timings)
+    await leader_election.run(client, candidate, follow=follow, lead=lead)
 
 
 async def served_kinds(client: Client) -> ServedKinds:

@@ -166,7 +166,7 @@ CONTROLLER_RULES: Final = (
     PolicyRule("recording events", "events.k8s.io", ("events",), ("create", "get", "patch")),
     PolicyRule(
         "electing a leader", "coordination.k8s.io", ("leases",),
-        ("get", "create", "patch"), OWN,
+        ("get", "watch", "create", "patch"), OWN,
     ),
     PolicyRule("storing the serving certificate", "", ("secrets",), ("create",), OWN),
     PolicyRule(

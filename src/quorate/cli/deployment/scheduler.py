@@ -45,7 +45,7 @@ SCHEDULER_RULES: Final = (
                ("subjectaccessreviews",), ("create",)),
     PolicyRule(
         "electing a leader", "coordination.k8s.io", ("leases",),
-        ("get", "create", "patch"), OWN,
+        ("get", "watch", "create", "patch"), OWN,
     ),
 )  # fmt: skip
 # For ``--legacy-apis`` only.
