@@ -6,7 +6,7 @@ candidate watches the lease, so that it measures that duration from the renewal 
 once; without a watch it polls.
 
 A leader that cannot renew stops its work well before another may begin (``renew_deadline_s`` is less than
-``lease_duration_s``).  A process whose event loop is blocked, or that is suspended, cannot stop in time: its
+``lease_duration_s``).  A process that is suspended, or has a blocked event loop, cannot stop in time: its
 client therefore asks ``WritePermit`` before each write, which refuses from the renew deadline on.  A write
 that was sent before may still arrive later; it carries the resource version it was decided on.
 
