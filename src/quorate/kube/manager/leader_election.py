@@ -41,7 +41,7 @@ class LeaseTimings:
     lease_duration_s: int = 15  # whole seconds, as in the API
     renew_deadline_s: float = 10.0
     retry_period_s: float = 2.0
-    watchdog_s: float = 60.0  # a leader whose event loop is blocked for longer gives up
+    watchdog_s: float = 60.0  # a leader gives up when its event loop is blocked for longer
 
     def __post_init__(self) -> None:
         assert self.retry_period_s < self.renew_deadline_s < self.lease_duration_s, (
