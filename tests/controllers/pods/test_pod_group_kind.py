@@ -104,7 +104,7 @@ def test_a_group_without_workload(line: str, want: str) -> None:
         pytest.param(
             "a=running b=failed c=gated",
             "QuotaReserved Admitted WaitingForReplacementPods:PodsFailed",
-            "release b; own; +OwnerReferencesAdded",
+            "own; +OwnerReferencesAdded",
             id="a failed pod is replaced",
         ),
         pytest.param(
@@ -173,6 +173,15 @@ def test_a_group_with_its_workload(line: str, conditions: str, want: str) -> Non
     members = pods(line)
     owned = [each for each in members if each.metadata.name in "ab"]
     assert show(decide(members, a_group_workload(conditions=conditions, owners=owned))) == want
+
+
+def test_replaced_pods_are_released_once_their_replacements_own_the_workload() -> None:
+    members = pods("a=failed-gone b=failed-gone c=gated d=gated")
+    waiting = "not-QuotaReserved:Pending WaitingForReplacementPods:Preempted"
+    before = a_group_workload(conditions=waiting, owners=members[:2])
+    assert show(decide(members, before)) == "own; +OwnerReferencesAdded"
+    after = a_group_workload(conditions=waiting, owners=members)
+    assert show(decide(members, after)) == "release a; release b"
 
 
 def test_all_pods_are_terminated_when_the_workload_is_deleted() -> None:

@@ -179,19 +179,21 @@ def _is_group_workload(workload: Workload) -> bool:
 
 
 def _release_others(workload: Workload, counted: CountedPods) -> JobPlan:
-    """Delete excess pods, release replaced ones, add counted pods as owners."""
-    plan = JobPlan(
+    """Add counted pods as owners; once they are, delete excess pods and release replaced ones.
+
+    A released pod may be gone at once, and a workload without owners is garbage-collected.
+    """
+    owners = {each.uid for each in workload.metadata.owner_references}
+    new = [owner_reference(pod) for pod in counted.kept if pod.metadata.uid not in owners]
+    if new:
+        body = {"metadata": {"ownerReferences": [*workload.metadata.owner_references, *new]}}
+        text = f"Added {len(new)} owner reference(s)"
+        event = normal_event(reference_to(WORKLOADS, workload), "OwnerReferencesAdded", text)
+        return JobPlan(writes=(update(workload, body),), events=(event,))
+    return JobPlan(
         concurrent=(*delete_pods(counted.excess), *remove_finalizers(counted.replaced)),
         events=_excess_events(counted.excess),
     )
-    owners = {each.uid for each in workload.metadata.owner_references}
-    new = [owner_reference(pod) for pod in counted.kept if pod.metadata.uid not in owners]
-    if not new:
-        return plan
-    body = {"metadata": {"ownerReferences": [*workload.metadata.owner_references, *new]}}
-    text = f"Added {len(new)} owner reference(s)"
-    event = normal_event(reference_to(WORKLOADS, workload), "OwnerReferencesAdded", text)
-    return plan.then(JobPlan(writes=(update(workload, body),), events=(event,)))
 
 
 def _excess_events(pods: Sequence[QueuedPod]) -> tuple[ObjectEvent, ...]:
