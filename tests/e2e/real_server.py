@@ -27,13 +27,14 @@ from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
-from quorate.kube.serving.certificates import new_authority, new_server_certificate
+from quorate.kube.serving.certificates import new_authority, new_client_certificate, new_server_certificate
 from quorate.local.certificates import new_signing_key
 from tests.observe.listening import free_port
 
 ASSETS: Final = "KUBEBUILDER_ASSETS"
 PROGRAMS: Final = ("etcd", "kube-apiserver")
 HOST: Final = "127.0.0.1"
+FRONT_PROXY: Final = "front-proxy-client"
 START_TIMEOUT_S: Final = 60.0
 STOP_TIMEOUT_S: Final = 5.0  # a kube-apiserver waits up to a minute for abandoned requests
 LOG_TAIL_CHARS: Final = 3000  # characters of a log
@@ -103,6 +104,14 @@ async def _kube_apiserver(folder: Path, directory: Path, etcd: str) -> AsyncIter
         f"--service-account-issuer=https://{HOST}:{port}/",
         f"--service-account-key-file={files.account_public_key}",
         f"--service-account-signing-key-file={files.account_signing_key}",
+        # The front proxy of aggregated APIs.
+        f"--requestheader-client-ca-file={files.front_proxy_authority}",
+        f"--requestheader-allowed-names={FRONT_PROXY}",
+        "--requestheader-username-headers=X-Remote-User",
+        "--requestheader-group-headers=X-Remote-Group",
+        "--requestheader-extra-headers-prefix=X-Remote-Extra-",
+        f"--proxy-client-cert-file={files.front_proxy_certificate}",
+        f"--proxy-client-key-file={files.front_proxy_key}",
     )
     tls = ssl.create_default_context(cadata=files.authority.decode())
     cluster = RestConfig(f"https://{HOST}:{port}", tls, Token(token))
@@ -136,6 +145,11 @@ class _Files:
         self.key = _written(directory / "apiserver.key", server.key)
         self.account_signing_key = _written(directory / "sa-signer.key", signing)
         self.account_public_key = _written(directory / "sa-signer.pub", verifying)
+        front_proxy = new_authority("quorate-real-front-proxy-ca", now)
+        proxy_client = new_client_certificate(front_proxy, FRONT_PROXY, now)
+        self.front_proxy_authority = _written(directory / "front-proxy-ca.crt", front_proxy.certificate)
+        self.front_proxy_certificate = _written(directory / "front-proxy.crt", proxy_client.certificate)
+        self.front_proxy_key = _written(directory / "front-proxy.key", proxy_client.key)
         self.tokens = _written(directory / "tokens.csv", f'{token},admin,admin,"system:masters"\n'.encode())
 
 

@@ -81,7 +81,9 @@ FLAGS = {
         "etcd-servers", "bind-address", "advertise-address", "secure-port", "cert-dir", "tls-cert-file",
         "tls-private-key-file", "token-auth-file", "authorization-mode", "disable-admission-plugins",
         "allow-privileged", "service-cluster-ip-range", "service-account-issuer", "service-account-key-file",
-        "service-account-signing-key-file",
+        "service-account-signing-key-file", "requestheader-client-ca-file", "requestheader-allowed-names",
+        "requestheader-username-headers", "requestheader-group-headers", "requestheader-extra-headers-prefix",
+        "proxy-client-cert-file", "proxy-client-key-file",
     ),
 }  # fmt: skip
 

@@ -31,21 +31,22 @@ from tests.observe.listening import free_port
 pytestmark = pytest.mark.slow
 
 SERVICES = untyped("", "v1", "services", "Service", True)
-ENDPOINTS = untyped("", "v1", "endpoints", "Endpoints", True)
 ROLE_BINDINGS = untyped("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding", True)
 API_SERVICES = untyped("apiregistration.k8s.io", "v1", "apiservices", "APIService", False)
 
 
 async def install(world: World, port: int) -> None:
-    """Install the visibility API of ``deploy/`` with the endpoints of a running pod."""
-    name = {"name": VISIBILITY_SERVICE}
+    """Install the visibility API of ``deploy/`` with a service that is ``port`` of this machine.
+
+    A kube-apiserver stores no endpoints on loopback.
+    """
+    spec = {"type": "ExternalName", "externalName": "localhost"}
     await world.client.create(
-        SERVICES, {"metadata": name, "spec": {"ports": [{"port": 443}]}}, DEFAULT_NAMESPACE
+        SERVICES, {"metadata": {"name": VISIBILITY_SERVICE}, "spec": spec}, DEFAULT_NAMESPACE
     )
-    subsets = [{"addresses": [{"ip": "127.0.0.1"}], "ports": [{"port": port}]}]
-    await world.client.create(ENDPOINTS, {"metadata": name, "subsets": subsets}, DEFAULT_NAMESPACE)
     await world.client.create(ROLE_BINDINGS, auth_reader(DEFAULT_NAMESPACE))
     for service in api_services(DEFAULT_NAMESPACE):
+        service["spec"]["service"]["port"] = port
         await world.client.create(API_SERVICES, service)
 
 
