@@ -16,7 +16,7 @@ from quorate.api.kueue import Workload
 from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
 from quorate.kube.resources import JOBS, PODS, WORKLOADS, Resource, metadata_of
-from quorate.kube.rest.decoding import WatchEvent
+from quorate.kube.rest.decoding import Bookmark, WatchEvent
 
 WITHIN_S: Final = 30.0
 Recorded = Workload | Job | Pod | PodGroup
@@ -46,6 +46,9 @@ class History:
     async def _follow(self, client: Client, resource: Resource[Any], version: str) -> None:
         while True:
             async for event in client.watch(resource, version):
+                if isinstance(event, Bookmark):
+                    version = event.resource_version
+                    continue
                 assert isinstance(event, WatchEvent), f"{event} in a watch of {resource.plural}"
                 version = metadata_of(event.object).resource_version
                 at = asyncio.get_running_loop().time()

@@ -51,6 +51,8 @@ class Promises:
         self.workloads: dict[Key, Workload] = {}
         self.jobs: dict[Uid, Job] = {}
         self.pods: dict[Key, Pod] = {}
+        # Pods that existed while their job was suspended: the job controller may stop them late.
+        self._to_stop: set[Key] = set()
         # Preemptions by (preemptor, victim) since the last event that was not a preemption.
         self._preemptions: Counter[tuple[str, Key]] = Counter()
 
@@ -75,7 +77,9 @@ class Promises:
                     yield from self._job_changed(old_job, job)
             case Pod() as pod:
                 old_pod = self.pods.pop(pod.metadata.key, None)
-                if not step.deleted:
+                if step.deleted:
+                    self._to_stop.discard(pod.metadata.key)
+                else:
                     self.pods[pod.metadata.key] = pod
                     yield from self._pod_changed(old_pod, pod)
             case PodGroup():
@@ -92,11 +96,13 @@ class Promises:
     def _workload_changed(self, old: Workload | None, new: Workload | None) -> Iterator[str]:
         held, holds = _admission(old), _admission(new)
         if new is not None and holds is not None:
-            yield from self._gang_complete(new, holds)
-            if held is not None and _quota_held(held) != _quota_held(holds):
-                yield f"promise 5: {new.metadata.key} got quota while it held quota"
             if held is None:
+                # Later, pods that succeeded need not be reclaimable any more: the job runs with fewer pods.
+                yield from self._gang_complete(new, holds)
                 yield from self._single_reservation(new)
+            elif _quota_held(held) != _quota_held(holds):
+                yield f"promise 5: {new.metadata.key} got quota while it held quota"
+                yield from self._gang_complete(new, holds)
         if held != holds:
             yield from self._within_limits()
         if (
@@ -186,6 +192,8 @@ class Promises:
     # Jobs and pods.
 
     def _job_changed(self, old: Job | None, new: Job) -> Iterator[str]:
+        if new.spec.suspend and old is not None and not old.spec.suspend:
+            self._to_stop |= {key for key, pod in self.pods.items() if _owned_by(pod, new)}
         started = not new.spec.suspend and (old is None or old.spec.suspend)
         if not _is_managed(new):
             if new.spec.suspend:
@@ -212,8 +220,10 @@ class Promises:
         job = self.jobs.get(owner.uid) if owner is not None else None
         if job is None or job.metadata.deletion_timestamp is not None:
             return
+        if job.spec.suspend:
+            self._to_stop.add(new.metadata.key)
         stopped = old is not None and _runs(old) and new.metadata.deletion_timestamp is not None
-        if stopped and not job.spec.suspend:
+        if stopped and new.metadata.key not in self._to_stop:
             yield f"promise 6: {new.metadata.key} is stopped while its job is not suspended"
         if old is None and _is_managed(job) and not job.spec.suspend and not self._admitted(job.metadata.uid):
             yield f"promise 3: {new.metadata.key} is created without a reservation"
@@ -249,6 +259,11 @@ def _done(workload: Workload, pod_set: str) -> int:
 def _quota_held(admission: Admission) -> tuple[object, ...]:
     sets = tuple((each.name, each.count, each.flavors) for each in admission.pod_set_assignments)
     return (admission.cluster_queue, sets)
+
+
+def _owned_by(pod: Pod, job: Job) -> bool:
+    owner = pod.metadata.controller
+    return owner is not None and owner.uid == job.metadata.uid
 
 
 def _is_managed(job: Job) -> bool:

@@ -15,6 +15,7 @@ from quorate.api.kueue import (
     FlavorQuotas,
     PodSet,
     PodSetAssignment,
+    ReclaimablePod,
     ResourceGroup,
     ResourceQuota,
     Workload,
@@ -45,7 +46,15 @@ def job(name: str, *, suspend: bool = True, active: int = 0, managed: bool = Tru
     )
 
 
-def workload(of: str, *true: str, cpu: int = 2, count: int = 2, name: str = "", why: str = "") -> Workload:
+def workload(
+    of: str,
+    *true: str,
+    cpu: int = 2,
+    count: int = 2,
+    name: str = "",
+    why: str = "",
+    reclaimable: tuple[ReclaimablePod, ...] = (),
+) -> Workload:
     """Return the workload of a job of two pods with these true conditions; QuotaReserved adds quota."""
     owner = OwnerReference(api_version="batch/v1", kind="Job", name=of, uid=Uid(f"uid-{of}"), controller=True)
     usage = {"cpu": Quantity.of_units(cpu)}
@@ -62,6 +71,7 @@ def workload(of: str, *true: str, cpu: int = 2, count: int = 2, name: str = "", 
                 for type_ in true
             ),
             admission=Admission(cluster_queue="team", pod_set_assignments=(assigned,)) if holds else None,
+            reclaimable_pods=reclaimable,
         ),
     )
 
@@ -105,8 +115,33 @@ ORDINARY_HISTORY = (
 )
 
 
-def test_an_ordinary_history_violates_no_invariant() -> None:
-    assert list(findings(*ORDINARY_HISTORY)) == []
+PARTIALLY_DONE = (ReclaimablePod(name="main", count=1),)
+RESTARTED_WITH_THE_REST = workload("a", *ADMITTED, count=1, reclaimable=PARTIALLY_DONE)
+
+
+@pytest.mark.parametrize(
+    "objects",
+    [
+        pytest.param(ORDINARY_HISTORY, id="preempted and run again"),
+        pytest.param(
+            (
+                job("a", managed=False, suspend=False),
+                pod("a"),
+                job("a", managed=True),
+                workload("a", *ADMITTED),
+                job("a", suspend=False),
+                pod("a", terminating=True),
+            ),
+            id="the job controller stops a pod after its job runs again",
+        ),
+        pytest.param(
+            (RESTARTED_WITH_THE_REST, workload("a", *ADMITTED, count=1)),
+            id="a job that runs again with fewer pods has none to reclaim",
+        ),
+    ],
+)
+def test_a_history_without_a_violation_has_no_findings(objects: tuple[Recorded, ...]) -> None:
+    assert list(findings(*objects)) == []
 
 
 @pytest.mark.parametrize(
