@@ -34,13 +34,10 @@ async def run_gangs(trial: Trial, report: Report) -> None:
     async with (
         running_gang_cluster(FLEET) as world,
         recorded(world.client, (POD_GROUPS, PODS)) as history,
+        Proxy(world.client.config, trial.plan(), DEBOUNCE_S) as proxy,
     ):
-        cluster = world.client.config
-        async with Proxy(
-            cluster.server, cluster.credentials.authorization(), trial.plan(), DEBOUNCE_S
-        ) as proxy:
-            report.injected = proxy.injected
-            await _Run(trial, gangs, world, proxy, history, report).run()
+        report.injected = proxy.injected
+        await _Run(trial, gangs, world, proxy, history, report).run()
 
 
 class _Run:

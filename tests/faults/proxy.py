@@ -17,6 +17,7 @@ import aiohttp
 from aiohttp import web
 from yarl import URL
 
+from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.decoding import Lines
 from tests.faults.plan import (
     Bookmarked,
@@ -75,11 +76,12 @@ class ClientEndpoint:
 class Proxy:
     """The proxy; ``silence_s`` is longer than the request timeout of any client."""
 
-    def __init__(self, server: str, authorization: str, plan: Plan, silence_s: float) -> None:
+    def __init__(self, cluster: RestConfig, plan: Plan, silence_s: float) -> None:
         self.injected: Counter[str] = Counter()  # injected faults by class name
         self.requests: Counter[RequestKind] = Counter()
-        self._server = server
-        self._authorization = authorization
+        self._server = cluster.server
+        self._tls = cluster.tls
+        self._authorization = cluster.credentials.authorization()
         self._plan = plan
         self._silence_s = silence_s
         self._faults_stopped = asyncio.Event()
@@ -87,7 +89,7 @@ class Proxy:
         self._url = ""
 
     async def __aenter__(self) -> Self:
-        connector = aiohttp.TCPConnector(limit=0)
+        connector = aiohttp.TCPConnector(limit=0, ssl=self._tls if self._tls is not None else True)
         self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         self._runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=0.1)
         await self._runner.setup()
@@ -117,6 +119,12 @@ class Proxy:
             if endpoint.hostile_watches:
                 for stream in endpoint.streams:
                     stream.close()
+
+    def cut_watches(self) -> None:
+        """Break the connection of every watch."""
+        for endpoint in self._endpoints.values():
+            for stream in endpoint.streams:
+                stream.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         _, name, *rest = request.path_qs.split("/", 2)

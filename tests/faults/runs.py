@@ -101,13 +101,13 @@ async def _with_logged_errors(
 
 async def _run_scene(trial: Trial, report: Report) -> None:
     scene = generate_scene(trial.seed)
-    async with running_cluster(Fleet(2, cpu="64")) as world, recorded(world.client) as history:
-        cluster = world.client.config
-        async with Proxy(
-            cluster.server, cluster.credentials.authorization(), trial.plan(), DEBOUNCE_S
-        ) as proxy:
-            report.injected = proxy.injected
-            await _Run(trial, scene, world, proxy, history, report).run()
+    async with (
+        running_cluster(Fleet(2, cpu="64")) as world,
+        recorded(world.client) as history,
+        Proxy(world.client.config, trial.plan(), DEBOUNCE_S) as proxy,
+    ):
+        report.injected = proxy.injected
+        await _Run(trial, scene, world, proxy, history, report).run()
 
 
 class _Run:

@@ -77,7 +77,7 @@ def run_story(plan: Plan, story: Callable[[World, Proxy], Awaitable[None]]) -> N
             direct = world.client.config
             rng, replica = random.Random(1), Replica("standalone")
             async with (
-                Proxy(direct.server, direct.credentials.authorization(), plan, 2.0) as proxy,
+                Proxy(direct, plan, 2.0) as proxy,
                 Client(
                     RestConfig(proxy.endpoint().url, credentials=direct.credentials), rng, deadline_s=0.3
                 ) as client,
