@@ -35,7 +35,7 @@ ASSETS: Final = "KUBEBUILDER_ASSETS"
 PROGRAMS: Final = ("etcd", "kube-apiserver")
 HOST: Final = "127.0.0.1"
 FRONT_PROXY: Final = "front-proxy-client"
-START_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S: Final = 300.0  # five seconds on an idle machine
 STOP_TIMEOUT_S: Final = 5.0  # a kube-apiserver waits up to a minute for abandoned requests
 LOG_TAIL_CHARS: Final = 3000  # characters of a log
 
