@@ -6,7 +6,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.kueue import Workload
 from quorate.api.meta import epoch, find_condition
-from quorate.kube.resources import WORKLOADS
+from quorate.kube.resources import PODS, WORKLOADS
 from quorate.local.nodes import Fleet
 from quorate.queueing.pods_ready import SCHEDULING_TIMEOUT_ANNOTATION, TIMEOUT_ANNOTATION
 from tests.e2e.world import World, run_story
@@ -126,24 +126,32 @@ def test_a_blocked_queue_continues_when_the_blocking_workload_is_evicted() -> No
 
 
 def test_unscheduled_pods_have_a_separate_timeout() -> None:
-    """``slow`` starts slowly on a node; no node fits the second pod of ``lost``."""
+    """The pods of ``slow`` have nodes and never start; no node fits the second pod of ``lost``."""
 
     async def story(world: World) -> None:
+        async def has_nodes() -> bool:
+            pods = (await world.client.list(PODS)).items
+            return len(pods) == 2 and all(pod.spec.node_name for pod in pods)
+
         await world.queues(cpu="100")
-        await world.job(
-            "slow", pods=2, starts="5s", runs="forever", annotations={SCHEDULING_TIMEOUT_ANNOTATION: "4s"}
-        )
-        await world.until_admitted("slow")
-        await world.job(
-            "lost", pods=2, cpu="8", runs="forever", annotations={SCHEDULING_TIMEOUT_ANNOTATION: "1s"}
-        )
+        await world.job("slow", pods=2, starts="1h", suspend=True)
+        slow = await world.until_condition("slow", "Admitted")
+        await world.until("the pods of slow have nodes", has_nodes)
+        second = {SCHEDULING_TIMEOUT_ANNOTATION: "1s"}
+        await world.client.patch(WORKLOADS, slow.metadata.key, {"metadata": {"annotations": second}})
+        await world.job("lost", pods=2, cpu="8", annotations=second, suspend=True)
         evicted = await world.until_condition("lost", "Evicted", "True", "PodsReadyTimeout")
         stats = evicted.status.scheduling_stats
         assert stats is not None
         assert [each.underlying_cause for each in stats.evictions] == ["WaitForScheduling"]
-        await world.until_condition("slow", "PodsReady")
+        # The second is over for slow too, as its pods are older.
+        await world.until_condition("slow", "PodsReady", "False", "WaitForStart")
+        assert "slow" in await world.admitted(), await world.describe()
+        still_slow = await world.workload("slow")
+        assert still_slow is not None
+        assert find_condition(still_slow.status.conditions, "Evicted") is None
 
-    run_story(story, waiting(timeout_s=60, scheduling_s=60), NODES)
+    run_story(story, waiting(timeout_s=3600, scheduling_s=3600), NODES)
 
 
 def test_a_workload_sets_shorter_timeouts() -> None:
