@@ -64,8 +64,8 @@ mutations: $(STAMP) ## break the core's rules one at a time; each must be caught
 test-real: $(STAMP) ## the stories on the kube-apiserver in the folder KUBEBUILDER_ASSETS (minutes)
 	@$(BIN)/pytest tests/e2e --real $(ARGS)
 
-test-faults: $(STAMP) ## 200 seeded runs through a proxy that does its worst (minutes)
-	@$(BIN)/python -m tests.faults $(ARGS)
+test-faults: $(STAMP) ## 200 seeded runs through a proxy that does its worst (minutes); REAL=1: kills at size on KUBEBUILDER_ASSETS (hours)
+	@$(BIN)/python -m $(if $(REAL),tests.faults.at_size --real,tests.faults) $(ARGS)
 
 fuzz: $(STAMP) ## 10,000 seeded hostile objects against controllers, scheduler and webhooks (minutes)
 	@$(BIN)/python -m tests.fuzz $(ARGS)

@@ -40,7 +40,7 @@ STUCK_IN_PERCENT: Final = 4
 MOST_UNFINISHED: Final = 60
 
 
-def objects() -> list[tuple[Resource[Any], Json]]:
+def objects(preempting: bool) -> list[tuple[Resource[Any], Json]]:
     found: list[tuple[Resource[Any], Json]] = [
         (RESOURCE_FLAVORS, {"metadata": {"name": "default"}}),
         (COHORTS, {"metadata": {"name": COHORT}, "spec": {}}),
@@ -52,12 +52,13 @@ def objects() -> list[tuple[Resource[Any], Json]]:
     for name, cpu in QUEUES.items():
         quota = {"name": "cpu", "nominalQuota": str(cpu), "borrowingLimit": "4"}
         flavors = [{"name": "default", "resources": [quota]}]
-        spec = {
+        spec: Json = {
             "cohortName": COHORT,
             "namespaceSelector": {},
             "resourceGroups": [{"coveredResources": ["cpu"], "flavors": flavors}],
-            "preemption": {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"},
         }
+        if preempting:
+            spec["preemption"] = {"withinClusterQueue": "LowerPriority", "reclaimWithinCohort": "Any"}
         found.append((CLUSTER_QUEUES, {"metadata": {"name": name}, "spec": spec}))
         found.append((LOCAL_QUEUES, {"metadata": {"name": name}, "spec": {"clusterQueue": name}}))
     return found
@@ -143,8 +144,8 @@ def _turned(old: Workload | None, new: Workload, type_: str) -> bool:
     )
 
 
-async def create_objects(client: Client) -> None:
-    for resource, body in objects():
+async def create_objects(client: Client, *, preempting: bool = True) -> None:
+    for resource, body in objects(preempting):
         await client.create(resource, body, NAMESPACE if resource.namespaced else "")
 
 

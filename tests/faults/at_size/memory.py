@@ -30,13 +30,13 @@ Json = dict[str, Any]
 STALL_S: Final = 180.0
 MOST_UNFINISHED: Final = 100
 SAMPLES: Final = 20  # of the memory, evenly over the jobs
-GROWTH_IN_PERCENT: Final = 5  # the most by which the memory may grow from the third to the last quarter
 
 
 @dataclass(frozen=True)
 class Scale:
     jobs: int = 20_000
     cut_every_s: float = 30.0
+    growth_in_percent: int = 5  # the most by which the memory may grow from the third to the last quarter
 
 
 async def run(scale: Scale, seed: int, show: Show) -> Outcome:
@@ -112,7 +112,7 @@ class _Run:
         half = len(self._samples) // 2
         third, last = self._samples[half : half + half // 2], self._samples[half + half // 2 :]
         before, after = (max(size for _, size in part) for part in (third, last))
-        if after * 100 > before * (100 + GROWTH_IN_PERCENT):
+        if after * 100 > before * (100 + self._scale.growth_in_percent):
             outcome.findings.append(
                 f"the memory grows: {before / MIB:.0f} MiB at most in the third quarter of the jobs, "
                 f"{after / MIB:.0f} MiB in the last"

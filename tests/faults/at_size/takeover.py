@@ -29,6 +29,7 @@ DECISIONS: Final = 10  # of each leader before it is killed
 class Scale:
     kills: int = 5
     lease_s: int = 15
+    limit_s: float | None = None  # of a takeover; None: the lease and a second
 
     def configuration(self) -> load.Json:
         # The defaults of client-go are a lease of 15 s, renewed within 10 s, retried every 2 s.
@@ -70,7 +71,7 @@ class _Run:
         self._enough = asyncio.Event()
 
     async def run(self, show: Show) -> Outcome:
-        await load.create_objects(self._world.client)
+        await load.create_objects(self._world.client, preempting=False)
         submitting = asyncio.create_task(self._submit())
         takeovers: list[_Takeover] = []
         try:
@@ -99,8 +100,7 @@ class _Run:
             body = load.generate_job(self._seed, number)
             body["metadata"]["name"] = load.name_of(self._submitted)
             if load.is_stuck(self._seed, number) or body["spec"]["parallelism"] > 2:
-                continue  # jobs that need no second reservation
-            del body["metadata"]["labels"]["kueue.x-k8s.io/priority-class"]  # nor preempt
+                continue  # only jobs that need no second reservation
             await self._world.client.create(JOBS, body, NAMESPACE)
             self._submitted += 1
 
@@ -162,7 +162,8 @@ class _Run:
         twice = [uid for uid, count in self._progress.reservations.items() if count > 1]
         if twice:
             outcome.findings.append(f"{len(twice)} workloads got a reservation more than once")
-        limit_s = self._scale.lease_s + MARGIN_S
+        given = self._scale.limit_s
+        limit_s = given if given is not None else self._scale.lease_s + MARGIN_S
         outcome.findings += [
             f"a takeover lasted {each.elected_s:.1f} s, more than {limit_s:g} s"
             for each in takeovers
