@@ -120,6 +120,8 @@ def _written_kubeconfig(directory: Path, config: RestConfig) -> Path:
 
 async def _install(client: Client, schemas: bool) -> None:
     kueue = queueing_definitions() if schemas else definitions_without_schema()
+    for version in (version for each in kueue if not schemas for version in each["spec"]["versions"]):
+        version.pop("selectableFields", None)  # a kube-apiserver wants them in the schema
     others: dict[tuple[str, str], Json] = {}
     known = {(resource.group, resource.plural) for resource in _defined()}
     for kind in KINDS:

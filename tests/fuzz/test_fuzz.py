@@ -13,7 +13,7 @@ from tests.fuzz.kinds import KINDS
 from tests.fuzz.runs import describe_finding, numbers_of, run
 
 SEED = 5
-OBJECTS = 300
+OBJECTS = 200
 LIMIT_MS = 2000.0  # of CPU time: a busy machine does not count, a smaller one does
 DEADLINE_S = 60.0
 
