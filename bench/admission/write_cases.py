@@ -10,6 +10,7 @@ from bench.admission import objects
 from bench.admission.generator import delete_collection
 from bench.worlds import BASELINE
 from quorate.api import codec
+from quorate.kube import client
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.resources import (
     CLUSTER_QUEUES,
@@ -23,9 +24,7 @@ from quorate.kube.resources import (
 Json = dict[str, Any]
 
 MANAGER: Final = "quorate"
-METADATA_ONLY: Final = {
-    "Accept": "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-}
+METADATA_ONLY: Final = {"Accept": client.METADATA_ONLY}
 CORE_EVENTS: Final = "/api/v1/namespaces/{}/events"
 _MOMENT: Final = "2026-01-01T00:00:00Z"
 _LARGE_CLASS: Final = BASELINE.classes[-1]

@@ -97,6 +97,12 @@ async def send(client: Client, writes: Iterable[Write]) -> list[Any]:
     return answers
 
 
+async def send_for_metadata(client: Client, patch: Patch) -> ObjectMeta:
+    """Send ``patch`` and return only the metadata of the object as stored."""
+    body = _expecting(patch.resource_version, patch.body)
+    return await client.patch_metadata(patch.resource, patch.key, body, subresource=patch.subresource)
+
+
 async def send_concurrently(client: Client, sequences: Iterable[Iterable[Write]]) -> None:
     """Send ``sequences`` concurrently, each in order, and ignore ``NotFound``.
 

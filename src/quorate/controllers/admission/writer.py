@@ -6,9 +6,9 @@ been delivered, otherwise after a pause.  A write without a response is sent aga
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
-from typing import Any, assert_never
+from typing import assert_never
 
 from msgspec.structs import replace
 
@@ -21,7 +21,7 @@ from quorate.kube.flowcontrol import Backoff
 from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS, reference_to
-from quorate.kube.writes import Patch, send, status_patch
+from quorate.kube.writes import Patch, send_for_metadata, status_patch
 from quorate.queueing.conditions import with_conditions
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.lifecycle.statuses import admit_status, hold_reason, hold_status, preempt_status
@@ -119,35 +119,36 @@ class AdmissionWriter:
             if written is not None and not is_older(written.metadata, workload.metadata):
                 workload = written
                 versions.add(workload.metadata.resource_version)
-        patches = status_patch(WORKLOADS, workload, self._status(decision, workload))
-        if not patches:
+        status = self._status(decision, workload)
+        patches = status_patch(WORKLOADS, workload, status)
+        if status is None or not patches:
             return workload
-        produced = await self._send_until_answered(decision, patches, versions)
-        if produced is None:
+        (patch,) = patches
+        stored = await self._send_until_answered(decision, patch, versions)
+        if stored is None:
             if self._stale.get(decision.key) is decision:
                 writes.create_task(self._expire_conflict(decision))
             return None
         self._failures.pop(decision.key, None)
         self._on_written(decision)
         self._record(decision, workload)
-        stored: Workload = produced[0]
-        return stored
+        return replace(workload, metadata=stored, status=status)
 
-    async def _send(self, patches: Iterable[Patch]) -> list[Any]:
+    async def _send(self, patch: Patch) -> ObjectMeta:
         self._in_flight += 1
         if self._in_flight == MAX_IN_FLIGHT:
             self._has_capacity.clear()
         try:
-            return await send(self._client, patches)
+            return await send_for_metadata(self._client, patch)
         finally:
             if self._in_flight == MAX_IN_FLIGHT:
                 self._has_capacity.set()
             self._in_flight -= 1
 
     async def _send_until_answered(
-        self, decision: Decision, patches: Sequence[Patch], versions: Collection[str]
-    ) -> list[Any] | None:
-        """Return the stored objects; None if the write was refused and cannot take effect later.
+        self, decision: Decision, patch: Patch, versions: Collection[str]
+    ) -> ObjectMeta | None:
+        """Return the stored metadata; None if the write was refused and cannot take effect later.
 
         A write without a response may still arrive at the server, so its quota is not free.  It is sent
         again until the server responds: its resource version lets only one attempt take effect.
@@ -155,7 +156,7 @@ class AdmissionWriter:
         may_arrive = False
         while True:
             try:
-                return await self._send(patches)
+                return await self._send(patch)
             except (Conflict, NotFound):
                 self._handle_conflict(decision, versions)
                 return None

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, Literal, TypeVar, cast
 import msgspec
 
 from quorate.api import codec
-from quorate.api.meta import Key, Struct, Uid
+from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.kube.errors import Status, Unreadable, error_from_status
 from quorate.kube.object_faults import ObjectFault, problem_of
 from quorate.kube.resources import Resource, T
@@ -63,6 +63,12 @@ class _Identity(Struct):
     namespace: str = ""
     uid: Uid = Uid("")
     resource_version: str = ""
+
+
+class PartialObjectMetadata(Struct):
+    """An object of which the server sends only the metadata."""
+
+    metadata: ObjectMeta
 
 
 class _AnyObject(Struct):
