@@ -20,6 +20,7 @@ ALLOWED: Final = {
     ("faults/test_late_writes.py", "story"): "nothing shows that a late write was refused",
     ("kube/test_client.py", "story"): "blocks the event loop itself, so that two timers are due at once",
     ("webhooks/test_webhook_server.py", "large"): "work of a known duration, for which a turn owes a pause",
+    ("kube/test_leader_election.py", "respond"): "a write that takes a while",
     ("kube/test_client.py", "count"): "a request that takes a while",
 }
 

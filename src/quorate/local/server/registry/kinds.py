@@ -176,7 +176,7 @@ class Registry:
     def __init__(self) -> None:
         self._kinds: dict[tuple[str, str, str], Kind] = {}
         self.terminating: set[str] = set()
-        """custom resources whose definition is being deleted; none can be created"""
+        """Custom resources with a definition that is being deleted; creates are refused."""
 
     def __iter__(self) -> Iterator[Kind]:
         return iter(self._kinds.values())
