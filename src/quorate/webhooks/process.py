@@ -77,7 +77,9 @@ async def run_webhooks(
         for run_reader in readers:
             caches = run_restarting("caches of the webhooks", run_reader, clock)
             tasks.create_task(caches, name="caches of the webhooks")
-        renewal = _renew(source, clock, context, served, interval_s, clients)
+        renewal = run_restarting(
+            "certificate", lambda: _renew(source, clock, context, served, interval_s, clients), clock
+        )
         tasks.create_task(renewal, name="certificate")
 
 
