@@ -69,7 +69,7 @@ async def _store(client: Client, data: dict[str, str], now: float) -> None:
     body = {
         "apiVersion": CONFIG_MAPS.api_version,
         "kind": CONFIG_MAPS.kind,
-        "metadata": {"labels": NAME_LABEL},
+        "metadata": {"name": KEY.name, "namespace": KEY.namespace, "labels": NAME_LABEL},
         "data": {**data, "stored-by": f"quorate {__version__}", "stored-at": micro_time(now)},
     }
     await client.patch(CONFIG_MAPS, KEY, body, kind=PatchKind.APPLY, force=True)

@@ -441,3 +441,17 @@ async def test_a_limit_range_leaves_an_invalid_pod_to_its_validation(api: Api) -
     assert (await api("POST", path, {"metadata": {"name": "a"}, "spec": {"limits": limits}}))[0] == 201
     status, refusal = await api("POST", PODS, {"metadata": {"name": "a"}, "spec": {"containers": [{}]}})
     assert (status, "containers[0].name" in refusal["message"]) == (422, True)
+
+
+@with_api
+async def test_an_apply_that_creates_names_its_object(api: Api) -> None:
+    async def apply(metadata: Json) -> tuple[int, str]:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+        path = f"{CONFIG_MAPS}/a?fieldManager=m"
+        code, answer = await api("PATCH", path, body, Content_Type="application/apply-patch+yaml")
+        return code, answer.get("message", "")
+
+    unnamed = "the name of the object (a based on URL) was undeterminable: name must be provided"
+    assert await apply({"labels": {"b": "c"}}) == (400, unnamed)
+    assert await apply({"name": "a"}) == (201, "")
+    assert await apply({"labels": {"b": "c"}}) == (200, "")

@@ -122,10 +122,11 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
     manager = context.query.get("fieldManager", "")
     if not manager:
         raise invalid_options(OPTIONS, [required("fieldManager", "is required for apply patch")])
+    configuration = await context.compute(len(context.body), _applied_configuration, context)
     application = Application(
         managed_fields.applier(manager, context.info.subresource),
         context.kind.api_version,
-        await context.compute(len(context.body), _applied_configuration, context),
+        configuration,
         context.query.get("force") in ("true", "1"),
         field_tracking.reset_fields(context),
     )
@@ -144,6 +145,7 @@ async def _apply(context: RequestContext, dry_run: bool) -> ApiResponse:
     if context.info.subresource:
         raise context.not_found()
     context.require("create")
+    update.check_name(context, (configuration.get("metadata") or {}).get("name"))
     bare = schema_types.empty_object(context.kind.type) | {
         "apiVersion": context.kind.api_version,
         "kind": context.kind.kind,
