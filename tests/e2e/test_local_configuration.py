@@ -4,6 +4,7 @@ import asyncio
 import random
 import urllib.request
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from quorate.api.meta import Key
 from quorate.cli.stored_configuration import KEY as STORED
 from quorate.cli.stored_configuration import NEEDS_RESTART
 from quorate.kube.client import Client
-from quorate.kube.errors import Forbidden
+from quorate.kube.errors import Forbidden, NotFound
 from quorate.kube.resources import CONFIG_MAPS, JOBS, LEASES, QUEUES, Json, untyped
 from quorate.kube.rest.config import load_rest_config
 from quorate.webhooks.ca_injection import MUTATING
@@ -45,6 +46,18 @@ def ask(data_dir: Path, question: Callable[[Client], Awaitable[None]]) -> None:
     asyncio.run(run())
 
 
+def stored_in(data_dir: Path) -> dict[str, str]:
+    """Return the data of the stored configuration; empty before it is stored."""
+    found: dict[str, str] = {}
+
+    async def read(client: Client) -> None:
+        with suppress(NotFound):
+            found.update((await client.get(CONFIG_MAPS, STORED)).data)
+
+    ask(data_dir, read)
+    return found
+
+
 def test_every_server_and_webhook_of_the_file_is_there(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     webhooks, probes, metrics = free_port(), free_port(), free_port()
@@ -68,10 +81,6 @@ def test_every_server_and_webhook_of_the_file_is_there(tmp_path: Path) -> None:
             await client.create(JSON_QUEUES, {"metadata": {"name": "c"}, "spec": {"parent": "b"}})
         lease = await client.get(LEASES, Key("batch-system", "elected"))
         assert lease.spec.holder_identity
-        stored = await client.get(CONFIG_MAPS, STORED)
-        text = stored.data["controller_manager_config.yaml"]
-        assert "maxQueueDepth: 2" in text
-        assert "secret" not in text
 
     async def removed(client: Client) -> None:
         assert (await client.list(MUTATING)).items == ()
@@ -79,6 +88,10 @@ def test_every_server_and_webhook_of_the_file_is_there(tmp_path: Path) -> None:
 
     with cluster(data_dir, "--config", str(path)):
         ask(data_dir, installed)
+        poll(lambda: stored_in(data_dir), bool, WITHIN_S)
+        text = stored_in(data_dir)["controller_manager_config.yaml"]
+        assert "maxQueueDepth: 2" in text
+        assert "secret" not in text
         for port, page in ((probes, "ready"), (metrics, "metrics")):
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/{page}", timeout=30) as answer:
                 assert answer.status == 200
@@ -93,19 +106,10 @@ def test_a_change_of_the_file_is_in_force_and_stored(tmp_path: Path) -> None:
     data_dir = tmp_path / "data"
     path = write(tmp_path / "configuration.yaml", "manageJobsWithoutQueueName: false")
 
-    def stored() -> dict[str, str]:
-        found: dict[str, str] = {}
-
-        async def read(client: Client) -> None:
-            found.update((await client.get(CONFIG_MAPS, STORED)).data)
-
-        ask(data_dir, read)
-        return found
-
     with cluster(data_dir, "--config", str(path)):
         write(path, "manageJobsWithoutQueueName: true", "leaderElection: {leaderElect: true}")
         poll(
-            stored,
+            lambda: stored_in(data_dir),
             lambda data: (
                 "manageJobsWithoutQueueName: true" in data.get("controller_manager_config.yaml", "")
                 and data[NEEDS_RESTART] == "leaderElection"

@@ -15,7 +15,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import Address
 from quorate.api.meta import Key
 from quorate.cli.errors import UsageError
-from quorate.kube.client import Client, PatchKind
+from quorate.kube.client import Client
 from quorate.kube.resources import Json, Resource, untyped
 from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import served_routes
@@ -124,6 +124,4 @@ def _reachable_host(address: Address) -> str:
 
 
 async def _apply(client: Client, resource: Resource[Json], key: Key, content: Json) -> None:
-    metadata = {"labels": {_MANAGED_BY: _LOCAL}}
-    body = {"apiVersion": resource.api_version, "kind": resource.kind, "metadata": metadata, **content}
-    await client.patch(resource, key, body, kind=PatchKind.APPLY, force=True)
+    await client.apply(resource, key, {"metadata": {"labels": {_MANAGED_BY: _LOCAL}}, **content})

@@ -24,10 +24,10 @@ from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepare_namespaces, remove_webhooks
 from quorate.cli.process import new_uid
 from quorate.cli.run.apply import install_definitions
-from quorate.kube.client import Client, PatchKind
+from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
-from quorate.kube.resources import Json, Resource, untyped
+from quorate.kube.resources import Json, untyped
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
@@ -152,7 +152,7 @@ async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> As
 
 
 async def _register(client: Client, port: int) -> None:
-    await _apply(client, SERVICES, SERVICE, {"type": "ExternalName", "externalName": _ANY_PORT.host})
+    await client.apply(SERVICES, SERVICE, {"spec": {"type": "ExternalName", "externalName": _ANY_PORT.host}})
     for version in visibility_api.VERSIONS:
         spec = {
             "group": visibility_api.GROUP,
@@ -162,9 +162,4 @@ async def _register(client: Client, port: int) -> None:
             "insecureSkipTLSVerify": True,
             "service": {"name": SERVICE.name, "namespace": SERVICE.namespace, "port": port},
         }
-        await _apply(client, API_SERVICES, Key("", f"{version}.{visibility_api.GROUP}"), spec)
-
-
-async def _apply(client: Client, resource: Resource[Json], key: Key, spec: Json) -> None:
-    body = {"apiVersion": resource.api_version, "kind": resource.kind, "spec": spec}
-    await client.patch(resource, key, body, kind=PatchKind.APPLY, force=True)
+        await client.apply(API_SERVICES, Key("", f"{version}.{visibility_api.GROUP}"), {"spec": spec})

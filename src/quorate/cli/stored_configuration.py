@@ -16,7 +16,7 @@ from quorate.api.meta import Key, micro_time
 from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.deployment.controllers import CONFIGURATION_FILE
 from quorate.cli.deployment.roles import IN_FORCE, NAME_LABEL
-from quorate.kube.client import Client, PatchKind
+from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
@@ -66,10 +66,8 @@ def content(text: str, needs_restart: tuple[str, ...]) -> dict[str, str]:
 
 
 async def _store(client: Client, data: dict[str, str], now: float) -> None:
-    body = {
-        "apiVersion": CONFIG_MAPS.api_version,
-        "kind": CONFIG_MAPS.kind,
-        "metadata": {"name": KEY.name, "namespace": KEY.namespace, "labels": NAME_LABEL},
+    labelled = {
+        "metadata": {"labels": NAME_LABEL},
         "data": {**data, "stored-by": f"quorate {__version__}", "stored-at": micro_time(now)},
     }
-    await client.patch(CONFIG_MAPS, KEY, body, kind=PatchKind.APPLY, force=True)
+    await client.apply(CONFIG_MAPS, KEY, labelled)

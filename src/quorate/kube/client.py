@@ -259,6 +259,21 @@ class Client:
         answer = await self.request("PATCH", path, query=self._query(False), body=body, headers=headers)
         return _decode_as(PartialObjectMetadata, f"PATCH {path}", answer).metadata
 
+    async def apply(self, resource: Resource[T], key: Key, content: Mapping[str, Any]) -> T:
+        """Apply ``content`` on the server, create a missing object, and return the object as stored.
+
+        The API version, kind, name and namespace are those of ``resource`` and ``key``.  Fields of other
+        managers are taken over.
+        """
+        named = {"name": key.name} | ({"namespace": key.namespace} if key.namespace else {})
+        body = {
+            **content,
+            "apiVersion": resource.api_version,
+            "kind": resource.kind,
+            "metadata": {**content.get("metadata", {}), **named},
+        }
+        return await self.patch(resource, key, body, kind=PatchKind.APPLY, force=True)
+
     async def delete(
         self,
         resource: Resource[T],

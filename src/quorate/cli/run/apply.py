@@ -14,7 +14,7 @@ from quorate.api.findings import Finding
 from quorate.api.meta import Condition, Key, Struct, is_true
 from quorate.cli.files import InvalidFiles, compiler_lines
 from quorate.cli.run.manifests import Manifest, document_finding
-from quorate.kube.client import Client, PatchKind
+from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, NotFound
 from quorate.kube.resources import Resource, untyped
 
@@ -78,7 +78,7 @@ async def install_definitions(client: Client, definitions: Iterable[dict[str, An
     named = {Key("", definition["metadata"]["name"]): definition for definition in definitions}
     for key, definition in named.items():
         if not (_is_ours(definition) and key.name in present and not _is_ours(present[key.name])):
-            await client.patch(DEFINITIONS, key, definition, kind=PatchKind.APPLY, force=True)
+            await client.apply(DEFINITIONS, key, definition)
     for key in named:
         await _wait_until_served(client, key)
 
