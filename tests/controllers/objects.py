@@ -134,6 +134,16 @@ def a_workload(
     )
 
 
+def with_admitted_count(workload: Workload, count: int) -> Workload:
+    """Return ``workload`` with ``count`` pods of its only pod set admitted."""
+    admission = workload.status.admission
+    assert admission is not None
+    (assignment,) = admission.pod_set_assignments
+    assignments = (msgspec.structs.replace(assignment, count=count),)
+    fewer = msgspec.structs.replace(admission, pod_set_assignments=assignments)
+    return msgspec.structs.replace(workload, status=msgspec.structs.replace(workload.status, admission=fewer))
+
+
 def _condition(text: str) -> Condition:
     type_, _, reason = text.lstrip("!").partition("=")
     return Condition(

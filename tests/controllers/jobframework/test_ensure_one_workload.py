@@ -11,7 +11,7 @@ from quorate.api.meta import ObjectMeta
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions
 from quorate.kube.writes import Create, Delete, Patch
 from tests.controllers.jobframework.plans import OPTIONS, RUNNING, events, plan, reasons, show
-from tests.controllers.objects import CONTAINER, a_job, a_workload, template
+from tests.controllers.objects import CONTAINER, a_job, a_workload, template, with_admitted_count
 
 
 def test_a_suspended_job_gets_a_workload() -> None:
@@ -98,28 +98,14 @@ def test_injected_fields_do_not_count_as_a_change() -> None:
 def test_a_partially_admitted_job_is_equivalent_with_fewer_pods() -> None:
     annotations = {"kueue.x-k8s.io/job-min-parallelism": "1"}
     whole = PodSet(count=3, min_count=1, template=template())
-    workload = a_workload(admitted_to=["spot"], pod_sets=[whole])
-    assert workload.status.admission is not None
-    (assignment,) = workload.status.admission.pod_set_assignments
-    fewer = msgspec.structs.replace(assignment, count=2)
-    admission = msgspec.structs.replace(workload.status.admission, pod_set_assignments=(fewer,))
-    workload = msgspec.structs.replace(
-        workload, status=msgspec.structs.replace(workload.status, admission=admission)
-    )
+    workload = with_admitted_count(a_workload(admitted_to=["spot"], pod_sets=[whole]), 2)
     assert plan(a_job(parallelism=2, annotations=annotations, **RUNNING), workload) == IDLE
 
 
 def test_an_admission_without_finished_pods_is_equivalent_to_the_whole_job() -> None:
     """Pods that succeeded before an eviction are not admitted again; the job keeps its counts."""
-    workload = a_workload(admitted_to=["spot"])
-    admission = workload.status.admission
-    assert admission is not None
-    (assignment,) = admission.pod_set_assignments
-    left = msgspec.structs.replace(
-        admission, pod_set_assignments=(msgspec.structs.replace(assignment, count=2),)
-    )
-    status = msgspec.structs.replace(workload.status, admission=left)
-    assert plan(a_job(**RUNNING), msgspec.structs.replace(workload, status=status)) == IDLE
+    workload = with_admitted_count(a_workload(admitted_to=["spot"]), 2)
+    assert plan(a_job(**RUNNING), workload) == IDLE
 
 
 def test_surplus_workloads_are_deleted() -> None:

@@ -35,7 +35,7 @@ from tests.controllers.jobframework.plans import (
     show,
     written,
 )
-from tests.controllers.objects import a_job, a_workload, template
+from tests.controllers.objects import a_job, a_workload, template, with_admitted_count
 
 
 @pytest.mark.parametrize(
@@ -163,6 +163,21 @@ def test_finished_pods_are_reclaimable() -> None:
     assert isinstance(patch, Patch)
     assert patch.body == {"status": {"reclaimablePods": [{"name": "main", "count": 2}]}}
     assert got.deferrable
+
+
+def test_reclaimed_pods_do_not_need_quota_again_while_it_is_reserved() -> None:
+    """Two of three pods succeed before the job starts with two: by its new parallelism only one is done."""
+    pod_sets = (PodSet(count=3, min_count=1, template=template()),)
+    reported = WorkloadStatus(reclaimable_pods=(ReclaimablePod(name="main", count=2),))
+    workload = a_workload(admitted_to=["spot"], pod_sets=pod_sets, status=reported)
+    job = a_job(
+        suspend=False,
+        parallelism=2,
+        completions=3,
+        annotations={"kueue.x-k8s.io/job-min-parallelism": "1"},
+        status={"active": 1, "succeeded": 2},
+    )
+    assert plan(job, with_admitted_count(workload, 2)) == IDLE
 
 
 def test_an_evicted_job_is_stopped_before_its_quota_is_released() -> None:

@@ -220,8 +220,14 @@ def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, .
 
 
 def _report_reclaimable(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
-    """Report how many pods need their quota no longer (``reclaimablePods``)."""
+    """Report how many pods need their quota no longer (``reclaimablePods``).
+
+    While quota is reserved the counts only rise, as Kueue's webhook requires: other workloads may use the
+    reclaimed quota already.  A computed count falls when a job starts with fewer pods than it requested.
+    """
     pods = _reclaimable_pods(state, workload)
+    if has_quota_reservation(workload):
+        pods = _at_least(pods, workload.status.reclaimable_pods)
     return status_patch(WORKLOADS, workload, msgspec.structs.replace(workload.status, reclaimable_pods=pods))
 
 
@@ -234,6 +240,16 @@ def _reclaimable_pods(state: JobState[J], workload: Workload) -> tuple[Reclaimab
         for each in state.kind.reclaimable(state.job)
         if each.name in counts  # a workload is equivalent also if its pod sets have other names
     )
+
+
+def _at_least(
+    pods: tuple[ReclaimablePod, ...], reported: tuple[ReclaimablePod, ...]
+) -> tuple[ReclaimablePod, ...]:
+    """Return ``pods`` with no count below the reported one; reported pod sets come first, in their order."""
+    counts = {each.name: each.count for each in reported}
+    for each in pods:
+        counts[each.name] = max(each.count, counts.get(each.name, 0))
+    return tuple(ReclaimablePod(name=name, count=count) for name, count in counts.items())
 
 
 def _finish(state: JobState[J], outcome: Outcome, workload: Workload) -> JobPlan:
