@@ -1,4 +1,4 @@
-"""Attacks are reproducible, and a few hundred hostile objects stop neither controllers nor scheduler."""
+"""Attacks are reproducible, and hostile objects stop neither controllers nor scheduler."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from tests.fuzz.kinds import KINDS
 from tests.fuzz.runs import describe_finding, numbers_of, run
 
 SEED = 5
-OBJECTS = 200
+OBJECTS = 80
 LIMIT_MS = 2000.0  # of CPU time: a busy machine does not count, a smaller one does
 DEADLINE_S = 60.0
 

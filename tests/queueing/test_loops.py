@@ -1,4 +1,6 @@
-"""Preemption ends in small worlds.  ``make loops`` searches many more of them."""
+"""Preemption ends in small worlds, here in a sample.  ``make loops`` searches all and many more of them."""
+
+from random import Random
 
 import pytest
 
@@ -21,6 +23,7 @@ from tests.queueing.small_worlds import Job, Queue, Quota, Simulation, SmallWorl
 pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
 
 ONE_EACH = ((Quota(1),),)
+SAMPLE = 14  # of 56 worlds
 
 
 @pytest.mark.slow
@@ -28,18 +31,18 @@ ONE_EACH = ((Quota(1),),)
     "configuration",
     [pytest.param(CLASSICAL, id="classical"), pytest.param(FAIR[-1], id="fair sharing")],
 )
-def test_preemption_ends_in_every_small_world(configuration: Configuration) -> None:
+def test_preemption_ends_in_small_worlds(configuration: Configuration) -> None:
     """Two queues of nominal 1; of three workloads the second is in the other queue; none runs at first."""
     given = worlds(
         flat_queues("ab", equal_quotas(1)[1:]), ONE_TWO, configurations=(configuration,), starts=NONE_RUNNING
     )
+    chosen = [world for world in given if [job.queue for job in world.jobs] == ["a", "b", "a"]]
+    assert len(chosen) == 7 * 8
     total = Outcome()
-    for world in given:
-        if [job.queue for job in world.jobs] == ["a", "b", "a"]:
-            total = total.and_(explore(world))
+    for world in Random(5).sample(chosen, SAMPLE):
+        total = total.and_(explore(world))
     assert total.loops == ()
     assert total.lost_claims == ()
-    assert total.worlds == 7 * 8
     assert total.repeated > 0  # the rule is needed
 
 
