@@ -274,12 +274,14 @@ def test_workloads() -> None:
              "spec": {"admissionChecks": 5}},
             id="a wrong shape of a converted field",
         ),
-        pytest.param(
-            {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "Workload", "metadata": {},
-             "spec": {"podSets": [{"template": {"spec": 5}}]}},
-            id="a wrong shape of a pod template",
-        ),
     ],
 )  # fmt: skip
 def test_wrong_shapes_are_left_to_the_api_server(body: Json) -> None:
     assert manifest_findings(body) == []
+
+
+def test_a_wrong_shape_of_a_pod_template_is_a_finding() -> None:
+    """An API server without the schema of the template would store it."""
+    text = "spec: {podSets: [{name: main, count: 1, template: {spec: 5}}]}"
+    (found,) = findings("Workload", text)
+    assert found.startswith('spec.podSets[0].template: {"spec": 5} is no pod template: Expected `object`')

@@ -47,6 +47,7 @@ def state() -> State:
 SHORT = c.QuotaShort("main", "spot", "cpu", needed=8000, available=2000, maximum=9000)
 TAINT = c.TaintUntolerated("main", "dear", "gpu", "yes", "NoSchedule")
 CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
+    (c.EvaluationFailed("ValueError: no shape"), "report the traceback in the log of the controllers"),
     (SHORT, "6 more cpu of flavor spot must become free"),
     (c.QuotaExceeded("main", "spot", "cpu", 4000, 8000, 0, 10_000), "request 2 less cpu of flavor spot"),
     (c.ResourceUncovered("main", "gpu"), "add gpu to a resource group of cluster queue research"),

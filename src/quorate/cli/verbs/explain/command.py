@@ -47,8 +47,8 @@ def explain(
 
     async def show(connection: o.Connection) -> None:
         used = await effective_configuration(connection.client, config)
-        typer.echo(f"evaluated with {used.origin}", err=True)
         explanations = await _explain_all(connection, names, used.configuration)
+        typer.echo(f"evaluated with {used.origin}", err=True)
         for explanation in explanations:
             if is_structured(output):
                 print_value(explanation, output)
