@@ -179,7 +179,11 @@ def test_a_failed_write_is_retried_with_the_latest_count() -> None:
 
 
 @pytest.mark.slow
-def test_events_beyond_the_bound_are_dropped_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_events_beyond_the_bound_are_dropped_and_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "UNWRITTEN_MAX", 100)
+
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         for number in range(events.UNWRITTEN_MAX + 5):
             recorder.event(WORKLOAD, "Normal", "Pending", f"no room, {number} before")

@@ -40,7 +40,7 @@ class ObjectFault(msgspec.Struct, frozen=True):
     error: Exception | None = None  # None: the object does not have the type of its kind
     obj: Any = None
     raw: bytes = b""
-    deleted: bool = False  # the last that a watch tells of it
+    deleted: bool = False  # from the DELETED event of a watch
 
 
 OnFault = Callable[[ObjectFault], None]
