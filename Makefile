@@ -6,8 +6,8 @@ STAMP  := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 RELEASE_STAMP := $(VENV)/.installed-release
 CORES  := $(shell getconf _NPROCESSORS_ONLN)
-# Two workers for each core: stories wait for their clusters for a third of their time.
-PARALLEL := -n $(shell expr $(CORES) \* 2) --dist worksteal
+# Three workers for two cores: a story waits for its cluster for a third of its time.
+PARALLEL := -n $(shell expr $(CORES) \* 3 / 2) --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help install demo lint check test docs docs-serve release search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding crds manifests helm reference clean
