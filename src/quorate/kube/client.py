@@ -9,7 +9,6 @@ import asyncio
 import io
 import os
 import random
-import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from enum import StrEnum
 from types import TracebackType
@@ -29,13 +28,13 @@ from quorate.kube.errors import (
     Unauthorized,
     Unreachable,
     Unreadable,
-    WriteNotPermitted,
     error_from_answer,
 )
 from quorate.kube.flowcontrol import TokenBucketRateLimiter, retry_delay_s
 from quorate.kube.object_faults import ObjectFault, ObjectFaults
 from quorate.kube.resources import Body, Resource, T, metadata_of
 from quorate.kube.rest.config import RestConfig
+from quorate.kube.rest.connector import Connector, Permit
 from quorate.kube.rest.decoding import (
     Bookmark,
     Lines,
@@ -72,32 +71,8 @@ class PatchKind(StrEnum):
 OnResponse = Callable[[str, str, int, float], None]
 
 
-# Returns why writes must not be sent now; empty if they may be.
-Permit = Callable[[], str]
-
-
 def _ignore(verb: str, path: str, code: int, seconds: float) -> None:
     pass
-
-
-class _Connector(aiohttp.TCPConnector):
-    """Asks for permission when a connection is ready, after which the request is sent without a wait."""
-
-    def __init__(self, permit: Permit | None, **options: Any) -> None:
-        super().__init__(**options)
-        self._permit = permit
-
-    async def connect(
-        self,
-        req: aiohttp.ClientRequest,
-        traces: list[aiohttp.tracing.Trace],
-        timeout: aiohttp.ClientTimeout,
-    ) -> aiohttp.connector.Connection:
-        connection = await super().connect(req, traces, timeout)
-        if self._permit is not None and req.method != "GET" and (problem := self._permit()):
-            connection.release()
-            raise WriteNotPermitted(f"{req.method} {req.url.raw_path}", str(req.url.origin()), problem)
-        return connection
 
 
 class Client:
@@ -134,10 +109,7 @@ class Client:
         self._writes: set[asyncio.Task[bytes]] = set()
 
     async def __aenter__(self) -> Self:
-        # Slots bound the requests; each watch has a connection of its own, so the pool itself is unbounded.
-        connector = _Connector(
-            self._permit, limit=0, ssl=self.config.tls or True, keepalive_timeout=60.0, socket_factory=_socket
-        )
+        connector = Connector(self._permit, ssl=self.config.tls or True)
         self._session = aiohttp.ClientSession(
             connector=connector,
             auto_decompress=False,
@@ -511,15 +483,3 @@ def _retry_after_s(response: aiohttp.ClientResponse) -> float | None:
     """Return Retry-After in seconds, as API servers send it; None for a date, as proxies may send it."""
     value = response.headers.get("Retry-After", "")
     return float(value) if value.isdecimal() else None
-
-
-def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
-    """Return a socket with keepalives that detect a dead peer within a minute, also in a silent watch."""
-    family, type_, protocol, _, _ = address
-    connection = socket.socket(family, type_, protocol)
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_KEEPIDLE"):  # not available on every platform
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 30)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 10)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
-    return connection
