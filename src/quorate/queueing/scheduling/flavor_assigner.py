@@ -199,9 +199,10 @@ class _PodSetSearch:
                 continue
             by_resource = self._evaluate_flavor(name, resources, reasons)
             candidate = self._worst(by_resource.values())
-            if self._is_preferred(candidate, best):
+            stops = not _should_try_next_flavor(candidate, self._input.fungibility)
+            if stops or self._is_preferred(candidate, best):
                 best, best_flavor, best_by_resource = candidate, name, by_resource
-            if not _should_try_next_flavor(candidate, self._input.fungibility):
+            if stops:
                 break
         if best.mode is not AssignmentMode.FIT:
             self.reasons.extend(reasons)
@@ -262,12 +263,17 @@ class _PodSetSearch:
 
 
 def is_preferred(one: FlavorCandidate, other: FlavorCandidate, fungibility: FlavorFungibility | None) -> bool:
-    """Return True if ``one`` is strictly better than ``other``."""
-    for hopeless in (AssignmentMode.NO_FIT, AssignmentMode.NO_CANDIDATES):
-        if one.mode is hopeless:
-            return other.mode < hopeless
-        if other.mode is hopeless:
-            return True
+    """Return True if ``one`` is strictly better than ``other``.
+
+    A flavor without preemption candidates is worse than every flavor that can be had, whatever
+    ``flavorFungibility.preference`` says; among several of them the lowest borrowing level is the best.
+    """
+    if one.mode is AssignmentMode.NO_FIT:
+        return False
+    if other.mode is AssignmentMode.NO_FIT:
+        return True
+    if (one.mode is AssignmentMode.NO_CANDIDATES) is not (other.mode is AssignmentMode.NO_CANDIDATES):
+        return other.mode is AssignmentMode.NO_CANDIDATES
     if fungibility is None:
         return one.mode > other.mode
     if fungibility.preference == "PreemptionOverBorrowing":
