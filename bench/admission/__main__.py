@@ -61,6 +61,9 @@ def main(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write all measurements to this file as JSON.")
     ] = None,
+    leave: Annotated[
+        bool, typer.Option("--leave", help="Do not delete the created objects at the end of the run.")
+    ] = False,
     keep: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Keep the log of the controllers in this directory.")
     ] = None,
@@ -72,7 +75,7 @@ def main(
         directory = keep or Path(temporary)
         directory.mkdir(parents=True, exist_ok=True)
         command = FLOOR_CONTROLLERS if floor else "" if controllers == NONE else controllers
-        plan = Plan(chosen, kubeconfig, command, pid, within_s, directory, server_pid)
+        plan = Plan(chosen, kubeconfig, command, pid, within_s, directory, server_pid, leave)
         try:
             outcome = _run(plan, console)
         except* NotDone as failure:

@@ -1,7 +1,8 @@
 """``python -m bench.admission.floor``: a controller that writes one admission for each workload, no more.
 
 No controllers can cost the API server and the machine less: no events, no statuses of queues, no reasons, no
-preemption, and a model of a few numbers.  Workloads are admitted by priority within the total quota of their
+preemption, and a model of a few numbers.  An admission is the same status that Quorate writes, because the
+cost of a write grows with the object.  Workloads are admitted by priority within the total quota of their
 cohort.  It knows only the objects of the benchmark, which have one pod set of one flavor.
 """
 
@@ -89,7 +90,8 @@ class Floor:
             return
         cohort = self._cohorts.setdefault(queue.spec.cohort_name, Cohort())
         cohort.free += queue.spec.resource_groups[0].flavors[0].resources[0].nominal_quota.units
-        active = self._condition("Active", "Ready", "Can admit new workloads")
+        text = "Can admit new workloads"
+        active = self._condition("Active", "Ready", text, queue.metadata.generation)
         path = CLUSTER_QUEUES.path("", change.key.name, "status")
         self._tasks.create_task(self._patch(path, {"conditions": [active]}))
 
@@ -123,19 +125,25 @@ class Floor:
         flavor = queue.spec.resource_groups[0].flavors[0].name
         usage = {"cpu": str(workload.cpus)}
         assignment = {"name": "main", "count": 1, "flavors": {"cpu": flavor}, "resourceUsage": usage}
-        name = queue.metadata.name
+        name, generation = queue.metadata.name, workload.metadata.generation
+        reserved = f"Quota reserved in ClusterQueue {name}"
         return {
             "admission": {"clusterQueue": name, "podSetAssignments": [assignment]},
             "conditions": [
-                self._condition("QuotaReserved", "QuotaReserved", f"Quota reserved in ClusterQueue {name}"),
-                self._condition("Admitted", "Admitted", "The workload is admitted"),
+                self._condition("QuotaReserved", "QuotaReserved", reserved, generation),
+                self._condition("Admitted", "Admitted", "The workload is admitted", generation),
             ],
         }
 
-    def _condition(self, type_: str, reason: str, message: str) -> Condition:
+    def _condition(self, type_: str, reason: str, message: str, generation: int) -> Condition:
         moment = at_epoch(self._clock.now())
         return Condition(
-            type=type_, status="True", reason=reason, message=message, last_transition_time=moment
+            type=type_,
+            status="True",
+            reason=reason,
+            message=message,
+            last_transition_time=moment,
+            observed_generation=generation,
         )
 
     async def _patch(self, path: str, status: dict[str, Any]) -> None:

@@ -48,6 +48,7 @@ class Plan:
     within_s: float
     directory: Path  # for the local server's state and the controllers' log
     server_pid: int | None = None  # None: found by its port, if it is on this machine
+    leave: bool = False  # do not delete the created objects
 
 
 class Outcome(msgspec.Struct):
@@ -81,7 +82,7 @@ class NotDone(Exception):
 
 
 async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
-    """Execute a run or raise ``NotDone``; delete the created objects from a foreign server."""
+    """Execute a run or raise ``NotDone``; by default delete the created objects from a foreign server."""
     async with AsyncExitStack() as stack:
         kubeconfig = plan.kubeconfig
         if kubeconfig is None:
@@ -95,7 +96,7 @@ async def run(plan: Plan, on_progress: Callable[[Record], None]) -> Outcome:
             log = plan.directory / LOG
             process = await stack.enter_async_context(running(shlex.split(plan.controllers), kubeconfig, log))
         generator = Generator(client, plan.world, secrets.token_hex(2))
-        if plan.kubeconfig is not None:
+        if plan.kubeconfig is not None and not plan.leave:
             stack.push_async_callback(generator.delete_all)
         await generator.create_queues()
         measured = {
