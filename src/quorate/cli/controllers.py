@@ -18,6 +18,7 @@ from quorate.cli.process import (
     Verbose,
     election_client,
     raise_file_limit,
+    tune_garbage_collection,
     wait_for_signal,
 )
 from quorate.kube.clock import WallClock
@@ -61,6 +62,7 @@ def controllers(
         config, text, loaded.configuration, lambda new: with_webhooks(new, webhooks)
     )
     raise_file_limit()
+    tune_garbage_collection()
     uvloop.run(_serve(kubeconfig, context, in_force))
 
 
