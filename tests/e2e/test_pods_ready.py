@@ -9,6 +9,7 @@ from quorate.api.meta import epoch, find_condition
 from quorate.kube.resources import PODS, WORKLOADS
 from quorate.local.nodes import Fleet
 from quorate.queueing.pods_ready import SCHEDULING_TIMEOUT_ANNOTATION, TIMEOUT_ANNOTATION
+from tests.e2e import bare_workloads
 from tests.e2e.world import World, run_story
 
 pytestmark = pytest.mark.slow
@@ -53,6 +54,20 @@ def test_pods_ready_is_set_when_all_pods_are_ready() -> None:
         await world.until_finished("train")
 
     run_story(story, waiting(timeout_s=60), NODES)
+
+
+def test_a_workload_without_a_job_has_no_condition_of_its_pods() -> None:
+    """Kueue writes PodsReady where it reconciles jobs; the timeout counts from the admission all the same."""
+
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        await bare_workloads.submit(world, "alone", requests={"cpu": "1"})
+        await bare_workloads.until_admitted(world, "alone")
+        stored = await bare_workloads.read(world, "alone")
+        assert [each.type for each in stored.status.conditions] == ["QuotaReserved", "Admitted"]
+        await bare_workloads.until_workload_condition(world, "alone", "Evicted", reason="PodsReadyTimeout")
+
+    run_story(story, waiting(timeout_s=2), NODES)
 
 
 def test_a_workload_without_ready_pods_is_evicted_backs_off_and_is_deactivated() -> None:

@@ -182,8 +182,13 @@ class AdmissionWriter:
     def _with_pods_ready(
         self, workload: Workload, status: WorkloadStatus | None, now: float
     ) -> WorkloadStatus | None:
-        """Add PodsReady=False to the first status of a workload, which saves a write."""
+        """Add PodsReady=False to the first status of a workload, which saves a write.
+
+        A workload without a job has no such condition: it is that of the pods of the job.
+        """
         if status is None or not self._waits_for_pods or workload.status.conditions:
+            return status
+        if not workload.metadata.owner_references:
             return status
         waiting = pods_ready_condition(workload, False, now)
         assert waiting is not None, f"{workload.metadata.key} has no conditions, so none of PodsReady"
