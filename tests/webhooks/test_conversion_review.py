@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from quorate.webhooks.admission_review import InvalidReview
-from quorate.webhooks.conversion_review import convert_review
+from quorate.webhooks.conversion_review import convert_objects, read_conversion
 
 Json = dict[str, Any]
 OLDER, NEWER = "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1beta2"
@@ -19,8 +19,24 @@ def a_review(to: str, *objects: Json) -> bytes:
     ).encode()
 
 
+def convert_review(body: bytes) -> bytes:
+    return convert_objects(read_conversion(body))
+
+
 def a_queue(api_version: str, **spec: Any) -> Json:
     return {"apiVersion": api_version, "kind": "ClusterQueue", "metadata": {"name": "q"}, "spec": spec}
+
+
+def a_topology(**fields: Any) -> Json:
+    """Return a workload with a topology assignment of one slice, by default with a level that has no name."""
+    part = {"valuesPerLevel": [{"universal": ""}], "podCounts": {"universal": 1}, **fields}
+    assignment = {"name": "main", "topologyAssignment": {"levels": ["host"], "slices": [part]}}
+    return {
+        "apiVersion": NEWER,
+        "kind": "Workload",
+        "metadata": {"name": "w"},
+        "status": {"admission": {"podSetAssignments": [assignment]}},
+    }
 
 
 def converted(to: str, *objects: Json) -> Json:
@@ -65,6 +81,22 @@ def test_numbers_are_not_changed() -> None:
             "an object does not have the structure of its kind: TypeError(\"'int' object is not iterable\")",
             id="malformed object",
         ),
+        pytest.param(
+            OLDER, [a_topology(domainCount=2**31 - 1)],
+            "the topology assignment has 4294967294 values, of at most 150000",
+            id="a slice of 2147483647 domains",
+        ),
+        pytest.param(
+            OLDER, [a_topology(domainCount=1000, valuesPerLevel=[{"universal": "n" * 5000}])],
+            "the topology assignment has 5000000 characters, of at most 4194304",
+            id="a long value in many domains",
+        ),
+        pytest.param(
+            OLDER, [a_topology(domainCount=1, podCounts={"universal": "x"})],
+            "an object does not have the structure of its kind: "
+            "ValueError(\"invalid literal for int() with base 10: 'x'\")",
+            id="a number of pods that is a text",
+        ),
     ],
 )  # fmt: skip
 def test_a_failed_conversion_has_a_message(to: str, objects: list[Json], want: str) -> None:
@@ -76,4 +108,4 @@ def test_a_failed_conversion_has_a_message(to: str, objects: list[Json], want: s
 )
 def test_a_body_that_is_not_a_review_is_invalid(body: bytes) -> None:
     with pytest.raises(InvalidReview):
-        convert_review(body)
+        read_conversion(body)

@@ -17,11 +17,18 @@ from quorate.api.meta import Key
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Unreachable
 from quorate.kube.serving.certificates import new_authority, new_client_certificate
+from quorate.kube.serving.json_values import MAX_VALUES
 from quorate.kube.serving.tls import load_certificate, server_context
 from quorate.webhooks.admission_review import AdmissionRequest, AdmissionResponse
 from quorate.webhooks.process import webhooks_by_route
 from quorate.webhooks.serving_certificate import ClientAuthority, NoCertificate
-from quorate.webhooks.webhook_server import MAX_REVIEW_BYTES, LoopShare, webhook_server
+from quorate.webhooks.webhook_server import (
+    MAX_CONVERSION_BYTES,
+    MAX_REVIEW_BYTES,
+    MAX_REVIEW_VALUES,
+    LoopShare,
+    webhook_server,
+)
 from tests.webhooks.admission_requests import FakeReader, a_review
 from tests.webhooks.served_webhooks import Served, a_pair, served
 
@@ -139,6 +146,38 @@ REVIEW = json.loads(a_review(FLAVOR))
 def test_an_invalid_body_is_refused(body: bytes, status: int, message: str) -> None:
     got, text = respond(FLAVORS, body)
     assert (got, text[: len(message)]) == (status, message)
+
+
+@pytest.mark.parametrize(
+    ("path", "limit", "most"),
+    [
+        pytest.param(FLAVORS, MAX_REVIEW_BYTES, MAX_REVIEW_VALUES, id="review"),
+        pytest.param("/convert", MAX_CONVERSION_BYTES, MAX_VALUES, id="conversion"),
+    ],
+)
+def test_a_body_of_too_many_values_is_refused_before_it_is_decoded(path: str, limit: int, most: int) -> None:
+    body = (b"[]," * (limit // 3)).ljust(limit)  # no JSON: decoding would give 400
+    assert respond(path, body) == (
+        413,
+        f"the body of {limit} bytes has more than {most} values, which are not decoded\n",
+    )
+
+
+def test_a_conversion_of_a_long_text_is_answered() -> None:
+    flavor = FLAVOR | {"metadata": {"name": "spot", "annotations": {"a": '1,2,[\\",{' * 30_000}}}
+    body = CONVERSION.replace(b"[]}}", json.dumps([flavor]).encode() + b"}}")
+    status, response = respond("/convert", body)
+    annotations = response["response"]["convertedObjects"][0]["metadata"]["annotations"]
+    assert (status, annotations) == (200, flavor["metadata"]["annotations"])  # type: ignore[index]
+
+
+def test_a_refusal_lists_a_hundred_findings() -> None:
+    labels = {f"{number} x": "" for number in range(1000)}
+    _, response = respond(FLAVORS, a_review(FLAVOR | {"spec": {"nodeLabels": labels}}))
+    status = response["response"]["status"]
+    lines = status["message"].splitlines()
+    assert (lines[0], lines[-1]) == ("1000 fields are wrong", "  and 900 more")
+    assert (len(lines), len(status["details"]["causes"])) == (102, 100)
 
 
 SHAPES: tuple[Any, ...] = (

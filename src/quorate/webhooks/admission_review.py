@@ -64,6 +64,9 @@ class AdmissionResponse(msgspec.Struct, frozen=True):
 
 Handler = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 
+MAX_FINDINGS: Final = 100
+"""The number of findings that a response lists; the message states how many there are."""
+
 ALLOWED: Final = AdmissionResponse()
 
 
@@ -120,7 +123,8 @@ def encode_response(request: AdmissionRequest, response: AdmissionResponse) -> b
 
 def _refusal(request: AdmissionRequest, findings: Sequence[Finding]) -> dict[str, Any]:
     causes = [
-        {"reason": finding.reason, "message": str(finding), "field": finding.path} for finding in findings
+        {"reason": finding.reason, "message": str(finding), "field": finding.path}
+        for finding in findings[:MAX_FINDINGS]
     ]
     kind = request.kind
     return {
@@ -136,4 +140,7 @@ def _message(findings: Sequence[Finding]) -> str:
     """Return one finding for the API server's own line, or several on separate lines."""
     if len(findings) == 1:
         return str(findings[0])
-    return "\n".join([f"{len(findings)} fields are wrong", *(f"  {finding}" for finding in findings)])
+    listed = [f"  {finding}" for finding in findings[:MAX_FINDINGS]]
+    if len(findings) > MAX_FINDINGS:
+        listed.append(f"  and {len(findings) - MAX_FINDINGS} more")
+    return "\n".join([f"{len(findings)} fields are wrong", *listed])

@@ -8,7 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.kueue.conversion import UnknownVersion, convert_in_place
+from quorate.api.kueue.conversion import TooLarge, UnknownVersion, convert_in_place
 from quorate.api.meta import Struct
 from quorate.webhooks.admission_review import InvalidReview
 
@@ -31,11 +31,8 @@ class ConversionReview(Struct):
 _REVIEWS: Final = msgspec.json.Decoder(ConversionReview, float_hook=msgspec.Raw)
 
 
-def convert_review(body: bytes) -> bytes:
-    """Return the ConversionReview with the response: all objects are converted, or none.
-
-    Raises ``InvalidReview``.
-    """
+def read_conversion(body: bytes) -> ConversionRequest:
+    """Decode a ConversionReview.  Raises ``InvalidReview``."""
     try:
         review = _REVIEWS.decode(body)
     except msgspec.DecodeError as error:
@@ -43,15 +40,28 @@ def convert_review(body: bytes) -> bytes:
     if (review.api_version, review.kind) != (API_VERSION, "ConversionReview"):
         found = f"{review.kind} of {review.api_version}"
         raise InvalidReview(f"the body is {found}, must be ConversionReview of {API_VERSION}")
-    request = review.request
+    return review.request
+
+
+def convert_objects(request: ConversionRequest) -> bytes:
+    """Return the ConversionReview with the response: all objects are converted, or none.
+
+    Changes the objects of the request.
+    """
     response: dict[str, Any] = {"uid": request.uid, "result": {"status": "Success"}}
     try:
         for document in request.objects:
             convert_in_place(document, request.desired_api_version)
         response["convertedObjects"] = request.objects
-    except UnknownVersion as error:
+    except (TooLarge, UnknownVersion) as error:
         response["result"] = {"status": "Failure", "message": str(error)}
-    except (AttributeError, KeyError, IndexError, TypeError) as error:  # conversion does not validate
+    except (
+        AttributeError,
+        LookupError,
+        OverflowError,
+        TypeError,
+        ValueError,
+    ) as error:  # conversion does not validate
         problem = f"an object does not have the structure of its kind: {error!r}"
         response["result"] = {"status": "Failure", "message": problem}
     return codec.encode({"apiVersion": API_VERSION, "kind": "ConversionReview", "response": response})

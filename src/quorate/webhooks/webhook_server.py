@@ -1,7 +1,7 @@
 """The HTTP server of the webhooks.
 
-A body that is not a review gets 400, one that is too large 413.  If a response needs the API server and that
-does not answer, the status is 500, and the webhook's failurePolicy decides.
+A body that is not a review gets 400, one of too many bytes or values 413.  If a response needs the API server
+and that does not answer, the status is 500, and the webhook's failurePolicy decides.
 
 Decoding holds the interpreter lock, so a thread would not help the event loop: large bodies are therefore
 processed one at a time, with pauses in which the loop does its other work.
@@ -18,6 +18,7 @@ from aiohttp import web
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.log import logger
 from quorate.kube.serving.bounded_server import read_body
+from quorate.kube.serving.json_values import MAX_VALUES, exceeds_values
 from quorate.webhooks.admission_review import (
     AdmissionWebhook,
     Handler,
@@ -26,12 +27,13 @@ from quorate.webhooks.admission_review import (
     for_writes,
     read_review,
 )
-from quorate.webhooks.conversion_review import convert_review
+from quorate.webhooks.conversion_review import convert_objects, read_conversion
 from quorate.webhooks.routes import CONVERT_PATH, Route
 
 MAX_REVIEW_BYTES: Final = 7 * 1024 * 1024  # two objects of the largest size that etcd stores, as in Kueue
 # One object: an API server converts what it stores one by one, also for a list, and reads requests of 3 MiB.
 MAX_CONVERSION_BYTES: Final = 4 * 1024 * 1024  # with the managedFields that it adds
+MAX_REVIEW_VALUES: Final = 2 * MAX_VALUES  # the object before and after an update
 _LARGE_BYTES: Final = 64 * 1024  # decoded within some milliseconds, whatever the content
 _PAUSE_RATIO: Final = 3  # large bodies use a quarter of the event loop's time at most
 
@@ -99,6 +101,8 @@ def _review(handler: Handler, turns: LoopShare) -> HttpHandler:
 
     async def handle(http: web.Request) -> web.Response:
         body = await read_body(http, MAX_REVIEW_BYTES)
+        if await _too_many_values(body, MAX_REVIEW_VALUES):
+            return _problem(413, _TOO_MANY_VALUES.format(len(body), MAX_REVIEW_VALUES))
         async with turns.turn(len(body)):
             return await respond(body)
 
@@ -129,13 +133,24 @@ def _review(handler: Handler, turns: LoopShare) -> HttpHandler:
 def _conversion(turns: LoopShare) -> HttpHandler:
     async def handle(http: web.Request) -> web.Response:
         body = await read_body(http, MAX_CONVERSION_BYTES)
+        if await _too_many_values(body, MAX_VALUES):
+            return _problem(413, _TOO_MANY_VALUES.format(len(body), MAX_VALUES))
         async with turns.turn(len(body)):
             try:
-                return _json(convert_review(body))
+                request = read_conversion(body)
             except InvalidReview as error:
                 return _problem(400, str(error))
+            await asyncio.sleep(0)  # between two calls that hold the event loop
+            return _json(convert_objects(request))
 
     return handle
+
+
+_TOO_MANY_VALUES: Final = "the body of {} bytes has more than {} values, which are not decoded"
+
+
+async def _too_many_values(body: bytes, most: int) -> bool:
+    return len(body) > most and await asyncio.to_thread(exceeds_values, body, most)
 
 
 def _json(body: bytes) -> web.Response:

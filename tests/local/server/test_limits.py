@@ -116,6 +116,7 @@ def test_nesting_is_bounded_in_bodies_and_in_the_results_of_patches() -> None:
         pytest.param(b'{"a":1e400}', id="an exponent beyond float64"),
         pytest.param(b'{"a":"\\ud800"}', id="half a surrogate pair"),
         pytest.param(b'{"a":"\xff"}', id="not UTF-8"),
+        pytest.param(b"[" * 201 + b'"' + rb"\"" * 1_000_000, id="an unterminated string"),  # linear: 10 ms
     ],
 )
 def test_json_that_cannot_be_stored_is_refused(text: bytes) -> None:
@@ -155,15 +156,23 @@ def test_duplicate_fields_are_found_in_linear_time() -> None:
     assert parse_json(text).duplicates == ("b",) * 100
 
 
-def test_a_body_above_the_limit_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("body", "want"),
+    [
+        pytest.param(b" " * (JSON_PARSE_LIMIT + 1), "limit is 3145728", id="bytes"),
+        pytest.param(b"[]," * (JSON_PARSE_LIMIT // 3), "more than 150000 values", id="values"),
+    ],
+)
+def test_a_body_above_a_limit_is_refused(body: bytes, want: str) -> None:
     async def scenario() -> None:
         async with api_server() as server, aiohttp.ClientSession() as session:
             headers = {"Authorization": f"Bearer {server.token}", "Content-Type": "application/json"}
-            body = io.BytesIO(b" " * (JSON_PARSE_LIMIT + 1))
-            async with session.post(server.url + CONFIG_MAPS, data=body, headers=headers) as response:
+            async with session.post(
+                server.url + CONFIG_MAPS, data=io.BytesIO(body), headers=headers
+            ) as response:
                 status = await response.json()
         assert (status["code"], status["reason"], status["message"]) == (
-            413, "RequestEntityTooLarge", "Request entity too large: limit is 3145728",
+            413, "RequestEntityTooLarge", f"Request entity too large: {want}",
         )  # fmt: skip
 
     asyncio.run(scenario())
@@ -214,13 +223,14 @@ def test_half_open_connections_do_not_hinder_others() -> None:
                 f"POST {CONFIG_MAPS} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {server.token}\r\n"
                 "Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n{"
             )
-            writers = []
-            for number in range(300):
-                _, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            half_open = []
+            for number in range(500):
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
                 writer.write((head if number % 2 else head[:60]).encode())
-                writers.append(writer)
+                half_open.append((reader, writer))
             await client.create(CONFIG_MAPS, CONFIG_MAP)
-            for writer in writers:
+            assert [reader for reader, _ in half_open if reader.at_eof()] == []
+            for _, writer in half_open:
                 writer.close()
 
     asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))

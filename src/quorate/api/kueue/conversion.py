@@ -6,7 +6,7 @@ dropped. A round trip that starts with v1beta1 may change the representation (``
 ``CONVERTED_KINDS`` have the same schema in both versions: only apiVersion changes.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
@@ -28,15 +28,19 @@ class UnknownVersion(ValueError):
         return f"apiVersion: {self.api_version!r} is not a version of {GROUP} (write {V1BETA1} or {V1BETA2})"
 
 
+class TooLarge(ValueError):
+    """The object would become much larger by its conversion."""
+
+
 def convert_version(body: Json, api_version: str) -> Json:
-    """Return a copy of ``body`` in ``api_version``.  Raises ``UnknownVersion``."""
+    """Return a copy of ``body`` in ``api_version``.  Raises ``UnknownVersion`` and ``TooLarge``."""
     result = deepcopy(body)
     convert_in_place(result, api_version)
     return result
 
 
 def convert_in_place(body: Json, api_version: str) -> None:
-    """Convert ``body`` to ``api_version``.  Raises ``UnknownVersion`` before any change."""
+    """Convert ``body`` to ``api_version``.  Raises ``UnknownVersion`` before any change, and ``TooLarge``."""
     for version in (body.get("apiVersion"), api_version):
         if version not in (V1BETA1, V1BETA2):
             raise UnknownVersion(version)
@@ -117,12 +121,34 @@ def _slices(domains: list[Json], levels: int) -> list[Json]:
     ]
 
 
+# A slice states the number of its domains and shared values once; a list of domains has each of them.
+MAX_DOMAIN_VALUES: Final = 150_000  # with the numbers of pods: 50,000 domains of two levels
+_MAX_DOMAIN_CHARACTERS: Final = 4 * 2**20
+
+
 def _domains(slices: list[Json]) -> list[Json]:
+    values = sum(max(0, part["domainCount"]) * (1 + len(part["valuesPerLevel"])) for part in slices)
+    if values > MAX_DOMAIN_VALUES:
+        raise TooLarge(f"the topology assignment has {values} values, of at most {MAX_DOMAIN_VALUES}")
+    characters = sum(max(0, part["domainCount"]) * _shared_characters(part) for part in slices)
+    if characters > _MAX_DOMAIN_CHARACTERS:
+        raise TooLarge(
+            f"the topology assignment has {characters} characters, of at most {_MAX_DOMAIN_CHARACTERS}"
+        )
     return [
         {"values": [_value(level, at) for level in part["valuesPerLevel"]], "count": _pods(part, at)}
         for part in slices
         for at in range(part["domainCount"])
     ]
+
+
+def _shared_characters(part: Json) -> int:
+    """Return how many characters each domain repeats."""
+    shared: list[Sequence[str]] = []
+    for level in part["valuesPerLevel"]:
+        individual = level.get("individual", {})
+        shared += [level.get("universal", ""), individual.get("prefix", ""), individual.get("suffix", "")]
+    return sum(map(len, shared))
 
 
 def _value(level: Json, at: int) -> str:

@@ -8,7 +8,9 @@ from itertools import accumulate
 
 MAX_DEPTH = 200
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+# The end is optional: otherwise each quotation mark of an unterminated string would be tried as a start up to
+# the end of the text.
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _STEPS = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _OTHER_BYTES = bytes(byte for byte in range(256) if byte not in _STEPS)
 

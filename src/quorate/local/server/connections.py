@@ -8,7 +8,8 @@ from typing import Any, Final
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
-from quorate.local.server.errors import JSON_PARSE_LIMIT, request_timeout
+from quorate.kube.serving.json_values import MAX_VALUES, exceeds_values
+from quorate.local.server.errors import JSON_PARSE_LIMIT, request_timeout, too_many_values
 
 log = logging.getLogger(__name__)
 
@@ -68,10 +69,14 @@ def raise_file_limit() -> int:
 async def read_body(request: web.BaseRequest, timeout_s: float = BODY_TIMEOUT_S) -> bytes:
     """Return the body of a request.
 
-    Raises StatusError(504) if it does not arrive in time, HTTPRequestEntityTooLarge if it is too large.
+    Raises StatusError: 504 if it does not arrive in time, 413 if decoding would stop the event loop for long.
+    Raises HTTPRequestEntityTooLarge if it has too many bytes.
     """
     try:
         async with asyncio.timeout(timeout_s):
-            return await request.read()
+            body = await request.read()
     except TimeoutError as error:
         raise request_timeout() from error
+    if len(body) > MAX_VALUES and await asyncio.to_thread(exceeds_values, body):
+        raise too_many_values(MAX_VALUES)
+    return body

@@ -174,6 +174,11 @@ def too_large() -> StatusError:
     return StatusError(413, "RequestEntityTooLarge", message)
 
 
+def too_many_values(most: int) -> StatusError:
+    message = f"Request entity too large: more than {most} values"
+    return StatusError(413, "RequestEntityTooLarge", message)
+
+
 def request_timeout() -> StatusError:
     message = "Timeout: request did not complete within the allotted timeout"
     return StatusError(504, "Timeout", message, {})
