@@ -11,7 +11,7 @@ from quorate.api.volcano import PodGroupCondition
 from quorate.gang.job_status import job_statuses
 from quorate.gang.outcome import Counts, GangStatus
 from quorate.gang.pending_reasons import GangUnschedulable, NotEnoughResources, PendingReason, Shortage
-from quorate.gang.session.run import open_session
+from quorate.gang.session.opening import open_session
 from tests.gang import objects
 from tests.gang.vectors import settings_of
 from tests.gang.world import World

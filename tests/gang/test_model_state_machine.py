@@ -20,7 +20,7 @@ from quorate.gang.cache.gang import Gang
 from quorate.gang.namespace_quota.evaluation import normalised
 from quorate.gang.outcome import Outcome
 from quorate.gang.reservations import node_claim_of, quota_claim_of
-from quorate.gang.session.run import open_session
+from quorate.gang.session.opening import open_session
 from quorate.gang.surplus import PreemptableSurplus
 from quorate.placement.resources import in_base_units, pod_amounts
 from tests.gang.vectors import settings_of

@@ -19,7 +19,7 @@ from quorate.gang.deserved import dominant_share
 from quorate.gang.pending_reasons import PendingReason
 from quorate.gang.queue_accounts import Account, add
 from quorate.gang.session.callbacks import QueueShare, all_callbacks
-from quorate.gang.session.run import open_session
+from quorate.gang.session.opening import open_session
 from quorate.placement.resources import Amounts
 
 # Pod groups.

@@ -1,0 +1,99 @@
+"""The opening of a session: its plugins with their callbacks, and the nodes as the plugins configure them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal
+
+from quorate.api.scheduler_configuration import PluginEntry, SchedulerConfiguration
+from quorate.api.scheduler_configuration.plugins import (
+    BinpackArguments,
+    ExtensionPoint,
+    NodeOrderArguments,
+    PredicateArguments,
+)
+from quorate.gang.cache.model import Model
+from quorate.gang.plugins import PLUGINS
+from quorate.gang.session.callbacks import PluginCallbacks, SessionCallbacks, all_callbacks
+from quorate.gang.session.session import Session
+from quorate.placement.scoring import Scoring
+
+# The extension points that each switch of the configuration turns off.  Other switches have none here.
+EXTENSION_POINTS: Final[Mapping[ExtensionPoint, tuple[str, ...]]] = {
+    "JobOrder": ("job_order",),
+    "JobReady": ("job_ready",),
+    "JobPipelined": ("job_pipelined",),
+    "JobEnqueued": ("job_enqueueable", "job_enqueued", "job_dequeued", "job_overdue"),
+    "JobStarving": ("job_starving",),
+    "TaskOrder": ("task_order",),
+    "QueueOrder": ("queue_order", "victim_queue_order"),
+    "Preemptable": ("preemptable", "not_preemptable"),
+    "Reclaimable": ("reclaimable", "not_reclaimable"),
+    "Preemptive": ("preemptive",),
+    "Overused": ("overused",),
+    "Allocatable": ("allocatable", "backfillable"),
+    "Predicate": ("predicates",),
+    "NodeOrder": ("node_order",),
+}
+
+_NO_PREDICATES: Final = PredicateArguments(
+    node_unschedulable=False,
+    node_affinity=False,
+    node_ports=False,
+    taint_toleration=False,
+    pod_affinity=False,
+    node_volume_limits=False,
+    volume_zone=False,
+    volume_binding=False,
+    pod_topology_spread=False,
+)
+
+SessionPart = Literal["opening", "plugin", "action", "closing"]
+
+
+class Stopwatch:
+    """Where the time of a session goes: the core reads no clock, but an implementation may.
+
+    The order of parts is: opening, each plugin by name, opening again, each action by name, closing.
+    """
+
+    def begin(self, part: SessionPart, name: str = "") -> None:
+        """Note that ``part`` begins and the part before ends.  ``name``: of the plugin or action."""
+
+
+NO_STOPWATCH: Final = Stopwatch()
+
+
+def open_session(
+    model: Model, settings: SchedulerConfiguration, now: float, stopwatch: Stopwatch = NO_STOPWATCH
+) -> Session:
+    """Return a session with the callbacks of its plugins, before any action."""
+    stopwatch.begin("opening")
+    model.refresh_shapes()
+    session = Session(model, settings, now)
+    session.callbacks = _open_plugins(session, settings.tiers, stopwatch)
+    stopwatch.begin("opening")
+    session.node_finder = model.node_finder(_predicates(session.callbacks), _scoring(session.callbacks))
+    return session
+
+
+def _open_plugins(
+    session: Session, tiers: Sequence[Sequence[PluginEntry]], stopwatch: Stopwatch
+) -> SessionCallbacks:
+    return SessionCallbacks([[_open_plugin(session, entry, stopwatch) for entry in tier] for tier in tiers])
+
+
+def _open_plugin(session: Session, entry: PluginEntry, stopwatch: Stopwatch) -> PluginCallbacks:
+    stopwatch.begin("plugin", entry.name)
+    disabled = [point for switch in sorted(entry.disabled) for point in EXTENSION_POINTS.get(switch, ())]
+    return PLUGINS[entry.name](session, entry).without(disabled)
+
+
+def _predicates(callbacks: SessionCallbacks) -> PredicateArguments:
+    return next(iter(all_callbacks(callbacks.predicates)), _NO_PREDICATES)
+
+
+def _scoring(callbacks: SessionCallbacks) -> Scoring:
+    arguments = list(all_callbacks(callbacks.node_order))
+    return Scoring(
+        node_order=next((each for each in arguments if isinstance(each, NodeOrderArguments)), None),
+        binpack=next((each for each in arguments if isinstance(each, BinpackArguments)), None),
+    )
