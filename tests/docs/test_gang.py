@@ -139,11 +139,24 @@ def preemptable_surplus() -> Rows:
         "podGroups": [group("fat", 2, 2, created=1, **RUNS), group("a", 2, 2, created=2)],
         "pods": [pods("fat", 4, node="n1", **RUNS)], "delayedPods": [pods("a", 2)],
     })  # fmt: skip
+    return _evicted_once_the_pods_exist(here, "fat", "a")
 
+
+def higher_priority() -> Rows:
+    low, high = ({"priorityClassName": each} for each in ("low", "high"))
+    here = world({
+        "priorityClasses": {"low": 1, "high": 2},
+        "podGroups": [group("low", 4, 4, created=1, **low, **RUNS), group("high", 2, 2, created=2, **high)],
+        "pods": [pods("low", 4, node="n1", **RUNS)], "delayedPods": [pods("high", 2)],
+    })  # fmt: skip
+    return _evicted_once_the_pods_exist(here, "low", "high")
+
+
+def _evicted_once_the_pods_exist(here: World, victim: str, beneficiary: str) -> Rows:
     def row() -> tuple[Any, ...]:
         session(here)
         leaving = len([pod for pod in here.pods.values() if pod.metadata.deletion_timestamp])
-        return placed(here, "fat")[0] - leaving, here.phase("a"), placed(here, "a")[1]
+        return placed(here, victim)[0] - leaving, here.phase(beneficiary), placed(here, beneficiary)[1]
 
     yield row()
     here.do("controller", None)
@@ -218,7 +231,7 @@ def reclaim() -> Rows:
 
 EXAMPLES = [
     pods_created_after_admission, backoff, namespace_quota, overcommit,
-    preemptable_surplus, all_or_nothing, terminating_pods, evicting_a_gang,
+    preemptable_surplus, higher_priority, all_or_nothing, terminating_pods, evicting_a_gang,
     reclaim,
 ]  # fmt: skip
 

@@ -1,8 +1,9 @@
 """Runs of small worlds without outside events, to find eviction loops.
 
 Bound pods start, evicted pods terminate after some time, and their controller creates a new pod at once,
-which is pending again.  A *loop* is a sequence of sessions with evictions that returns to an earlier state:
-sessions are functions of that state, so the loop has no end.
+which is pending again.  With the action ``enqueue`` it creates pods only for admitted groups, and deletes the
+pods without a node of a group that is rolled back.  A *loop* is a sequence of sessions with evictions that
+returns to an earlier state: sessions are functions of that state, so the loop has no end.
 """
 
 from collections.abc import Mapping
@@ -26,6 +27,8 @@ class RunResult(NamedTuple):
 
     evictions: int
     loop: tuple[str, ...]  # the evictions of one round, with beneficiary; empty: no loop
+    phases: dict[str, str]  # of the groups in the end
+    running: dict[str, int]  # the number of running pods of each group in the end
 
 
 def play(given: Mapping[str, Any], conf: Json, profile: str, *, one_by_one: bool) -> RunResult:
@@ -35,13 +38,18 @@ def play(given: Mapping[str, Any], conf: Json, profile: str, *, one_by_one: bool
     """
     world = World(given, settings_of(conf, profile), restarting=False)
     made = dict(world.pods)
+    delays_pods = "enqueue" in conf["actions"]
+    delayed = {key: pod for key, pod in world.pods.items() if delays_pods and not pod.node_name}
+    world.remove_pods(delayed)
     seen: dict[State, int] = {}
     history: list[str] = []
     marks: list[int] = []  # the length of the history at each state
     for number in range(MAX_SESSIONS):
         state = _state(world)
         if state in seen:
-            return RunResult(len(history), tuple(history[marks[seen[state]] :]))
+            phases = {key.name: group.status.phase for key, group in world.groups.items()}
+            running = {key.name: world.counts(key.name)["running"] for key in world.groups}
+            return RunResult(len(history), tuple(history[marks[seen[state]] :]), phases, running)
         seen[state] = number
         marks.append(len(history))
         outcome = world.session()
@@ -49,8 +57,16 @@ def play(given: Mapping[str, Any], conf: Json, profile: str, *, one_by_one: bool
             f"{each.task.name} for {each.beneficiary.name} by {each.action}{' whole' if each.whole else ''}"
             for each in outcome.evictions
         ]
-        _terminate_evicted(world, made, number, one_by_one=one_by_one)
+        gone = _terminate_evicted(world, one_by_one=one_by_one)
+        if delays_pods:
+            delayed |= {key: made[key] for key in gone}
+        else:
+            world.put_pods(_recreated(made[key], number) for key in gone)
         world.do("start", "all")
+        if delays_pods:
+            _delete_rolled_back(world, delayed)
+            _create_admitted(world, delayed, number)
+            world.do("advance", 1)  # every back-off ends: it is shorter
     raise AssertionError(f"{given} has no repeated state in {MAX_SESSIONS} sessions")
 
 
@@ -70,11 +86,26 @@ def _state(world: World) -> State:
     return (*pods, *groups)
 
 
-def _terminate_evicted(world: World, made: Mapping[Key, Pod], number: int, *, one_by_one: bool) -> None:
+def _terminate_evicted(world: World, *, one_by_one: bool) -> list[Key]:
+    """Remove evicted pods and return their names."""
     leaving = sorted(key for key, pod in world.pods.items() if pod.metadata.deletion_timestamp is not None)
     gone = leaving[:1] if one_by_one else leaving
     world.remove_pods(gone)
-    world.put_pods(_recreated(made[key], number) for key in gone)
+    return gone
+
+
+def _create_admitted(world: World, delayed: dict[Key, Pod], number: int) -> None:
+    admitted = {key.name for key, group in world.groups.items() if group.status.phase not in ("", "Pending")}
+    for key in [key for key, pod in delayed.items() if group_of(pod) in admitted]:
+        world.put_pods([_recreated(delayed.pop(key), number)])
+
+
+def _delete_rolled_back(world: World, delayed: dict[Key, Pod]) -> None:
+    pending = {key.name for key, group in world.groups.items() if group.status.phase in ("", "Pending")}
+    for key, pod in list(world.pods.items()):
+        if not pod.node_name and group_of(pod) in pending:
+            delayed[key] = pod
+            world.remove_pods([key])
 
 
 def _recreated(pod: Pod, number: int) -> Pod:
@@ -85,3 +116,7 @@ def _recreated(pod: Pod, number: int) -> Pod:
         node_name="",
         status=replace(pod.status, phase="Pending", nominated_node_name=""),
     )
+
+
+def group_of(pod: Pod) -> str:
+    return pod.metadata.annotations["scheduling.k8s.io/group-name"]

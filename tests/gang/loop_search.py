@@ -4,7 +4,10 @@
     python -m tests.gang.loop_search reclaim      of one family
 
 Each world of a family has three gangs of up to three equal members, in every distribution over queues and
-priorities; the first one or two of them run initially, as far as they fit.
+priorities; the first one or two of them run initially, as far as they fit.  In families with the action
+``enqueue`` the others have no pods before they are admitted.
+
+In the end no group may be *stuck*: admitted, or owed resources by its priority, without ever running.
 """
 
 import sys
@@ -21,6 +24,9 @@ Json = dict[str, Any]
 ONE_TIER: Final = [["priority", "gang", "conformance", "proportion", "predicates", "nodeorder"]]
 CAPACITY: Final = [["priority", "gang", "conformance", "capacity", "predicates", "nodeorder"]]
 NO_SHARES: Final = [["priority", "gang", "conformance", "predicates", "nodeorder"]]
+CONFIGURATIONS: Final = {
+    "enqueue": {"inqueue-timeout": 0, "requeue-backoff-base": 0.5, "requeue-backoff-max": 0.5}
+}
 NODES: Final = ((4,), (2, 2))
 SIZES: Final = ((1, 1), (2, 1), (2, 2), (3, 1), (3, 3))  # members and minMember
 
@@ -51,7 +57,7 @@ class Family(NamedTuple):
     min_resources: tuple[bool, ...]
 
     def cases(self) -> Iterator[Case]:
-        conf = {"actions": self.actions, "tiers": self.tiers}
+        conf = {"actions": self.actions, "tiers": self.tiers, "configurations": CONFIGURATIONS}
         names = tuple(queue["name"] for queue in self.queues)
         kinds = [
             GangKind(members, minimum, priority, queue, claims)
@@ -63,11 +69,19 @@ class Family(NamedTuple):
                 for nodes, running, profile, one_by_one in product(
                     NODES, (1, 2), self.profiles, (False, True)
                 ):
-                    given = world(nodes, self.queues, order, running)
+                    delays_pods = "enqueue" in self.actions
+                    given = world(nodes, self.queues, order, running, delays_pods=delays_pods)
                     yield Case(given, conf, profile, one_by_one)
 
 
-def world(nodes: Sequence[int], queues: Sequence[Json], gangs: Sequence[GangKind], running: int) -> Json:
+def world(
+    nodes: Sequence[int],
+    queues: Sequence[Json],
+    gangs: Sequence[GangKind],
+    running: int,
+    *,
+    delays_pods: bool,
+) -> Json:
     """Return a world where the first ``running`` gangs run, as far as they fit."""
     free = list(nodes)
     given: Json = {
@@ -85,7 +99,7 @@ def world(nodes: Sequence[int], queues: Sequence[Json], gangs: Sequence[GangKind
             "minMember": gang.minimum,
             "created": index,
             "priorityClassName": ("low", "high")[gang.priority],
-            "phase": "Inqueue",
+            "phase": "Pending" if delays_pods else "Inqueue",
         }
         if gang.has_min_resources:
             group["minResources"] = {"cpu": gang.minimum}
@@ -135,12 +149,61 @@ FAMILIES: Final = {
         (0,),
         (False,),
     ),
+    "enqueue and preempt": Family(
+        "enqueue, allocate, preempt, backfill",
+        NO_SHARES,
+        ("design",),
+        ({"name": "q1"},),
+        (0, 1),
+        (True,),
+    ),
+    "enqueue and reclaim": Family(
+        "enqueue, allocate, preempt, reclaim, backfill",
+        ONE_TIER,
+        ("design",),
+        ({"name": "q1", "weight": 1}, {"name": "q2", "weight": 3}),
+        (0, 1),
+        (True,),
+    ),
+    "enqueue and capacity": Family(
+        "enqueue, allocate, preempt, reclaim, backfill",
+        CAPACITY,
+        ("design",),
+        ({"name": "q1", "deserved": {"cpu": 1}}, {"name": "q2", "deserved": {"cpu": 3}}),
+        (0,),
+        (True,),
+    ),
 }
 
 
-class FoundLoop(NamedTuple):
+class Finding(NamedTuple):
     case: Case
     result: RunResult
+
+
+def stuck_groups(case: Case, result: RunResult) -> list[str]:
+    """Return the groups that never run although idle resources and groups of lower priority suffice.
+
+    Pods of one cpu each fit wherever cpus are free, so the sums tell.  Only in one queue: with several, what
+    a group is owed depends on the shares of all.
+    """
+    groups = {group["name"]: group for group in case.given["podGroups"]}
+    if result.loop or "enqueue" not in case.conf["actions"]:
+        return []
+    idle = sum(node["cpu"] for node in case.given["nodes"]) - sum(result.running.values())
+    stuck = []
+    for name, group in groups.items():
+        if result.running[name]:
+            continue
+        lower = sum(
+            result.running[other]
+            for other in groups
+            if groups[other]["priorityClassName"] == "low" and group["priorityClassName"] == "high"
+        )
+        owed = len(case.given["queues"]) == 1 and group["minMember"] <= idle + lower
+        if owed or result.phases[name] == "Inqueue":
+            stuck.append(f"{name} is {result.phases[name]}")
+    return stuck
 
 
 def run(case: Case) -> RunResult:
@@ -151,22 +214,24 @@ def search(family: str) -> int:
     """Run all worlds of ``family``, print the results, and return the number of loops."""
     began = time.monotonic()
     runs = evicting = 0
-    loops: list[FoundLoop] = []
+    found: list[tuple[Finding, Sequence[str]]] = []
     cases = list(FAMILIES[family].cases())
     with Pool() as pool:
         for case, result in zip(cases, pool.imap(run, cases, chunksize=64), strict=True):
             runs += 1
             evicting += result.evictions > 0
-            if result.loop:
-                loops.append(FoundLoop(case, result))
+            problem: Sequence[str] = result.loop or stuck_groups(case, result)
+            if problem:
+                found.append((Finding(case, result), problem))
     seconds = time.monotonic() - began
     print(  # noqa: T201
-        f"{family}: {runs:,} runs, {evicting:,} with evictions, {len(loops):,} loops, {seconds:.0f} s"
+        f"{family}: {runs:,} runs, {evicting:,} with evictions, {len(found):,} loops or stuck groups, "
+        f"{seconds:.0f} s"
     )
-    for found in loops[:5]:
-        story = (f"  {describe(found.case)}", *(f"    {event}" for event in found.result.loop))
+    for finding, problem in found[:5]:
+        story = (f"  {describe(finding.case)}", *(f"    {event}" for event in problem))
         print(*story, sep="\n")  # noqa: T201
-    return len(loops)
+    return len(found)
 
 
 def describe(case: Case) -> str:

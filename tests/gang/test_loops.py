@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from tests.gang.loop_search import FAMILIES, describe, run
+from tests.gang.loop_search import FAMILIES, describe, run, stuck_groups
 
 
 @pytest.mark.slow
@@ -12,5 +12,5 @@ from tests.gang.loop_search import FAMILIES, describe, run
 def test_evictions_terminate_in_small_worlds(family: str) -> None:
     cases = list(FAMILIES[family].cases())
     results = [(case, run(case)) for case in Random(5).sample(cases, 40)]
-    assert [describe(case) for case, result in results if result.loop] == []
+    assert [describe(case) for case, result in results if result.loop or stuck_groups(case, result)] == []
     assert any(result.evictions for _, result in results)  # else the test checks nothing

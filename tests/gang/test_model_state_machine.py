@@ -5,7 +5,7 @@ new leader.  They must never differ.  The invariants are checked against the obj
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,10 @@ from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.model import Model
 from quorate.gang.namespace_quota.evaluation import normalised
 from quorate.gang.outcome import Outcome
 from quorate.gang.reservations import node_claim_of, quota_claim_of
-from quorate.gang.session.opening import open_session
-from quorate.gang.surplus import PreemptableSurplus
 from quorate.placement.resources import in_base_units, pod_amounts
 from tests.gang.vectors import settings_of
 from tests.gang.world import World, key_of, name_of
@@ -84,7 +83,6 @@ class SessionStart:
 
     def __init__(self, world: World) -> None:
         model = world.fresh_model()
-        session = open_session(model, world.settings, world.now)
         self.gangs: Mapping[Key, Gang] = model.gangs
         self.groups = dict(world.groups)
         self.pods = dict(world.pods)
@@ -96,12 +94,25 @@ class SessionStart:
         self.quota_claims = {
             key: dict(quota_claim_of(gang)) for key, gang in model.gangs.items() if gang.exists
         }
-        surplus = PreemptableSurplus(session)
-        self.credit = {key: surplus.for_gang(gang) for key, gang in model.gangs.items() if gang.exists}
+        self.evictable = {key: _evictable(model, key, world.settings.actions) for key in world.groups}
         self.room = _room(world)
         self.used = _used(world)
         quotas = model.quotas.values()
         self.quotas = [(normalised(quota.hard), normalised(quota.used)) for quota in quotas]
+
+
+def _evictable(model: Model, key: Key, actions: Sequence[str]) -> Counter[str]:
+    """Return what groups have that the configured actions may evict for the group at all."""
+    gang = model.gangs[key]
+    found: Counter[str] = Counter()
+    for other in model.gangs.values():
+        if other.queue == gang.queue:
+            may_lose = "preempt" in actions and other.priority <= gang.priority
+        else:
+            may_lose = "reclaim" in actions
+        if may_lose and other is not gang:
+            found.update(other.allocated)
+    return found
 
 
 def _room(world: World) -> Mapping[str, int]:
@@ -402,9 +413,9 @@ def _admits_what_there_is_room_for(before: SessionStart, world: World) -> None:
     for resource in {resource for key in unstarted for resource in before.claims[key]}:
         claimed = sum(before.claims[key].get(resource, 0) for key in active)
         asking = [key for key in unstarted if resource in before.claims[key]]
-        lent = max(before.credit[key].get(resource, 0) for key in asking)
-        assert claimed <= before.room[resource] + lent, (
-            f"{resource}: {claimed} of {before.room[resource]}+{lent}"
+        freed = max(before.evictable[key][resource] for key in asking)
+        assert claimed <= before.room[resource] + freed, (
+            f"{resource}: {claimed} of {before.room[resource]}+{freed}"
         )
 
 

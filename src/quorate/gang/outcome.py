@@ -73,6 +73,7 @@ class AdmittedGang:
     gang: Key
     queue: str
     waited_s: float  # since it was created
+    victims: tuple[Key, ...] = ()  # the tasks to be evicted for it, as far as its pods are known
 
 
 @dataclass(frozen=True, slots=True)

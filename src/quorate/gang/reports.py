@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Final
 
 from quorate.api.meta import Key, Uid
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.volcano import COMPLETED
 from quorate.gang.actions.enqueue import EnqueuePass
+from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import ROOT, with_ancestors
 from quorate.gang.deserved import dominant_share
@@ -21,6 +23,8 @@ from quorate.gang.queue_accounts import Account, add
 from quorate.gang.session.callbacks import QueueShare, all_callbacks
 from quorate.gang.session.opening import open_session
 from quorate.placement.resources import Amounts
+
+REPORTED_SEARCHES: Final = 100  # a report is made once, not every second
 
 # Pod groups.
 
@@ -64,6 +68,7 @@ class WaitingGroup:
     position: int  # in the order in which groups are evaluated; the first is 1
     waiting: int  # the number of all waiting groups
     checks: Mapping[str, PendingReason | None]  # by name, in order; ``None`` where the check passes
+    plan: EvictionPlan | None  # what is to be evicted so that the group has room
     blocked: bool  # an earlier group is not admitted, and the dequeue strategy of their queue is fifo
     not_before: float | None  # the end of its back-off in seconds since the epoch, if it is in one
     attempts: int  # how often it was rolled back
@@ -81,21 +86,24 @@ def waiting_groups(model: Model, settings: SchedulerConfiguration, now: float) -
     session and must not be used afterwards.
     """
     session = open_session(model, settings, now)
-    enqueue = EnqueuePass(session)
-    enqueue.recheck_admitted()
-    waiting = list(enqueue.waiting())
     result: dict[Key, WaitingGroup] = {}
-    for position, gang in enumerate(waiting, start=1):
-        in_backoff = gang.not_before is not None and now < gang.not_before
-        result[gang.key] = WaitingGroup(
-            position=position,
-            waiting=len(waiting),
-            checks=enqueue.admission.checks(gang),
-            blocked=enqueue.is_blocked(gang),
-            not_before=gang.not_before if in_backoff else None,
-            attempts=gang.attempts,
-        )
-        enqueue.evaluate(gang)
+    with EvictionPlans(session, max_searches=REPORTED_SEARCHES) as plans:
+        enqueue = EnqueuePass(session, plans)
+        enqueue.recheck_admitted()
+        waiting = list(enqueue.waiting())
+        for position, gang in enumerate(waiting, start=1):
+            in_backoff = gang.not_before is not None and now < gang.not_before
+            blocked = enqueue.is_blocked(gang)
+            result[gang.key] = WaitingGroup(
+                position=position,
+                waiting=len(waiting),
+                checks=enqueue.admission.checks(gang, may_evict=not (in_backoff or blocked)),
+                plan=enqueue.admission.plans.get(gang.key),
+                blocked=blocked,
+                not_before=gang.not_before if in_backoff else None,
+                attempts=gang.attempts,
+            )
+            enqueue.evaluate(gang)
     return result
 
 

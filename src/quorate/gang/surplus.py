@@ -6,19 +6,12 @@ Two rules decide whether a task is surplus.  Both subtract the tasks taken, in t
 * The gang is *overused*: it has more than its ``minResources`` of a resource that the task requests, so that
   even gangs of the same priority may preempt the task (``MinResourcesSurplus``).
 
-``preempt`` evicts by these rules, and ``enqueue`` counts on them (``PreemptableSurplus``): it admits a group
-for the amounts that preempt can take for it, neither more nor less.
-
 Source: the design note "Delay Pod Creation" (operators may create more pods than ``minResources`` covers, and
 preempt must be able to evict these).
 """
 
-from collections import Counter
-from collections.abc import Mapping
-
 from quorate.gang.cache.gang import Gang
-from quorate.gang.cache.task import Task, TaskStatus
-from quorate.gang.session.session import Session
+from quorate.gang.cache.task import Task
 
 
 class MinMemberSurplus:
@@ -60,41 +53,3 @@ class MinResourcesSurplus:
         for name in self._surplus:
             self._surplus[name] -= task.request.get(name, 0)
         return True
-
-
-class PreemptableSurplus:
-    """What preempt can take for waiting gangs in the present state of a session."""
-
-    def __init__(self, session: Session) -> None:
-        self._by_queue: dict[str, list[tuple[Gang, Counter[str]]]] = {}
-        if "preempt" not in session.settings.actions or not session.settings.preempt.evict_overused:
-            return
-        for gang in session.gangs:
-            amounts = _surplus_of(session, gang)
-            if amounts:
-                self._by_queue.setdefault(gang.queue, []).append((gang, amounts))
-
-    def for_gang(self, gang: Gang) -> Mapping[str, int]:
-        """Return the sum over the other gangs of its queue with no higher priority."""
-        total: Counter[str] = Counter()
-        for other, amounts in self._by_queue.get(gang.queue, ()):
-            if other is not gang and other.priority <= gang.priority:
-                total.update(amounts)
-        return total
-
-
-def _surplus_of(session: Session, gang: Gang) -> Counter[str]:
-    """Return the requests of the tasks that ``gang``, if overused, can lose to preempt."""
-    amounts: Counter[str] = Counter()
-    if not gang.allocated:
-        return amounts
-    min_resources = MinResourcesSurplus(gang)
-    if not min_resources or gang.task_counts.ready <= gang.min_member:
-        return amounts
-    min_member = MinMemberSurplus(gang, by_role=True)
-    running = session.in_task_order(gang.with_status(TaskStatus.RUNNING))[::-1]
-    for task in running:
-        if task.preemptable and not task.critical and min_member.allows(task) and min_resources.take(task):
-            min_member.take(task)
-            amounts.update(task.request)
-    return amounts

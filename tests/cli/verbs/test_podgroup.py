@@ -19,7 +19,9 @@ UNSCHEDULABLE = PodGroupCondition(
 )
 EARLIER = {"scheduling.volcano.sh/inqueue-since": "2026-11-21T09:59:00.000000Z"}
 LATER = {"scheduling.volcano.sh/inqueue-since": "2026-11-21T10:01:00.000000Z"}
-ROLLED_BACK = WaitingGroup(position=1, waiting=1, checks={}, blocked=False, not_before=1.0, attempts=1)
+ROLLED_BACK = WaitingGroup(
+    position=1, waiting=1, checks={}, plan=None, blocked=False, not_before=1.0, attempts=1
+)
 
 
 @pytest.mark.parametrize(

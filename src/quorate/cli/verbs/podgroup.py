@@ -32,6 +32,7 @@ from quorate.cli.verbs.printing import (
     print_sections,
     print_value,
 )
+from quorate.gang.actions.eviction_plans import EvictionPlan
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.status_annotations import INQUEUE_SINCE
 from quorate.gang.pending_reasons import PendingReason, can_never_fit
@@ -256,13 +257,16 @@ def explain_group(
         waiting=outlook.waiting,
         attempts=outlook.attempts,
         not_before="" if outlook.not_before is None else at_epoch(outlook.not_before).isoformat(),
-        checks=tuple(_check(name, pending_reason) for name, pending_reason in outlook.checks.items()),
+        checks=tuple(
+            _check(name, pending_reason, outlook.plan if name == "room" else None)
+            for name, pending_reason in outlook.checks.items()
+        ),
     )
 
 
-def _check(name: str, pending_reason: PendingReason | None) -> Check:
+def _check(name: str, pending_reason: PendingReason | None, plan: EvictionPlan | None) -> Check:
     if pending_reason is None:
-        return Check(name, "enough", never=False)
+        return Check(name, "enough" if plan is None else str(plan), never=False)
     return Check(name, str(pending_reason), never=can_never_fit(pending_reason))
 
 

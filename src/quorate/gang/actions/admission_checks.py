@@ -3,12 +3,15 @@
 The checks run in a fixed order, the cheapest and those that change least often first; the first that fails is
 the reason.  Admitted groups are *charged*, so that a later group is checked against what they leave:
 
-    room     cluster x idle factor - used + releasing - claims of active groups, + what preempt could take
+    room     cluster x idle factor - used + releasing - claims of active groups
     share    the votes of the plugins that speak for queues
     quota    hard - used - quota claims of active groups, for each quota that counts the group
 
-The requests of existing members are in the used amounts and subtracted from the claims.  Source: the design
-note "Delay Pod Creation", which requires idle resources and quota for ``minResources`` of each group.
+The requests of existing members are in the used amounts and subtracted from the claims.  A group that lacks
+only room is admitted if ``preempt`` or ``reclaim`` would evict enough for it (``EvictionPlans``).
+
+Source: the design note "Delay Pod Creation", which requires idle resources and quota for ``minResources`` of
+each group.
 """
 
 from collections import Counter
@@ -16,6 +19,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from operator import attrgetter
 
+from quorate.api.meta import Key
+from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, with_ancestors
 from quorate.gang.namespace_quota.evaluation import QuotaTotals, is_counted_by, quota_shortages
@@ -32,22 +37,22 @@ from quorate.gang.pending_reasons import (
 from quorate.gang.reservations import NOTHING, node_claim_of, quota_claim_of, scope_attributes_of
 from quorate.gang.session.callbacks import Vote, all_callbacks
 from quorate.gang.session.session import Session
-from quorate.gang.surplus import PreemptableSurplus
 from quorate.placement.cluster import Cluster
 
 
 class AdmissionChecks:
     """See the module.  No group is charged at first."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, plans: EvictionPlans) -> None:
         self._session = session
+        self._plans = plans
+        self.plans: dict[Key, EvictionPlan] = {}  # of the groups that have room only after evictions
         self._capacity = _times(session.cluster.total, session.settings.enqueue.idle_factor)
         self._future_idle = _future_idle(session.cluster, self._capacity)
         self._reserved: Counter[str] = Counter()  # the claims of all charged groups
         self._active: Counter[str] = Counter()  # charged groups by queue, those of queues below included
         self._quotas = _QuotaChecks(session)
         self._paths: dict[str, Sequence[Queue]] = {}
-        self._preemptable = _PreemptableAmounts(session)
         self._overdue_callbacks = tuple(all_callbacks(session.callbacks.job_overdue))
 
     def charge(self, gang: Gang) -> None:
@@ -64,14 +69,14 @@ class AdmissionChecks:
         return (
             self._check_queue_open(gang)
             or self._check_group_limit(gang)
-            or self._check_reservation(gang)
-            or self._quotas.shortage(gang)
+            or self._check_amounts(gang, self._quotas.shortage, may_evict=True)
         )
 
-    def checks(self, gang: Gang) -> Mapping[str, PendingReason | None]:
+    def checks(self, gang: Gang, *, may_evict: bool) -> Mapping[str, PendingReason | None]:
         """Return the results of all checks by name, in order.
 
-        A group without ``minResources`` has only two checks.
+        A group without ``minResources`` has only two checks.  ``may_evict``: whether the check for room takes
+        an eviction plan into account.
         """
         results: dict[str, PendingReason | None] = {
             "queue": self._check_queue_open(gang),
@@ -81,20 +86,52 @@ class AdmissionChecks:
             results["room"] = self._check_nodes(gang)
             results["share"] = self._check_share(gang)
             results["quota"] = self._quotas.shortage(gang)
+            failed = {name for name, reason in results.items() if reason is not None}
+            if may_evict and "room" in failed and failed <= {"room", "share"} and self._is_freed(gang):
+                results["room"] = results["share"] = None
         return results
 
-    def withdrawal(self, gang: Gang) -> PendingReason | None:
-        """Return why ``gang``, which is admitted and has not started, has to be rolled back."""
-        return (
-            self._check_queue_open(gang)
-            or self._check_reservation(gang)
-            or self._quotas.confirmed_shortage(gang)
+    def withdrawal(self, gang: Gang, *, may_evict: bool) -> PendingReason | None:
+        """Return why ``gang``, which is admitted and has not started, has to be rolled back.
+
+        ``may_evict``: whether it may keep its admission for an eviction plan.
+        """
+        return self._check_queue_open(gang) or self._check_amounts(
+            gang, self._quotas.confirmed_shortage, may_evict=may_evict
         )
 
-    def _check_reservation(self, gang: Gang) -> PendingReason | None:
-        if gang.min_resources is None:  # nothing is reserved for it
-            return None
-        return self._check_nodes(gang) or self._check_share(gang)
+    def _check_amounts(
+        self, gang: Gang, check_quota: Callable[[Gang], PendingReason | None], *, may_evict: bool
+    ) -> PendingReason | None:
+        if gang.min_resources is None:  # nothing is reserved for it on nodes
+            return check_quota(gang)
+        no_room = self._check_nodes(gang)
+        if no_room is None:
+            return self._check_share(gang) or check_quota(gang)
+        if not may_evict or self._shortages(node_claim_of(gang), self._plans.at_most(gang)):
+            return no_room
+        return no_room if check_quota(gang) or not self._is_freed(gang) else None
+
+    def _is_freed(self, gang: Gang) -> bool:
+        """Return True if evictions free what ``gang`` needs, and remember the plan.
+
+        The victims also have to make up for idle resources that are reserved for other groups, on the nodes
+        and in the queue.
+        """
+        claim = node_claim_of(gang)
+
+        def suffices(freed: Mapping[str, int]) -> bool:
+            return not self._shortages(claim, freed)
+
+        def has_share() -> bool:
+            return self._check_share(gang) is None
+
+        if gang.key not in self.plans:
+            plan = self._plans.plan(gang, suffices, has_share)
+            if plan is None:
+                return False
+            self.plans[gang.key] = plan
+        return True
 
     def _check_queue_open(self, gang: Gang) -> QueueNotOpen | None:
         return None if self._session.queues[gang.queue].is_open else QueueNotOpen(gang.queue)
@@ -116,17 +153,14 @@ class AdmissionChecks:
         shortages = self._shortages(node_claim_of(gang), NOTHING)
         if not shortages or any(callback(gang) for callback in self._overdue_callbacks):
             return None
-        preemptable = self._preemptable.for_gang(gang)
-        if preemptable:
-            shortages = self._shortages(node_claim_of(gang), preemptable)
-        return NotEnoughResources(tuple(shortages)) if shortages else None
+        return NotEnoughResources(tuple(shortages))
 
-    def _shortages(self, claim: Mapping[str, int], preemptable: Mapping[str, int]) -> list[Shortage]:
+    def _shortages(self, claim: Mapping[str, int], evicted: Mapping[str, int]) -> list[Shortage]:
+        """Return what ``claim`` lacks if ``evicted`` becomes free beside the victims of earlier plans."""
         shortages = []
         for resource, amount in claim.items():
-            free = (
-                self._future_idle.get(resource, 0) - self._reserved[resource] + preemptable.get(resource, 0)
-            )
+            idle = self._future_idle.get(resource, 0) - self._reserved[resource]
+            free = idle + self._plans.freed[resource] + evicted.get(resource, 0)
             if amount > free:
                 shortages.append(Shortage(resource, amount, free, self._capacity.get(resource, 0)))
         return sorted(shortages, key=attrgetter("resource")) if len(shortages) > 1 else shortages
@@ -148,27 +182,6 @@ def _future_idle(cluster: Cluster, capacity: Mapping[str, int]) -> Mapping[str, 
         resource: amount - used.get(resource, 0) + releasing.get(resource, 0)
         for resource, amount in capacity.items()
     }
-
-
-class _PreemptableAmounts:
-    """What preempt could take for waiting gangs: equal for gangs of one queue and priority."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._surplus: PreemptableSurplus | None = None
-        self._amounts: dict[tuple[str, int], Mapping[str, int]] = {}
-
-    def for_gang(self, gang: Gang) -> Mapping[str, int]:
-        """Return the amounts for ``gang``.
-
-        It has no running members, so none of its own is among the victims.
-        """
-        if self._surplus is None:
-            self._surplus = PreemptableSurplus(self._session)
-        key = (gang.queue, gang.priority)
-        if key not in self._amounts:
-            self._amounts[key] = self._surplus.for_gang(gang)
-        return self._amounts[key]
 
 
 class _QuotaChecks:

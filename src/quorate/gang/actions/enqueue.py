@@ -20,6 +20,7 @@ from quorate.api.meta import micro_time
 from quorate.api.scheduler_configuration.actions import EnqueueArguments
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
 from quorate.gang.actions.admission_checks import AdmissionChecks
+from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.status_annotations import spec_digest
 from quorate.gang.cache.task import Task, TaskStatus
@@ -37,10 +38,11 @@ def enqueue(session: Session) -> None:
         case "compat":
             _admit_by_vote(session)
         case "design":
-            enqueue = EnqueuePass(session)
-            enqueue.recheck_admitted()
-            for gang in enqueue.waiting():
-                enqueue.evaluate(gang)
+            with EvictionPlans(session) as plans:
+                enqueue = EnqueuePass(session, plans)
+                enqueue.recheck_admitted()
+                for gang in enqueue.waiting():
+                    enqueue.evaluate(gang)
 
 
 def _admit_by_vote(session: Session) -> None:
@@ -71,13 +73,14 @@ def _waiting_in_plugin_order(session: Session) -> Iterator[Gang]:
         yield from sorted(waiting[queue.name], key=session.job_order_key)
 
 
-def _admit(session: Session, gang: Gang) -> None:
+def _admit(session: Session, gang: Gang, plan: EvictionPlan | None = None) -> None:
     gang.phase = INQUEUE
     session.pending_reasons.pop(gang.key, None)
     for callback in all_callbacks(session.callbacks.job_enqueued):
         callback(gang)
-    session.admitted.append(AdmittedGang(gang.key, gang.queue, session.now - gang.created))
-    session.record_event(gang, "Normal", INQUEUE, "admitted")
+    victims = () if plan is None else plan.victims
+    session.admitted.append(AdmittedGang(gang.key, gang.queue, session.now - gang.created, victims))
+    session.record_event(gang, "Normal", INQUEUE, "admitted" if plan is None else f"admitted; {plan}")
 
 
 class EnqueuePass:
@@ -86,10 +89,10 @@ class EnqueuePass:
     Call ``recheck_admitted`` first, then ``evaluate`` for all ``waiting``, in order.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, plans: EvictionPlans) -> None:
         self._session = session
         self._rules = session.settings.enqueue
-        self.admission = AdmissionChecks(session)
+        self.admission = AdmissionChecks(session, plans)
         self._rolled_back: set[Gang] = set()
         self._blocked_queues: set[str] = set()  # fifo queues with a first group that is not admitted
 
@@ -118,7 +121,8 @@ class EnqueuePass:
     def _recheck(self, gang: Gang) -> None:
         if gang.inqueue_since is None:  # no annotation says when it was admitted
             gang.inqueue_since = self._session.now
-        reason = self.admission.withdrawal(gang) or timeout_of(self._session, gang)
+        timeout = timeout_of(self._session, gang)
+        reason = self.admission.withdrawal(gang, may_evict=timeout is None) or timeout
         if reason is not None:
             self._roll_back(gang, reason)
             return
@@ -164,7 +168,7 @@ class EnqueuePass:
             session.pending_reasons[gang.key] = reason
             return False
         gang.inqueue_since, gang.not_before = session.now, None
-        _admit(session, gang)
+        _admit(session, gang, self.admission.plans.get(gang.key))
         self.admission.charge(gang)
         session.wake(times_out_at(gang, self._rules))
         return True

@@ -25,10 +25,20 @@ def preempt(session: Session) -> None:
         preemptors = []
         for gang in gang_queues.pop_all(queue):
             preemptors.append(gang)
-            if not _preempt_other_gangs(session, gang) and session.settings.preempt.evict_whole_group:
-                _preempt_whole_gangs(session, gang)
+            _preempt_for(session, gang)
         for gang in preemptors:
             _preempt_within_gang(session, gang)
+
+
+def preempt_for(session: Session, gang: Gang) -> bool:
+    """Evict what ``gang`` needs to be pipelined; return False, without evictions, if nothing suffices."""
+    return is_preemptor(session, gang) and _preempt_for(session, gang)
+
+
+def _preempt_for(session: Session, gang: Gang) -> bool:
+    if _preempt_other_gangs(session, gang):
+        return True
+    return session.settings.preempt.evict_whole_group and _preempt_whole_gangs(session, gang)
 
 
 def is_preemptor(session: Session, gang: Gang) -> bool:

@@ -24,9 +24,20 @@ def reclaim(session: Session) -> None:
         if session.is_overused(queue):
             gang_queues.discard(queue)
             continue
-        gang = gang_queues.pop(queue)
-        if not _reclaim_tasks(session, gang) and session.settings.reclaim.evict_whole_group:
-            _reclaim_whole_gangs(session, gang)
+        _reclaim_for(session, gang_queues.pop(queue))
+
+
+def reclaim_for(session: Session, gang: Gang) -> bool:
+    """Evict what ``gang`` needs to be pipelined; return False, without evictions, if nothing suffices."""
+    if session.is_overused(session.queue_of(gang)) or not is_preemptor(session, gang):
+        return False
+    return _reclaim_for(session, gang)
+
+
+def _reclaim_for(session: Session, gang: Gang) -> bool:
+    if _reclaim_tasks(session, gang):
+        return True
+    return session.settings.reclaim.evict_whole_group and _reclaim_whole_gangs(session, gang)
 
 
 def _reclaim_tasks(session: Session, gang: Gang) -> bool:

@@ -29,6 +29,7 @@ from quorate.gang.cache.from_objects import (
 )
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.refused_plans import RefusedPlans
 from quorate.gang.cache.status_annotations import has_status, spec_digest, status_from_object
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.namespace_quota.quota import NamespaceQuota
@@ -62,6 +63,7 @@ class Model:
         self.queues: dict[str, Queue] = {}
         self.quotas: dict[Key, NamespaceQuota] = {}
         self.ledger = Ledger()
+        self.refused_plans = RefusedPlans()
         self.storage = StorageIndex()
         # The watches of namespaces and of the drivers of nodes update it too.
         self.constraints = ConstraintEngine(self.cluster, PredicateArguments())
@@ -220,6 +222,15 @@ class Model:
             gang = self.gangs[task.gang]
             gang.remove(task)
             self._drop_if_empty(gang)
+
+    def add_expected_member(self, task: Task) -> None:
+        """Add a task without a pod to its gang for a part of a session; see ``expected_members``."""
+        self._tasks[task.key] = task
+        self.gangs[task.gang].add(task)
+
+    def remove_expected_member(self, task: Task) -> None:
+        del self._tasks[task.key]
+        self.gangs[task.gang].remove(task)
 
     def _update_task(self, task: Task, pod: Pod) -> None:
         """Update ``task`` for a version of its pod that differs only in its status: most changes do."""
@@ -427,6 +438,11 @@ class Model:
     def _update_priorities(self) -> None:
         for gang in self.gangs.values():
             gang.priority = self._priority(gang.priority_class)
+
+    def may_preempt(self, gang: Gang) -> bool:
+        """Return True if pods with the priority class of ``gang`` may preempt."""
+        cls = self._priority_classes.get(gang.priority_class)
+        return cls is None or cls.preemption_policy != "Never"
 
     def _priority(self, name: str) -> int:
         """Return the value of the class ``name``, else of the cluster's default class, else 0."""

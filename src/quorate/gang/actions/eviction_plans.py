@@ -1,0 +1,212 @@
+"""What ``preempt`` and ``reclaim`` would evict for groups that ``enqueue`` is to admit.
+
+A group without idle resources may be owed the resources of others: by its priority or by the share of its
+queue.  Its pods do not exist before it is admitted, so nothing can be evicted for them; and without the
+evictions there are no resources to admit it for.  So enqueue asks the actions themselves: with the expected
+members of the group in the model, and in a session of its own, they find victims by the configured plugins,
+for the whole group or not at all.  The group is admitted if they do.  Nothing is evicted before its pods
+exist: then the same actions find the victims again, for what the pods really request.
+
+The decisions for one group hold for the groups after it: each victim is counted once.  All of it is undone at
+the end of the ``with`` block.
+
+A search costs as much as a small session, so a session makes ``MAX_SEARCHES`` at most.  Groups that are equal
+here have one search, and if it finds nothing the next one only after the other groups that wait for victims
+had theirs.
+
+Source: the design note "Delay Pod Creation", where enqueue and eviction shall work together.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Final
+
+from quorate.api.meta import Key
+from quorate.api.volcano import INQUEUE
+from quorate.gang.actions.preempt import preempt_for
+from quorate.gang.actions.reclaim import reclaim_for
+from quorate.gang.cache.expected_members import expected_members
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import Task
+from quorate.gang.outcome import EvictionAction
+from quorate.gang.reservations import node_claim_of
+from quorate.gang.session.callbacks import Tiers, all_callbacks
+from quorate.gang.session.opening import open_session
+from quorate.gang.session.session import Session
+from quorate.gang.surplus import MinResourcesSurplus
+
+MAX_SEARCHES: Final = 10  # in one session; each takes about the time of opening a session
+RETRY_S: Final = 1.0  # until the next session, if groups are left without a search
+
+_ACTIONS: Final[Mapping[EvictionAction, Callable[[Session, Gang], bool]]] = {
+    "preempt": preempt_for,
+    "reclaim": reclaim_for,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionPlan:
+    """The tasks that ``action`` would evict for a group, in order."""
+
+    action: EvictionAction
+    victims: tuple[Key, ...]
+
+    def __str__(self) -> str:
+        names = ", ".join(victim.name for victim in self.victims)
+        return f"{self.action} is to evict {len(self.victims)} pods for it: {names}"
+
+
+class EvictionPlans:
+    """The plans of one session, which are all undone in the end."""
+
+    def __init__(self, session: Session, max_searches: int = MAX_SEARCHES) -> None:
+        self._session = session
+        self._model = session.model
+        self._max_searches = max_searches
+        self._model.refused_plans.begin_session(max_searches)
+        # In profile compat a group is admitted for idle resources only, as in Volcano.
+        names = session.settings.actions if session.settings.profile == "design" else ()
+        self._actions = [action for name in names for action in _ACTIONS if action == name]
+        self._searches = 0
+        self._planned: list[_Search] = []
+        self._bounds: dict[tuple[str, int], Counter[str]] = {}
+        self._deallocated: list[Task] = []  # victims that the plugins of the session do not count
+        self.freed: Counter[str] = Counter()  # the requests of all victims
+
+    def __enter__(self) -> "EvictionPlans":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for search in reversed(self._planned):
+            search.undo()
+        self._planned.clear()
+        self._count(self._session.callbacks.on_allocate, self._deallocated)
+
+    def at_most(self, gang: Gang) -> Mapping[str, int]:
+        """Return an upper bound of what the victims of ``gang`` have, which costs no search."""
+        key = (gang.queue, gang.priority)
+        if key not in self._bounds:
+            bound: Counter[str] = Counter()
+            for other in self._session.gangs:
+                if other.allocated and self._may_lose(other, gang):
+                    bound.update(other.allocated)
+            self._bounds[key] = bound
+        return self._bounds[key]
+
+    def _may_lose(self, other: Gang, gang: Gang) -> bool:
+        if other.queue != gang.queue:
+            return "reclaim" in self._actions and self._session.queue_of(other).reclaimable
+        if "preempt" not in self._actions:
+            return False
+        is_overused = self._session.settings.preempt.evict_overused and MinResourcesSurplus(other)
+        return other.priority < gang.priority or (other.priority == gang.priority and bool(is_overused))
+
+    def plan(
+        self, gang: Gang, suffices: Callable[[Mapping[str, int]], bool], has_share: Callable[[], bool]
+    ) -> EvictionPlan | None:
+        """Return what has to be evicted for ``gang``, which has not started; None if nothing helps.
+
+        ``suffices``: whether the group has room if its victims free these amounts beside ``freed``;
+        ``has_share``: whether its queue has, as far as the plugins of the session know of evictions.
+
+        A plan counts for the groups after ``gang``.  A group that was admitted always has its search.
+        """
+        refusals, group = self._model.refused_plans, _class_of(gang)
+        is_admitted = not gang.is_pending
+        if not is_admitted and not (
+            self._searches < self._max_searches and refusals.is_due(group, self._max_searches)
+        ):
+            self._session.wake(self._session.now + RETRY_S)
+            return None
+        self._searches += 1
+        search = _Search(self._session, gang, [task for each in self._planned for task in each.tasks])
+        plan = search.run(self._actions)
+        if plan is None or not suffices(search.freed) or not self._has_share(search.victims, has_share):
+            search.undo()
+            refusals.add(group)
+            return None
+        refusals.discard(group)
+        self._planned.append(search)
+        self.freed.update(search.freed)
+        return plan
+
+    def _has_share(self, victims: Sequence[Task], has_share: Callable[[], bool]) -> bool:
+        """Return True if the queue has a share with its victims, or else without them."""
+        if has_share():
+            return True
+        self._count(self._session.callbacks.on_deallocate, victims)
+        if has_share():
+            self._deallocated += victims
+            return True
+        self._count(self._session.callbacks.on_allocate, victims)
+        return False
+
+    def _count(self, callbacks: Tiers[Callable[[Task], None]], tasks: Sequence[Task]) -> None:
+        for callback in all_callbacks(callbacks):
+            for task in tasks:
+                callback(task)
+
+
+class _Search:
+    """A session in which ``gang`` is admitted and has all its members."""
+
+    def __init__(self, session: Session, gang: Gang, pipelined: Sequence[Task]) -> None:
+        self._model = session.model
+        self._gang = gang
+        self._nominated = {task.key: task.nominated_node for task in gang.schedulable.values()}
+        self._members = expected_members(gang, may_preempt=self._model.may_preempt(gang))
+        for task in self._members:
+            self._model.add_expected_member(task)
+        self._session = open_session(session.model, session.settings, session.now)
+        # The queues of earlier plans have what these give them; the model counts only what has a node.
+        for task in pipelined:
+            for callback in all_callbacks(self._session.callbacks.on_allocate):
+                callback(task)
+
+    def run(self, actions: Sequence[EvictionAction]) -> EvictionPlan | None:
+        session, gang = self._session, self._gang
+        phase, gang.phase = gang.phase, INQUEUE
+        try:
+            for action in actions:
+                if _ACTIONS[action](session, gang):
+                    return EvictionPlan(action, tuple(each.task for each in session.evictions))
+        finally:
+            gang.phase = phase
+        return None
+
+    @property
+    def tasks(self) -> list[Task]:
+        """The tasks that wait for the victims to leave."""
+        return [self._gang.tasks[key] for key in self._session.pipelined if key in self._gang.tasks]
+
+    @property
+    def victims(self) -> list[Task]:
+        gangs = self._model.gangs
+        return [gangs[eviction.gang].tasks[eviction.task] for eviction in self._session.evictions]
+
+    @property
+    def freed(self) -> Counter[str]:
+        """The requests of the victims."""
+        freed: Counter[str] = Counter()
+        for victim in self.victims:
+            freed.update(victim.request)
+        return freed
+
+    def undo(self) -> None:
+        self._session.undo()
+        for task in self._members:
+            self._model.remove_expected_member(task)
+        for key, node in self._nominated.items():
+            self._gang.tasks[key].nominated_node = node
+
+
+def _class_of(gang: Gang) -> tuple[object, ...]:
+    """Return what a search depends on; gangs that have members are only equal to themselves."""
+    if gang.tasks:
+        return (gang.key,)
+    claim = tuple(sorted(node_claim_of(gang).items()))
+    return (gang.queue, gang.priority, gang.min_member, claim, tuple(sorted(gang.role_minima.items())))

@@ -1,0 +1,99 @@
+"""The members that a pod group is expected to have once it is admitted.
+
+Before that its pods do not exist, or have scheduling gates.  A session that has to know what would happen to
+them adds *expected members* to the model for a while:
+
+* for each member with gates, the same without gates;
+* for each further member up to the minimum, an equal part of what ``minResources`` has beyond the members.
+
+Nothing else is known of pods that do not exist.  They are expected to tolerate every taint and to have no
+other constraints, so that a group does not wait because of constraints that its pods do not have.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from quorate.api.core import Toleration
+from quorate.api.core.scheduling import Pod, PodMeta
+from quorate.api.meta import Key, Uid
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import Task
+from quorate.gang.reservations import node_claim_of
+from quorate.placement.shapes import Shape
+from quorate.quota.amount import PODS
+
+_TOLERATES_ALL: Final = (Toleration(operator="Exists"),)
+
+
+def expected_members(gang: Gang, *, may_preempt: bool) -> list[Task]:
+    """Return the pending tasks that ``gang``, which has not started, lacks for its minimum.
+
+    ``may_preempt``: whether pods of its priority class may preempt.  The names are no names of pods.
+    """
+    gated = [task for task in gang.tasks.values() if task.gated]
+    members = [_without_gates(task) for task in sorted(gated, key=lambda task: task.key)]
+    roles = list(_missing_roles(gang))
+    if not roles:
+        return members
+    left = Counter(node_claim_of(gang))
+    left.subtract(gang.pending_request)
+    parts: dict[tuple[tuple[str, int], ...], Shape] = {}
+    for index, role in enumerate(roles):
+        amounts = {
+            resource: amount // len(roles) + (index < amount % len(roles))
+            for resource, amount in left.items()
+            if amount > 0
+        }
+        shape = parts.setdefault(
+            tuple(amounts.items()), Shape(amounts=amounts | {PODS: 1}, tolerations=_TOLERATES_ALL)
+        )
+        members.append(_member(gang, index, role, shape, may_preempt=may_preempt))
+    return members
+
+
+def _missing_roles(gang: Gang) -> Iterator[str]:
+    """Yield the role of each member that does not exist; "" for those of any role."""
+    missing = gang.min_member - gang.task_counts.valid
+    for role, minimum in sorted(gang.role_minima.items()):
+        for _ in range(minimum - gang.role(role).valid):
+            missing -= 1
+            yield role
+    yield from ("" for _ in range(missing))
+
+
+def _without_gates(task: Task) -> Task:
+    key = Key(task.key.namespace, f"{task.key.name} without gates")
+    return msgspec.structs.replace(
+        task,
+        key=key,
+        uid=Uid(str(key)),
+        gated=False,
+        gated_after_admission=False,
+        nominated_node="",
+        quota_usage={},
+    )
+
+
+def _member(gang: Gang, index: int, role: str, shape: Shape, *, may_preempt: bool) -> Task:
+    key = Key(gang.key.namespace, f"{gang.key.name} expected member {index}")
+    uid = Uid(str(key))
+    return Task(
+        pod=Pod(metadata=PodMeta(name=key.name, namespace=key.namespace, uid=uid)),
+        key=key,
+        uid=uid,
+        gang=gang.key,
+        role=role,
+        shape=shape,
+        priority=gang.priority,
+        created=gang.created,
+        preemptable=True,
+        may_preempt=may_preempt,
+        critical=False,
+        gated=False,
+        gated_after_admission=False,
+        nominated_node="",
+        quota_usage={},
+    )
