@@ -8,8 +8,10 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Final
 
+from quorate.api import codec
 from quorate.api.batch import Job
 from quorate.api.core import Pod
 from quorate.api.kueue import Workload
@@ -42,6 +44,14 @@ class History:
 
     def in_order(self) -> Iterator[Step]:
         return iter(sorted(self.steps, key=lambda step: step.version))
+
+    def write(self, file: Path) -> None:
+        """Write the stored states as JSON lines."""
+        with file.open("wb") as output:
+            for step in self.in_order():
+                head = {"version": step.version, "at": step.at, "deleted": step.deleted}
+                kind = type(step.object).__name__
+                output.write(codec.encode({**head, "kind": kind, "object": step.object}) + b"\n")
 
     async def _follow(self, client: Client, resource: Resource[Any], version: str) -> None:
         while True:

@@ -103,7 +103,7 @@ class Promises:
             elif _quota_held(held) != _quota_held(holds):
                 yield f"promise 5: {new.metadata.key} got quota while it held quota"
                 yield from self._gang_complete(new, holds)
-        if held != holds:
+        if _usage(old) != _usage(new):
             yield from self._within_limits()
         if (
             old is not None
@@ -250,6 +250,14 @@ def _admission(workload: Workload | None) -> Admission | None:
     ):
         return None
     return workload.status.admission
+
+
+def _usage(workload: Workload | None) -> tuple[str, Mapping[FlavorResource, int]] | None:
+    """Return the cluster queue and the quota usage of a reservation; None without one."""
+    admission = _admission(workload)
+    if workload is None or admission is None:
+        return None
+    return admission.cluster_queue, usage_of(workload, admission)
 
 
 def _done(workload: Workload, pod_set: str) -> int:

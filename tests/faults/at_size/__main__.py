@@ -9,6 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -54,11 +55,20 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--cut-every", type=float, default=30.0, help="memory: seconds between cuts of watches"
     )
+    parser.add_argument(
+        "--keep", type=_directory, metavar="DIR", help="restarts: keep logs, and the states after findings"
+    )
     given = parser.parse_args()
     unknown = set(given.scenarios) - set(_scenarios(given))
     if unknown:
         parser.error(f"no scenario {', '.join(sorted(unknown))} (there are {', '.join(_scenarios(given))})")
     return given
+
+
+def _directory(text: str) -> Path:
+    directory = Path(text)
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory
 
 
 def _scenarios(given: argparse.Namespace) -> dict[str, tuple[int, Scenario]]:
@@ -67,7 +77,7 @@ def _scenarios(given: argparse.Namespace) -> dict[str, tuple[int, Scenario]]:
     return {
         "restarts": (
             given.jobs,
-            lambda show: restarts.run(restarts.Scale(given.jobs, given.kills), seed, show),
+            lambda show: restarts.run(restarts.Scale(given.jobs, given.kills), seed, show, given.keep),
         ),
         "takeover": (
             given.leaders,

@@ -28,10 +28,15 @@ class Scale:
     kills: int = 30
 
 
-async def run(scale: Scale, seed: int, show: Show) -> Outcome:
+async def run(scale: Scale, seed: int, show: Show, keep: Path | None = None) -> Outcome:
+    """Run the scenario; ``keep``: a directory for logs and, after findings, the recorded states."""
     async with running_cluster(load.FLEET) as world, recorded(world.client) as history:
-        with TemporaryDirectory() as directory:
-            return await _Run(scale, seed, world, history, Path(directory), show).run()
+        with TemporaryDirectory() as temporary:
+            directory = keep or Path(temporary)
+            outcome = await _Run(scale, seed, world, history, directory, show).run()
+            if outcome.findings:
+                history.write(directory / "history.jsonl")
+            return outcome
 
 
 class _Run:
