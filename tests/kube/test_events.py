@@ -1,6 +1,8 @@
 """Which events are written: series are counted, unique events are written once, bounds are kept."""
 
 import asyncio
+import gc
+import tracemalloc
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -203,6 +205,38 @@ def test_events_beyond_the_bound_are_dropped_and_logged(
         ("events are dropped: the server does not keep up", {"unwritten": events.UNWRITTEN_MAX}),
         ("events were dropped", {"dropped": 5}),
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("later_s", "most_bytes"),
+    [
+        pytest.param(1.0, 800, id="a repetition may come: the count is remembered, the content is not"),
+        pytest.param(events.SERIES_ENDS_S + 1, 100, id="a repetition begins a new series"),
+    ],
+)
+def test_written_events_take_little_memory(later_s: float, most_bytes: int) -> None:
+    written = 500
+
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
+        tracemalloc.start()
+        try:
+            for number in range(written):
+                about = replace(WORKLOAD, name=f"workload-{number}")
+                recorder.event(about, "Normal", "QuotaReserved", f"{number} " + 900 * "x")
+            await recorder.drained()
+            server.requests.clear()
+            await clock.advance_to(1000.0 + later_s)
+            recorder.event(WORKLOAD, "Normal", "QuotaReserved", "another")
+            await recorder.drained()
+            gc.collect()
+            of_events = tracemalloc.Filter(True, events.__file__)
+            held = tracemalloc.take_snapshot().filter_traces([of_events]).statistics("filename")
+        finally:
+            tracemalloc.stop()
+        assert sum(each.size for each in held) < most_bytes * written
+
+    play(story)
 
 
 @given(st.text(max_size=60), st.integers(3, 80))

@@ -30,7 +30,6 @@ from quorate.kube.errors import (
 from quorate.kube.flowcontrol import RateLimiter
 from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault
-from quorate.kube.patches import merge_patch
 from quorate.kube.resources import EVENTS, Resource, reference
 
 # The API server refuses events that exceed these three.
@@ -48,7 +47,7 @@ UNREADABLE = "Unreadable"  # it does not have the type of its kind
 UNUSABLE = "Unusable"  # an internal error concerns it
 
 EventType = Literal["Normal", "Warning"]
-_Identity = tuple[str, ...]  # equal for repetitions of one event
+_Identity = bytes  # a digest, equal for repetitions of one event
 _Subject = tuple[str, str, str, str]  # apiVersion, kind, namespace and name of an object
 
 
@@ -64,22 +63,26 @@ class EventText(Protocol):
 
 
 class _Series:
-    """An event and its count; ``written`` is the count that the server has stored, 0 for none."""
+    """An event and its count; ``written`` is the count that the server has stored, 0 for none.
+
+    ``event`` is None once it is stored: thousands of series are remembered, each for its count alone.
+    """
+
+    __slots__ = ("count", "event", "identity", "last_at", "unique", "written", "written_at")
 
     def __init__(self, identity: _Identity, event: Event, now: float, *, unique: bool) -> None:
         self.identity = identity
-        self.event = event
+        self.event: Event | None = event
         self.unique = unique
         self.count = 1
         self.last_at = now
         self.written = 0
         self.written_at = now
 
-    def as_event(self) -> Event:
+    def counted(self) -> EventSeries | None:
         if self.count == 1:
-            return self.event
-        series = EventSeries(count=self.count, last_observed_time=micro_time(self.last_at))
-        return msgspec.structs.replace(self.event, series=series)
+            return None
+        return EventSeries(count=self.count, last_observed_time=micro_time(self.last_at))
 
 
 class EventRecorder:
@@ -103,7 +106,8 @@ class EventRecorder:
         self._component = component
         self._instance = (instance or component)[:WORD_CHARACTERS]
         self._rate_limiter = rate_limiter
-        self._series: dict[Key, _Series] = {}  # by the event's key, oldest first; at most REMEMBERED_MAX
+        # By the event's key, ordered by the last repetition, the oldest first; at most REMEMBERED_MAX.
+        self._series: dict[Key, _Series] = {}
         self._keys: dict[_Identity, Key] = {}  # the inverse of _series
         self._unwritten = 0  # series without a stored Event, at most UNWRITTEN_MAX
         self._dropped = 0  # consecutive drops
@@ -128,29 +132,23 @@ class EventRecorder:
         ``unique``: the event describes a state; it is not created while the server still stores an equal one.
         """
         now = self._clock.now()
-        identity = (
-            regarding.kind,
-            regarding.namespace,
-            regarding.name,
-            regarding.uid,
-            type_,
-            reason,
-            message,
-        )
+        identity = _identity(regarding, type_, reason, message)
         key = self._keys.get(identity)
         if key is not None:
             series = self._series[key]
             if now - series.last_at <= SERIES_ENDS_S:
                 series.count += 1
                 series.last_at = now
+                self._series[key] = self._series.pop(key)
                 if series.written:  # otherwise the pending first write includes the count
                     self._writer.enqueue_at(key, series.written_at + COUNT_EVERY_S)
                 return
             if not series.written:
                 return  # the server is unavailable, and the first write is still pending
             self._forget(key)
+        self._forget_ended(now)
         if self._has_capacity():
-            suffix = f".{_digest(identity)}" if unique else self._next_suffix(now)
+            suffix = f".{identity.hex()[:16]}" if unique else self._next_suffix(now)
             event = self._compose(regarding, type_, reason, message, action or reason, now, suffix)
             key = event.metadata.key
             self._keys[identity] = key
@@ -210,14 +208,12 @@ class EventRecorder:
             return None
         if self._rate_limiter is not None:
             await self._rate_limiter.wait()
-        count, event = series.count, series.as_event()
+        count, event, counted = series.count, series.event, series.counted()
         try:
-            if series.written == 0 and series.unique and await self._is_stored(key):
-                pass  # by an earlier process
-            elif series.written == 0:
-                await self._client.create(EVENTS, event)
-            else:
-                await self._client.patch(EVENTS, key, merge_patch(series.event, event))
+            if event is None:
+                await self._client.patch(EVENTS, key, {"series": counted})
+            elif not (series.unique and await self._is_stored(key)):  # by an earlier process
+                await self._client.create(EVENTS, msgspec.structs.replace(event, series=counted))
         except AlreadyExists:
             pass  # an earlier attempt arrived although its response was lost
         except (Conflict, ServerError, TooManyRequests):
@@ -230,7 +226,7 @@ class EventRecorder:
             return None
         if series.written == 0:
             self._unwritten -= 1
-        series.written, series.written_at = count, self._clock.now()
+        series.written, series.written_at, series.event = count, self._clock.now(), None
         return series.written_at + COUNT_EVERY_S if series.count > count else None
 
     async def _is_stored(self, key: Key) -> bool:
@@ -254,6 +250,14 @@ class EventRecorder:
         if len(self._series) == REMEMBERED_MAX:
             self._forget(next(key for key, series in self._series.items() if series.written))
         return True
+
+    def _forget_ended(self, now: float) -> None:
+        """Drop the series that no repetition continues."""
+        while self._series:
+            key, series = next(iter(self._series.items()))
+            if now - series.last_at <= SERIES_ENDS_S or series.written != series.count:
+                return
+            self._forget(key)
 
     def _forget(self, key: Key) -> None:
         series = self._series.pop(key)
@@ -293,8 +297,9 @@ class EventRecorder:
         )
 
 
-def _digest(identity: _Identity) -> str:
-    return hashlib.sha256("\0".join(identity).encode()).hexdigest()[:16]
+def _identity(regarding: ObjectReference, type_: EventType, reason: str, message: str) -> _Identity:
+    about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
+    return hashlib.sha256("\0".join((*about, type_, reason, message)).encode()).digest()
 
 
 def truncate(text: str, size_bytes: int) -> str:
