@@ -1,5 +1,7 @@
 """A key runs once for many additions, never concurrently, and at its earliest moment."""
 
+import gc
+
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
@@ -64,6 +66,18 @@ def test_a_delayed_key_that_is_added_now_still_runs_at_its_moment() -> None:
     assert queue.get(5.0) == A
 
 
+def test_forgotten_keys_take_no_memory() -> None:
+    queue = WorkQueue()
+    queue.add_at(A, 10.0)
+    for number in range(10_000):
+        queue.add_at(Key("", f"deleted-{number}"), 1000.0)
+        queue.forget(Key("", f"deleted-{number}"))
+    gc.collect()
+    left = sum(isinstance(each, Key) and each.name.startswith("deleted-") for each in gc.get_objects())
+    assert left < 200
+    assert queue.get(10.0) == A
+
+
 keys = st.sampled_from([A, B, C])
 
 
@@ -87,6 +101,11 @@ class WorkQueueModel(RuleBasedStateMachine):
     def add_at(self, key: Key, after: int) -> None:
         self.queue.add_at(key, self.now + after)
         self.delayed[key] = min(self.now + after, self.delayed.get(key, self.now + after))
+
+    @rule(key=keys)
+    def forget(self, key: Key) -> None:
+        self.queue.forget(key)
+        self.delayed.pop(key, None)
 
     @rule(seconds=st.integers(0, 3))
     def pass_time(self, seconds: int) -> None:

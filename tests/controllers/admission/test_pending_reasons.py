@@ -77,6 +77,15 @@ def test_during_admissions_a_reason_is_delayed_longer() -> None:
     assert throttle.take_due(18.0) == [ONE]
 
 
+def test_a_removed_workload_is_forgotten_also_during_admissions() -> None:
+    throttle = PendingReasonThrottle()
+    throttle.update(ONE, 10.0)
+    throttle.remove(ONE)
+    throttle.record_admission(10.9)
+    assert throttle.take_due(11.0) == []
+    assert throttle.next_due() is None
+
+
 def test_a_reason_is_written_soon_after_the_last_admission() -> None:
     throttle = PendingReasonThrottle()
     throttle.record_admission(9.9)

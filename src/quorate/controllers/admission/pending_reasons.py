@@ -62,17 +62,18 @@ class PendingReasonThrottle:
         self._written_at.pop(key, None)
         self._unwritten_since.pop(key, None)
         self._unevaluated.discard(key)
+        self._due.forget(key)
 
     def take_due(self, now: float) -> list[Key]:
         """Return the evaluated workloads that get their reason now."""
         keys: list[Key] = []
         while (key := self._due.get(now)) is not None:
             self._due.done(key)
-            if self._is_busy(now) and now < self._unwritten_since.get(key, now) + MAX_DELAY_S:
+            if self._is_busy(now) and now < self._unwritten_since[key] + MAX_DELAY_S:
                 self._due.add_at(key, now + DELAY_S)
                 continue
             self._written_at[key] = now
-            self._unwritten_since.pop(key, None)
+            del self._unwritten_since[key]
             keys.append(key)
         return keys
 

@@ -50,8 +50,10 @@ class WorkloadController:
         informers.unscheduled_pods.subscribe(self._unscheduled_pod_changed)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
-        if change.new is not None:
-            self.reconciler.enqueue(change.new.metadata.key)
+        if change.new is None:
+            self.reconciler.forget(change.key)
+        else:
+            self.reconciler.enqueue(change.key)
 
     def _unscheduled_pod_changed(self, change: Change[UnscheduledPod]) -> None:
         if change.old is None and change.new is not None:  # may start a timeout; a deletion starts none

@@ -62,6 +62,10 @@ class Reconciler:
         if self._queue.add_at(key, self._steady.now() + delay_s):
             self._queue_changed.set()
 
+    def forget(self, key: Key) -> None:
+        """Drop the delayed run of a deleted object."""
+        self._queue.forget(key)
+
     def stop(self) -> None:
         """Start no more runs; ``run`` returns when the current runs have ended."""
         self._stopping = True

@@ -7,8 +7,11 @@ delayed additions the earliest counts, because that run determines when to run a
 
 import heapq
 from collections import deque
+from typing import Final
 
 from quorate.api.meta import Key
+
+_OUTDATED_MAX: Final = 100  # outdated entries of the heap that are kept, beyond one for each delayed key
 
 
 class WorkQueue:
@@ -19,7 +22,7 @@ class WorkQueue:
         self._again: set[Key] = set()  # added while running; a subset of _running
         self._due: dict[Key, float] = {}  # the earliest moment of each delayed key
         # (moment, key) of each entry of _due, and outdated pairs, which are skipped when they reach the top:
-        # that is cheaper than searching for them.  Each pair is pushed and popped once.
+        # that is cheaper than searching for them.  They are removed together when there are too many.
         self._heap: list[tuple[float, Key]] = []
 
     def add(self, key: Key) -> None:
@@ -39,6 +42,12 @@ class WorkQueue:
         self._due[key] = moment
         heapq.heappush(self._heap, (moment, key))
         return self._heap[0] == (moment, key)
+
+    def forget(self, key: Key) -> None:
+        """Drop the delayed addition of ``key``, such as of a deleted object."""
+        if self._due.pop(key, None) is not None and len(self._heap) > 2 * len(self._due) + _OUTDATED_MAX:
+            self._heap = [(moment, key) for key, moment in self._due.items()]
+            heapq.heapify(self._heap)
 
     def get(self, now: float) -> Key | None:
         """Return the next key, which counts as running until ``done``; None when no key is ready."""
