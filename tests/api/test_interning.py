@@ -1,9 +1,14 @@
 """``CompactMapping`` behaves like other mappings and shares memory."""
 
+import tracemalloc
+
+import msgspec
 import pytest
 
 from quorate.api import codec
-from quorate.api.interning import CompactMapping, intern_strings
+from quorate.api.batch import intern_raw
+from quorate.api.core.scheduling import Pod
+from quorate.api.interning import CompactMapping, InternCache, intern_strings
 
 LABELS = {"app": "train", "index": "3"}
 
@@ -41,3 +46,59 @@ def test_keys_and_values_are_interned() -> None:
     assert isinstance(one, CompactMapping)
     assert one["app"] is other["app"]
     assert [a is b for a, b in zip(one, other, strict=True)] == [True, True]
+
+
+def contents(count: int, size: int = 1) -> list[bytes]:
+    return [f"{number} ".encode() + size * b"x" for number in range(count)]
+
+
+def test_used_content_stays_shared_and_the_rest_is_dropped() -> None:
+    made: list[bytes] = []
+
+    def make(content: bytes) -> bytearray:
+        made.append(content)
+        return bytearray(content)
+
+    cache = InternCache(make, entries=10)
+    kept = cache(b"used")
+    for content in contents(100):
+        assert cache(content) == content
+        assert cache(b"used") is kept
+    assert made == [b"used", *contents(100)]
+    assert cache(contents(100)[0]) == contents(100)[0]
+    assert made[-1] == contents(100)[0]  # again
+
+
+@pytest.mark.parametrize("size", [10, 1000, 100_000])
+def test_a_cache_is_bounded_in_number_and_bytes(size: int) -> None:
+    made = dict.fromkeys(contents(300, size), 0)
+
+    def make(content: bytes) -> bytearray:
+        made[content] += 1
+        return bytearray()
+
+    cache = InternCache(make, entries=100, size_bytes=30_000)
+    for content in (*made, *reversed(made)):
+        cache(content)
+    shared = [content for content, times in made.items() if times == 1]
+    assert len(shared) <= 100
+    assert sum(map(len, shared)) <= 30_000
+    assert len(shared) >= (0 if size > 15_000 else min(50, 15_000 // (size + 4)) - 1)
+
+
+def test_large_objects_that_come_and_go_are_not_kept() -> None:
+    """400 pods and templates of 100 kB each: less than half of them is kept."""
+    labels = {f"key-{number}": "x" * 60 for number in range(1000)}
+    tracemalloc.start()
+    try:
+        for number in range(400):
+            body = {
+                "metadata": {"name": "p", "labels": {**labels, "n": str(number)}},
+                "spec": {"nodeSelector": {**labels, "n": str(number)}},
+            }
+            codec.decode(Pod, codec.encode(body))
+            intern_raw(msgspec.Raw(codec.encode(body)))
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 60 * 2**20

@@ -5,12 +5,12 @@ unknown fields. ``decode_template`` decodes the fields that Quorate reads.
 """
 
 from datetime import datetime
-from functools import lru_cache
 
 import msgspec
 
 from quorate.api.codec import decode
 from quorate.api.core import PodTemplate
+from quorate.api.interning import InternCache
 from quorate.api.meta import Condition, Int32, Int64, ObjectMeta, Struct
 
 EMPTY_OBJECT = msgspec.Raw(b"{}")
@@ -25,9 +25,7 @@ def intern_raw(template: msgspec.Raw) -> msgspec.Raw:
     return _intern(bytes(template))
 
 
-@lru_cache(maxsize=1024)
-def _intern(content: bytes) -> msgspec.Raw:
-    return msgspec.Raw(content)
+_intern = InternCache(msgspec.Raw, entries=1024)
 
 
 class JobSpec(Struct):

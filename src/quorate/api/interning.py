@@ -2,13 +2,15 @@
 
 Each cache keeps the most recently used values only. That suffices, because the pods of a gang arrive one
 after the other. A value that was evicted from the cache stays valid; it is only not shared with later ones.
+Caches are bounded in bytes too: an object may have more than a megabyte, and thousands of different ones may
+come and go.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from sys import intern
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -16,8 +18,47 @@ from quorate.api import codec
 from quorate.api.meta import ObjectMeta
 
 CACHE_SIZE: Final = 4096  # entries per cache
+CACHE_BYTES: Final = 8 * 2**20  # of content per cache; the values take a few times as much
+_MAX_CACHED_TEXTS: Final = 4096  # characters of a mapping
 _LASTING_FIELDS: Final = ("name", "namespace", "uid", "creation_timestamp", "labels", "annotations")
 _EMPTY: Final[dict[str, Any]] = {}  # shared, because decoded values are never mutated
+
+
+V = TypeVar("V")
+
+
+class InternCache(Generic[V]):
+    """Returns the value that ``make`` returned for equal content, or makes it.
+
+    The content in use is in two generations. When the young one is half of the cache it becomes the old one,
+    from which used values return to the young one and the rest is dropped.
+    """
+
+    def __init__(
+        self, make: Callable[[bytes], V], *, entries: int = CACHE_SIZE, size_bytes: int = CACHE_BYTES
+    ) -> None:
+        self._make = make
+        self._most_entries = entries // 2
+        self._most_bytes = size_bytes // 2
+        self._young: dict[bytes, V] = {}
+        self._young_bytes = 0
+        self._old: dict[bytes, V] = {}
+
+    def __call__(self, content: bytes) -> V:
+        value = self._young.get(content)
+        if value is None:
+            value = self._old.pop(content, None)
+            if value is None:
+                value = self._make(content)
+            self._add(content, value)
+        return value
+
+    def _add(self, content: bytes, value: V) -> None:
+        if len(self._young) == self._most_entries or self._young_bytes + len(content) > self._most_bytes:
+            self._old, self._young, self._young_bytes = self._young, {}, 0
+        if len(content) <= self._most_bytes:
+            self._young[content] = value
+            self._young_bytes += len(content)
 
 
 class CompactMapping(Mapping[str, str]):
@@ -69,19 +110,22 @@ def intern_fields(holder: msgspec.Struct, types: Mapping[str, Any]) -> None:
     for name, type_ in types.items():
         value = getattr(holder, name)
         if value:
-            msgspec.structs.force_setattr(holder, name, _intern(type_, codec.encode(value)))
+            msgspec.structs.force_setattr(holder, name, _cache_of(type_)(codec.encode(value)))
         elif isinstance(value, dict):
             msgspec.structs.force_setattr(holder, name, _EMPTY)
 
 
-@lru_cache(maxsize=CACHE_SIZE)
-def _intern(type_: Any, content: bytes) -> Any:
-    return codec.decode(type_, content)
+@cache
+def _cache_of(type_: Any) -> InternCache[Any]:
+    return InternCache(partial(codec.decode, type_))
 
 
 def intern_strings(texts: Mapping[str, str]) -> CompactMapping:
     """Return labels or annotations as a mapping with interned keys and values."""
-    return _intern_mapping(_intern_keys(tuple(texts)), tuple(map(intern, texts.values())))
+    keys, values = tuple(texts), tuple(map(intern, texts.values()))
+    if sum(map(len, keys)) + sum(map(len, values)) > _MAX_CACHED_TEXTS:
+        return CompactMapping(tuple(map(intern, keys)), values)
+    return _intern_mapping(_intern_keys(keys), values)
 
 
 _intern_mapping = lru_cache(maxsize=CACHE_SIZE)(CompactMapping)

@@ -6,7 +6,6 @@ one object, and fields that differ in every pod without affecting placement (tok
 are dropped.
 """
 
-from functools import lru_cache
 from sys import intern
 from typing import Any, Final
 
@@ -21,7 +20,7 @@ from quorate.api.core import (
     SchedulingGate,
     Toleration,
 )
-from quorate.api.interning import CACHE_SIZE, intern_fields, intern_strings, intern_time
+from quorate.api.interning import InternCache, intern_fields, intern_strings, intern_time
 from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
 from quorate.api.volcano import annotations
 
@@ -235,18 +234,20 @@ class Pod(Struct):
         msgspec.structs.force_setattr(self, "status", _intern_status(codec.encode(self.status)))
 
 
-@lru_cache(maxsize=CACHE_SIZE)
-def _intern_spec(content: bytes) -> PodSpec:
+def _decode_spec(content: bytes) -> PodSpec:
     spec = codec.decode(PodSpec, content)
     intern_fields(spec, _INTERNED_SPEC_FIELDS)
     return spec
 
 
-@lru_cache(maxsize=CACHE_SIZE)
-def _intern_status(content: bytes) -> PodStatus:
+def _decode_status(content: bytes) -> PodStatus:
     status = codec.decode(PodStatus, content)
     intern_fields(status, _INTERNED_STATUS_FIELDS)
     return status
+
+
+_intern_spec = InternCache(_decode_spec)
+_intern_status = InternCache(_decode_status)
 
 
 class ContainerImage(Struct):

@@ -24,7 +24,8 @@ from quorate.api.core import (
     Toleration,
 )
 from quorate.api.core.pod_resources import pod_requests
-from quorate.api.kueue import PodSet, PodSetRequest, Workload
+from quorate.api.interning import InternCache
+from quorate.api.kueue import PodSetRequest, Workload
 from quorate.api.meta import Key
 from quorate.queueing.pending.effective_requests import (
     LimitRangeBounds,
@@ -40,6 +41,7 @@ from quorate.queueing.pending.effective_requests import (
 from quorate.queueing.pending.ordering import effective_priority
 from quorate.quota.amount import as_quantity
 
+_MAX_TEMPLATES: Final = 1024  # decoded ones that are kept
 _NO_DEFAULTS: Final = LimitRangeDefaults()
 _NO_BOUNDS: Final = (LimitRangeBounds(), LimitRangeBounds())
 
@@ -83,8 +85,6 @@ class _DecodedTemplate(msgspec.Struct, frozen=True):
 class ShapeRegistry:
     """All shapes in use, one object for each, and the runtime classes and limit ranges they depend on."""
 
-    _MAX_TEMPLATES: Final = 1024  # decoded ones that are kept: many workloads have byte-equal templates
-
     def __init__(self, options: ResourceOptions, gates: Gates) -> None:
         self._options = options
         self._gates = gates
@@ -94,7 +94,8 @@ class ShapeRegistry:
         # By namespace, if there are any: the bounds of each container and of each pod.
         self._bounds: dict[str, tuple[LimitRangeBounds, LimitRangeBounds]] = {}
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
-        self._templates: dict[bytes, _DecodedTemplate] = {}
+        # Many workloads have byte-equal templates.
+        self._decoded = InternCache(_decode_template, entries=_MAX_TEMPLATES)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=str, order="deterministic")
 
     def put_runtime_class(self, runtime_class: RuntimeClass) -> bool:
@@ -134,7 +135,7 @@ class ShapeRegistry:
 
     def shape_of(self, workload: Workload) -> Shape:
         defaults = self._defaults.get(workload.metadata.namespace, _NO_DEFAULTS)
-        decoded = [self._decode(pod_set) for pod_set in workload.spec.pod_sets]
+        decoded = [self._decoded(bytes(pod_set.template)) for pod_set in workload.spec.pod_sets]
         specs = [self._adjust(each.spec, defaults) for each in decoded]
         invalid = [
             *(
@@ -179,7 +180,8 @@ class ShapeRegistry:
         container_bounds, pod_bounds = self._bounds[namespace]
         findings: list[str] = []
         for pod_set in workload.spec.pod_sets:
-            spec = self._adjust(self._decode(pod_set).spec, self._defaults.get(namespace, _NO_DEFAULTS))
+            decoded = self._decoded(bytes(pod_set.template))
+            spec = self._adjust(decoded.spec, self._defaults.get(namespace, _NO_DEFAULTS))
             subject = f"a container of pod set {pod_set.name}"
             for container in (*spec.init_containers, *spec.containers):
                 resources = container.resources
@@ -187,16 +189,6 @@ class ShapeRegistry:
             subject = f"a pod of pod set {pod_set.name}"
             findings += bounds_violations(pod_bounds, pod_requests(spec), {}, subject)
         return tuple(dict.fromkeys(findings))
-
-    def _decode(self, pod_set: PodSet) -> _DecodedTemplate:
-        raw = bytes(pod_set.template)
-        decoded = self._templates.get(raw)
-        if decoded is None:
-            decoded = _decode_template(pod_set.template)
-            if len(self._templates) >= self._MAX_TEMPLATES:
-                self._templates.clear()
-            self._templates[raw] = decoded
-        return decoded
 
     def _adjust(self, spec: PodSpec, defaults: LimitRangeDefaults) -> PodSpec:
         return adjust_resources(spec, self._overheads.get(spec.runtime_class_name, {}), defaults)
@@ -217,10 +209,10 @@ class ShapeRegistry:
         )
 
 
-def _decode_template(template: msgspec.Raw) -> _DecodedTemplate:
+def _decode_template(template: bytes) -> _DecodedTemplate:
     """Decode a template, which the API server stores without validation if the CRD has no schema for it."""
     try:
-        spec = decode_template(template).spec
+        spec = decode_template(msgspec.Raw(template)).spec
     except msgspec.ValidationError as error:
         return _DecodedTemplate(PodSpec(), str(error))
     spec = msgspec.structs.replace(
