@@ -8,9 +8,12 @@ RELEASE_STAMP := $(VENV)/.installed-release
 CORES  := $(shell getconf _NPROCESSORS_ONLN)
 # Three workers for two cores: a story waits for its cluster for a third of its time.
 PARALLEL := -n $(shell expr $(CORES) \* 3 / 2) --dist worksteal
+LINTS := lint-types lint-format lint-style lint-layers lint-dead-code lint-spelling
+# Keep compiled modules: the tests start hundreds of processes.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test docs docs-serve release search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding crds manifests helm reference clean
+.PHONY: help install demo lint check test docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding crds manifests helm reference clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -35,11 +38,24 @@ demo: $(STAMP) ## watch two jobs deadlock, then the same jobs complete, in two w
 	@$(BIN)/quorate demo
 
 lint: $(STAMP) ## format, lint, layers, strict types, dead code, spelling
+	@$(MAKE) --no-print-directory --keep-going --jobs $(CORES) $(filter --output-sync,$(.FEATURES:%=--%)) $(LINTS)
+
+lint-format:
 	@$(BIN)/ruff format --check .
+
+lint-style:
 	@$(BIN)/ruff check .
+
+lint-layers:
 	@$(BIN)/lint-imports
-	@$(BIN)/mypy
+
+lint-types:
+	@MYPY_NUM_WORKERS=$(CORES) $(BIN)/mypy
+
+lint-dead-code:
 	@$(BIN)/vulture
+
+lint-spelling:
 	@$(BIN)/codespell
 
 check: lint ## lint and the fast tests (over a minute)
