@@ -5,7 +5,9 @@ structural, and all lists and texts that CEL rules traverse are bounded, so that
 cost.
 """
 
+import copy
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final, Literal
 
 import msgspec
@@ -100,9 +102,8 @@ def custom_resource_definitions(
     ``conversions`` gives ``spec.conversion`` by kind. Other kinds get strategy None, with which an API server
     drops fields that differ between versions (see ``conversion.CONVERTED_KINDS``).
     """
-    listed = convert(dict[str, KindVersion], yaml.load(field_list, Loader=yaml.CSafeLoader))
     by_kind: dict[tuple[str, str], dict[str, KindVersion]] = {}
-    for name, kind_version in listed.items():
+    for name, kind_version in _kind_versions(field_list).items():
         group, version, kind = name.split("/")
         by_kind.setdefault((group, kind), {})[version] = kind_version
     given = conversions or {}
@@ -110,6 +111,11 @@ def custom_resource_definitions(
         _definition(group, kind, versions, given.get(kind, NO_CONVERSION))
         for (group, kind), versions in sorted(by_kind.items())
     )
+
+
+@lru_cache(maxsize=2)  # both field lists of the package: to read them takes longest
+def _kind_versions(field_list: str) -> Mapping[str, KindVersion]:
+    return convert(dict[str, KindVersion], yaml.load(field_list, Loader=yaml.CSafeLoader))
 
 
 def to_yaml(definition: Json) -> str:
@@ -201,7 +207,7 @@ def _schema(facts: KindVersion) -> Json:
 def _field(field: Field) -> Json:
     schema = _type_schema(field.type)
     if field.default is not msgspec.UNSET:
-        schema["default"] = field.default
+        schema["default"] = copy.deepcopy(field.default)
     constraints = field.validation
     _add_constraints(schema, constraints)
     _add_rules(schema.get("items", {}), constraints.items_cel)

@@ -47,6 +47,13 @@ class ValueValidation:
 
 
 NO_VALUE_VALIDATION = ValueValidation()
+VALUE_VALIDATION_KEYWORDS = frozenset(
+    (
+        "enum", "pattern", "format",
+        "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf",
+        "minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties",
+    )
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -137,6 +144,9 @@ def compile_schema(source: Json) -> Schema:
 
 
 def _limits(source: Json) -> ValueValidation:
+    """Return the limits; without any, the singleton, so that ``is`` detects it."""
+    if VALUE_VALIDATION_KEYWORDS.isdisjoint(source):
+        return NO_VALUE_VALIDATION
     limits = ValueValidation(
         enum=tuple(source["enum"]) if "enum" in source else None,
         pattern=Pattern(source["pattern"]) if source.get("pattern") else None,
@@ -154,9 +164,7 @@ def _limits(source: Json) -> ValueValidation:
         min_properties=source.get("minProperties"),
         max_properties=source.get("maxProperties"),
     )
-    return (
-        NO_VALUE_VALIDATION if limits == NO_VALUE_VALIDATION else limits
-    )  # the singleton, so that ``is`` detects it
+    return NO_VALUE_VALIDATION if limits == NO_VALUE_VALIDATION else limits
 
 
 def object_merge_type(schema: Schema) -> MapOf:

@@ -171,6 +171,8 @@ def _key_findings(schema: Json, path: str) -> Iterator[Cause]:
 
 def _compilation_findings(schema: Json, path: str) -> Iterator[Cause]:
     alone: Json = {name: schema[name] for name in ("pattern", "x-kubernetes-validations") if name in schema}
+    if not alone:
+        return
     try:
         compile_schema(alone)
     except InvalidPattern as refusal:
