@@ -3,7 +3,10 @@
 import pytest
 
 from quorate.api.meta import Key
+from quorate.gang.actions import ACTIONS
+from quorate.gang.session.session import Session
 from quorate.kube.errors import Invalid
+from quorate.kube.events import UNUSABLE
 from quorate.kube.resources import EVENTS, NAMESPACES, untyped
 from quorate.local.nodes import Fleet
 from tests.e2e.gangs import GangWorld, run_gang_story
@@ -64,5 +67,41 @@ def test_a_pod_group_that_cannot_be_read_concerns_no_other_and_heals() -> None:
             return (await world.get_group(ODD.name, ODD.namespace)).status.phase == "Inqueue"
 
         await world.until("the corrected pod group is admitted", admitted)
+
+    run_gang_story(story, Fleet(1, cpu="4"))
+
+
+def test_a_pod_or_a_node_on_which_a_session_raises_is_set_aside_and_everything_else_is_placed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def raise_on_odd_objects(session: Session) -> None:
+        """Stand for a bug that one pod and one node reach."""
+        for pod in (task.pod for gang in session.gangs for task in gang.tasks.values()):
+            if pod.metadata.name == "odd-0":
+                raise LookupError("no such volume")
+        for node in session.model.cluster.nodes:
+            if node is not None and node.metadata.name == "node-2":
+                raise LookupError("no such zone")
+
+    monkeypatch.setitem(ACTIONS, "backfill", raise_on_odd_objects)
+
+    async def story(world: GangWorld) -> None:
+        await world.node("node-2", cpu="8")
+        await world.group("odd", 1)
+        await world.pods("odd", 1)
+        await world.group("probe", 2, {"cpu": "2"})
+        await world.pods("probe", 2)
+        await world.until_bound(probe=2)
+        assert {pod.node_name for pod in await world.members("probe")} <= {"node-1"}
+
+        async def reported() -> set[tuple[str, str]] | None:
+            found = {
+                (event.regarding.kind, event.regarding.name)
+                for event in (await world.client.list(EVENTS)).items
+                if event.reason == UNUSABLE and event.regarding is not None
+            }
+            return found if len(found) > 1 else None
+
+        assert await world.until("two events", reported) == {("Pod", "odd-0"), ("Node", "node-2")}
 
     run_gang_story(story, Fleet(1, cpu="4"))

@@ -2,6 +2,7 @@
 
 import pytest
 
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Key, Uid
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.gang.actions import ACTIONS
@@ -58,6 +59,27 @@ def test_a_gang_on_which_a_session_raises_is_set_aside_until_it_changes(
     monkeypatch.undo()
     world.put_group(world.groups[odd.key])
     assert [bind.task.name for bind in run_session(model, SETTINGS, world.now).binds] == ["odd-0"]
+
+
+def test_a_session_that_raises_on_a_pod_or_a_node_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def raise_on_pods(session: Session) -> None:
+        for pod in (task.pod for gang in session.gangs for task in gang.tasks.values()):
+            if pod.metadata.name == "odd-0":
+                raise LookupError("no such volume")
+
+    def raise_on_nodes(session: Session) -> None:
+        for node in session.model.cluster.nodes:
+            if node is not None and node.metadata.name == "n2":
+                raise LookupError("no such zone")
+
+    world = two_gangs(2)
+    for raising, want in ((raise_on_pods, (Pod, "odd-0")), (raise_on_nodes, (Node, "n2"))):
+        monkeypatch.setitem(ACTIONS, "backfill", raising)
+        with pytest.raises(SessionFailed) as failed:
+            run_session(world.model, SETTINGS, world.now)
+        subject = failed.value.subject
+        assert isinstance(subject, Pod | Node)
+        assert (type(subject), subject.metadata.name) == want
 
 
 @pytest.mark.parametrize(

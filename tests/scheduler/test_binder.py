@@ -7,6 +7,7 @@ import pytest
 from quorate.api.meta import Key, Uid
 from quorate.gang.outcome import Bind
 from quorate.kube.events import EventRecorder
+from quorate.kube.object_faults import ObjectFault
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.binder import CONFLICT_S, REFUSED_S, Binder
 from quorate.scheduler.observer import Bound
@@ -54,6 +55,43 @@ def test_a_refused_bind_is_undone_after_its_delay_and_does_not_block_the_next(
             await settle()
             assert undone == ([] if undone_in_s else [a_bind("first")])
             await clock.advance_to(clock.now() + undone_in_s)
+            assert undone == [a_bind("first")]
+
+    asyncio.run(story())
+
+
+def test_a_bug_in_one_bind_undoes_it_and_is_reported_with_its_pod() -> None:
+    async def story() -> None:
+        async with (
+            FakeServer(lambda _: Answer(201)) as server,
+            server.client() as client,
+            asyncio.TaskGroup() as tasks,
+        ):
+            clock, second_bound = VirtualClock(), asyncio.Event()
+            undone: list[Bind] = []
+            faults: list[ObjectFault] = []
+
+            async def pre_bind(bind: Bind) -> bool:
+                if bind == a_bind("first"):
+                    raise LookupError("no such volume")
+                return True
+
+            binder = Binder(
+                client, clock, EventRecorder(client, clock, "quorate"), lambda _: second_bound.set(),
+                undone.append, pre_bind, BindGate(), workers=1,
+            )  # fmt: skip
+            with client.faults.subscribed(faults.append):
+                binder.start(tasks, (a_bind("first"), a_bind("second")))
+                await asyncio.wait_for(second_bound.wait(), 30)
+            (fault,) = faults
+            assert (fault.resource.plural, fault.key, fault.stage) == ("pods", a_bind("first").task, "decide")
+            assert "LookupError: no such volume" in fault.problem
+            assert [request.path for request in server.requests if request.method == "POST"] == [
+                "/api/v1/namespaces/research/pods/second/binding"
+            ]
+            await settle()
+            assert undone == []
+            await clock.advance_to(clock.now() + REFUSED_S)
             assert undone == [a_bind("first")]
 
     asyncio.run(story())

@@ -86,6 +86,18 @@ def test_an_exponent_beyond_64_bits_is_refused_and_a_huge_quantity_is_not() -> N
     assert findings_of(with_quota(nominalQuota="1E400")) == []
 
 
+@pytest.mark.parametrize("amount", ["1E400", "1E310", "9" * 5000, "1e-400"])
+def test_a_workload_with_a_quantity_of_any_size_is_decided(amount: str) -> None:
+    resources = {"requests": {"cpu": amount}, "limits": {"memory": amount}}
+    containers = [{"name": "main", "resources": resources}]
+    template = {"spec": {"containers": containers, "overhead": {"cpu": amount}}}
+    workload = an_object("Workload", {"podSets": [{"name": "main", "count": 1, "template": template}]})
+    assert findings_of(mutated(workload)) == []
+    assert findings_of(workload, workload) == []
+    containers[0]["resources"] = {"requests": {"cpu": f"-{amount}"}}
+    assert len(findings_of(workload)) == 1
+
+
 def test_a_finding_that_the_old_queue_had_does_not_refuse_an_update() -> None:
     def queue(*flavors: str, stop: str = "None") -> Json:
         quotas = [{"name": name, "resources": [{"name": "cpu", "nominalQuota": 1}]} for name in flavors]
