@@ -24,7 +24,9 @@ from quorate.queueing.state import State
 INTERVAL_S: Final = 1.0  # between two reconciles of one object
 WORKERS: Final = 4
 MAX_INTERVAL_S: Final = (5.0, 30.0)  # for few and for many queues, while each reconcile finds a difference
-WRITES_PER_S: Final = 6.0  # target for all queues together, as far as an interval of this range allows it
+INTERVAL_FACTOR: Final = 4.0  # by which the interval grows
+WRITE_SHARE: Final = 0.05  # of the time, for the writes of all queues, as far as this range allows
+SMOOTHING: Final = 0.2  # weight of the last write in the mean duration
 
 Queue = ClusterQueue | LocalQueue
 
@@ -36,11 +38,14 @@ class QueuePace:
     at: float = 0.0
     writes: int = 0
 
-    def next_at(self, queues: int) -> float:
-        """Return when to reconcile one of ``queues`` again; the first two writes are not delayed."""
+    def next_at(self, queues: int, write_s: float) -> float:
+        """Return when to reconcile one of ``queues`` again, of which one write takes ``write_s``.
+
+        The first two writes are not delayed.
+        """
         shortest, longest = MAX_INTERVAL_S
-        interval_s = min(longest, max(shortest, queues / WRITES_PER_S))
-        return self.at + min(interval_s, INTERVAL_S * 2.0 ** min(10, max(0, self.writes - 2)))
+        interval_s = min(longest, max(shortest, queues * write_s / WRITE_SHARE))
+        return self.at + min(interval_s, INTERVAL_S * INTERVAL_FACTOR ** min(10, max(0, self.writes - 2)))
 
     def then(self, now: float, *, writes: bool) -> "QueuePace":
         return QueuePace(now, self.writes + 1 if writes else 0)
@@ -59,6 +64,7 @@ class QueueController:
         self._informers = informers = context.informers
         self._state = state
         self._paces: dict[Key, QueuePace] = {}  # of the queues reconciled so far, in steady time
+        self._write_s = 0.0  # the mean duration of a write
         workers = max(context.workers_for(each, WORKERS) for each in (CLUSTER_QUEUES, LOCAL_QUEUES))
         self.reconciler = Reconciler("queues", self.reconcile, context.clock, workers, report=self._report)
         informers.workloads.subscribe(self._workload_changed)
@@ -103,7 +109,7 @@ class QueueController:
 
     def _enqueue_at_pace(self, key: Key) -> None:
         """Reconcile a queue of which only counts and usage may differ."""
-        next_at = self._paces.get(key, QueuePace()).next_at(len(self._paces))
+        next_at = self._paces.get(key, QueuePace()).next_at(len(self._paces), self._write_s)
         self.reconciler.enqueue_in(key, next_at - self._steady.now())
 
     def _enqueue_soon(self, key: Key) -> None:
@@ -124,7 +130,10 @@ class QueueController:
         started_at = self._steady.now()
         writes = self._writes(queue, self._clock.now())
         self._paces[key] = self._paces.get(key, QueuePace()).then(started_at, writes=bool(writes))
-        await send(self._client, writes)
+        if writes:
+            await send(self._client, writes)
+            duration_s = (self._steady.now() - started_at) / len(writes)
+            self._write_s += SMOOTHING * (duration_s - self._write_s)
 
     def _writes(self, queue: Queue, now: float) -> Sequence[Patch]:
         metadata = queue.metadata
