@@ -62,19 +62,20 @@ def test_during_admissions_a_batch_has_one_workload() -> None:
         throttle.add(key, 10.0)
     throttle.record_admission(10.5)
     assert throttle.take_unevaluated(11.0) == crowd[:1]
-    throttle.record_admission(11.9)
-    assert throttle.take_unevaluated(12.0) == crowd[1:2]
-    assert throttle.take_unevaluated(13.0) == crowd[2:22]
+    throttle.record_admission(15.9)
+    assert throttle.take_unevaluated(15.9) == []
+    assert throttle.take_unevaluated(16.0) == crowd[1:2]
+    assert throttle.take_unevaluated(21.0) == crowd[2:22]
 
 
 def test_during_admissions_a_reason_is_delayed_longer() -> None:
     throttle = PendingReasonThrottle()
     throttle.update(ONE, 10.0)
-    for now in (11.0, 12.0, 13.0, 14.0, 15.0, 16.0, 17.0):
+    for now in range(11, 30):
         throttle.record_admission(now - 0.1)
         assert throttle.take_due(now) == []
-    throttle.record_admission(17.9)
-    assert throttle.take_due(18.0) == [ONE]
+    throttle.record_admission(29.9)
+    assert throttle.take_due(30.0) == [ONE]
 
 
 def test_a_removed_workload_is_forgotten_also_during_admissions() -> None:

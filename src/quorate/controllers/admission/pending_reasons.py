@@ -6,8 +6,8 @@ could read them.  So a reason is written only after a delay, later still while w
 and rarely more than once.
 
 A workload of the same shape as an evaluated one is not evaluated itself.  Thousands of such workloads may be
-pending.  They get the reason of the evaluated one, a few each second, and fewer while workloads are being
-admitted, because they may be admitted next.
+pending.  They get the reason of the evaluated one, a few each second, and only one every five seconds while
+workloads are being admitted, because they may be admitted next.
 """
 
 from collections import deque
@@ -18,9 +18,10 @@ from quorate.kube.controller.work_queue import WorkQueue
 
 DELAY_S: Final = 1.0  # a reason that is outdated sooner is never written
 REPEAT_DELAY_S: Final = 5.0  # between two reasons of one workload
-MAX_DELAY_S: Final = 8.0  # after so long a reason is written although other workloads are admitted
+MAX_DELAY_S: Final = 20.0  # after so long a reason is written although other workloads are admitted
 UNEVALUATED_AT_ONCE: Final = 20  # unevaluated workloads in one batch, while none is admitted
 UNEVALUATED_INTERVAL_S: Final = 1.0  # between batches; also the pause in admissions that ends "busy"
+BUSY_INTERVAL_S: Final = 5.0  # between batches of one while workloads are admitted
 
 
 class PendingReasonThrottle:
@@ -80,14 +81,15 @@ class PendingReasonThrottle:
     def take_unevaluated(self, now: float) -> list[Key]:
         """Return the unevaluated workloads that get the reason of their shape now."""
         keys: list[Key] = []
-        limit = 1 if self._is_busy(now) else UNEVALUATED_AT_ONCE
+        is_busy = self._is_busy(now)
+        limit = 1 if is_busy else UNEVALUATED_AT_ONCE
         while (due := self._unevaluated_due()) is not None and due <= now and len(keys) < limit:
             _, key = self._arrivals.popleft()
             self._unevaluated.remove(key)
             self._written_at[key] = now
             keys.append(key)
         if keys:
-            self._next_unevaluated_at = now + UNEVALUATED_INTERVAL_S
+            self._next_unevaluated_at = now + (BUSY_INTERVAL_S if is_busy else UNEVALUATED_INTERVAL_S)
         return keys
 
     def _is_busy(self, now: float) -> bool:
