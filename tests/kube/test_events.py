@@ -49,6 +49,48 @@ def counts(server: FakeServer) -> list[tuple[str, int]]:
     return [(request.method, request.body.get("series", {}).get("count", 1)) for request in server.requests]
 
 
+@pytest.mark.parametrize(
+    ("write_s", "share", "want_s"),
+    [
+        pytest.param(0.005, 0.2, 0.0, id="a prompt server gets the next event at once"),
+        pytest.param(0.035, 0.2, 0.1, id="a busy one later"),
+        pytest.param(3.0, 0.2, 0.25, id="but never much later"),
+        pytest.param(3.0, 1.0, 0.0, id="without a share there is no pause"),
+    ],
+)
+def test_the_pause_after_an_event_depends_on_the_time_of_its_write(
+    write_s: float, share: float, want_s: float
+) -> None:
+    assert events.pause_s(write_s, share) == pytest.approx(want_s)
+
+
+@pytest.mark.slow
+def test_the_events_of_a_busy_server_are_written_one_after_a_pause() -> None:
+    clock = VirtualClock()
+    requests = []
+
+    def busy(request: Request) -> Answer:
+        requests.append(request)
+        clock.pass_time(0.035)
+        return echo(request)
+
+    async def run() -> None:
+        async with FakeServer(busy) as server, server.client() as client:
+            recorder = EventRecorder(client, clock, "quorate", workers=1, share=0.2)
+            running = asyncio.create_task(recorder.run())
+            for message in ("first", "second"):
+                recorder.event(WORKLOAD, "Normal", "QuotaReserved", message)
+            for written in (1, 2):
+                await clock.slept.wait()
+                assert len(requests) == written
+                clock.slept.clear()
+                await clock.advance_to(clock.now() + 0.1)
+            recorder.stop()
+            await running
+
+    asyncio.run(run())
+
+
 @pytest.mark.slow
 def test_an_event_has_every_required_field() -> None:
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:

@@ -12,6 +12,7 @@ class VirtualClock:
         self._now = now
         self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
         self._tickets = 0
+        self.slept = asyncio.Event()  # set when a sleep begins
 
     def now(self) -> float:
         return self._now + self.off_s
@@ -24,11 +25,16 @@ class VirtualClock:
             woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._tickets += 1
             heapq.heappush(self._sleepers, (moment, self._tickets, woken))
+            self.slept.set()
             await woken
 
     @property
     def steady(self) -> "_Steady":
         return _Steady(self)
+
+    def pass_time(self, seconds: float) -> None:
+        """Advance the time without waking what sleeps."""
+        self._now += seconds
 
     async def advance_to(self, moment: float) -> None:
         self._now = moment

@@ -61,6 +61,7 @@ COMPONENT = "quorate-controllers"
 # One event at a time, as Kueue's recorder: its rate falls by itself when the server is slow, and with it what
 # events take from the writes that admit workloads.
 EVENT_WORKERS = 1
+EVENT_SHARE = 0.2  # of the time, while the server is busy
 
 
 async def run_replica(
@@ -233,7 +234,7 @@ def _core_reconcilers(context: ControllerContext, state: State) -> list[Reconcil
 def _context(
     client: Client, clock: Clock, configuration: Configuration, rng: random.Random, recorder: Recorder
 ) -> ControllerContext:
-    events = EventRecorder(client, clock, COMPONENT, workers=EVENT_WORKERS)
+    events = EventRecorder(client, clock, COMPONENT, workers=EVENT_WORKERS, share=EVENT_SHARE)
     informers = Informers(client)
     return ControllerContext(
         client, clock, events, configuration, informers, rng, recorder.record, recorder.forget

@@ -40,6 +40,8 @@ WORD_CHARACTERS = 128
 UNWRITTEN_MAX = 10_000  # of a kilobyte each
 REMEMBERED_MAX = 13_000
 WORKERS = 4  # few: a burst of events must not delay the writes that they describe
+PROMPT_S = 0.01  # a write that takes longer shows that the server has other work
+MAX_PAUSE_S = 0.25  # after one write
 COUNT_EVERY_S = 60.0  # how far the stored count of a series may lag behind
 SERIES_ENDS_S = 360.0  # a repetition later than this begins a new series
 # Reasons of events about objects that nothing else reports.
@@ -88,7 +90,8 @@ class _Series:
 class EventRecorder:
     """Records events as ``component``, such as "quorate"; ``instance`` identifies the process.
 
-    Each write first waits for ``rate_limiter``, if given; ``workers`` writes are in flight at once.
+    Each write first waits for ``rate_limiter``, if given; ``workers`` writes are in flight at once.  While
+    the server is busy, each worker writes for about the part ``share`` of the time.
     """
 
     def __init__(
@@ -100,9 +103,12 @@ class EventRecorder:
         *,
         rate_limiter: RateLimiter | None = None,
         workers: int = WORKERS,
+        share: float = 1.0,
     ) -> None:
         self._client = client
         self._clock = clock
+        self._steady = clock.steady
+        self._share = share
         self._component = component
         self._instance = (instance or component)[:WORD_CHARACTERS]
         self._rate_limiter = rate_limiter
@@ -209,6 +215,7 @@ class EventRecorder:
         if self._rate_limiter is not None:
             await self._rate_limiter.wait()
         count, event, counted = series.count, series.event, series.counted()
+        began = self._steady.now()
         try:
             if event is None:
                 await self._client.patch(EVENTS, key, {"series": counted})
@@ -227,6 +234,7 @@ class EventRecorder:
         if series.written == 0:
             self._unwritten -= 1
         series.written, series.written_at, series.event = count, self._clock.now(), None
+        await self._steady.sleep_until(self._steady.now() + pause_s(self._steady.now() - began, self._share))
         return series.written_at + COUNT_EVERY_S if series.count > count else None
 
     async def _is_stored(self, key: Key) -> bool:
@@ -295,6 +303,14 @@ class EventRecorder:
             reporting_controller=self._component,
             reporting_instance=self._instance,
         )
+
+
+def pause_s(write_s: float, share: float) -> float:
+    """Return how long to leave the server to other writes after a write that took ``write_s``.
+
+    A prompt write has no pause: the server is not busy.
+    """
+    return min(MAX_PAUSE_S, max(0.0, write_s - PROMPT_S) * (1 / share - 1))
 
 
 def _identity(regarding: ObjectReference, type_: EventType, reason: str, message: str) -> _Identity:
