@@ -29,8 +29,8 @@ from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
 REBUILD_SLICE: Final = 100  # objects
-CYCLE_SHARE: Final = 0.1  # of the time, at most, except for long cycles: the pause is limited
-MAX_PAUSE_S: Final = 0.05
+CYCLE_SHARE: Final = 0.05  # of the time, at most, except for long cycles: the pause is limited
+MAX_PAUSE_S: Final = 0.1
 
 
 def cycle_pause_s(cycle_s: float) -> float:
