@@ -6,6 +6,7 @@ only the fields we read: patch existing objects, and replace only objects that w
 """
 
 import asyncio
+import functools
 import io
 import os
 import random
@@ -424,7 +425,7 @@ class Client:
         )
 
     def _url(self, path: str, query: Mapping[str, str] | None) -> URL:
-        tail = f"?{urlencode(query)}" if query else ""
+        tail = f"?{_encoded(tuple(query.items()))}" if query else ""
         return URL(f"{self.config.server}{path}{tail}", encoded=True)
 
     def _query(self, dry_run: bool) -> dict[str, str]:
@@ -472,6 +473,12 @@ def _reason(error: OSError) -> str:
     """Return the error text of the operating system; empty if it has none."""
     known = error.errno is not None and error.errno > 0
     return (os.strerror(error.errno) if known else error.strerror or "").lower()  # type: ignore[arg-type]
+
+
+@functools.lru_cache(maxsize=64)
+def _encoded(query: tuple[tuple[str, str], ...]) -> str:
+    """Return the query string; nearly all writes have the same one."""
+    return urlencode(query)
 
 
 def _selectors(label_selector: str, field_selector: str) -> dict[str, str]:

@@ -107,7 +107,7 @@ class Informer(Generic[T]):
         subscriber = _Subscriber(on_change, on_unusable)
         self._subscribers.append(subscriber)
         for obj in self:
-            self._deliver(subscriber, Change(None, obj))
+            self._deliver(subscriber, metadata_of(obj).key, Change(None, obj))
         for fault in self._undecodable.values():
             self._set_aside(subscriber, fault)
 
@@ -201,7 +201,7 @@ class Informer(Generic[T]):
             self._update_index(index, key, old, new)
         change = Change(old, new)
         for subscriber in self._subscribers:
-            self._deliver(subscriber, change)
+            self._deliver(subscriber, key, change)
 
     def _put_undecodable(self, fault: ObjectFault) -> None:
         self._put(fault.key, None)
@@ -216,16 +216,17 @@ class Informer(Generic[T]):
         except Exception as error:
             self._report("index", key, new, error)
 
-    def _deliver(self, subscriber: "_Subscriber[T]", change: Change[T]) -> None:
+    def _deliver(self, subscriber: "_Subscriber[T]", key: Key, change: Change[T]) -> None:
         """Pass on ``change`` as the subscriber sees it, to which an object it cannot use is absent."""
-        key, new = change.key, change.new
+        old, new = change.old, change.new
         was_left_out = key in subscriber.left_out
-        old = None if was_left_out else change.old
+        if was_left_out and old is not None:
+            old, change = None, Change(None, new)
         if old is None and new is None:
             self._end_fault(subscriber, key)
             return
         try:
-            subscriber.on_change(Change(old, new))
+            subscriber.on_change(change)
         except Exception as error:
             fault = self._report("subscribe", key, new, error)
             if new is None:

@@ -261,6 +261,7 @@ class JobController(JobSource[J]):
             context, kind, self, name, ancestors=ancestors, memberships=memberships
         )
         self.reconciler = self._framework.reconciler
+        self._owner_kind = (kind.resource.api_version, kind.resource.kind)
         self._owner_index = f"controlled by {kind.resource.api_version} {kind.resource.kind}"
         self._slice_index = f"slices {self._owner_index}"
         self._watch(context, memberships)
@@ -293,8 +294,7 @@ class JobController(JobSource[J]):
 
     def _owner_key(self, workload: Workload) -> tuple[Key, ...]:
         owner = workload.metadata.controller
-        ours = (self._kind.resource.api_version, self._kind.resource.kind)
-        if owner is None or (owner.api_version, owner.kind) != ours:
+        if owner is None or (owner.api_version, owner.kind) != self._owner_kind:
             return ()
         return (Key(workload.metadata.namespace, owner.name),)
 
@@ -327,7 +327,7 @@ class JobController(JobSource[J]):
                 self.reconciler.enqueue(key)
             if (owner := workload.metadata.controller) is not None:
                 self._framework.enqueue_children(owner.uid)
-            self._enqueue(self._jobs.by_index(_NAMES_WORKLOAD, workload.metadata.key))
+        self._enqueue(self._jobs.by_index(_NAMES_WORKLOAD, change.key))
 
     def _unscheduled_pod_changed(self, change: Change[UnscheduledPod]) -> None:
         """Reconcile an elastic job with a new pod: the pod may have to be ungated."""
