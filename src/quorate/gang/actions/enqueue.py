@@ -3,7 +3,8 @@
 In profile ``compat`` groups are evaluated in queue order and job order, and admitted unless plugins reject
 them; an admitted group stays admitted.
 
-In profile ``design`` the admitted groups that have not started are rechecked first, oldest first.  A group is
+In profile ``design`` the admitted groups that have not started are rechecked first, in the order of their
+admission: a group that was admitted later never takes the resources for which pods were evicted.  A group is
 *rolled back* to Pending, and not tried again during its back-off, if its reservation is no longer covered or
 if it did not start in time.  Otherwise a group would keep its reservation for ever if its operator died or
 its pods fit nowhere; and without a back-off it would be admitted again at once, only to fail again.
@@ -97,7 +98,7 @@ class EnqueuePass:
         self._blocked_queues: set[str] = set()  # fifo queues with a first group that is not admitted
 
     def recheck_admitted(self) -> None:
-        """Charge the started groups; charge or roll back the other admitted ones, oldest first."""
+        """Charge the started groups; charge or roll back the others in the order of their admission."""
         unstarted = []
         for gang in self._session.gangs:
             if gang.is_active:
@@ -105,12 +106,16 @@ class EnqueuePass:
                     self.admission.charge(gang)
                 else:
                     unstarted.append(gang)
-        # All reservations end first: older groups are checked without the reservations of younger ones.
+        unstarted.sort(key=self._admitted_at)
+        # All reservations end first: a group is checked without the reservations of those after it.
         for gang in unstarted:
             for callback in all_callbacks(self._session.callbacks.job_dequeued):
                 callback(gang)
         for gang in unstarted:
             self._recheck(gang)
+
+    def _admitted_at(self, gang: Gang) -> float:
+        return self._session.now if gang.inqueue_since is None else gang.inqueue_since
 
     def waiting(self) -> Iterator[Gang]:
         """Return the waiting groups in the order of evaluation."""

@@ -10,9 +10,9 @@ exist: then the same actions find the victims again, for what the pods really re
 The decisions for one group hold for the groups after it: each victim is counted once.  All of it is undone at
 the end of the ``with`` block.
 
-A search costs as much as a small session, so a session makes ``MAX_SEARCHES`` at most.  Groups that are equal
-here have one search, and if it finds nothing the next one only after the other groups that wait for victims
-had theirs.
+A search looks at every gang that runs, so the searches of a session are limited to ``MAX_GANGS`` gangs
+altogether.  Groups that are equal here have one search.  One that found nothing is repeated when the model
+has changed, and after those for the other groups (``RefusedPlans``).
 
 Source: the design note "Delay Pod Creation", where enqueue and eviction shall work together.
 """
@@ -37,7 +37,8 @@ from quorate.gang.session.opening import open_session
 from quorate.gang.session.session import Session
 from quorate.gang.surplus import MinResourcesSurplus
 
-MAX_SEARCHES: Final = 10  # in one session; each takes about the time of opening a session
+MAX_GANGS: Final = 10_000  # that the searches of a session look at, of which 30 take a millisecond
+MAX_SEARCHES: Final = 10  # of a session, however few gangs run
 RETRY_S: Final = 1.0  # until the next session, if groups are left without a search
 
 _ACTIONS: Final[Mapping[EvictionAction, Callable[[Session, Gang], bool]]] = {
@@ -59,13 +60,17 @@ class EvictionPlan:
 
 
 class EvictionPlans:
-    """The plans of one session, which are all undone in the end."""
+    """The plans of one session, which are all undone in the end.
 
-    def __init__(self, session: Session, max_searches: int = MAX_SEARCHES) -> None:
+    ``max_searches``: None for as many as the module says.
+    """
+
+    def __init__(self, session: Session, max_searches: int | None = None) -> None:
         self._session = session
         self._model = session.model
-        self._max_searches = max_searches
-        self._model.refused_plans.begin_session(max_searches)
+        running = sum(1 for gang in session.gangs if gang.allocated)
+        self._max_searches = max_searches or max(1, min(MAX_SEARCHES, MAX_GANGS // max(1, running)))
+        self._model.refused_plans.begin_session(self._model.revision, self._max_searches)
         # In profile compat a group is admitted for idle resources only, as in Volcano.
         names = session.settings.actions if session.settings.profile == "design" else ()
         self._actions = [action for name in names for action in _ACTIONS if action == name]
@@ -85,6 +90,8 @@ class EvictionPlans:
             search.undo()
         self._planned.clear()
         self._count(self._session.callbacks.on_allocate, self._deallocated)
+        if self._searches:  # the accounts of queues had the members and victims in them
+            self._model.ledger.accounts(self._session.gangs)
 
     def at_most(self, gang: Gang) -> Mapping[str, int]:
         """Return an upper bound of what the victims of ``gang`` have, which costs no search."""
@@ -116,12 +123,13 @@ class EvictionPlans:
         A plan counts for the groups after ``gang``.  A group that was admitted always has its search.
         """
         refusals, group = self._model.refused_plans, _class_of(gang)
-        is_admitted = not gang.is_pending
-        if not is_admitted and not (
-            self._searches < self._max_searches and refusals.is_due(group, self._max_searches)
-        ):
-            self._session.wake(self._session.now + RETRY_S)
-            return None
+        if gang.is_pending:
+            if refusals.is_current(group):
+                return None
+            if self._searches >= self._max_searches or not refusals.is_due(group):
+                refusals.skip(group)
+                self._session.wake(self._session.now + RETRY_S)
+                return None
         self._searches += 1
         search = _Search(self._session, gang, [task for each in self._planned for task in each.tasks])
         plan = search.run(self._actions)

@@ -63,6 +63,7 @@ class Model:
         self.queues: dict[str, Queue] = {}
         self.quotas: dict[Key, NamespaceQuota] = {}
         self.ledger = Ledger()
+        self.revision = 0  # incremented by every change of an object
         self.refused_plans = RefusedPlans()
         self.storage = StorageIndex()
         # The watches of namespaces and of the drivers of nodes update it too.
@@ -88,9 +89,11 @@ class Model:
     # Nodes and pods.
 
     def set_node(self, node: Node) -> None:
+        self.revision += 1
         self.cluster.set_node(node)
 
     def remove_node(self, name: str) -> None:
+        self.revision += 1
         if self.cluster.index(name) is not None:  # otherwise it was never set, or set aside
             self.cluster.remove_node(name)
 
@@ -103,6 +106,7 @@ class Model:
         return self._node_finder
 
     def set_pod(self, pod: Pod) -> None:
+        self.revision += 1
         key = pod.metadata.key
         self.remove_unreadable_pod(key)
         task = self._tasks.get(key)
@@ -128,6 +132,7 @@ class Model:
         self._add_to_node(task)
 
     def remove_pod(self, key: Key) -> None:
+        self.revision += 1
         self._remove_pod(key)
         self.remove_unreadable_pod(key)
         self._assumed_binds.pop(key, None)
@@ -325,6 +330,7 @@ class Model:
     # Pod groups, queues, quotas and priority classes.
 
     def set_group(self, group: PodGroup) -> None:
+        self.revision += 1
         gang = self._gang(group.metadata.key)
         self._set_aside.discard(gang.key)
         metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
@@ -377,6 +383,7 @@ class Model:
 
     def remove_group(self, key: Key) -> None:
         """Remove a pod group.  Its tasks stay, in a gang without a group; a new group starts afresh."""
+        self.revision += 1
         self._pending_statuses.pop(key, None)
         self._set_aside.discard(key)
         gang = self.gangs.pop(key, None)
@@ -404,12 +411,15 @@ class Model:
 
     def set_gang_aside(self, key: Key) -> None:
         """Leave a gang out of all sessions until its pod group or a pod of it changes."""
+        self.revision += 1
         self._set_aside.add(key)
 
     def set_queue(self, queue: QueueObject) -> None:
+        self.revision += 1
         self.queues[queue.metadata.name] = queue_from_object(queue)
 
     def remove_queue(self, name: str) -> None:
+        self.revision += 1
         self.queues.pop(name, None)
 
     def set_quota(self, quota: ResourceQuota, observed_at: float | None = None) -> None:
@@ -436,6 +446,7 @@ class Model:
         self._update_priorities()
 
     def _update_priorities(self) -> None:
+        self.revision += 1
         for gang in self.gangs.values():
             gang.priority = self._priority(gang.priority_class)
 

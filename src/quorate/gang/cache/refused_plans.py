@@ -1,35 +1,59 @@
-"""The memory of searches for victims that found nothing, so that every waiting group has its turn."""
+"""The memory of searches for victims that found nothing, so that every waiting group is searched for."""
 
 from collections.abc import Hashable
+from typing import NamedTuple
+
+
+class _Search(NamedTuple):
+    session: int
+    revision: int  # of the model
 
 
 class RefusedPlans:
-    """The classes of equal groups without victims, with the session of the last search.
+    """The classes of equal groups without victims, each with the last search.
 
-    Kept in memory only: without it the searches begin anew with the oldest groups.
+    A search is repeated when the model has changed, and after the searches for all other classes.  Kept in
+    memory only: a new leader begins with the oldest groups.
     """
 
     def __init__(self) -> None:
         self._session = 0
-        self._searched: dict[Hashable, int] = {}
+        self._revision = 0
+        self._searches_per_session = 1
+        self._searched: dict[Hashable, _Search] = {}
+        self._waiting: set[Hashable] = set()  # for a search, at the end of the last session
+        self._skipped: set[Hashable] = set()  # in this session
 
-    def begin_session(self, searches: int) -> None:
-        """Begin the next session of ``searches`` at most; forget classes that had no search for long."""
+    def begin_session(self, revision: int, searches: int) -> None:
+        """Begin the next session with ``searches`` at most; forget classes without a search for long."""
         self._session += 1
-        oldest = self._session - 2 * self._period(searches)
-        for group in [each for each, session in self._searched.items() if session < oldest]:
+        self._revision, self._searches_per_session = revision, searches
+        self._waiting, self._skipped = self._skipped, set()
+        oldest = self._session - 2 * self._period
+        for group in [each for each, last in self._searched.items() if last.session < oldest]:
             del self._searched[group]
 
-    def is_due(self, group: Hashable, searches: int) -> bool:
-        """Return True if ``group`` may have a search, when each session has ``searches`` at most."""
+    def is_current(self, group: Hashable) -> bool:
+        """Return True if nothing has changed since the search for ``group``."""
         last = self._searched.get(group)
-        return last is None or self._session - last >= self._period(searches)
+        return last is not None and last.revision == self._revision
+
+    def is_due(self, group: Hashable) -> bool:
+        """Return True if a search for ``group`` is next, as far as sessions have searches left."""
+        last = self._searched.get(group)
+        return last is None or self._session - last.session >= self._period
+
+    def skip(self, group: Hashable) -> None:
+        """Leave the search for ``group`` to a later session."""
+        self._skipped.add(group)
 
     def add(self, group: Hashable) -> None:
-        self._searched[group] = self._session
+        self._searched[group] = _Search(self._session, self._revision)
 
     def discard(self, group: Hashable) -> None:
         self._searched.pop(group, None)
 
-    def _period(self, searches: int) -> int:
-        return max(1, -(-len(self._searched) // searches))
+    @property
+    def _period(self) -> int:
+        groups = len(self._searched.keys() | self._waiting)
+        return max(1, -(-groups // self._searches_per_session))
