@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
 from quorate.kube.errors import Forbidden
 from quorate.kube.resources import EVENTS, NODES, PLACEABLE_PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
@@ -69,6 +70,45 @@ def test_a_gang_gets_no_node_until_all_its_pods_exist() -> None:
         await world.until_bound(a=3)
 
     run_gang_story(story, Fleet(2, cpu="2"), settings(WITHOUT_ENQUEUE))
+
+
+def test_gated_pods_keep_the_condition_of_the_api_server() -> None:
+    """Autoscalers act on Unschedulable; nodes do not help a pod with scheduling gates."""
+
+    async def story(world: GangWorld) -> None:
+        await world.group("a", 2)
+        await world.pods("a", 1, schedulingGates=[{"name": "example.dev/hold"}])
+        await world.pods("a", 1, first=1)
+        await world.until_waits("a", "NotEnoughResources")
+        free = Key(NAMESPACE, "a-1")
+
+        async def is_written() -> bool:
+            return reason_of(await world.client.get(PLACEABLE_PODS, free)) == "Unschedulable"
+
+        await world.until("the pod without gates is unschedulable", is_written)
+        assert reason_of(await world.client.get(PLACEABLE_PODS, Key(NAMESPACE, "a-0"))) == "SchedulingGated"
+
+    def reason_of(pod: Pod) -> str:
+        return next((each.reason for each in pod.status.conditions if each.type == "PodScheduled"), "")
+
+    run_gang_story(story, Fleet(1, cpu="8"), settings(WITHOUT_ENQUEUE))
+
+
+def test_a_group_of_higher_priority_is_admitted_on_a_full_cluster() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.client.create(PRIORITY_CLASSES, {"metadata": {"name": "high"}, "value": 100})
+        await world.group("low", 2, {"cpu": "4"})
+        await world.until_phase("low", "Inqueue")
+        await world.pods("low", 2, cpu="2")
+        await world.until_bound(low=2)
+        await world.group("high", 2, {"cpu": "4"}, priorityClassName="high")
+        await world.until_phase("high", "Inqueue")
+        assert (await world.bound())["low"] == 2  # nothing is evicted before the pods exist
+        await world.pods("high", 2, cpu="2", priorityClassName="high")
+        await world.until_bound(high=2)
+        assert not (await world.bound())["low"]
+
+    run_gang_story(story, Fleet(2, cpu="2"), settings(DESIGN))
 
 
 def test_an_inqueue_group_returns_to_pending_when_its_node_is_lost() -> None:

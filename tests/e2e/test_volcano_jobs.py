@@ -31,6 +31,17 @@ from tests.kube.virtual_clock import VirtualClock
 pytestmark = pytest.mark.slow
 
 
+def test_a_long_name_makes_valid_pods() -> None:
+    async def scenario(gangs: Gangs) -> None:
+        name = "train-a-large-language-model"
+        await gangs.job(name, "worker=1", plugins={"ssh": [], "svc": []})
+        await gangs.set_group_phase(await gangs.until_group(name), "Inqueue")
+        pods = await gangs.until_pods(f"{name}-worker-0")
+        assert pods
+
+    run_story(scenario)
+
+
 def test_a_job_from_pending_to_completed() -> None:
     async def scenario(gangs: Gangs) -> None:
         await gangs.job("train", "worker=2", queue="research", plugins={"svc": [], "env": []})

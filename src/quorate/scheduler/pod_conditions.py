@@ -2,7 +2,8 @@
 
 The reason is Unschedulable only if more nodes would help, because autoscalers act on that word.  A shortage
 that nodes do not cure (the share of a queue, the quota of a namespace) has a reason of its own, and
-a gang that waits for evicted pods to leave its nodes has the reason Schedulable.
+a gang that waits for evicted pods to leave its nodes has the reason Schedulable.  A pod with scheduling gates
+keeps the API server's SchedulingGated: nodes do not help it either.
 
 All pods of a gang, possibly thousands, wait for one reason, and its numbers may change with every session.
 A pod's condition is therefore written when the pod is new, when the reason changes, and for changed
@@ -82,7 +83,7 @@ class PodConditionWriter:
 
     async def _write(self, key: Key, gang: Key) -> None:
         pod, wanted = self._pods.get(key), self._conditions.get(gang)
-        if pod is None or wanted is None or pod.node_name:
+        if pod is None or wanted is None or pod.node_name or pod.spec.scheduling_gates:
             return
         stored = next((each for each in pod.status.conditions if each.type == SCHEDULED), None)
         if stored is not None and (stored.status, stored.reason, stored.message) == (

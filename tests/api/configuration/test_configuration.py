@@ -242,6 +242,11 @@ podGroupWebhooks:
     )
 
 
+def test_an_off_without_quotes_is_a_mode() -> None:
+    configuration = load_configuration(a_file("podGroupWebhooks: {minResources: off}")).configuration
+    assert configuration.pod_group_webhooks == PodGroupWebhooks(min_resources="off")
+
+
 def test_gang_scheduling_is_decoded() -> None:
     body = """
 gangScheduling: {looksAfter: [batchJobs], schedulerNames: [ours, ours], keepPendingPodsOnRollback: true}

@@ -8,7 +8,7 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from quorate.api.decoding.strict import Section, boolean, choice, integer, list_of, text_matching
+from quorate.api.decoding.strict import Field, Section, boolean, choice, integer, list_of, text_matching
 from quorate.api.syntax import is_dns_subdomain
 
 OUR_SCHEDULER: Final = "quorate"
@@ -52,10 +52,15 @@ class PodGroupWebhooks(msgspec.Struct, frozen=True, kw_only=True):
     max_queue_depth: int = 5  # below the root queue
 
 
+def _quota_mode(field: Field) -> QuotaMode:
+    """Decode a mode; YAML reads an ``off`` without quotes as false."""
+    return "off" if field.value is False else choice(get_args(QuotaMode))(field)
+
+
 def decode_pod_group_webhooks(fields: Section) -> PodGroupWebhooks:
     default = PodGroupWebhooks()
     return PodGroupWebhooks(
-        min_resources=fields.take("minResources", choice(get_args(QuotaMode)), default.min_resources),
+        min_resources=fields.take("minResources", _quota_mode, default.min_resources),
         failure_policy=fields.take("failurePolicy", choice(get_args(FailurePolicy)), default.failure_policy),
         reject_pods_of_pending_groups=fields.take("rejectPodsOfPendingGroups", boolean, False),
         gate_pods_of_pending_groups=fields.take("gatePodsOfPendingGroups", boolean, False),

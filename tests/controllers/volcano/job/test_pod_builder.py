@@ -178,7 +178,7 @@ def test_ssh_mounts_the_keys(arguments: list[str], path: str, mode: int) -> None
     pod = pod_of(job)
     assert pod["spec"]["volumes"][0]["secret"]["defaultMode"] == mode
     assert pod["spec"]["containers"][0]["volumeMounts"] == [
-        {"name": "train-1234-ssh", "mountPath": path, "subPath": ".ssh"}
+        {"name": "train-ssh", "mountPath": path, "subPath": ".ssh"}
     ]
     (secret,) = (each for plugin in plugins_of(job)[0] for each in plugin.owned_objects())
     assert secret.generates_keys
@@ -271,7 +271,7 @@ def test_mpi_lists_the_workers_for_the_master() -> None:
     worker = pod_of(job)
     assert "MPI_HOST" not in env_of(worker)
     assert worker["spec"]["containers"][0]["ports"] == [{"name": "mpijob-port", "containerPort": 22}]
-    assert {volume["name"] for volume in worker["spec"]["volumes"]} == {"train-1234-ssh", "train-svc"}
+    assert {volume["name"] for volume in worker["spec"]["volumes"]} == {"train-ssh", "train-svc"}
 
 
 def test_ray_starts_a_head_that_workers_join() -> None:

@@ -13,7 +13,12 @@ from quorate.api.volcano.job import Job
 from quorate.controllers.volcano.job.job_pod_group import owner_reference_to
 from quorate.controllers.volcano.job.job_status import claim_name, has_claim_template
 from quorate.controllers.volcano.job.plugins import Plugin
-from quorate.controllers.volcano.job.plugins.env_ssh_svc import PRIVATE_KEY, PUBLIC_KEY, generate_ssh_keys
+from quorate.controllers.volcano.job.plugins.env_ssh_svc import (
+    AUTHORIZED_KEYS,
+    PRIVATE_KEY,
+    PUBLIC_KEY,
+    generate_ssh_keys,
+)
 from quorate.controllers.volcano.job.plugins.interface import OwnedObject
 from quorate.kube.client import Client
 from quorate.kube.errors import AlreadyExists, NotFound
@@ -82,7 +87,8 @@ class JobResources:
         body = dict(owned.body)
         if owned.generates_keys:
             private, public = await asyncio.to_thread(generate_ssh_keys, job.metadata.name)
-            body["stringData"] = {**body["stringData"], PRIVATE_KEY: private, PUBLIC_KEY: public}
+            keys = {PRIVATE_KEY: private, PUBLIC_KEY: public, AUTHORIZED_KEYS: public}
+            body["stringData"] = {**body["stringData"], **keys}
         metadata = {"name": owned.name, "ownerReferences": [codec.to_builtins(owner_reference_to(job))]}
         try:
             await self._client.create(owned.resource, {"metadata": metadata, **body}, key.namespace)

@@ -17,6 +17,7 @@ from quorate.api.volcano.job import (
     TaskState,
     VolumeSpec,
 )
+from quorate.controllers.volcano.job.derived_names import object_name
 from quorate.controllers.volcano.job.job_phases import FINISHED, KillAction, total_replicas
 from quorate.controllers.volcano.job.job_pods import PodCounts
 from quorate.controllers.volcano.job.lifecycle_policies import COMMAND_ISSUED, JobEvent
@@ -106,7 +107,7 @@ def claim_name(job: Job, index: int) -> str:
     volume = job.spec.volumes[index]
     if volume.volume_claim_name:
         return volume.volume_claim_name
-    return f"{job.metadata.name}-volume-{index}" if has_claim_template(volume) else ""
+    return object_name(job.metadata.name, f"volume-{index}") if has_claim_template(volume) else ""
 
 
 def has_claim_template(volume: VolumeSpec) -> bool:

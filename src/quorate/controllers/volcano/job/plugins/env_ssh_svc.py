@@ -7,6 +7,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from quorate.api.volcano.job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
+from quorate.controllers.volcano.job.derived_names import object_name, volume_name
 from quorate.controllers.volcano.job.plugins.interface import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -66,30 +67,32 @@ class SshPlugin:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         self._job = job
         # The uid makes the name unique, so the controller needs no permission to read Secrets.
-        self._name = f"{job.metadata.name}-{job.metadata.uid}-ssh"
+        self._name = object_name(job.metadata.name, f"{job.metadata.uid}-ssh")
+        self._volume = volume_name(job.metadata.name, "ssh")
         defaults = {"no-root": "false", _KEY_FILE_PATH: _ROOT_PATH, _PRIVATE_KEY: "", _PUBLIC_KEY: ""}
         given = flags(arguments, defaults)
         self._path = given[_KEY_FILE_PATH]
         if is_on(given["no-root"]) and self._path == _ROOT_PATH:
             self._path = _NO_ROOT_PATH
         self._given_keys = (
-            {PRIVATE_KEY: given[_PRIVATE_KEY], PUBLIC_KEY: given[_PUBLIC_KEY]} if given[_PRIVATE_KEY] else {}
+            {
+                PRIVATE_KEY: given[_PRIVATE_KEY],
+                PUBLIC_KEY: given[_PUBLIC_KEY],
+                AUTHORIZED_KEYS: given[_PUBLIC_KEY],
+            }
+            if given[_PRIVATE_KEY]
+            else {}
         )
 
     def on_pod_create(self, pod: Json, task: TaskSpec, index: int) -> None:
-        files = (
-            (PRIVATE_KEY, PRIVATE_KEY),
-            (PUBLIC_KEY, PUBLIC_KEY),
-            (PUBLIC_KEY, AUTHORIZED_KEYS),
-            (SSH_CONFIG, SSH_CONFIG),
-        )
+        keys = (PRIVATE_KEY, PUBLIC_KEY, AUTHORIZED_KEYS, SSH_CONFIG)
         secret = {
             "secretName": self._name,
-            "items": [{"key": key, "path": f"{_DIRECTORY}/{path}"} for key, path in files],
+            "items": [{"key": key, "path": f"{_DIRECTORY}/{key}"} for key in keys],
             "defaultMode": _OWNER_MODE if self._path == _ROOT_PATH else _ANY_USER_MODE,
         }
-        mount = {"name": self._name, "mountPath": self._path, "subPath": _DIRECTORY}
-        add_volume(pod, {"name": self._name, "secret": secret}, mount, init=True)
+        mount = {"name": self._volume, "mountPath": self._path, "subPath": _DIRECTORY}
+        add_volume(pod, {"name": self._volume, "secret": secret}, mount, init=True)
 
     def owned_objects(self) -> Iterable[OwnedObject]:
         body = {"type": "Opaque", "stringData": {SSH_CONFIG: self._config(), **self._given_keys}}
@@ -123,7 +126,8 @@ class SvcPlugin:
 
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         self._job = job
-        self._map_name = f"{job.metadata.name}-svc"
+        self._map_name = object_name(job.metadata.name, "svc")
+        self._volume = volume_name(job.metadata.name, "svc")
         given = flags(arguments, {_NOT_READY: "false", _NO_POLICY: "false"})
         self._publish_not_ready, self._no_policy = is_on(given[_NOT_READY]), is_on(given[_NO_POLICY])
 
@@ -137,8 +141,8 @@ class SvcPlugin:
         ]
         for container in containers(pod, init=True):
             add_env(container, *variables)
-        volume = {"name": self._map_name, "configMap": {"name": self._map_name}}
-        add_volume(pod, volume, {"name": self._map_name, "mountPath": HOSTS_PATH}, init=True)
+        volume = {"name": self._volume, "configMap": {"name": self._map_name}}
+        add_volume(pod, volume, {"name": self._volume, "mountPath": HOSTS_PATH}, init=True)
 
     def owned_objects(self) -> Iterable[OwnedObject]:
         metadata = self._job.metadata

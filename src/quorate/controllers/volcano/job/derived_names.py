@@ -1,0 +1,27 @@
+"""Names that are derived from the name of a Volcano Job, which may have 253 characters and dots."""
+
+import hashlib
+from typing import Final
+
+from quorate.api.syntax import is_dns_label, is_dns_subdomain
+
+_MAX_LABEL: Final = 63
+_MAX_NAME: Final = 253
+_DIGITS: Final = 8
+
+
+def object_name(job: str, suffix: str) -> str:
+    """Return ``JOB-SUFFIX``, shortened with a hash of the whole name if no object may have that name."""
+    name = f"{job}-{suffix}"
+    return name if is_dns_subdomain(name) else _shortened(job, name, suffix, _MAX_NAME)
+
+
+def volume_name(job: str, suffix: str) -> str:
+    """Return ``JOB-SUFFIX``, changed with a hash of the whole name if no volume may have that name."""
+    name = f"{job}-{suffix}"
+    return name if is_dns_label(name) else _shortened(job.replace(".", "-"), name, suffix, _MAX_LABEL)
+
+
+def _shortened(job: str, name: str, suffix: str, length: int) -> str:
+    tail = f"-{hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]}-{suffix}"
+    return job[: length - len(tail)].rstrip("-.") + tail
