@@ -99,6 +99,33 @@ def worlds(draw: st.DrawFn, *, preempting: bool = True) -> Json:
     }
 
 
+@st.composite
+def borrowing_cohorts(draw: st.DrawFn) -> Json:
+    """Return a cohort in which one queue borrows most of the quota, which its owner and others request."""
+    nominal = {"owner": draw(st.integers(3, 6)), "borrower": 1, "x": draw(st.integers(0, 1)), "y": 0}
+    unused = draw(st.integers(0, 2))
+    first = draw(st.integers(1, sum(nominal.values()) - unused))
+    requests = {name: draw(st.integers(2, 5) if name == "owner" else st.integers(1, 2)) for name in nominal}
+    queues = {
+        name: {
+            "cohort": "top",
+            "preemption": {"reclaimWithinCohort": "Any" if name == "owner" else "Never"},
+            "quota": [{"one": {"cpu": cpu}}],
+        }
+        for name, cpu in nominal.items()
+    }
+    running = [
+        {"name": f"running-{index}", "queue": "borrower", "requests": {"cpu": cpu}, "admitted": "one"}
+        for index, cpu in enumerate((first, sum(nominal.values()) - unused - first))
+        if cpu
+    ]
+    heads = [
+        {"name": f"head-{name}", "queue": name, "created": 1, "requests": {"cpu": cpu}}
+        for name, cpu in requests.items()
+    ]
+    return {"flavors": ["one"], "clusterQueues": queues, "workloads": [*running, *heads]}
+
+
 def a_world_at_work(given_: Json) -> World:
     """Return a world in which the first half of the workloads was tried and the second half is new."""
     late = {workload["name"] for workload in given_["workloads"][len(given_["workloads"]) // 2 :]}
@@ -128,6 +155,11 @@ def usage_of(state: State) -> dict[Any, Any]:
     }
 
 
+def assert_within_limits(world: World) -> None:
+    for queue in world.state.ledger.cluster_queues.values():
+        assert all(tree.available(queue.node, pair) >= 0 for pair in queue.node.usage)
+
+
 @given(worlds())
 def test_one_run_decides_the_same_as_many_single_rounds(given_: Json) -> None:
     in_one_run = writes(a_world_at_work(given_).admission_cycle.run(1000).decisions)
@@ -143,10 +175,23 @@ def test_one_run_decides_the_same_as_many_single_rounds(given_: Json) -> None:
 def test_after_a_cycle_usage_is_the_sum_of_reservations_and_within_limits(given_: Json) -> None:
     world = a_world_at_work(given_)
     world.admission_cycle.run(1000)
-    state = world.state
-    assert audit(usage_of(state)) == ()
-    for queue in state.ledger.cluster_queues.values():
-        assert all(tree.available(queue.node, pair) >= 0 for pair in queue.node.usage)
+    assert audit(usage_of(world.state)) == ()
+    assert_within_limits(world)
+
+
+@given(st.one_of(worlds(), borrowing_cohorts()), st.lists(st.integers(0, 2), min_size=6, max_size=6))
+@examples(300)
+def test_usage_is_within_limits_while_preempted_workloads_stop(given_: Json, stopped: list[int]) -> None:
+    """After each cycle the first ``stopped`` of the preempted workloads release their quota."""
+    world = a_world_at_work(given_)
+    for count in stopped:
+        decisions = world.admission_cycle.run(world.now).decisions
+        assert_within_limits(world)
+        world.carry_out(decisions)
+        world.settle()
+        evicted = [name for name, each in world.workloads.items() if c.is_evicted(each)]
+        world.run({"evictionDone": evicted[:count]})
+        world.now += 1
 
 
 @given(worlds())

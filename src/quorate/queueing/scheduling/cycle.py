@@ -241,9 +241,16 @@ class Round:
         return [self._reserve(nomination, assignment, now)]
 
     def _shortages(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
-        """Return what is missing after the earlier decisions of the round, without all preemption targets."""
+        """Return what is missing after the earlier decisions of the round, without all preemption targets.
+
+        A head without targets of its own starts before those of other heads have released their quota, so it
+        must fit beside them, too.
+        """
         with self._ledger.without_replaced_slice(nomination.entry.workload, nomination.queue):
-            return self._shortages_without_targets(nomination, assignment)
+            shortages = self._shortages_without_targets(nomination, assignment)
+            if shortages or nomination.targets or nomination.queue.node.root not in self._preemptors:
+                return shortages
+            return self._shortages_beside_targets(nomination, assignment)
 
     def _shortages_without_targets(
         self, nomination: Nomination, assignment: Assignment
@@ -262,6 +269,16 @@ class Round:
                     queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
                     simulation.remove(reservation, queue.node)
             return _shortages_at(node, assignment.usage)
+
+    def _shortages_beside_targets(
+        self, nomination: Nomination, assignment: Assignment
+    ) -> tuple[Shortage, ...]:
+        for node, usage in self._reserved_usage:
+            tree.remove_usage(node, usage)
+        shortages = _shortages_at(nomination.queue.node, assignment.usage)
+        for node, usage in self._reserved_usage:
+            tree.add_usage(node, usage)
+        return shortages
 
     def _reserve_for_round(self, nomination: Nomination, usage: Usage) -> None:
         """Keep later heads of the round from taking ``usage``."""
