@@ -1,6 +1,6 @@
 """Classical preemption: targets by priority and quota ownership, without fair sharing."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 
 import msgspec
@@ -53,12 +53,27 @@ class Candidate(msgspec.Struct, frozen=True, eq=False):
 
 def classical_targets(preemptor: Preemptor, queues_below: QueuesBelow) -> tuple[Target, ...]:
     """Return the targets to evict so that ``preemptor`` fits; empty if no candidates suffice."""
-    candidates = sorted(_candidates(preemptor, queues_below), key=_order)
+    candidates = list(_candidates(preemptor, queues_below))
     for allow_borrowing in _borrowing_attempts(preemptor, candidates):
-        targets = _attempt(preemptor, candidates, allow_borrowing=allow_borrowing)
-        if targets:
-            return targets
+        allowed = [one for one in candidates if not (allow_borrowing and one.only_without_borrowing)]
+        if _may_suffice(preemptor, allowed):  # else the search costs more than the answer
+            targets = _attempt(preemptor, sorted(allowed, key=_order), allow_borrowing=allow_borrowing)
+            if targets:
+                return targets
     return ()
+
+
+def _may_suffice(preemptor: Preemptor, candidates: Sequence[Candidate]) -> bool:
+    """Return False if the request does not fit even without all ``candidates``.
+
+    The available quota grows at most by the usage of what is removed, wherever in the tree that is.
+    """
+    return all(
+        preemptor.usage[pair]
+        <= tree.available(preemptor.queue.node, pair)
+        + sum(one.reservation.usage.get(pair, 0) for one in candidates)
+        for pair in preemptor.pairs_needing_preemption
+    )
 
 
 def _candidates(preemptor: Preemptor, queues_below: QueuesBelow) -> Iterator[Candidate]:
@@ -145,8 +160,6 @@ def _attempt(
     with UsageSimulation() as simulation:
         for candidate in candidates:
             if candidate.type is not CandidateType.SAME_QUEUE:
-                if allow_borrowing and candidate.only_without_borrowing:
-                    continue
                 nodes = (candidate.queue.node, *candidate.path)
                 if any(tree.is_within_quota(node, preemptor.pairs_needing_preemption) for node in nodes):
                     continue  # the earlier targets brought the node back within its quota
