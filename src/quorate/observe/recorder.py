@@ -15,7 +15,7 @@ from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.exposition import counter_of
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
 from quorate.observe.view import is_shown, local_queue_labels, local_queue_of
-from quorate.observe.workload_transitions import Sample, transition_samples
+from quorate.observe.workload_transitions import transition_samples
 from quorate.queueing.decisions import CycleResult, Decision, Preempt, Reserve
 from quorate.queueing.state import State
 
@@ -59,8 +59,10 @@ class Recorder:
         labels: Mapping[str, str],
         seconds: float | None = None,
         about: Mapping[str, str] = NO_LABELS,
+        *,
+        count: int = 1,
     ) -> None:
-        """Increment a counter, or observe ``seconds``; ``labels`` excludes the role and custom labels.
+        """Add ``count`` to a counter, or observe ``seconds``; ``labels`` excludes the role and custom labels.
 
         ``about``: labels that identify the source of custom labels, if the series does not have them.
         """
@@ -74,7 +76,7 @@ class Recorder:
             metric: Any = self._counters[name] if seconds is None else self._histograms[name]
             series = self._series[key] = metric.labels(**all_labels) if all_labels else metric
         if seconds is None:
-            series.inc()
+            series.inc(count)
         else:
             series.observe(seconds * 1000 if name.endswith("_milliseconds") else seconds)
 
@@ -87,8 +89,8 @@ class Recorder:
         self.record("kueue_admission_attempts_total", result)
         self.record("kueue_admission_attempt_duration_seconds", result, seconds)
 
-        for decision in cycle.decisions:
-            self.record("quorate_cycle_decisions_total", {"decision": type(decision).__name__.lower()})
+        for kind, count in Counts(map(type, cycle.decisions)).items():
+            self.record("quorate_cycle_decisions_total", {"decision": kind.__name__.lower()}, count=count)
 
     def request_answered(self, verb: str, path: str, code: int, seconds: float) -> None:
         """Record a response of the API server, code 0 for none (see ``kube.client.OnResponse``)."""
@@ -119,19 +121,25 @@ class Recorder:
             return  # an earlier process recorded what was true already
         admission = new.status.admission or old.status.admission
         queue = admission.cluster_queue if admission is not None else ""
-        for sample in transition_samples(old, new):
+        samples = tuple(transition_samples(old, new))
+        local_labels = self._local_queue_labels(new, state) if samples else None
+        for sample in samples:
             self.record(f"kueue_{sample.name}", {"cluster_queue": queue, **sample.labels}, sample.seconds)
-            self._record_for_local_queue(new, f"kueue_local_queue_{sample.name}", sample, state)
+            name = f"kueue_local_queue_{sample.name}"
+            if local_labels is not None and name in BY_NAME:
+                self.record(name, {**local_labels, **sample.labels}, sample.seconds)
             if sample.name == "admitted_workloads_total" and queue in state.ledger.cluster_queues:
                 for cohort in state.ledger.cluster_queues[queue].node.path():
                     name = "kueue_cohort_subtree_admitted_workloads_total"
                     self.record(name, {"cohort": cohort.name, **sample.labels})
 
-    def _record_for_local_queue(self, workload: Workload, name: str, sample: Sample, state: State) -> None:
+    def _local_queue_labels(self, workload: Workload, state: State) -> Mapping[str, str] | None:
+        """Return None if the local queue has no series."""
         key = local_queue_of(workload)
         queue = state.ledger.local_queues.get(key)
-        if name in BY_NAME and queue is not None and is_shown(queue, state.configuration.metrics):
-            self.record(name, {**local_queue_labels(key), **sample.labels}, sample.seconds)
+        if queue is None or not is_shown(queue, state.configuration.metrics):
+            return None
+        return local_queue_labels(key)
 
     def cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
         if self._series_end("ClusterQueue", change):

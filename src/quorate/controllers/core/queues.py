@@ -64,6 +64,7 @@ class QueueController:
         self._informers = informers = context.informers
         self._state = state
         self._paces: dict[Key, QueuePace] = {}  # of the queues reconciled so far, in steady time
+        self._paced: set[Key] = set()  # queues with a reconcile to come, at their pace or earlier
         self._write_s = 0.0  # the mean duration of a write
         workers = max(context.workers_for(each, WORKERS) for each in (CLUSTER_QUEUES, LOCAL_QUEUES))
         self.reconciler = Reconciler("queues", self.reconcile, context.clock, workers, report=self._report)
@@ -109,6 +110,9 @@ class QueueController:
 
     def _enqueue_at_pace(self, key: Key) -> None:
         """Reconcile a queue of which only counts and usage may differ."""
+        if key in self._paced:
+            return
+        self._paced.add(key)
         next_at = self._paces.get(key, QueuePace()).next_at(len(self._paces), self._write_s)
         self.reconciler.enqueue_in(key, next_at - self._steady.now())
 
@@ -123,6 +127,7 @@ class QueueController:
         queues.reconcile_failed(key, error)
 
     async def reconcile(self, key: Key) -> None:
+        self._paced.discard(key)
         queue = self._queue(key)
         if queue is None:
             self._paces.pop(key, None)
