@@ -32,7 +32,7 @@ from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import WORKLOADS
 from quorate.kube.rest.config import load_rest_config
 
-RECONCILE_TIMEOUT_S: Final = 60.0
+RECONCILE_TIMEOUT_S: Final = 300.0  # a thousand queues on a busy machine
 CONCURRENCY: Final = 50  # of the generator and the job simulator together; each uses a connection
 DELETION_S: Final = 600.0  # deadline of a request: the deletion of a collection takes milliseconds an object
 LOG: Final = "controllers.log"
