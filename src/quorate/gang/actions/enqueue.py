@@ -195,13 +195,15 @@ def timeout_of(session: Session, gang: Gang) -> InqueueTimeout | None:
     """Return the reason if ``gang``, which is Inqueue and has not started, has timed out.
 
     Whether its members found nodes is read from its condition, which the session before wrote.  A gang does
-    not time out while pods are being evicted for it.
+    not time out while pods are being evicted for it, or while members of its own are.
     """
     timeout_at = times_out_at(gang, session.settings.enqueue)
     if timeout_at is None or gang.inqueue_since is None or session.now < timeout_at:
         return None
     members = gang.task_counts.valid
     if members >= gang.min_member and not is_true(gang.conditions, UNSCHEDULABLE):
+        return None
+    if any(task.node for task in gang.with_status(TaskStatus.RELEASING)):
         return None
     if any(_fits_nominated_node(session, task) for task in gang.with_status(TaskStatus.PENDING)):
         return None

@@ -201,14 +201,16 @@ class Gang:
 
     @property
     def has_started(self) -> bool:
-        """Whether a member has a node or has finished: the group is not rolled back any more."""
+        """Whether a member has a node or has finished: the group is not rolled back any more.
+
+        Members that are being evicted do not count: the group may be admitted anew before they are gone.
+        """
         if self.phase in ("Running", "Unknown"):
             return True
         counts = self.task_counts
         return (
             counts.scheduled + counts.by_status[TaskStatus.BINDING] > 0
             or counts.by_status[TaskStatus.UNKNOWN] > 0
-            or any(task.node for task in self.with_status(TaskStatus.RELEASING))
         )
 
     def role(self, name: str) -> TaskCounts:
