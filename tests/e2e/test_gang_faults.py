@@ -3,6 +3,7 @@
 import pytest
 
 from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.gang.actions import ACTIONS
 from quorate.gang.session.session import Session
 from quorate.kube.errors import Invalid
@@ -10,6 +11,7 @@ from quorate.kube.events import UNUSABLE
 from quorate.kube.resources import EVENTS, NAMESPACES, untyped
 from quorate.local.nodes import Fleet
 from tests.e2e.gangs import GangWorld, run_gang_story
+from tests.e2e.world import NAMESPACE
 
 pytestmark = pytest.mark.slow
 
@@ -105,3 +107,37 @@ def test_a_pod_or_a_node_on_which_a_session_raises_is_set_aside_and_everything_e
         assert await world.until("two events", reported) == {("Pod", "odd-0"), ("Node", "node-2")}
 
     run_gang_story(story, Fleet(1, cpu="4"))
+
+
+def test_the_running_pods_of_a_group_that_cannot_be_read_count_in_its_queue() -> None:
+    async def story(world: GangWorld) -> None:
+        await world.queue("team", capability={"cpu": "2"})
+        await world.group("odd", 2, {"cpu": "2"}, queue="team")
+        await world.pods("odd", 2)
+        await world.until_bound(odd=2)
+        await drop_schema(world)
+
+        async def damaged() -> bool:
+            try:
+                patch = {"spec": {"minMember": "two"}}
+                await world.client.patch(POD_GROUPS, Key(NAMESPACE, "odd"), patch)
+            except Invalid:
+                return False  # the new definition is not in effect yet
+            return True
+
+        await world.until("the API server stores the pod group", damaged)
+        await world.until_queue_allocated("team", cpu="2", pods="2")
+        await world.group("second", 1, {"cpu": "1"}, queue="team")
+        await world.until_phase("second", "Pending")
+        await world.stop_scheduler()
+        await world.start_scheduler(default_scheduler_configuration())
+        await world.group("third", 1, {"cpu": "1"}, queue="team")
+        await world.until_waits("third", "QueueQuotaExceeded")
+        await world.until_queue_allocated("team", cpu="2", pods="2")
+        assert (await world.get_group("second")).status.phase == "Pending"
+        assert (await world.bound())["odd"] == 2
+
+        await world.delete_members("odd")
+        await world.until_phase("second", "Inqueue")
+
+    run_gang_story(story, Fleet(1, cpu="8"))

@@ -1,5 +1,7 @@
 """An object on which a session raises, or that cannot be read, is set aside; everything else is placed."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from quorate.api.core.scheduling import Node, Pod
@@ -7,7 +9,10 @@ from quorate.api.meta import Key, Uid
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.gang.actions import ACTIONS
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import TaskStatus
+from quorate.gang.reports import allocated_by_queue
+from quorate.gang.reservations import reserved_for
 from quorate.gang.session.run import SessionFailed, run_session
 from quorate.gang.session.session import Session
 from quorate.placement.framework import Capacity
@@ -123,3 +128,95 @@ def _free_nodes(world: World) -> set[str]:
     passing = world.model.constraints.filter(shape).passing(Capacity.IDLE)
     cluster = world.model.cluster
     return {cluster.name(index) for index in range(cluster.size) if cluster.nodes[index] and passing[index]}
+
+
+def running_gang() -> World:
+    """Return a world in which pods of two gangs of one queue hold 3 cpus."""
+    given = {
+        "nodes": [{"name": "n1", "cpu": 4}],
+        "queues": [{"name": "default"}, {"name": "team"}],
+        "podGroups": [
+            {"name": name, "minMember": 1, "phase": "Running", "queue": "team"} for name in ("good", "odd")
+        ],
+        "pods": [
+            {"name": name, "group": name.partition("-")[0], "cpu": 1, "node": "n1", "phase": "Running"}
+            for name in ("good-0", "odd-0", "odd-1")
+        ],
+    }
+    return World(given, SETTINGS, restarting=False)
+
+
+ODD = Key("default", "odd")
+
+
+def cpus(model: Model) -> int:
+    return allocated_by_queue(model)["team"].get("cpu", 0) // 1000
+
+
+def test_the_pods_of_a_gang_that_is_set_aside_count_in_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    def reserve(gang: Gang) -> Mapping[str, int]:
+        if gang.key == ODD:
+            raise LookupError("no such member")
+        return reserved_for(gang)
+
+    world = running_gang()
+    model = world.model
+    assert cpus(model) == 3
+    monkeypatch.setattr("quorate.gang.queue_accounts.reserved_for", reserve)
+    world.put_group(world.groups[ODD])
+    model.set_gang_aside(ODD)
+    assert cpus(model) == 3
+    world.remove_pods([Key("default", "odd-1")])
+    model.set_gang_aside(ODD)
+    assert cpus(model) == 2
+
+
+@pytest.mark.parametrize(
+    ("queue", "want"),
+    [
+        pytest.param("team", 3, id="its queue is read"),
+        pytest.param("", 3, id="its queue is not read: the last one"),
+        pytest.param("default", 1, id="it names another queue"),
+    ],
+)
+def test_the_pods_of_a_group_that_cannot_be_read_count_in_its_queue(queue: str, want: int) -> None:
+    world = running_gang()
+    model = world.model
+    model.set_unreadable_group(ODD, queue)
+    assert run_session(model, SETTINGS, world.now).evictions == ()
+    assert cpus(model) == want
+    world.put_group(world.groups[ODD])
+    assert cpus(model) == 3
+
+
+@pytest.mark.parametrize("group_first", [True, False])
+def test_a_new_scheduler_counts_the_pods_of_a_group_that_it_cannot_read(*, group_first: bool) -> None:
+    world = running_gang()
+    group = world.groups.pop(ODD)
+    pods = [world.pods.pop(Key("default", name)) for name in ("odd-0", "odd-1")]
+    model = world.fresh_model()
+    if group_first:
+        model.set_unreadable_group(ODD, "team")
+    for pod in pods:
+        model.set_pod(pod)
+    if not group_first:
+        model.set_unreadable_group(ODD, "team")
+    assert cpus(model) == 3
+    model.remove_unreadable_group(ODD)
+    assert cpus(model) == 1
+    model.set_group(group)
+    assert cpus(model) == 3
+
+
+def test_a_pod_that_becomes_unreadable_counts_in_its_queue_until_it_is_deleted() -> None:
+    world = running_gang()
+    model, pod = world.model, Key("default", "odd-1")
+    model.set_unreadable_pod(pod, "n1")
+    assert cpus(model) == 3
+    model.remove_group(ODD)
+    model.set_unreadable_group(ODD, "")
+    assert cpus(model) == 3
+    model.remove_pod(pod)
+    assert cpus(model) == 2
+    model.remove_pod(Key("default", "odd-0"))
+    assert cpus(model) == 1

@@ -8,8 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from quorate.api.core import Namespace
-from quorate.api.kueue import Workload
+from quorate.api.kueue import Admission, Workload
+from quorate.api.meta import Key
+from quorate.controllers.unreadable_workloads import reserving_part
 from quorate.kube.feed import Feed, cluster_feed
+from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -30,6 +33,22 @@ def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], .
     def put_namespace(namespace: Namespace) -> None:
         state.put_namespace(namespace.metadata.name, namespace.metadata.labels)
 
+    removed: dict[Key, Admission] = {}  # the last reservation that was removed: an unreadable one may follow
+
+    def remove_workload(key: Key) -> None:
+        removed.clear()
+        if (reservation := state.ledger.reservations.get(key)) is not None:
+            removed[key] = reservation.admission
+        state.remove_workload(key)
+
+    def set_aside_workload(key: Key, fault: ObjectFault | None) -> None:
+        """Keep the quota of a workload that cannot be read."""
+        reserving = None if fault is None else reserving_part(fault, removed.get(key))
+        if reserving is None:
+            state.remove_unreadable(key)
+        else:
+            state.put_unreadable(reserving)
+
     def put_workload(workload: Workload) -> None:
         state.put_workload(workload, now())
 
@@ -42,5 +61,5 @@ def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], .
         cluster_feed(ADMISSION_CHECKS, state.put_admission_check, state.remove_admission_check),
         cluster_feed(CLUSTER_QUEUES, state.put_cluster_queue, state.remove_cluster_queue),
         Feed(LOCAL_QUEUES, state.put_local_queue, state.remove_local_queue),
-        Feed(WORKLOADS, put_workload, state.remove_workload),
+        Feed(WORKLOADS, put_workload, remove_workload, set_aside=set_aside_workload),
     )

@@ -2,12 +2,14 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
-from quorate.api.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION, Workload
+from quorate.api.kueue import POD_SET, SLICE_NAME, WORKLOAD_ANNOTATION, Admission, Workload
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid, epoch
+from quorate.controllers.unreadable_workloads import reserving_part
 from quorate.kube.client import Client
-from quorate.kube.informer import Informer
+from quorate.kube.informer import Change, Informer
+from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -27,6 +29,7 @@ from quorate.kube.resources import (
 
 POINTS_TO = "points to cluster queue"  # index of local queues by the name of their cluster queue
 WORKLOADS_OF = "workloads of"  # index of workloads by the uid of their job
+UNREADABLE_RETRY_S: Final = 10.0  # before a job is reconciled again although its workload cannot be read
 _WORKLOAD = "workload"  # index of unscheduled pods by the key of their workload
 _SLICES = "slices"  # index of unscheduled pods by what ``slices_of`` returns
 
@@ -91,7 +94,24 @@ class Informers:
         self.pod_classes = Informer(client, PRIORITY_CLASSES)
         self.workloads = Informer(client, WORKLOADS)
         self.workloads.add_index(WORKLOADS_OF, _job_uid)
+        self.unreadable_workloads: dict[Key, Workload] = {}  # with quota, the readable parts
+        self.workloads.subscribe(_ignore_change, self._workload_unusable)
         self.unscheduled_pods = _unscheduled_pods(client)
+
+    def _workload_unusable(self, key: Key, fault: ObjectFault | None) -> None:
+        reserving = None if fault is None else reserving_part(fault, Admission())
+        if reserving is None:
+            self.unreadable_workloads.pop(key, None)
+        else:
+            self.unreadable_workloads[key] = reserving
+
+    def has_unreadable_workload(self, job: Uid) -> bool:
+        """Return True if a workload with quota that cannot be read belongs to the object ``job``."""
+        return any(
+            owner.uid == job
+            for workload in self.unreadable_workloads.values()
+            for owner in workload.metadata.owner_references
+        )
 
     def of(self, resource: Resource[T]) -> Informer[T]:
         """Return the informer of one of the shared kinds, with all its objects."""
@@ -113,6 +133,10 @@ class Informers:
             self.workloads,
             self.unscheduled_pods,
         )
+
+
+def _ignore_change(change: Change[Workload]) -> None:
+    """Follow only the workloads that cannot be used."""
 
 
 def _job_uid(workload: Workload) -> tuple[Uid, ...]:

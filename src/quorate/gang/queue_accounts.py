@@ -101,11 +101,13 @@ class _Entry:
     min_resources: Mapping[str, int] | None
     is_terminating: bool
     generation: int
+    takes_part: bool
     part: Account
 
-    def is_current(self, gang: Gang) -> bool:
+    def is_current(self, gang: Gang, *, takes_part: bool) -> bool:
         return (
             self.gang is gang
+            and self.takes_part == takes_part
             and self.generation == gang.generation
             and self.phase == gang.phase
             and self.min_resources is gang.min_resources
@@ -122,30 +124,25 @@ class Ledger:
         self._entries: dict[Key, _Entry] = {}
         self._accounts: dict[str, Account] = {}  # of queues with gangs; the sums of their entries
 
-    def accounts(self, gangs: Collection[Gang]) -> Mapping[str, Account]:
-        """Return the accounts of the queues of ``gangs``, which are all gangs of a session."""
+    def accounts(self, gangs: Collection[Gang], left_out: Collection[Gang] = ()) -> Mapping[str, Account]:
+        """Return the accounts of the queues of ``gangs``, which are all gangs of a session.
+
+        ``left_out``: the gangs that sessions leave out; what their pods occupy is allocated all the same.
+        """
         entries = self._entries
-        for gang in gangs:
-            entry = entries.get(gang.key)
-            if entry is None or not entry.is_current(gang):
-                self._update(gang)
-        if len(gangs) < len(entries):
-            present = {gang.key for gang in gangs}
+        for listed, takes_part in ((gangs, True), (left_out, False)):
+            for gang in listed:
+                entry = entries.get(gang.key)
+                if entry is None or not entry.is_current(gang, takes_part=takes_part):
+                    self._update(gang, takes_part=takes_part)
+        if len(gangs) + len(left_out) < len(entries):
+            present = {gang.key for listed in (gangs, left_out) for gang in listed}
             for key in [key for key in entries if key not in present]:
                 self._subtract(entries.pop(key))
         return self._accounts
 
-    def _update(self, gang: Gang) -> None:
+    def _update(self, gang: Gang, *, takes_part: bool) -> None:
         old = self._entries.get(gang.key)
-        reserved = Counter(reserved_for(gang))
-        part = Account(
-            gangs=1,
-            allocated=gang.allocated.copy(),
-            request=gang.allocated + gang.pending_request,
-            reserved=reserved,
-            reserved_in_full=Counter(reserved_on_admission(gang)) if gang.phase == INQUEUE else reserved,
-            elastic=Counter(elastic_of(gang)),
-        )
         self._entries[gang.key] = _Entry(
             gang,
             gang.queue,
@@ -154,7 +151,8 @@ class Ledger:
             gang.min_resources,
             gang.is_terminating,
             gang.generation,
-            part,
+            takes_part,
+            part := _part_of(gang) if takes_part else _occupied_part(gang),
         )
         self._accounts.setdefault(gang.queue, Account()).add(part)
         if old is not None:
@@ -165,6 +163,24 @@ class Ledger:
         account.add(entry.part, -1)
         if not account.gangs:
             del self._accounts[entry.queue]
+
+
+def _part_of(gang: Gang) -> Account:
+    reserved = Counter(reserved_for(gang))
+    occupied = gang.occupied
+    return Account(
+        gangs=1,
+        allocated=occupied,
+        request=occupied + gang.pending_request,
+        reserved=reserved,
+        reserved_in_full=Counter(reserved_on_admission(gang)) if gang.phase == INQUEUE else reserved,
+        elastic=Counter(elastic_of(gang)),
+    )
+
+
+def _occupied_part(gang: Gang) -> Account:
+    """Return what a gang occupies that sessions leave out; nothing else of it is evaluated."""
+    return Account(gangs=1, allocated=gang.occupied, request=gang.occupied)
 
 
 Path = Callable[[str], Sequence[str]]

@@ -148,7 +148,7 @@ def allocated_by_queue(model: Model) -> Mapping[str, Amounts]:
     The root has the sum of all queues.  Call it between two sessions; plugins make no difference.
     """
     allocated: dict[str, Counter[str]] = {name: Counter() for name in model.queues}
-    for queue, account in model.ledger.accounts(list(model.participating_gangs())).items():
+    for queue, account in model.queue_accounts(list(model.participating_gangs())).items():
         for name in allocated.keys() & {ROOT, *(each.name for each in with_ancestors(queue, model.queues))}:
             add(allocated[name], account.allocated)
     return allocated

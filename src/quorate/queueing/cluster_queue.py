@@ -106,6 +106,7 @@ class Reservation:
         "assumed",
         "evicted",
         "is_preemption_target",
+        "is_readable",
         "key",
         "order",
         "ready",
@@ -123,6 +124,7 @@ class Reservation:
         self.usage = {pair: amount for pair, amount in usage.items() if amount}
         self.order = order  # as if it were pending: preemption compares priority and time
         self.assumed: Entry | None = None  # the pending entry, until the reservation is observed
+        self.is_readable = True  # of its object; otherwise an eviction could not be carried out
         self.is_preemption_target = False  # a preemptor waits for the reservation to be observed
         self.admitted = c.ADMITTED in held
         self.ready = c.PODS_READY in held

@@ -58,7 +58,10 @@ def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[Mode
     """Yield the differences of one slice after the other, given all stored workloads."""
     keys = list({**dict.fromkeys(workloads.keys()), **dict.fromkeys(state.ledger.reservations)})
     for start in range(0, len(keys), SLICE_SIZE):
-        found = (_difference(state, key, workloads.get(key)) for key in keys[start : start + SLICE_SIZE])
+        found = (
+            _difference(state, key, workloads.get(key) or state.unreadable.get(key))
+            for key in keys[start : start + SLICE_SIZE]
+        )
         yield tuple(difference for difference in found if difference is not None)
     roots = {queue.node.root: None for queue in state.ledger.cluster_queues.values()}
     for root in roots:

@@ -63,6 +63,8 @@ class State:
         self.ledger = Ledger(configuration)
         self.flavors: dict[str, ResourceFlavor] = {}
         self.checks: dict[str, AdmissionCheck] = {}
+        # What can be read of workloads with quota that cannot be used: exactly the unreadable reservations.
+        self.unreadable: dict[Key, Workload] = {}
         self._cohorts: dict[str, CohortSpec] = {}  # exactly the cohorts that have an object
 
     def replace_with(self, fresh: "State") -> None:
@@ -72,6 +74,8 @@ class State:
         of consumed usage.  Pending workloads are evaluated anew.
         """
         old, ledger = self.ledger, fresh.ledger
+        for workload in self.unreadable.values():
+            fresh.put_unreadable(workload)
         self.ledger, self.flavors, self.checks, self._cohorts = (
             ledger,
             fresh.flavors,
@@ -280,6 +284,7 @@ class State:
         ledger = self.ledger
         ledger.now = max(ledger.now, now)
         key = workload.metadata.key
+        self.unreadable.pop(key, None)
         known = self._known(key)
         if known is not None and known.metadata.uid != workload.metadata.uid:
             self.remove_workload(key)
@@ -308,11 +313,26 @@ class State:
     def remove_workload(self, key: Key) -> None:
         """Remove a workload that is deleted or finished, or that may neither queue nor hold quota."""
         ledger = self.ledger
+        self.unreadable.pop(key, None)
         if key in ledger.entries:
             ledger.remove_entry(ledger.entries[key])
         if key in ledger.reservations:
             ledger.expected_evictions.discard(ledger.reservations[key].workload.metadata.uid)
             ledger.release(ledger.reservations[key])
+
+    def put_unreadable(self, workload: Workload) -> None:
+        """Reserve the admission of a workload of which only a part can be read; no preemption selects it."""
+        admission, key = workload.status.admission, workload.metadata.key
+        assert admission is not None, f"{key} has no reservation"
+        self.remove_workload(key)
+        self.unreadable[key] = workload
+        self._put_reserving(workload, admission)
+        self.ledger.reservations[key].is_readable = False
+
+    def remove_unreadable(self, key: Key) -> None:
+        """Release the quota of a workload that is deleted, if it was unreadable."""
+        if key in self.unreadable:
+            self.remove_workload(key)
 
     def forget(self, key: Key) -> None:
         """Undo the decision of a cycle about a workload: its write failed.

@@ -15,7 +15,7 @@ from quorate.api.core import Namespace
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.core.volumes import CSINode
 from quorate.api.meta import Key, Struct, find_condition
-from quorate.api.volcano import Queue
+from quorate.api.volcano import PodGroup, Queue
 from quorate.gang.cache.from_objects import differ_only_in_status
 from quorate.gang.cache.model import Model
 from quorate.kube.client import Client
@@ -53,6 +53,13 @@ def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
         else:
             model.set_unreadable_pod(key, _occupied_node(fault))
 
+    def set_aside_group(key: Key, fault: ObjectFault | None) -> None:
+        """Let the pods of a group that cannot be read count in its queue."""
+        if fault is None:
+            model.remove_unreadable_group(key)
+        else:
+            model.set_unreadable_group(key, _queue_of(fault))
+
     return (
         cluster_feed(
             NAMESPACES, put_namespace, lambda name: constraints.set_namespace(name, {}), _labels_differ
@@ -65,7 +72,7 @@ def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
         cluster_feed(QUEUES, model.set_queue, model.remove_queue, _queues_differ),
         cluster_feed(PRIORITY_CLASSES, model.set_priority_class, model.remove_priority_class),
         Feed(RESOURCE_QUOTAS, lambda quota: model.set_quota(quota, clock.now()), model.remove_quota),
-        Feed(POD_GROUPS, model.set_group, model.remove_group),
+        Feed(POD_GROUPS, model.set_group, model.remove_group, set_aside=set_aside_group),
         Feed(
             PLACEABLE_PODS,
             model.set_pod,
@@ -112,6 +119,26 @@ def _occupied_node(fault: ObjectFault) -> str:
             return ""  # not even this can be read, which no API server stores
         node, phase = pod.spec.node_name, pod.status.phase
     return "" if phase in ("Succeeded", "Failed") else node
+
+
+class _GroupSpec(Struct):
+    queue: str = ""
+
+
+class _QueuedGroup(Struct):
+    """The field that tells where the pods of a group count."""
+
+    spec: _GroupSpec = _GroupSpec()
+
+
+def _queue_of(fault: ObjectFault) -> str:
+    """Return the queue that a pod group names; "" if that cannot be read."""
+    if isinstance(fault.obj, PodGroup):
+        return fault.obj.spec.queue or "default"
+    try:
+        return codec.decode(_QueuedGroup, fault.raw).spec.queue or "default"
+    except msgspec.DecodeError:
+        return ""
 
 
 async def load_model(client: Client, clock: Clock, schedulers: Collection[str]) -> Model:

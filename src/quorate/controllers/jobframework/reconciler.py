@@ -13,7 +13,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, Uid, matches_selector
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import PlanExecutor, warning_event
-from quorate.controllers.informers import WORKLOADS_OF, ByName, UnscheduledPod, slices_of
+from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, UnscheduledPod, slices_of
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
 from quorate.controllers.jobframework.elastic_gates import ungate_elastic_pods
@@ -136,6 +136,9 @@ class JobReconciler(Generic[J]):
         if job is None or self.executor.is_stale(key, seen):
             # The workload of a job that exists must never be finished, nor its quota released while it runs.
             job = await self._source.live(key)
+        if job is not None and self._context.informers.has_unreadable_workload(job.metadata.uid):
+            # Without its workload the job would be stopped, or get another one.
+            return self._context.clock.now() + UNREADABLE_RETRY_S
         ancestor = await self._managing_ancestor(job)
         if isinstance(ancestor, OwnerNotFound):
             self._log.debug("owner not found yet", key=key, owner=ancestor.owner.name)

@@ -9,7 +9,7 @@ from quorate.api.kueue import Workload
 from quorate.api.meta import Key, matches_selector
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import Plan, PlanExecutor, warning_event
-from quorate.controllers.informers import WORKLOADS_OF, ByName, synced
+from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, synced
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.job_plan import ReconcileContext, job_options
@@ -94,6 +94,8 @@ class SetController:
             return self._context.clock.now() + OWNER_RETRY_S
         if not queued:
             return None
+        if self._context.informers.has_unreadable_workload(obj.metadata.uid):
+            return self._context.clock.now() + UNREADABLE_RETRY_S
         workloads = self._context.informers.workloads.by_index(WORKLOADS_OF, obj.metadata.uid)
         pods = self._pods.by_index(self._index, key)
         seen = versions(self._kind.resource, (obj,)) | versions(WORKLOADS, workloads)

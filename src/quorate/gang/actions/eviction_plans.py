@@ -91,7 +91,7 @@ class EvictionPlans:
         self._planned.clear()
         self._count(self._session.callbacks.on_allocate, self._deallocated)
         if self._searches:  # the accounts of queues had the members and victims in them
-            self._model.ledger.accounts(self._session.gangs)
+            self._model.queue_accounts(self._session.gangs)
 
     def at_most(self, gang: Gang) -> Mapping[str, int]:
         """Return an upper bound of what the victims of ``gang`` have, which costs no search."""

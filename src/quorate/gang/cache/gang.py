@@ -128,7 +128,9 @@ class Gang:
     pipelined: Counter[str] = field(default_factory=_empty)
     finished_request: Counter[str] = field(default_factory=_empty)
     quota_used: Counter[str] = field(default_factory=_empty)  # what all tasks use of quotas, by every name
-    generation: int = 0  # incremented when a task is added, removed or changes its status
+    # The requests of its pods that hold a node and cannot be used: no tasks, but usage of its queue.
+    unreadable: dict[Key, Mapping[str, int]] = field(default_factory=dict)
+    generation: int = 0  # incremented when a sum or ``unreadable`` changes
 
     def set_status(self, status: GangStatus) -> None:
         """Set the status that the API has."""
@@ -153,6 +155,14 @@ class Gang:
         self._count(task, -1)
         task.status, task.node = status, node
         self._count(task, 1)
+
+    def set_unreadable(self, pod: Key, request: Mapping[str, int]) -> None:
+        self.unreadable[pod] = request
+        self.generation += 1
+
+    def remove_unreadable(self, pod: Key) -> None:
+        if self.unreadable.pop(pod, None) is not None:
+            self.generation += 1
 
     def _count(self, task: Task, amount: int) -> None:
         self.status_is_current = False
@@ -184,6 +194,14 @@ class Gang:
             del self.schedulable[task.key]
             if not self.schedulable:
                 self.schedulable = {}  # an emptied dict keeps the memory of its largest size
+
+    @property
+    def occupied(self) -> Counter[str]:
+        """The requests of its pods with a node, also of those that cannot be used; its own copy."""
+        total = self.allocated.copy()
+        for request in self.unreadable.values():
+            total = _plus(total, request, 1)
+        return total
 
     @property
     def charged(self) -> Counter[str]:

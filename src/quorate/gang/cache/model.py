@@ -28,13 +28,14 @@ from quorate.gang.cache.from_objects import (
     task_status_of,
 )
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.priority_classes import PriorityClasses
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.refused_plans import RefusedPlans
 from quorate.gang.cache.status_annotations import has_status, spec_digest, status_from_object
-from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
+from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus, hold_for_status
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
-from quorate.gang.queue_accounts import Ledger
+from quorate.gang.queue_accounts import Account, Ledger
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.filters.volumes.binding import VolumeBinding, volume_bindings
@@ -80,8 +81,13 @@ class Model:
         self._volumes_version = self.storage.version  # of the storage that ``_volumes`` follows from
         self._tasks_by_node: dict[str, dict[Uid, Task]] = {}  # no empty values
         self._set_aside: set[Key] = set()  # gangs that sessions leave out until an object of theirs changes
+        self._unreadable_groups: dict[Key, str] = {}  # pod groups that cannot be read, with their queue
         self._unreadable_pods: dict[Key, str] = {}  # with the node, which takes no other pod
-        self._priority_classes: dict[str, PriorityClass] = {}
+        self._gang_of_unreadable: dict[
+            Key, Key
+        ] = {}  # the keys of such pods that were tasks, with their gang
+        self._removed_task: Task | None = None  # the last one: its pod may follow as one that cannot be read
+        self._priority_classes = PriorityClasses()
         self._pending_statuses: dict[Key, PendingStatus] = {}  # by group
         self._assumed_binds: dict[Key, tuple[Uid, str]] = {}  # with the node
         self._assumed_evictions: dict[Key, tuple[Uid, TaskStatus]] = {}  # with the status before
@@ -141,15 +147,24 @@ class Model:
     def set_unreadable_pod(self, key: Key, node: str) -> None:
         """Keep other pods from ``node``: the pod ``key`` is on it and its requests are not known.
 
-        A pod without a node is removed.
+        A pod without a node is removed.  What the pod requested when it was read last stays allocated for its
+        gang's queue.
         """
+        task = self._tasks.get(key) or self._removed_task
         self.remove_pod(key)
         if node:
+            if task is not None and task.key == key and task.status in ALLOCATED_STATUSES:
+                self._gang(task.gang).set_unreadable(key, task.request)
+                self._gang_of_unreadable[key] = task.gang
             self._unreadable_pods[key] = node
             self._update_unreadable_pod(node)
 
     def remove_unreadable_pod(self, key: Key) -> None:
         node = self._unreadable_pods.pop(key, None)
+        gang = self.gangs.get(self._gang_of_unreadable.pop(key, _NO_KEY))
+        if gang is not None:
+            gang.remove_unreadable(key)
+            self._drop_if_empty(gang)
         if node is not None:
             self._update_unreadable_pod(node)
 
@@ -220,7 +235,7 @@ class Model:
         if self.cluster.allocation(pod.metadata.uid) is not None:
             self.cluster.remove_pod(pod.metadata.uid)
         self._foreign_pods.pop(key, None)
-        task = self._tasks.pop(key, None)
+        task = self._removed_task = self._tasks.pop(key, None)
         if task is not None:
             self._remove_from_node(task)
             self._set_aside.discard(task.gang)
@@ -333,6 +348,7 @@ class Model:
         self.revision += 1
         gang = self._gang(group.metadata.key)
         self._set_aside.discard(gang.key)
+        self._unreadable_groups.pop(gang.key, None)
         metadata, spec, annotations = group.metadata, group.spec, group.metadata.annotations
         recreated = gang.exists and gang.uid != metadata.uid
         spec_changed = gang.exists and not recreated and gang.spec != spec
@@ -345,7 +361,7 @@ class Model:
         gang.min_resources = None if spec.min_resources is None else in_base_units(spec.min_resources)
         gang.quota_minimum = quota_amounts(spec.min_resources or {})
         gang.priority_class = spec.priority_class_name
-        gang.priority = self._priority(spec.priority_class_name)
+        gang.priority = self._priority_classes.value(spec.priority_class_name)
         gang.preemptable = annotations.get(PREEMPTABLE, "true").lower() != "false"
         gang.created = epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
         gang.annotations = annotations
@@ -386,19 +402,36 @@ class Model:
         self.revision += 1
         self._pending_statuses.pop(key, None)
         self._set_aside.discard(key)
+        self._unreadable_groups.pop(key, None)
         gang = self.gangs.pop(key, None)
-        if gang is not None and gang.tasks:
+        if gang is not None and (gang.tasks or gang.unreadable):
             orphaned = self._gang(key)
+            orphaned.queue, orphaned.unreadable = gang.queue, gang.unreadable
             for task in gang.tasks.values():
                 orphaned.add(task)
 
+    def set_unreadable_group(self, key: Key, queue: str) -> None:
+        """Let the pods of a group that cannot be read count in ``queue``; "": in the one that was read last.
+
+        They are not placed: what the group requires is not known.
+        """
+        known = self.gangs.get(key)
+        self.remove_group(key)
+        self._unreadable_groups[key] = queue or ("default" if known is None else known.queue)
+        if (gang := self.gangs.get(key)) is not None:
+            gang.queue = self._unreadable_groups[key]
+
+    def remove_unreadable_group(self, key: Key) -> None:
+        self.revision += 1
+        self._unreadable_groups.pop(key, None)
+
     def _gang(self, key: Key) -> Gang:
         if key not in self.gangs:
-            self.gangs[key] = Gang(key)
+            self.gangs[key] = Gang(key, queue=self._unreadable_groups.get(key, "default"))
         return self.gangs[key]
 
     def _drop_if_empty(self, gang: Gang) -> None:
-        if not gang.exists and not gang.tasks:
+        if not gang.exists and not gang.tasks and not gang.unreadable:
             del self.gangs[gang.key]
 
     def participating_gangs(self) -> Iterator[Gang]:
@@ -409,8 +442,17 @@ class Model:
             if gang.exists and gang.queue in self.queues and gang.key not in self._set_aside
         )
 
+    def queue_accounts(self, gangs: Collection[Gang]) -> Mapping[str, Account]:
+        """Return the accounts of the queues; ``gangs``: all that take part in a session."""
+        names = sorted(self._set_aside | self._unreadable_groups.keys())
+        left_out = [
+            gang for key in names if (gang := self.gangs.get(key)) is not None and gang.queue in self.queues
+        ]
+        return self.ledger.accounts(gangs, left_out)
+
     def set_gang_aside(self, key: Key) -> None:
         """Leave a gang out of all sessions until its pod group or a pod of it changes."""
+        self.revision += 1
         self.revision += 1
         self._set_aside.add(key)
 
@@ -438,38 +480,22 @@ class Model:
         self.quotas.pop(key, None)
 
     def set_priority_class(self, cls: PriorityClass) -> None:
-        self._priority_classes[cls.metadata.name] = cls
+        self._priority_classes.put(cls)
         self._update_priorities()
 
     def remove_priority_class(self, name: str) -> None:
-        self._priority_classes.pop(name, None)
+        self._priority_classes.remove(name)
         self._update_priorities()
 
     def _update_priorities(self) -> None:
         self.revision += 1
         for gang in self.gangs.values():
-            gang.priority = self._priority(gang.priority_class)
+            gang.priority = self._priority_classes.value(gang.priority_class)
 
     def may_preempt(self, gang: Gang) -> bool:
         """Return True if pods with the priority class of ``gang`` may preempt."""
-        cls = self._priority_classes.get(gang.priority_class)
-        return cls is None or cls.preemption_policy != "Never"
-
-    def _priority(self, name: str) -> int:
-        """Return the value of the class ``name``, else of the cluster's default class, else 0."""
-        if name in self._priority_classes:
-            return self._priority_classes[name].value
-        defaults = (cls for cls in self._priority_classes.values() if cls.global_default)
-        return max((cls.value for cls in defaults), default=0)
+        return self._priority_classes.may_preempt(gang.priority_class)
 
 
+_NO_KEY: Final = Key("", "")
 _NO_TASKS: Final[Mapping[Uid, Task]] = {}
-
-
-def hold_for_status(status: TaskStatus) -> AllocationState | None:
-    """Return how a task with ``status`` counts on its node; ``None``: not at all."""
-    if status in FINISHED_STATUSES or status is TaskStatus.PENDING:
-        return None
-    if status is TaskStatus.PIPELINED:
-        return AllocationState.PIPELINED
-    return AllocationState.RELEASING if status is TaskStatus.RELEASING else AllocationState.USED

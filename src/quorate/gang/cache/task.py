@@ -8,6 +8,7 @@ import msgspec
 
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key, Uid
+from quorate.placement.cluster import AllocationState
 from quorate.placement.shapes import Shape
 
 
@@ -79,3 +80,12 @@ class Task(msgspec.Struct, eq=False, gc=False):
     @property
     def creation_order(self) -> tuple[float, Key]:
         return (self.created, self.key)
+
+
+def hold_for_status(status: TaskStatus) -> AllocationState | None:
+    """Return how a task with ``status`` counts on its node; ``None``: not at all."""
+    if status in FINISHED_STATUSES or status is TaskStatus.PENDING:
+        return None
+    if status is TaskStatus.PIPELINED:
+        return AllocationState.PIPELINED
+    return AllocationState.RELEASING if status is TaskStatus.RELEASING else AllocationState.USED

@@ -90,7 +90,7 @@ class Session:
     @cached_property
     def queue_accounts(self) -> Mapping[str, Account]:
         """The account of each queue that has gangs, as of the opening of the session."""
-        return self.model.ledger.accounts(self.gangs)
+        return self.model.queue_accounts(self.gangs)
 
     @property
     def counts_best_effort(self) -> bool:

@@ -46,8 +46,10 @@ class Preemptor(msgspec.Struct, frozen=True):
 
     def benefits_from(self, reservation: Reservation) -> bool:
         """Return True if evicting ``reservation`` would help and the preemption history allows it."""
-        return not self.pairs_needing_preemption.isdisjoint(reservation.usage) and (
-            reservation.evicted or reservation.workload.metadata.uid not in self.excluded_victims
+        return (
+            reservation.is_readable
+            and not self.pairs_needing_preemption.isdisjoint(reservation.usage)
+            and (reservation.evicted or reservation.workload.metadata.uid not in self.excluded_victims)
         )
 
 

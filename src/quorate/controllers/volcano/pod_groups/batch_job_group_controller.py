@@ -10,7 +10,7 @@ from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import Plan, PlanExecutor
-from quorate.controllers.informers import WORKLOADS_OF
+from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.pod_group_membership import Membership
 from quorate.controllers.volcano.job.job_pod_group import awaits_admission
@@ -98,6 +98,7 @@ class BatchJobGroupController:
         self._manage_all = context.configuration.manage_jobs_without_queue_name
         self._rules = context.configuration.gang
         self._names = frozenset(self._rules.scheduler_names)
+        self._clock = context.clock
         self._writer = PodGroupWriter(context)
         self._log = logger(__name__)
         workers = context.workers_for(POD_GROUPS, WORKERS)
@@ -139,6 +140,8 @@ class BatchJobGroupController:
         until = self._executor.pending_until(key, versions(JOBS, (job,)))
         if until is not None:
             return until
+        if self._informers.has_unreadable_workload(job.metadata.uid):
+            return self._clock.now() + UNREADABLE_RETRY_S
         group = self._groups.get(Key(key.namespace, group_name(job)))
         await self._execute(job, group, decide(self._job_info(job, group)))
         return None

@@ -1,0 +1,104 @@
+"""A workload that becomes unreadable while its job runs keeps its quota, and its job goes on."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api.configuration import Configuration
+from quorate.api.meta import Key
+from quorate.kube.errors import Invalid
+from quorate.kube.events import UNREADABLE
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, WORKLOADS, untyped
+from tests.e2e.world import NAMESPACE, World, run_story
+
+pytestmark = pytest.mark.slow
+
+RAW = untyped(WORKLOADS.group, WORKLOADS.version, WORKLOADS.plural, WORKLOADS.kind, True)
+DEFINITIONS = untyped(
+    "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
+)
+CONFIGURATION = Configuration(audit_every_s=0.3)
+
+
+async def drop_schema(world: World) -> None:
+    key = Key("", "workloads.kueue.x-k8s.io")
+    versions = (await world.client.get(DEFINITIONS, key))["spec"]["versions"]
+    anything = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    for version in versions:
+        version["schema"] = {"openAPIV3Schema": anything}
+        version.pop("selectableFields", None)
+    await world.client.patch(DEFINITIONS, key, {"spec": {"versions": versions}})
+
+
+async def damage(world: World, workload: str, patch: dict[str, Any]) -> None:
+    async def accepted() -> bool:
+        try:
+            await world.client.patch(RAW, Key(NAMESPACE, workload), patch)
+        except Invalid:
+            return False  # the new definition is not in effect yet
+        return True
+
+    await world.until("the API server stores the workload", accepted)
+
+
+async def reserving(world: World) -> int:
+    return (await world.client.get(CLUSTER_QUEUES, Key("", "research"))).status.reserving_workloads
+
+
+async def until_reported(world: World, workload: str) -> None:
+    async def find() -> bool:
+        return any(
+            event.reason == UNREADABLE and event.regarding is not None and event.regarding.name == workload
+            for event in (await world.client.list(EVENTS)).items
+        )
+
+    await world.until(f"{workload} has an event", find)
+
+
+async def must_wait(world: World, job: str) -> None:
+    condition = await world.until_condition(job, "QuotaReserved", "False")
+    assert condition is not None
+    assert (await world.get_job(job)).spec.suspend
+
+
+@pytest.mark.parametrize(
+    "policy", [pytest.param("Never", id="no preemption"), pytest.param("LowerPriority", id="preemption")]
+)
+def test_its_quota_is_not_given_twice_and_its_job_is_not_stopped(policy: str) -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="2", preemption={"withinClusterQueue": policy})
+        await world.job("running", pods=2, runs="forever")
+        await world.until_admitted("running")
+        found = await world.workload("running")
+        assert found is not None
+        name = found.metadata.name
+
+        await drop_schema(world)
+        await damage(world, name, {"spec": {"podSets": "none", "priority": -5}})
+        await until_reported(world, name)
+        await world.job("second", runs="forever")
+        await must_wait(world, "second")
+        assert await reserving(world) == 1
+
+        await world.stop_queueing()
+        await world.start_queueing(CONFIGURATION)  # now only the stored object says what is reserved
+        await world.job("third", runs="forever")
+        await must_wait(world, "third")
+        assert not (await world.get_job("running")).spec.suspend
+
+        async def audited() -> bool:
+            return (
+                world.replica.recorder.registry.get_sample_value(
+                    "quorate_audits_total", {"result": "same", "replica_role": "standalone"}
+                )
+                is not None
+            )
+
+        await world.until("an audit", audited)
+        assert world.replica.rebuilt_at is None
+
+        await world.client.delete(WORKLOADS, Key(NAMESPACE, name))
+        await world.client.patch(RAW, Key(NAMESPACE, name), {"metadata": {"finalizers": None}})
+        await world.until_admitted("second")  # the deletion releases the quota
+
+    run_story(story, CONFIGURATION)
