@@ -43,6 +43,16 @@ def test_a_replaced_copy_is_pending_until_the_timeout_and_then_stale() -> None:
     asyncio.run(story())
 
 
+def test_a_version_between_two_writes_is_pending_too() -> None:
+    async def story() -> None:
+        expectations = Expectations(VirtualClock(1000.0))
+        expectations.expect(A, [Patch(JOBS, A, "7", {}), Patch(JOBS, A, "7", {})], {("jobs", "8")})
+        assert expectations.pending_until(A, {("jobs", "8")}) == 1000.0 + OWN_WRITE_TIMEOUT_S
+        assert expectations.pending_until(A, {("jobs", "9")}) is None
+
+    asyncio.run(story())
+
+
 def test_a_copy_is_stale_after_a_failed_write_that_may_have_taken_effect() -> None:
     async def story() -> None:
         clock = VirtualClock(1000.0)

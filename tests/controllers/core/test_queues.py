@@ -1,8 +1,21 @@
-"""How often the status of a queue is reconciled."""
+"""When the status of a queue is reconciled, and on which version it is written."""
+
+import asyncio
+import random
 
 import pytest
 
-from quorate.controllers.core.queues import QueuePace
+from quorate.api.configuration import Configuration
+from quorate.api.meta import Key
+from quorate.controllers.context import ControllerContext
+from quorate.controllers.core.queues import QueueController, QueuePace
+from quorate.controllers.feeds import queueing_feeds
+from quorate.controllers.informers import Informers
+from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
+from quorate.kube.events import EventRecorder
+from quorate.queueing.state import State
+from tests.kube.fake_server import Answer, FakeServer, Request, Stream
+from tests.kube.virtual_clock import VirtualClock
 
 
 @pytest.mark.parametrize(
@@ -39,3 +52,54 @@ def test_the_longest_interval_grows_with_the_queues_and_with_the_time_of_a_write
     for _ in range(20):
         pace = pace.then(100.0, writes=True)
     assert pace.next_at(queues, write_s) - 100.0 == pytest.approx(interval)
+
+
+@pytest.mark.slow
+def test_a_status_is_not_decided_on_a_copy_that_an_own_write_has_replaced() -> None:
+    queue = {"metadata": {"name": "research", "uid": "u", "resourceVersion": "1"}, "spec": {}}
+    written: list[dict[str, dict[str, str]]] = []
+
+    def script(request: Request) -> Answer | Stream:
+        if request.method == "PATCH":
+            written.append(
+                queue | {"metadata": queue["metadata"] | {"resourceVersion": str(len(written) + 2)}}
+            )
+            return Answer(200, written[-1])
+        if "watch" in request.query:
+            return Stream((), hold=asyncio.Event())  # never delivers the write
+        return Answer(200, {"metadata": {"resourceVersion": "1"}, "items": [queue]})
+
+    def patches(server: FakeServer) -> list[str]:
+        return [
+            request.body["metadata"]["resourceVersion"]
+            for request in server.requests
+            if request.method == "PATCH" and request.path.endswith("/status")
+        ]
+
+    async def story() -> None:
+        clock, state = VirtualClock(), State(Configuration())
+        async with FakeServer(script) as server, server.client() as client:
+            informers = Informers(client)
+            events = EventRecorder(client, clock, "quorate")
+            context = ControllerContext(
+                client, clock, events, Configuration(), informers, random.Random(1),
+                record=lambda *_: None, forget=lambda _: None,
+            )  # fmt: skip
+            for feed in queueing_feeds(state, clock.now):
+                feed.subscribe(informers.of(feed.resource))
+            controller = QueueController(context, state)
+            watching = asyncio.create_task(informers.cluster_queues.run())
+            await asyncio.wait_for(informers.cluster_queues.synced.wait(), 30)
+            key = Key("", "research")
+            assert await controller.reconcile(key) is None
+            first = patches(server)
+            assert len(first) == 1
+            assert await controller.reconcile(key) == clock.now() + OWN_WRITE_TIMEOUT_S
+            assert patches(server) == first
+            await clock.advance_to(clock.now() + OWN_WRITE_TIMEOUT_S)
+            assert await controller.reconcile(key) is None  # a lost write is repeated
+            assert len(patches(server)) == 2
+            watching.cancel()
+            await asyncio.wait([watching])
+
+    asyncio.run(story())

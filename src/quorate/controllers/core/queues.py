@@ -15,6 +15,7 @@ from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import add_finalizer, remove_finalizer
 from quorate.controllers.informers import POINTS_TO
+from quorate.kube.controller.expectations import Expectations, versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, LOCAL_QUEUES
@@ -63,6 +64,7 @@ class QueueController:
         self._steady = context.clock.steady
         self._informers = informers = context.informers
         self._state = state
+        self._expectations = Expectations(context.clock)
         self._paces: dict[Key, QueuePace] = {}  # of the queues reconciled so far, in steady time
         self._paced: set[Key] = set()  # queues with a reconcile to come, at their pace or earlier
         self._write_s = 0.0  # the mean duration of a write
@@ -126,19 +128,26 @@ class QueueController:
         queues: Informer[Any] = informers.local_queues if key.namespace else informers.cluster_queues
         queues.reconcile_failed(key, error)
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> float | None:
         self._paced.discard(key)
         queue = self._queue(key)
         if queue is None:
             self._paces.pop(key, None)
-            return
+            self._expectations.forget(key)
+            return None
+        resource = LOCAL_QUEUES if key.namespace else CLUSTER_QUEUES
+        until = self._expectations.pending_until(key, versions(resource, (queue,)))
+        if until is not None:
+            return until  # or earlier, once the watch delivers the last write
         started_at = self._steady.now()
         writes = self._writes(queue, self._clock.now())
         self._paces[key] = self._paces.get(key, QueuePace()).then(started_at, writes=bool(writes))
         if writes:
-            await send(self._client, writes)
+            stored = await send(self._client, writes)
+            self._expectations.expect(key, writes, versions(resource, stored[:-1]))
             duration_s = (self._steady.now() - started_at) / len(writes)
             self._write_s += SMOOTHING * (duration_s - self._write_s)
+        return None
 
     def _writes(self, queue: Queue, now: float) -> Sequence[Patch]:
         metadata = queue.metadata
@@ -178,6 +187,7 @@ class CohortController:
 
     def __init__(self, context: ControllerContext, state: State) -> None:
         self._client = context.client
+        self._expectations = Expectations(context.clock)
         self._informers = informers = context.informers
         self._state = state
         self.reconciler = Reconciler(
@@ -210,8 +220,15 @@ class CohortController:
     def _enqueue(self, name: str) -> None:
         self.reconciler.enqueue_in(Key("", name), INTERVAL_S)
 
-    async def reconcile(self, key: Key) -> None:
+    async def reconcile(self, key: Key) -> float | None:
         cohort = self._informers.cohorts.get(key)
-        if cohort is not None:
-            status = self._state.cohort_status(key.name)
-            await send(self._client, status_patch(COHORTS, cohort, status))
+        if cohort is None:
+            self._expectations.forget(key)
+            return None
+        until = self._expectations.pending_until(key, versions(COHORTS, (cohort,)))
+        if until is not None:
+            return until
+        writes = status_patch(COHORTS, cohort, self._state.cohort_status(key.name))
+        await send(self._client, writes)
+        self._expectations.expect(key, writes)
+        return None

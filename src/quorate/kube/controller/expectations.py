@@ -3,7 +3,7 @@
 A decision made on a copy that is older than our own write would repeat or undo that write.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, assert_never
 
 from quorate.api.meta import Key
@@ -32,17 +32,22 @@ class Expectations:
         # Per key: replaced versions, and the steady time until which to wait for the watch.
         self._replaced: dict[Key, tuple[frozenset[Version], float]] = {}
 
-    def expect(self, key: Key, writes: Iterable[Write]) -> None:
-        """Record that ``writes`` succeeded: the watch will deliver their results."""
-        self._record(key, writes, self._steady.now() + OWN_WRITE_TIMEOUT_S)
+    def expect(self, key: Key, writes: Iterable[Write], intermediate: Collection[Version] = ()) -> None:
+        """Record that ``writes`` succeeded: the watch will deliver their results.
+
+        ``intermediate``: versions that a write produced and a later one replaced.
+        """
+        self._record(key, writes, self._steady.now() + OWN_WRITE_TIMEOUT_S, intermediate)
 
     def doubt(self, key: Key, writes: Iterable[Write]) -> None:
         """Record that ``writes`` failed: they may have taken effect, or be too late."""
         self._record(key, writes, self._steady.now())
 
-    def _record(self, key: Key, writes: Iterable[Write], until: float) -> None:
+    def _record(
+        self, key: Key, writes: Iterable[Write], until: float, intermediate: Collection[Version] = ()
+    ) -> None:
         before, _ = self._replaced.get(key, _NONE)  # pending_until drops them once they are no longer seen
-        self._replaced[key] = (before.union(map(_replaced_version, writes)), until)
+        self._replaced[key] = (before.union(map(_replaced_version, writes), intermediate), until)
 
     def pending_until(self, key: Key, seen: Iterable[Version]) -> float | None:
         """Return until when (epoch seconds) to wait, because a write of ours replaced one of ``seen``.
