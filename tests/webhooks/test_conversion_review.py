@@ -104,8 +104,12 @@ def test_a_failed_conversion_has_a_message(to: str, objects: list[Json], want: s
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b"{}", b'{"request": 3}', a_review(NEWER).replace(b"/v1", b"/v1beta1", 1)]
-)
+    "body",
+    [
+        b"", b"[]", b"{}", b'{"request": 3}', a_review(NEWER).replace(b"/v1", b"/v1beta1", 1),
+        b'{"a":' * 5000 + b"1" + b"}" * 5000,
+    ],
+)  # fmt: skip
 def test_a_body_that_is_not_a_review_is_invalid(body: bytes) -> None:
     with pytest.raises(InvalidReview):
         read_conversion(body)

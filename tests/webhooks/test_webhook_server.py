@@ -130,6 +130,9 @@ REVIEW = json.loads(a_review(FLAVOR))
         pytest.param(b"\xff\xfe", 400, "the body is not an AdmissionReview", id="not UTF-8"),
         pytest.param(b"[]", 400, "the body is not an AdmissionReview", id="list"),
         pytest.param(
+            b'{"a":' * 5000 + b"1" + b"}" * 5000, 400, "the body is not an AdmissionReview", id="nested",
+        ),
+        pytest.param(
             b'{"kind": "AdmissionReview"}', 400, "the body is not an AdmissionReview", id="no request"
         ),
         pytest.param(

@@ -100,7 +100,7 @@ def read_review(body: bytes) -> AdmissionReview:
     """Decode an AdmissionReview.  Raises ``InvalidReview``."""
     try:
         review = _REVIEWS.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidReview(f"the body is not an AdmissionReview: {error}") from error
     if (review.api_version, review.kind) != (API_VERSION, "AdmissionReview"):
         found = f"{review.kind} of {review.api_version}"

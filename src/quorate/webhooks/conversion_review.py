@@ -35,7 +35,7 @@ def read_conversion(body: bytes) -> ConversionRequest:
     """Decode a ConversionReview.  Raises ``InvalidReview``."""
     try:
         review = _REVIEWS.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidReview(f"the body is not a ConversionReview: {error}") from error
     if (review.api_version, review.kind) != (API_VERSION, "ConversionReview"):
         found = f"{review.kind} of {review.api_version}"

@@ -156,6 +156,26 @@ def test_a_watch_ends_when_its_definition_changes() -> None:
     run_with_server(scenario)
 
 
+@pytest.mark.parametrize("item", [True, 1.5, "text", None, []])
+def test_an_item_of_a_keyed_list_that_is_no_object_is_refused(item: Any) -> None:
+    async def scenario(client: ApiClient) -> None:
+        definition = a_definition()
+        parts = {
+            "type": "array",
+            "x-kubernetes-list-type": "map",
+            "x-kubernetes-list-map-keys": ["name"],
+            "items": {"type": "object", "required": ["name"], "properties": {"name": {"type": "string"}}},
+        }
+        for version in definition["spec"]["versions"]:
+            spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+            spec["properties"]["parts"] = parts
+        await define(client, definition)
+        widget = {"metadata": {"name": "a"}, "spec": {"size": 1, "parts": [item]}}
+        assert (await client.send("POST", WIDGETS, widget))[0] == 422
+
+    run_with_server(scenario)
+
+
 def test_an_object_without_schema_may_have_any_spec() -> None:
     async def scenario(client: ApiClient) -> None:
         definition = a_definition()

@@ -80,10 +80,12 @@ def format_path(path: Path) -> str:
 def item_element(kind: ListOf, item: Any) -> str:
     """Return the path element of one item of a merging list.
 
-    Raises KeyError with the missing key if an item lacks a key without a default.
+    Raises KeyError if an item is not an object, or lacks a key without a default.
     """
     if kind.relation is ListMergeType.SET:
         return "v:" + _compact(item)
+    if not isinstance(item, dict):
+        raise KeyError(*kind.keys)
     keys = {key: item[key] if key in item else kind.defaults[key] for key in sorted(kind.keys)}
     return "k:" + _compact(keys)
 
