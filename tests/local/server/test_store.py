@@ -9,7 +9,14 @@ from typing import Any
 
 import pytest
 
-from quorate.local.server.storage.store import Change, Key, RevisionCompacted, StaleRevision, Store
+from quorate.local.server.storage.store import (
+    HISTORY_BYTES,
+    Change,
+    Key,
+    RevisionCompacted,
+    StaleRevision,
+    Store,
+)
 
 
 def run(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
@@ -29,8 +36,10 @@ def an_object(name: str, **labels: str) -> dict[str, Any]:
 
 
 @asynccontextmanager
-async def open_store(path: Path | str = ":memory:", keep: int = 100) -> AsyncIterator[Store]:
-    store = Store(path, keep)
+async def open_store(
+    path: Path | str = ":memory:", keep: int = 100, history_bytes: int = HISTORY_BYTES
+) -> AsyncIterator[Store]:
+    store = Store(path, keep, history_bytes)
     await store.start()
     try:
         yield store
@@ -122,6 +131,19 @@ async def test_compaction_drops_old_changes_but_no_object() -> None:
         with pytest.raises(RevisionCompacted):
             store.entries_at(1, "pods")
         assert len(store.changes("pods", store.oldest_revision)) >= 5
+
+
+@run
+async def test_compaction_bounds_the_log_in_bytes_too() -> None:
+    large = {"kind": "Pod", "metadata": {"name": "a", "annotations": {"text": "x" * 10_000}}}
+    async with open_store(keep=1000, history_bytes=1_500_000) as store:
+        small = await store.create(key("small"), an_object("small"))
+        entry = await store.create(key("a"), large)
+        for _ in range(400):
+            entry = await store.update(key("a"), large, entry.revision)
+        kept = store.changes("pods", store.oldest_revision)
+        assert 100 <= len(kept) <= 300
+        assert store.entries("pods") == [entry, small]
 
 
 @run

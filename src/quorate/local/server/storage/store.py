@@ -90,6 +90,10 @@ MAX_OBJECT_BYTES = 1536 * 1024
 """the default limit of etcd"""
 
 
+HISTORY_BYTES = 64 * 2**20
+LEAST_HISTORY = 100  # changes that the log keeps whatever their size
+
+
 class TooLarge(Exception):
     """The object is larger than MAX_OBJECT_BYTES."""
 
@@ -143,12 +147,17 @@ class Store:
     Call ``start`` before the first write and ``stop`` at the end.
     """
 
-    def __init__(self, path: Path | str, min_history: int = 10_000) -> None:
+    def __init__(
+        self, path: Path | str, min_history: int = 10_000, history_bytes: int = HISTORY_BYTES
+    ) -> None:
         """``path``: the database file, or ":memory:".
 
-        ``min_history``: the number of changes that the log keeps.
+        ``min_history``: the number of changes that the log keeps, or fewer if their objects exceed
+        ``history_bytes``.
         """
         self._min_history = min_history
+        self._max_history_bytes = history_bytes
+        self._history_bytes = 0  # of the new objects of _history
         self._resources: dict[str, _ResourceLog] = defaultdict(_ResourceLog)
         self._history: list[Change] = []  # all changes in memory, by revision
         self._compacted_revision = 0  # the last revision with a compacted change
@@ -268,7 +277,7 @@ class Store:
         for resource in {change.key.resource for change, _ in accepted}:
             changed, self._resources[resource].changed = self._resources[resource].changed, asyncio.Event()
             changed.set()
-        if len(self._history) > 2 * self._min_history:
+        if len(self._history) > 2 * self._min_history or self._history_bytes > 2 * self._max_history_bytes:
             await self._compact()
 
     def _assign_revisions(self, group: Sequence[_Write]) -> tuple[list[tuple[Change, _Write]], list[_Write]]:
@@ -298,11 +307,16 @@ class Store:
     def _publish(self, change: Change) -> None:
         self._resources[change.key.resource].apply(change)
         self._history.append(change)
+        self._history_bytes += _size(change)
         self.revision = change.revision
 
     async def _compact(self) -> None:
         """Drop all but the latest changes; the latest revision of each object stays."""
-        dropped, self._history = self._history[: -self._min_history], self._history[-self._min_history :]
+        first = self._first_kept()
+        dropped, self._history = self._history[:first], self._history[first:]
+        if not dropped:
+            return
+        self._history_bytes -= sum(map(_size, dropped))
         self._compacted_revision = dropped[-1].revision
         for resource in {change.key.resource for change in dropped}:
             self._resources[resource].changes = self._resources[resource].after(self._compacted_revision)
@@ -312,6 +326,16 @@ class Store:
         await self._run_in_thread(
             lambda: _delete_compacted(self._database, self._compacted_revision, obsolete)
         )
+
+    def _first_kept(self) -> int:
+        """Return the index of the oldest change that a compaction keeps."""
+        first, size_bytes = len(self._history), 0
+        while first and len(self._history) - first < self._min_history:
+            size_bytes += _size(self._history[first - 1])
+            if size_bytes > self._max_history_bytes and len(self._history) - first >= LEAST_HISTORY:
+                break
+            first -= 1
+        return first
 
     async def _run_in_thread(self, work: Callable[[], None]) -> None:
         await asyncio.get_running_loop().run_in_executor(self._executor, work)
@@ -326,8 +350,13 @@ class Store:
             self._publish(Change(revision, key, old, new))
         self.revision = max(self.revision, self._compacted_revision)
         self._history = [change for change in self._history if change.revision > self._compacted_revision]
+        self._history_bytes = sum(map(_size, self._history))
         for log in self._resources.values():
             log.changes = log.after(self._compacted_revision)
+
+
+def _size(change: Change) -> int:
+    return len(change.new.data) if change.new is not None else 0
 
 
 def with_contents(entry: Entry, obj: Json) -> Entry:
