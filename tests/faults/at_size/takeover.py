@@ -113,6 +113,7 @@ class _Run:
         holder, leader = await self._world.until("a leader", lambda: self._leader(replicas), WITHIN_S)
         decided = self._decisions()
         await self._until_decisions(decided + DECISIONS)
+        await self._world.until("the others follow", lambda: self._others_follow(replicas, leader), WITHIN_S)
         if await self._holder() != holder:
             return await self._kill_leader(replicas)  # the leader changed by itself
         replicas.remove(leader)
@@ -136,6 +137,10 @@ class _Run:
             if replica.logged(holder):
                 return holder, replica
         return None
+
+    async def _others_follow(self, replicas: list[Running], leader: Running) -> bool:
+        """Return True once all other replicas have seen the lease: they measure its age from then on."""
+        return all(each.logged('"message":"ready"') for each in replicas if each is not leader)
 
     async def _holder(self) -> str:
         try:
