@@ -284,19 +284,23 @@ class _Index(Generic[T]):
 
     def update(self, key: Key, old: T | None, new: T | None) -> None:
         """Replace the values of ``key``.  It has none if ``values_of`` raises, which is passed on."""
-        before = set() if old is None or key in self._left_out else set(self._values_of(old))
-        after: set[Hashable] = set()
+        before = () if old is None or key in self._left_out else tuple(self._values_of(old))
+        after: tuple[Hashable, ...] = ()
         try:
             self._left_out.discard(key)
             if new is not None:
-                after = set(self._values_of(new))
+                after = tuple(self._values_of(new))
         except Exception:
             self._left_out.add(key)
             raise
         finally:
-            for value in before - after:
-                self._keys[value].discard(key)
-                if not self._keys[value]:
-                    del self._keys[value]
-            for value in after - before:
-                self._keys.setdefault(value, set()).add(key)
+            if before != after:  # most changes keep the values
+                self._replace(key, set(before), set(after))
+
+    def _replace(self, key: Key, before: set[Hashable], after: set[Hashable]) -> None:
+        for value in before - after:
+            self._keys[value].discard(key)
+            if not self._keys[value]:
+                del self._keys[value]
+        for value in after - before:
+            self._keys.setdefault(value, set()).add(key)
