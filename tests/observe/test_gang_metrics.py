@@ -230,3 +230,12 @@ def test_the_durations_of_a_bind_are_measured() -> None:
     assert metrics.value("scheduling_stage_duration_milliseconds_sum", stage="Bind") == 2_000
     assert metrics.value("schedule_attempts_total", result="scheduled") == 1
     assert metrics.value("schedule_attempts_total", result="error") == 1
+
+
+def test_a_refused_write_is_counted_by_resource_and_code() -> None:
+    metrics = placing(["gang"])
+    binding = "/api/v1/namespaces/default/pods/p/binding"
+    for verb, code in (("POST", 403), ("POST", 201), ("POST", 409), ("GET", 403)):
+        metrics.recorder.request_answered(verb, binding, code, 0.1)
+    assert metrics.value("refused_writes_total", resource="pods/binding", code="403") == 1
+    assert metrics.value("refused_writes_total", resource="pods/binding", code="409") is None

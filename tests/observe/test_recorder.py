@@ -2,8 +2,9 @@
 
 import pytest
 
+from quorate.observe.api_requests import resource_of
 from quorate.observe.custom_labels import CustomLabels
-from quorate.observe.recorder import Recorder, resource_of
+from quorate.observe.recorder import Recorder
 from tests.queueing.test_nomination import RECLAIMING, queue
 from tests.queueing.world import World
 
@@ -74,3 +75,20 @@ def test_series_of_different_roles_are_different() -> None:
 )
 def test_the_resource_of_a_request_follows_from_its_path(path: str, want: str) -> None:
     assert resource_of(path) == want
+
+
+def test_only_writes_that_would_be_refused_again_are_counted_as_refused() -> None:
+    recorder = Recorder(lambda: "leader", CustomLabels())
+    path = "/apis/batch/v1/namespaces/a/jobs/b"
+    for verb, code in (
+        ("PATCH", 422), ("PATCH", 422), ("POST", 403), ("GET", 403), ("WATCH", 400), ("PATCH", 409),
+        ("DELETE", 404), ("PATCH", 429), ("PATCH", 500), ("PATCH", 0), ("PATCH", 200),
+    ):  # fmt: skip
+        recorder.request_answered(verb, path, code, 0.1)
+    counted = {
+        (sample.labels["resource"], sample.labels["code"]): sample.value
+        for family in recorder.registry.collect()
+        for sample in family.samples
+        if sample.name == "quorate_refused_writes_total"
+    }
+    assert counted == {("jobs.batch", "422"): 2, ("jobs.batch", "403"): 1}

@@ -185,7 +185,10 @@ async def _serve(
     async with (
         Client(rest_config, random.Random()) as client,
         Client(
-            rest_config, random.Random(), permit=permit.refusal if lease is not None else None
+            rest_config,
+            random.Random(),
+            on_response=gang_metrics.request_answered,
+            permit=permit.refusal if lease is not None else None,
         ) as deciding_client,
         serving("--health-address", addresses.health, probes),
         HttpsEndpoints(

@@ -219,6 +219,10 @@ OURS: Final[tuple[Family, ...]] = (
         "Duration of a request; of a watch, until it starts", _REQUEST_S,
     ),
     Family(
+        "quorate_refused_writes_total", "counter", ("resource", "code", ROLE),
+        "Writes that the API server refused, by status code; without 404, 409 and 429, which are ordinary",
+    ),
+    Family(
         "quorate_object_faults_total", "counter", ("resource", "stage", ROLE),
         "Times that an object could not be used: in decode, index, subscribe, decide or reconcile",
     ),

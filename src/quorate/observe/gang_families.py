@@ -156,6 +156,10 @@ OURS: Final = (
         "Quota of the namespace that is reserved for active pod groups, in base units",
     ),
     _family(
+        "counter", "refused_writes_total", ("resource", "code"),
+        "Writes that the API server refused, by status code; without 404, 409 and 429, which are ordinary",
+    ),
+    _family(
         "counter", "object_faults_total", ("resource", "stage"),
         "Times that an object could not be used: in decode, index, subscribe, decide or reconcile",
     ),

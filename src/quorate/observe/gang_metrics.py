@@ -16,6 +16,7 @@ from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Outcome
 from quorate.kube.clock import Clock
 from quorate.kube.object_faults import ObjectFault
+from quorate.observe.api_requests import is_refused_write, resource_of
 from quorate.observe.exposition import counter_of, metrics_application
 from quorate.observe.gang_families import BY_NAME, FAMILIES
 from quorate.observe.gang_gauges import GangGauges, GroupRecord
@@ -73,6 +74,11 @@ class GangMetrics(SchedulerObserver):
 
     def object_fault(self, fault: ObjectFault) -> None:
         self._count("object_faults_total", fault.resource.plural, fault.stage)
+
+    def request_answered(self, verb: str, path: str, code: int, seconds: float) -> None:
+        """Count a write that was refused (see ``kube.client.OnResponse``)."""
+        if is_refused_write(verb, code):
+            self._count("refused_writes_total", resource_of(path), str(code))
 
     def bind_failed(self, task: Key) -> None:
         self._count("schedule_attempts_total", "error")

@@ -11,6 +11,7 @@ from quorate.api.configuration.metric_labels import LabelSource
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from quorate.kube.informer import Change
 from quorate.kube.object_faults import ObjectFault
+from quorate.observe.api_requests import is_refused_write, resource_of
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.exposition import counter_of
 from quorate.observe.families import BY_NAME, FAMILIES, ROLE, Family
@@ -96,6 +97,8 @@ class Recorder:
         """Record a response of the API server, code 0 for none (see ``kube.client.OnResponse``)."""
         labels = {"verb": verb, "resource": resource_of(path)}
         self.record("quorate_api_requests_total", labels | {"code": str(code)})
+        if is_refused_write(verb, code):
+            self.record("quorate_refused_writes_total", {"resource": labels["resource"], "code": str(code)})
         self.record("quorate_api_request_duration_seconds", labels, seconds)
 
     def object_fault(self, fault: ObjectFault) -> None:
@@ -167,27 +170,3 @@ class Recorder:
         for name, metric in (*self._counters.items(), *self._histograms.items()):
             if labels.keys() <= set(BY_NAME[name].labels):
                 metric.remove_by_labels(dict(labels))
-
-
-def resource_of(path: str) -> str:
-    """Return the plural of a request path, with its group (except core) and its subresource.
-
-    ``/apis/batch/v1/namespaces/a/jobs/b/status`` is ``jobs.batch/status``.  Paths without a kind, such as
-    those of discovery, are ``other``.
-    """
-    match path.removeprefix("/").split("/"):
-        case ["api", _, *rest]:
-            group = ""
-        case ["apis", group, _, *rest]:
-            pass
-        case _:
-            return "other"
-    match rest:
-        case ["namespaces", _, plural, *tail] if plural not in ("status", "finalize"):
-            pass
-        case [plural, *tail]:
-            pass
-        case _:
-            return "other"
-    subresource = f"/{tail[1]}" if len(tail) > 1 else ""
-    return f"{plural}{'.' if group else ''}{group}{subresource}"
