@@ -35,7 +35,7 @@ LogFormat = Annotated[
 ]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Log debug messages.")]
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
-_GC_THRESHOLDS: Final = (50_000, 20, 20)
+_GC_THRESHOLDS: Final = (50_000, 4, 100)  # the second generation has few objects: its pauses are short
 
 
 def tune_garbage_collection() -> None:

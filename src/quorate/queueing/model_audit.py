@@ -4,7 +4,8 @@ Usage is a pure function of the stored objects and the assumed reservations.  Th
 incrementally; the audit computes it from scratch.
 
 The audit of a large model takes seconds, so it is made in slices.  Each slice compares what belongs to one
-moment: some workloads, or one flavor and resource of one tree.  Objects and model may change between two
+moment: some workloads with their reservations, some cluster queues with theirs, or one flavor and resource of
+one tree with the usage of its cluster queues.  Objects and model may change between two
 slices, provided that they change together.
 """
 
@@ -23,6 +24,7 @@ from quorate.quota.amount import FlavorResource, Usage
 from quorate.quota.tree import Node
 
 SLICE_SIZE: Final = 500  # workloads
+QUEUE_SLICE_SIZE: Final = 2_000  # reservations, at least; those of one queue belong to one slice
 
 
 class StoredWorkloads(Protocol):
@@ -56,18 +58,48 @@ ModelDifference = ReservationMismatch | UntrackedWorkload | audit.Difference
 
 def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[ModelDifference, ...]]:
     """Yield the differences of one slice after the other, given all stored workloads."""
-    keys = list({**dict.fromkeys(workloads.keys()), **dict.fromkeys(state.ledger.reservations)})
+    keys = list(workloads.keys())
+    keys += [key for key in state.ledger.reservations if workloads.get(key) is None]
     for start in range(0, len(keys), SLICE_SIZE):
         found = (
             _difference(state, key, workloads.get(key) or state.unreadable.get(key))
             for key in keys[start : start + SLICE_SIZE]
         )
         yield tuple(difference for difference in found if difference is not None)
+    yield from _queue_slices(state)
     roots = {queue.node.root: None for queue in state.ledger.cluster_queues.values()}
     for root in roots:
-        for pair in sorted(audit.pairs_of(_usage(state, root, None))):
+        for pair in sorted(audit.pairs_of(_usage(state, root))):
             # A tree that has become part of another one meanwhile is left to the next audit.
-            yield audit.audit(_usage(state, root, pair), (pair,)) if root.parent is None else ()
+            yield audit.audit(_usage(state, root), (pair,)) if root.parent is None else ()
+
+
+def _queue_slices(state: State) -> Iterator[tuple[audit.Difference, ...]]:
+    """Compare the usage of each cluster queue with the sum of its reservations."""
+    differences: list[audit.Difference] = []
+    size = 0
+    for name in list(state.ledger.cluster_queues):
+        queue = state.ledger.cluster_queues.get(name)
+        if queue is None:
+            continue  # deleted since the last slice
+        differences += _usage_differences(queue)
+        size += 1 + len(queue.reservations)
+        if size >= QUEUE_SLICE_SIZE:
+            yield tuple(differences)
+            differences, size = [], 0
+    yield tuple(differences)
+
+
+def _usage_differences(queue: ClusterQueueState) -> Iterator[audit.Difference]:
+    reserved: dict[FlavorResource, int] = {}
+    for reservation in queue.reservations.values():
+        for pair, amount in reservation.usage.items():
+            reserved[pair] = reserved.get(pair, 0) + amount
+    usage = queue.node.usage
+    for pair in sorted(reserved.keys() | usage.keys()):
+        stored, computed = usage.get(pair, 0), reserved.get(pair, 0)
+        if stored != computed:
+            yield audit.Difference(queue.node.name, pair, "usage", stored, computed)
 
 
 def _difference(
@@ -99,13 +131,6 @@ def _without_zeros(usage: Usage) -> Usage:
     return {pair: amount for pair, amount in usage.items() if amount}
 
 
-def _usage(state: State, root: Node, pair: FlavorResource | None) -> Mapping[Node, Usage]:
-    """Return the usage of ``pair``, or of none, by each cluster queue of a tree, from its reservations."""
-    return {
-        queue.node: {} if pair is None else {pair: _used(queue, pair)}
-        for queue in state.ledger.queues_below(root)
-    }
-
-
-def _used(queue: ClusterQueueState, pair: FlavorResource) -> int:
-    return sum(reservation.usage.get(pair, 0) for reservation in queue.reservations.values())
+def _usage(state: State, root: Node) -> Mapping[Node, Usage]:
+    """Return the usage of each cluster queue of a tree."""
+    return {queue.node: queue.node.usage for queue in state.ledger.queues_below(root)}

@@ -91,11 +91,12 @@ class State:
             if reservation.assumed is not None and entry is not None and name in ledger.cluster_queues:
                 ledger.assume(entry, reservation.admission, reservation.usage, admitted=reservation.admitted)
                 ledger.reservations[entry.key].is_preemption_target = reservation.is_preemption_target
-        ledger.expected_evictions |= old.expected_evictions & {
-            reservation.workload.metadata.uid
-            for reservation in ledger.reservations.values()
-            if not reservation.evicted
-        }
+        if old.expected_evictions:
+            ledger.expected_evictions |= old.expected_evictions & {
+                reservation.workload.metadata.uid
+                for reservation in ledger.reservations.values()
+                if not reservation.evicted
+            }
 
     # Flavors, admission checks, namespaces, and what adjusts the requests of pods.
 
