@@ -29,6 +29,7 @@ from quorate.kube.resources import Resource, T, metadata_of
 from quorate.kube.rest.decoding import Bookmark, WatchEvent
 
 RECONNECT = Backoff(first_s=0.1, cap_s=10.0)
+SLICE_S = 0.01  # of events that arrived together, before other tasks run
 STABLE_S = 5.0  # a watch of this length resets the backoff, even without events
 
 
@@ -159,6 +160,8 @@ class Informer(Generic[T]):
             self.synced.set()
 
     async def _watch(self) -> None:
+        clock = asyncio.get_running_loop().time
+        began = clock()
         async for event in self._client.watch(self.resource, self._version, *self._scope):
             self._failures = 0
             match event:
@@ -174,6 +177,9 @@ class Informer(Generic[T]):
                     metadata = metadata_of(obj)
                     self._put(metadata.key, None if type_ == "DELETED" else obj)
                     self._version = metadata.resource_version
+            if clock() - began > SLICE_S:  # many events may have arrived together
+                await asyncio.sleep(0)
+                began = clock()
 
     def _put(self, key: Key, new: T | None) -> None:
         """Store ``new`` as the object of ``key``, and notify subscribers if it changed."""

@@ -82,6 +82,18 @@ def _quantities(
     return Quantities(subtree_quota, guaranteed, used, max(0, guaranteed - used) + available, potential)
 
 
+def _in_tree(node: Node, pair: FlavorResource, of_parents: Mapping[Node, Quantities]) -> Quantities:
+    """Return the quantities that the tree has for ``node``, given those of its parent."""
+    above = None if node.parent is None else of_parents[node.parent]
+    return Quantities(
+        tree.subtree_quota(node, pair),
+        tree.guaranteed(node, pair),
+        tree.used(node, pair),
+        tree.available_below(node, pair, 0 if above is None else above.available),
+        tree.potential_available_below(node, pair, 0 if above is None else above.potential_available),
+    )
+
+
 def audit(
     usage: Mapping[Node, Usage], pairs: Iterable[FlavorResource] | None = None
 ) -> tuple[Difference, ...]:
@@ -93,19 +105,13 @@ def audit(
     roots = {node.root: None for node in nodes}
     differences: list[Difference] = []
     for pair in sorted(pairs_of(usage) if pairs is None else pairs):
-        known: dict[Node, Quantities] = {}
+        known: dict[Node, Quantities] = {}  # parents first
         for root in roots:
             known |= _of_tree(root, pair, usage)
-        for node in nodes:
-            computed = known[node]
-            stored = Quantities(
-                tree.subtree_quota(node, pair),
-                tree.guaranteed(node, pair),
-                tree.used(node, pair),
-                tree.available(node, pair),
-                tree.potential_available(node, pair),
-            )
-            if stored == computed:
+        in_tree: dict[Node, Quantities] = {}
+        for node, computed in known.items():
+            stored = in_tree[node] = _in_tree(node, pair, in_tree)
+            if stored == computed or node not in nodes:
                 continue
             differences.extend(
                 Difference(node.name, pair, quantity, getattr(stored, quantity), getattr(computed, quantity))

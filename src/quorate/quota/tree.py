@@ -122,15 +122,19 @@ def available(node: Node, pair: FlavorResource) -> int:
     """Return the quota that can be used now in addition; negative if usage exceeds the quota."""
     free = 0
     for each in _from_root(node):
-        if each.parent is None:
-            free = subtree_quota(each, pair) - used(each, pair)
-            continue
-        local_quota, borrowing = guaranteed(each, pair), limits(each, pair).borrowing
-        if not isinstance(borrowing, Unlimited):
-            taken = max(0, used(each, pair) - local_quota)
-            free = min(free, subtree_quota(each, pair) - local_quota - taken + borrowing)
-        free = max(0, local_quota - used(each, pair)) + free
+        free = available_below(each, pair, free)
     return free
+
+
+def available_below(node: Node, pair: FlavorResource, free: int) -> int:
+    """Return the quota available at ``node``, given the quota available at its parent, if it has one."""
+    if node.parent is None:
+        return subtree_quota(node, pair) - used(node, pair)
+    local_quota, borrowing = guaranteed(node, pair), limits(node, pair).borrowing
+    if not isinstance(borrowing, Unlimited):
+        taken = max(0, used(node, pair) - local_quota)
+        free = min(free, subtree_quota(node, pair) - local_quota - taken + borrowing)
+    return max(0, local_quota - used(node, pair)) + free
 
 
 def _from_root(node: Node) -> list[Node]:
@@ -146,14 +150,17 @@ def potential_available(node: Node, pair: FlavorResource) -> int:
     """Return the most the node could use if no other workload were admitted."""
     most = 0
     for each in _from_root(node):
-        if each.parent is None:
-            most = subtree_quota(each, pair)
-            continue
-        most = guaranteed(each, pair) + most
-        borrowing = limits(each, pair).borrowing
-        if not isinstance(borrowing, Unlimited):
-            most = min(most, subtree_quota(each, pair) + borrowing)
+        most = potential_available_below(each, pair, most)
     return most
+
+
+def potential_available_below(node: Node, pair: FlavorResource, most: int) -> int:
+    """Return the most that ``node`` could use, given the most that its parent could, if it has one."""
+    if node.parent is None:
+        return subtree_quota(node, pair)
+    most = guaranteed(node, pair) + most
+    borrowing = limits(node, pair).borrowing
+    return most if isinstance(borrowing, Unlimited) else min(most, subtree_quota(node, pair) + borrowing)
 
 
 def borrows_with(node: Node, pair: FlavorResource, amount: int) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
+from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import add_finalizer, remove_finalizer
@@ -28,6 +28,7 @@ MAX_INTERVAL_S: Final = (5.0, 30.0)  # for few and for many queues, while each r
 INTERVAL_FACTOR: Final = 4.0  # by which the interval grows
 WRITE_SHARE: Final = 0.05  # of the time, for the writes of all queues, as far as this range allows
 SMOOTHING: Final = 0.2  # weight of the last write in the mean duration
+_ALL: Final = ""  # instead of the name of a cohort
 
 Queue = ClusterQueue | LocalQueue
 
@@ -193,19 +194,19 @@ class CohortController:
         self.reconciler = Reconciler(
             "cohorts", self.reconcile, context.clock, report=informers.cohorts.reconcile_failed
         )
-        informers.cohorts.subscribe(self._quota_changed)
-        if context.configuration.fair_sharing is not None:
+        self._has_shares = context.configuration.fair_sharing is not None
+        informers.cohorts.subscribe(self._cohort_changed)
+        if self._has_shares:
             informers.cluster_queues.subscribe(self._cluster_queue_changed)
             informers.workloads.subscribe(self._workload_changed)
 
-    def _quota_changed(self, change: Change[Any]) -> None:
-        """Reconcile all cohorts: the quota of one node counts in the shares of its whole tree."""
-        for cohort in self._informers.cohorts:
-            self._enqueue(cohort.metadata.name)
+    def _cohort_changed(self, change: Change[Cohort]) -> None:
+        """Reconcile a cohort, or all: the quota of one counts in the shares of its whole tree."""
+        self._enqueue(_ALL if self._has_shares else change.key.name)
 
     def _cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
         if change.old is None or change.new is None or change.old.spec != change.new.spec:
-            self._quota_changed(change)
+            self._enqueue(_ALL)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         for workload in _versions(change):
@@ -221,14 +222,18 @@ class CohortController:
         self.reconciler.enqueue_in(Key("", name), INTERVAL_S)
 
     async def reconcile(self, key: Key) -> float | None:
-        cohort = self._informers.cohorts.get(key)
-        if cohort is None:
+        if key.name == _ALL:
+            for cohort in self._informers.cohorts:
+                self.reconciler.enqueue(cohort.metadata.key)
+            return None
+        known = self._informers.cohorts.get(key)
+        if known is None:
             self._expectations.forget(key)
             return None
-        until = self._expectations.pending_until(key, versions(COHORTS, (cohort,)))
+        until = self._expectations.pending_until(key, versions(COHORTS, (known,)))
         if until is not None:
             return until
-        writes = status_patch(COHORTS, cohort, self._state.cohort_status(key.name))
+        writes = status_patch(COHORTS, known, self._state.cohort_status(key.name))
         await send(self._client, writes)
         self._expectations.expect(key, writes)
         return None
