@@ -26,13 +26,14 @@ def objects(text: str) -> list[Json]:
     return [each for each in yaml.load_all(text, Loader=yaml.CSafeLoader) if each is not None]
 
 
+INSTALLATION = installation(DEFAULT_NAMESPACE, IMAGE)
+GENERATED = {**INSTALLATION, **chart()}
+
+
 def installed(kind: str) -> Iterator[Json]:
-    for name, text in installation(DEFAULT_NAMESPACE, IMAGE).items():
+    for name, text in INSTALLATION.items():
         if name.suffix == ".yaml":
             yield from (each for each in objects(text) if each["kind"] == kind)
-
-
-GENERATED = {**installation(DEFAULT_NAMESPACE, IMAGE), **chart()}
 
 
 @pytest.mark.parametrize("name", GENERATED, ids=str)
@@ -43,7 +44,7 @@ def test_the_files_are_what_the_generator_writes(name: PurePosixPath) -> None:
 
 def test_deploy_has_no_other_files() -> None:
     gang = gang_installation(NAMESPACE, IMAGE)
-    written = {str(name) for name in (*installation(DEFAULT_NAMESPACE, IMAGE), *gang, *chart())}
+    written = {str(name) for name in (*GENERATED, *gang)}
     by_hand = {
         "Dockerfile", "helm/quorate/Chart.yaml", "helm/quorate/values.yaml",
         "helm/quorate/values.schema.json", "helm/quorate/templates/NOTES.txt",

@@ -228,14 +228,14 @@ def _text(objects: Iterable[Json]) -> str:
     return _WRITTEN_BY + "---\n".join(documents)
 
 
-class _Dumper(yaml.SafeDumper):
+class _Dumper(yaml.CSafeDumper):
     """Write texts of several lines as blocks and no aliases, because people read the files."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
 
 
-def _represent(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+def _represent(dumper: yaml.CSafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
