@@ -41,6 +41,7 @@ from tests.local.clusters import api_server
 T = TypeVar("T")
 
 WITHIN_S = 60.0
+POLL_S = (0.02, 0.05)  # the first pause, and the longest
 SERVERS_AT_ONCE = 8  # the most servers of one test
 NAMESPACE = "default"
 
@@ -115,7 +116,11 @@ async def poll_until_true(
     must_run: Callable[[], None],
     describe: Callable[[], Awaitable[str]],
 ) -> T:
-    """Poll ``find`` and return its first true result; ``must_run`` raises if the process has ended."""
+    """Poll ``find`` and return its first true result; ``must_run`` raises if the process has ended.
+
+    Pauses grow, because an attempt lists whole kinds and takes time from the awaited process.
+    """
+    pause_s, longest_s = POLL_S
     try:
         async with asyncio.timeout(within_s):
             while True:
@@ -123,7 +128,8 @@ async def poll_until_true(
                 if found:
                     return found  # type: ignore[return-value]
                 must_run()
-                await asyncio.sleep(0.02)
+                await asyncio.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, longest_s)
     except TimeoutError:
         raise AssertionError(f"not within {within_s:g} s: {what}\n{await describe()}") from None
 
