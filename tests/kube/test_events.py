@@ -250,6 +250,24 @@ def test_events_beyond_the_bound_are_dropped_and_logged(
 
 
 @pytest.mark.slow
+def test_drops_are_logged_once_while_the_server_does_not_keep_up(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(events, "UNWRITTEN_MAX", 10)
+    slow = iter([True] * 2)
+
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
+        for round_ in range(3):
+            for number in range(12):
+                recorder.event(WORKLOAD, "Normal", "Pending", f"no room, {round_} {number}")
+            await recorder.drained()
+
+    play(story, lambda request: echo(request) if next(slow, False) else Answer(500, {}))
+    messages = [record.message for record in caplog.records if record.name == events.__name__]
+    assert messages == ["events are dropped: the server does not keep up"]
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("later_s", "most_bytes"),
     [

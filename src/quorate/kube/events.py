@@ -116,7 +116,7 @@ class EventRecorder:
         self._series: dict[Key, _Series] = {}
         self._keys: dict[_Identity, Key] = {}  # the inverse of _series
         self._unwritten = 0  # series without a stored Event, at most UNWRITTEN_MAX
-        self._dropped = 0  # consecutive drops
+        self._dropped = 0  # since events are dropped
         self._serial = 0  # distinguishes events of the same microsecond
         # By object: its last unique report, until another report ends the state that it describes.
         self._described: dict[_Subject, tuple[tuple[str, str, str], ...]] = {}
@@ -252,7 +252,7 @@ class EventRecorder:
                 )
             self._dropped += 1
             return False
-        if self._dropped:
+        if self._dropped and self._unwritten <= UNWRITTEN_MAX // 2:  # not at each event that is written
             self._log.warning("events were dropped", dropped=self._dropped)
             self._dropped = 0
         if len(self._series) == REMEMBERED_MAX:
