@@ -5,10 +5,12 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.integrations import Integrations
 from quorate.api.meta import Key
 from quorate.kube.errors import Invalid
 from quorate.kube.events import UNREADABLE
-from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, WORKLOADS, untyped
+from quorate.kube.resources import CLUSTER_QUEUES, EVENTS, PODS, WORKLOADS, untyped
+from quorate.local.nodes import Fleet
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -17,7 +19,7 @@ RAW = untyped(WORKLOADS.group, WORKLOADS.version, WORKLOADS.plural, WORKLOADS.ki
 DEFINITIONS = untyped(
     "apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", False
 )
-CONFIGURATION = Configuration(audit_every_s=0.3)
+CONFIGURATION = Configuration(audit_every_s=0.3, integrations=Integrations(frameworks=("batch/job", "pod")))
 
 
 async def drop_schema(world: World) -> None:
@@ -102,3 +104,50 @@ def test_its_quota_is_not_given_twice_and_its_job_is_not_stopped(policy: str) ->
         await world.until_admitted("second")  # the deletion releases the quota
 
     run_story(story, CONFIGURATION)
+
+
+def test_a_group_of_pods_goes_on_while_its_workload_cannot_be_read() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="2")
+        for name in ("pod-0", "pod-1"):
+            await world.client.create(PODS, a_pod(name), NAMESPACE)
+
+        async def running() -> bool:
+            pods = (await world.client.list(PODS, NAMESPACE)).items
+            return [pod.status.phase for pod in pods] == ["Running"] * 2
+
+        await world.until("both pods run", running)
+        (workload,) = (await world.client.list(WORKLOADS)).items
+        await drop_schema(world)
+        await damage(world, workload.metadata.name, {"spec": {"podSets": "none"}})
+        await until_reported(world, workload.metadata.name)
+        await world.stop_queueing()
+        await world.start_queueing(CONFIGURATION)
+        await world.job("second", runs="forever")
+        await must_wait(world, "second")
+        assert await running()
+        (event,) = [each for each in (await world.client.list(EVENTS)).items if each.reason == UNREADABLE]
+        assert event.regarding is not None
+        assert event.regarding.name == workload.metadata.name
+
+    run_story(story, CONFIGURATION, Fleet(1, cpu="8"))
+
+
+def a_pod(name: str) -> dict[str, Any]:
+    labels = {"kueue.x-k8s.io/queue-name": "queue", "kueue.x-k8s.io/pod-group-name": "group"}
+    annotations = {
+        "kueue.x-k8s.io/pod-group-total-count": "2",
+        "simulate.quorate.dev/duration": "1h",
+        "simulate.quorate.dev/start-delay": "20ms",
+    }
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+    gates = [{"name": "kueue.x-k8s.io/admission"}]
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {**labels, "kueue.x-k8s.io/managed": "true"},
+            "annotations": annotations,
+            "finalizers": ["kueue.x-k8s.io/managed"],
+        },
+        "spec": {"restartPolicy": "Never", "containers": [container], "schedulingGates": gates},
+    }

@@ -225,3 +225,26 @@ def test_a_reconciler_with_delayed_keys_only_is_drained() -> None:
         await reconciler.drained()
 
     play(story, Recorded())
+
+
+def test_a_report_that_raises_ends_no_reconciles_of_other_keys(caplog: pytest.LogCaptureFixture) -> None:
+    def report(key: Key, error: Exception) -> None:
+        raise IndexError("no object to report about")
+
+    async def run() -> None:
+        clock = VirtualClock()
+        recorded = Recorded([LookupError("a bug"), None, None])
+        reconciler = Reconciler("under test", recorded, clock, 1, report=report)
+        running = asyncio.create_task(reconciler.run())
+        reconciler.enqueue(A)
+        reconciler.enqueue(B)
+        await settle()
+        assert recorded.runs == ["a", "b"]
+        await clock.advance_to(1100.0)
+        assert recorded.runs == ["a", "b", "a"]
+        reconciler.stop()
+        await running
+
+    with caplog.at_level(logging.ERROR):
+        asyncio.run(run())
+    assert [record.message for record in caplog.records] == ["report of an object raised", "reconcile raised"]

@@ -105,10 +105,10 @@ class Informers:
         else:
             self.unreadable_workloads[key] = reserving
 
-    def has_unreadable_workload(self, job: Uid) -> bool:
-        """Return True if a workload with quota that cannot be read belongs to the object ``job``."""
+    def has_unreadable_workload(self, *owners: Uid) -> bool:
+        """Return True if one of ``owners`` owns a workload with quota that cannot be read."""
         return any(
-            owner.uid == job
+            owner.uid in owners
             for workload in self.unreadable_workloads.values()
             for owner in workload.metadata.owner_references
         )

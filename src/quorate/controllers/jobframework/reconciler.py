@@ -69,6 +69,10 @@ class JobSource(ABC, Generic[J]):
         """Return the workload that the job names, if it exists."""
         return None
 
+    def uids(self, job: J) -> tuple[Uid, ...]:
+        """Return the uids of the job's objects, which own its workloads."""
+        return (job.metadata.uid,)
+
 
 class JobReconciler(Generic[J]):
     """Keeps each job of one kind in sync with its workload.
@@ -108,11 +112,13 @@ class JobReconciler(Generic[J]):
 
     def _report(self, key: Key, error: Exception) -> None:
         """Report an exception on the job ``key``; for a pod group, on its first pod."""
+        about = key
         try:
             job = self._source.cached(key)
+            if job is not None:
+                about = job.metadata.key
         except Exception:
-            job = None  # what is reported may have been raised there
-        about = key if job is None else job.metadata.key
+            job = None  # what is reported may have been raised there; a group may have no pods
         self._context.client.faults.report(fault_of(self.kind.resource, "reconcile", about, job, error))
 
     def enqueue_children(self, ancestor: Uid) -> None:
@@ -136,7 +142,7 @@ class JobReconciler(Generic[J]):
         if job is None or self.executor.is_stale(key, seen):
             # The workload of a job that exists must never be finished, nor its quota released while it runs.
             job = await self._source.live(key)
-        if job is not None and self._context.informers.has_unreadable_workload(job.metadata.uid):
+        if job is not None and self._context.informers.has_unreadable_workload(*self._source.uids(job)):
             # Without its workload the job would be stopped, or get another one.
             return self._context.clock.now() + UNREADABLE_RETRY_S
         ancestor = await self._managing_ancestor(job)

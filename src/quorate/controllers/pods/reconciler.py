@@ -5,7 +5,7 @@ from typing import Final
 
 from quorate.api.core import Namespace
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key
+from quorate.api.meta import Key, Uid
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.jobframework.ancestors import AncestorFinder, BrokenOwnerChain, OwnerNotFound
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of, queue_name_of
@@ -85,6 +85,9 @@ class PodGroups(JobSource[PodGroup]):
 
     def versions(self, job: PodGroup) -> set[Version]:
         return versions(PODS, job.pods)
+
+    def uids(self, job: PodGroup) -> tuple[Uid, ...]:
+        return tuple(pod.metadata.uid for pod in job.pods)
 
     def workloads(self, key: Key) -> Sequence[Workload]:
         workload = self._workloads.get(key)

@@ -97,6 +97,17 @@ class Reconciler:
             self._idle.clear()
             tasks.create_task(self._run_once(key))
 
+    def _reported(self, key: Key, error: Exception) -> bool:
+        """Return False without ``report``, or if that raises, which must not end the other reconciles."""
+        if self._report is None:
+            return False
+        try:
+            self._report(key, error)
+        except Exception as second:
+            self._log.fault("report of an object raised", second, key=key)
+            return False
+        return True
+
     async def _run_once(self, key: Key) -> None:
         retry_in_s: float | None
         try:
@@ -107,9 +118,7 @@ class Reconciler:
                 self._log.warning("retrying", key=key, problem=str(error), retry_in_s=retry_in_s)
         except Exception as error:
             retry_in_s = self._after_failure(key)
-            if self._report is not None:
-                self._report(key, error)
-            elif self._failures[key] == 1:
+            if not self._reported(key, error) and self._failures[key] == 1:
                 self._log.fault("reconcile raised", error, key=key, retry_in_s=retry_in_s)
             self._log.warning("retrying", key=key, problem=repr(error), retry_in_s=retry_in_s)
         else:
