@@ -31,6 +31,21 @@ def measures(world: World, outcome: Outcome) -> dict[str, float]:
     return {f"{world.name} over HTTP: {name}": value for name, value in found.items()}
 
 
+def real_server_measures(world: World, outcome: Outcome, floor: Outcome | None) -> dict[str, float]:
+    """Return the measures with limits of a whole scenario on a kube-apiserver of the same machine.
+
+    Waits and the wall time follow from what the server needs, so only their ratio to a run with ``floor`` has
+    a limit.
+    """
+    found = {"writes per admission": outcome.writes_per_admission}
+    if outcome.controllers is not None:
+        found["controllers: CPU, s"] = outcome.controllers.cpu_s
+        found["controllers: peak memory, MB"] = outcome.controllers.peak_bytes / 1e6
+    if floor is not None:
+        found["wall ÷ floor"] = outcome.record.wall_s / floor.record.wall_s
+    return {f"{world.name} on kube-apiserver: {name}": value for name, value in found.items()}
+
+
 def outcome_tables(world: World, outcome: Outcome) -> Group:
     record = outcome.record
     return Group(

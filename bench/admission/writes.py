@@ -2,11 +2,13 @@
 
 Each case sends the same number of requests of one type.  The CPU time that the server and etcd use meanwhile,
 less what they use when idle, is divided by that number.  Both must run on this machine.  The cases take turns
-in several rounds, of which the median counts: the server collects its garbage in bursts.
+in several rounds, of which the median counts: the server collects its garbage in bursts.  The bytes that a
+kube-apiserver allocates for a request nearly determine its CPU time, and do not depend on what else runs.
 """
 
 import asyncio
 import random
+import re
 import secrets
 import sys
 import tempfile
@@ -37,6 +39,7 @@ CONCURRENCY: Final = 8
 WARM_UP: Final = 50  # requests at most
 IDLE_S: Final = 5.0  # for how long to measure an idle server
 ETCD: Final = "etcd"
+_ALLOCATED: Final = re.compile(r"^go_memstats_alloc_bytes_total (\S+)$", re.MULTILINE)
 ANY_WORKLOADS: Final = untyped(WORKLOADS.group, WORKLOADS.version, WORKLOADS.plural, WORKLOADS.kind, True)
 
 
@@ -45,6 +48,7 @@ class Cost(NamedTuple):
 
     server_ms: float
     etcd_ms: float
+    allocated_bytes: float  # by the server, by its own count; 0 without such a count
     sent_bytes: float
     received_bytes: float
 
@@ -125,15 +129,24 @@ async def _cost(client: Client, meter: Meter, case: Case, prefix: str, count: in
             return len(await send(client, request))
 
     requests = await asyncio.gather(*map(prepare, range(count)))
+    first, before = await _allocated_bytes(client), await _allocated_bytes(client)
     meter.begin()
     sizes = await asyncio.gather(*map(answer_size, requests))
     used = meter.cpu_s()
+    allocated = await _allocated_bytes(client) - before - (before - first)  # without the read itself
     return Cost(
         server_ms=used.get(API_SERVER, 0.0) / count * 1000,
         etcd_ms=used.get(ETCD, 0.0) / count * 1000,
+        allocated_bytes=max(0.0, allocated) / count,
         sent_bytes=sum(len(codec.encode(request.body)) for request in requests) / count,
         received_bytes=sum(sizes) / count,
     )
+
+
+async def _allocated_bytes(client: Client) -> float:
+    """Return what the server has allocated since its start; 0 if it does not count."""
+    counted = _ALLOCATED.search((await client.request("GET", "/metrics")).decode())
+    return 0.0 if counted is None else float(counted[1])
 
 
 async def _watch(client: Client, namespace: str) -> None:
@@ -145,12 +158,13 @@ async def _watch(client: Client, namespace: str) -> None:
 
 
 def table(costs: Mapping[str, Cost]) -> Table:
-    result = number_table("server", "etcd", "sent", "received", first="request")
+    result = number_table("server", "etcd", "allocated", "sent", "received", first="request")
     for name, cost in costs.items():
         result.add_row(
             name,
             f"{cost.server_ms:.2f} ms",
             f"{cost.etcd_ms:.2f} ms",
+            f"{cost.allocated_bytes / 1e6:.2f} MB",
             f"{cost.sent_bytes:,.0f} B",
             f"{cost.received_bytes:,.0f} B",
         )
