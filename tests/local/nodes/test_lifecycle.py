@@ -12,7 +12,17 @@ from quorate.api import codec
 from quorate.api.meta import at_epoch, find_condition
 from quorate.kube.patches import status_merge_patch
 from quorate.local.nodes.behavior import InvalidBehavior, PodBehavior, parse_behavior
-from quorate.local.nodes.lifecycle import Progress, Stage, Step, counts_as_running, next_step, stage_of
+from quorate.local.nodes.lifecycle import (
+    PodCounts,
+    Progress,
+    Stage,
+    Step,
+    behavior_of,
+    counts_as_running,
+    next_step,
+    stage_of,
+    waits_to_run,
+)
 from quorate.local.nodes.pod_status import PodAddresses
 from quorate.local.nodes.pod_types import Pod
 
@@ -20,7 +30,13 @@ START = 1_700_000_000.0
 ADDRESSES = PodAddresses(host_ip="10.0.0.1", pod_ip="10.64.0.1")
 
 
-def a_pod(script: Mapping[str, str] | None = None, policy: str = "Never", deleted: bool = False) -> Pod:
+def a_pod(
+    script: Mapping[str, str] | None = None,
+    policy: str = "Never",
+    deleted: bool = False,
+    index: int | None = None,
+    subdomain: str = "",
+) -> Pod:
     wire: dict[str, Any] = {
         "metadata": {
             "name": "p",
@@ -31,8 +47,11 @@ def a_pod(script: Mapping[str, str] | None = None, policy: str = "Never", delete
             "nodeName": "node-1",
             "restartPolicy": policy,
             "containers": [{"name": "main", "image": "busybox"}],
+            "subdomain": subdomain,
         },
     }
+    if index is not None:
+        wire["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"] = str(index)
     if deleted:
         wire["metadata"]["deletionTimestamp"] = "2024-01-01T00:00:00Z"
     return codec.decode(Pod, codec.encode(wire))
@@ -42,12 +61,12 @@ class SimulatedPod:
     """A pod on which steps take effect, in a process that may restart."""
 
     def __init__(self, pod: Pod, speed: float = 1.0) -> None:
-        self.pod, self.speed, self.now, self.peers = pod, speed, START, 0
+        self.pod, self.speed, self.now, self.counts = pod, speed, START, PodCounts(1)
         self.progress: Progress | None = None
         self.writes = 0
 
     def step(self) -> Step:
-        step = next_step(self.pod, self.progress, self.peers, ADDRESSES, self.now, self.speed)
+        step = next_step(self.pod, self.progress, self.counts, ADDRESSES, self.now, self.speed)
         self.progress = step.progress
         if step.status is not None:
             assert step.status != self.pod.status, "a write that changes nothing"
@@ -137,39 +156,79 @@ def test_time_counts_only_while_enough_peers_run() -> None:
     assert life.reason("simulate.quorate.dev/Progressing") == waiting
     life.now += 100
     assert life.step().wake_at is None
-    life.peers = 2
+    life.counts = PodCounts(3)
     assert life.step().wake_at == life.now + 10
     assert life.reason("simulate.quorate.dev/Progressing") == ("True", "PeersRun", "3 of 3 pods run")
     life.now += 4
-    life.peers = 1
+    life.counts = PodCounts(2)
     assert life.step().wake_at is None
     life.now += 100
-    life.peers = 2
+    life.counts = PodCounts(3)
     assert life.step().wake_at == life.now + 6, "the four seconds before are kept"
+
+
+def test_pods_of_an_indexed_job_with_a_subdomain_wait_until_all_run() -> None:
+    life = SimulatedPod(a_pod(index=0, subdomain="workers"))
+    life.counts = PodCounts(running=1, waiting=2)
+    life.until(Stage.RUNNING)
+    waiting = ("False", "WaitingForPeers", "1 of 3 pods run")
+    assert life.reason("simulate.quorate.dev/Progressing") == waiting
+    life.counts = PodCounts(running=2, waiting=1)
+    assert life.step().wake_at is None
+    life.counts = PodCounts(running=3)
+    assert life.step().wake_at == life.now + 10
+    assert life.reason("simulate.quorate.dev/Progressing") == ("True", "PeersRun", "3 of 3 pods run")
+
+
+@pytest.mark.parametrize(
+    ("pod", "want"),
+    [
+        pytest.param(a_pod(), PodBehavior(), id="alone"),
+        pytest.param(a_pod(index=3), PodBehavior(), id="indexed"),
+        pytest.param(a_pod(subdomain="workers"), PodBehavior(), id="subdomain"),
+        pytest.param(
+            a_pod(index=3, subdomain="workers"),
+            PodBehavior(duration_s=10.0, together=None),
+            id="communicates",
+        ),
+        pytest.param(
+            a_pod({"together": "2", "duration": "3s"}, index=3, subdomain="workers"),
+            PodBehavior(duration_s=3.0, together=2),
+            id="annotations first",
+        ),
+        pytest.param(
+            a_pod(policy="Always", index=3, subdomain="web"), PodBehavior(duration_s=None), id="a service"
+        ),
+    ],
+)
+def test_the_behavior_without_annotations(pod: Pod, want: PodBehavior) -> None:
+    assert behavior_of(pod) == want
 
 
 def test_an_irrelevant_change_of_peers_is_not_written() -> None:
     life = SimulatedPod(a_pod({"duration": "10s", "together": "4"}))
     life.until(Stage.RUNNING)
     writes = life.writes
-    for life.peers in (1, 2, 1):
+    for life.counts in (PodCounts(2), PodCounts(3), PodCounts(2)):
         life.step()
     assert life.writes == writes
 
 
 @pytest.mark.parametrize(
-    ("phase", "deleted", "want"),
+    ("phase", "deleted", "runs", "waits"),
     [
-        pytest.param("Running", False, True, id="running"),
-        pytest.param("Pending", False, False, id="pending"),
-        pytest.param("Running", True, False, id="terminating"),
-        pytest.param("Succeeded", False, True, id="succeeded"),
-        pytest.param("Failed", False, False, id="failed"),
+        pytest.param("Running", False, True, False, id="running"),
+        pytest.param("Pending", False, False, True, id="pending"),
+        pytest.param("Pending", True, False, False, id="deleted before its start"),
+        pytest.param("Running", True, False, False, id="terminating"),
+        pytest.param("Succeeded", False, True, False, id="succeeded"),
+        pytest.param("Failed", False, False, False, id="failed"),
     ],
 )
-def test_counts_as_running(phase: str, deleted: bool, want: bool) -> None:
+def test_what_counts_as_running_or_waiting(phase: str, deleted: bool, runs: bool, waits: bool) -> None:
     pod = a_pod(deleted=deleted)
-    assert counts_as_running(replace(pod, status=replace(pod.status, phase=phase))) is want
+    pod = replace(pod, status=replace(pod.status, phase=phase))
+    assert (counts_as_running(pod), waits_to_run(pod)) == (runs, waits)
 
 
 def test_a_deleted_pod_is_stopped_and_then_removed() -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from quorate.local.controllers.job.types import INDEX_ANNOTATION
+
 PREFIX: Final = "simulate.quorate.dev/"
 START_DELAY: Final = PREFIX + "start-delay"
 DURATION: Final = PREFIX + "duration"
@@ -24,8 +26,13 @@ _UNIT_S: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 class PodBehavior:
     start_delay_s: float = 1.0
     duration_s: float | None = 1.0  # None: runs until deleted
-    together: int = 1  # number of pods of its owner that must run for time to count
+    together: int | None = 1  # number of pods of its owner that must run for time to count; None: all
     exit_code: int = 0
+
+
+RUNS_TO_COMPLETION: Final = PodBehavior()
+RUNS_UNTIL_DELETED: Final = PodBehavior(duration_s=None)
+COMMUNICATES: Final = PodBehavior(duration_s=10.0, together=None)
 
 
 class InvalidBehavior(ValueError):
@@ -39,14 +46,22 @@ class InvalidBehavior(ValueError):
         return f"annotation {self.annotation}: {self.value!r} {self.rule}"
 
 
-def parse_behavior(annotations: Mapping[str, str], restart_policy: str) -> PodBehavior:
+def parse_behavior(annotations: Mapping[str, str], restart_policy: str, subdomain: str = "") -> PodBehavior:
     """Parse the annotations of a pod.  Raises ``InvalidBehavior``.
 
-    Without an annotation, a pod with restart policy Always runs until it is deleted.
+    Without an annotation, a pod with restart policy Always runs until it is deleted.  A pod of an Indexed Job
+    with a subdomain has a DNS name that its peers can compute, as they need to communicate with each other
+    (https://kubernetes.io/docs/tasks/job/job-with-pod-to-pod-communication/): it waits until all of them run.
     """
-    default = PodBehavior() if restart_policy != "Always" else PodBehavior(duration_s=None)
+    default = RUNS_TO_COMPLETION
+    if restart_policy == "Always":
+        default = RUNS_UNTIL_DELETED
+    elif subdomain and INDEX_ANNOTATION in annotations:
+        default = COMMUNICATES
     start_delay, duration = annotations.get(START_DELAY), annotations.get(DURATION)
-    together = _whole_number(annotations, TOGETHER, default.together, 1, 1_000_000)
+    together = default.together
+    if TOGETHER in annotations:
+        together = _whole_number(annotations, TOGETHER, 1, 1, 1_000_000)
     return PodBehavior(
         start_delay_s=default.start_delay_s if start_delay is None else _seconds(START_DELAY, start_delay),
         duration_s=default.duration_s if duration is None else _seconds_or_forever(duration),

@@ -1,7 +1,6 @@
 """The kubelet of the simulated nodes: watches their pods and executes ``next_step``."""
 
 import asyncio
-from collections import Counter
 
 from quorate.api.meta import Key, Uid
 from quorate.kube.client import Client
@@ -10,9 +9,17 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import Conflict, NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.patches import status_merge_patch
-from quorate.local.nodes.behavior import TOGETHER
+from quorate.local.nodes.behavior import InvalidBehavior
 from quorate.local.nodes.fleet import Fleet, PodAddressPool
-from quorate.local.nodes.lifecycle import Progress, Step, counts_as_running, next_step
+from quorate.local.nodes.lifecycle import (
+    PodCounts,
+    Progress,
+    Step,
+    behavior_of,
+    counts_as_running,
+    next_step,
+    waits_to_run,
+)
 from quorate.local.nodes.pod_status import PodAddresses
 from quorate.local.nodes.pod_types import PODS, Pod
 from quorate.local.own_writes import MutationCache
@@ -33,7 +40,7 @@ class Kubelet:
         self._pods = MutationCache(self._cache, owner_of)
         # Of pods with a current stage that began, or was read, in this process.
         self._progress: dict[Uid, Progress] = {}
-        self._running: Counter[Uid] = Counter()  # number of running pods by owner
+        self._counts: dict[Uid, PodCounts] = {}  # by owner
         self._addresses = PodAddressPool(())
         self._reconciler = Reconciler("kubelet", self.reconcile, clock, WORKERS)
 
@@ -51,23 +58,26 @@ class Kubelet:
             self._progress.pop(change.old.metadata.uid, None)
         else:
             self._reconciler.enqueue(change.new.metadata.key)
-        before = change.old is not None and counts_as_running(change.old)
-        after = change.new is not None and counts_as_running(change.new)
-        if before != after:
-            self._count(change.new or change.old, 1 if after else -1)
-
-    def _count(self, pod: Pod | None, by: int) -> None:
-        """Update the number of running pods, and enqueue peers for which it crosses their threshold."""
+        before, after = counts_of(change.old), counts_of(change.new)
+        pod = change.new or change.old
         owner = owner_of(pod) if pod else None
-        if owner is None:
-            return
-        before = self._running[owner]
-        after = self._running[owner] = before + by
-        if not after:
-            del self._running[owner]
+        if owner is not None and before != after:
+            self._count(owner, before, after)
+
+    def _count(self, owner: Uid, before: PodCounts, after: PodCounts) -> None:
+        """Update the counts of an owner, and enqueue its pods that may progress now, or no longer."""
+        old = self._counts.get(owner, PodCounts())
+        new = old - before + after
+        if new == PodCounts():
+            self._counts.pop(owner, None)
+        else:
+            self._counts[owner] = new
         for peer in self._pods.by_group(owner):
-            wanted = peer.metadata.annotations.get(TOGETHER, "")
-            if wanted.isdecimal() and (before >= int(wanted)) != (after >= int(wanted)):
+            try:
+                behavior = behavior_of(peer)
+            except InvalidBehavior:
+                continue
+            if old.suffice(behavior) != new.suffice(behavior):
                 self._reconciler.enqueue(peer.metadata.key)
 
     async def reconcile(self, key: Key) -> float | None:
@@ -79,7 +89,7 @@ class Kubelet:
             self._fleet.address(pod.spec.node_name), pod.status.pod_ip or self._addresses.allocate()
         )
         step = next_step(
-            pod, self._progress.get(uid), self._peers(pod), addresses, self._clock.now(), self._speed
+            pod, self._progress.get(uid), self._counts_with(pod), addresses, self._clock.now(), self._speed
         )
         await self._execute(pod, step)
         if step.progress is None:
@@ -88,13 +98,13 @@ class Kubelet:
             self._progress[uid] = step.progress
         return step.wake_at
 
-    def _peers(self, pod: Pod) -> int:
-        """Return how many other pods of the pod's owner count as running."""
+    def _counts_with(self, pod: Pod) -> PodCounts:
+        """Return the counts of the pod's owner with the pod itself as a running one."""
         owner = owner_of(pod)
         if owner is None:
-            return 0
-        cached = self._cache.get(pod.metadata.key)  # the version that was counted
-        return self._running[owner] - (cached is not None and counts_as_running(cached))
+            return PodCounts(running=1)
+        counted = counts_of(self._cache.get(pod.metadata.key))
+        return self._counts.get(owner, PodCounts()) - counted + PodCounts(running=1)
 
     async def _execute(self, pod: Pod, step: Step) -> None:
         key = pod.metadata.key
@@ -109,6 +119,11 @@ class Kubelet:
                 self._pods.record(await self._client.patch(PODS, key, patch, subresource="status"))
             except NotFound:
                 return
+
+
+def counts_of(pod: Pod | None) -> PodCounts:
+    """Return what one pod adds to the counts of its owner."""
+    return PodCounts() if pod is None else PodCounts(int(counts_as_running(pod)), int(waits_to_run(pod)))
 
 
 def owner_of(pod: Pod) -> Uid | None:

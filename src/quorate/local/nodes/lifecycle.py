@@ -59,6 +59,27 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
+class PodCounts:
+    """How many pods of one controlling owner run, and how many have not started."""
+
+    running: int = 0
+    waiting: int = 0
+
+    def __add__(self, other: "PodCounts") -> "PodCounts":
+        return PodCounts(self.running + other.running, self.waiting + other.waiting)
+
+    def __sub__(self, other: "PodCounts") -> "PodCounts":
+        return PodCounts(self.running - other.running, self.waiting - other.waiting)
+
+    def required(self, behavior: PodBehavior) -> int:
+        """Return how many of them must run for the time of a pod with this behavior to count."""
+        return self.running + self.waiting if behavior.together is None else behavior.together
+
+    def suffice(self, behavior: PodBehavior) -> bool:
+        return self.running >= self.required(behavior)
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     progress: Progress | None  # to pass to the next call
     status: PodStatus | None = None  # the status to write; None: unchanged
@@ -86,13 +107,23 @@ def counts_as_running(pod: Pod) -> bool:
     return pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
 
 
+def waits_to_run(pod: Pod) -> bool:
+    """Return True if a pod has not started and may still do so."""
+    return pod.status.phase in ("", "Pending") and pod.metadata.deletion_timestamp is None
+
+
+def behavior_of(pod: Pod) -> PodBehavior:
+    """Return the behavior of a pod.  Raises ``InvalidBehavior``."""
+    return parse_behavior(pod.metadata.annotations, pod.spec.restart_policy, pod.spec.subdomain)
+
+
 def next_step(
-    pod: Pod, progress: Progress | None, peers: int, addresses: PodAddresses, now: float, speed: float
+    pod: Pod, progress: Progress | None, counts: PodCounts, addresses: PodAddresses, now: float, speed: float
 ) -> Step:
     """Return the next step of a pod on a simulated node.
 
-    ``progress`` is the previous step's, or None; ``peers`` is the number of *other* running pods of its
-    controlling owner; ``speed`` is the number of seconds of progress per second.
+    ``progress`` is the previous step's, or None; ``counts`` is of the pods of its controlling owner, with
+    itself as a running one; ``speed`` is the number of seconds of progress per second.
     """
     stage = stage_of(pod)
     if pod.metadata.deletion_timestamp is not None:
@@ -102,7 +133,7 @@ def next_step(
     if stage is Stage.ENDED:
         return Step(None)
     try:
-        behavior = parse_behavior(pod.metadata.annotations, pod.spec.restart_policy)
+        behavior = behavior_of(pod)
     except InvalidBehavior as error:
         status = pod_status.config_error(pod, addresses, str(error), at_epoch(now))
         return Step(None, status if status != pod.status else None)
@@ -116,31 +147,33 @@ def next_step(
             progress = progress or Progress(since=_stage_entered_at(pod, stage))
             if not progress.is_complete(span_s, now, speed):
                 return Step(progress, wake_at=progress.complete_at(span_s, speed))
-            return _run(pod, behavior, peers, now, speed)
+            return _run(pod, behavior, counts, now, speed)
         case Stage.RUNNING:
             progress = progress or Progress(since=_stage_entered_at(pod, stage))
-            return _keep_running(pod, progress, behavior, peers, now, speed)
+            return _keep_running(pod, progress, behavior, counts, now, speed)
 
 
-def _run(pod: Pod, behavior: PodBehavior, peers: int, now: float, speed: float) -> Step:
+def _run(pod: Pod, behavior: PodBehavior, counts: PodCounts, now: float, speed: float) -> Step:
     status = pod_status.running(pod, at_epoch(now), restarted=stage_of(pod) is Stage.CRASHED)
-    status = pod_status.with_peers_condition(status, peers + 1, behavior.together, at_epoch(now))
-    started = Progress(since=now if peers + 1 >= behavior.together else None)
+    status = pod_status.with_peers_condition(status, counts.running, counts.required(behavior), at_epoch(now))
+    started = Progress(since=now if counts.suffice(behavior) else None)
     wake_at = None if behavior.duration_s is None else started.complete_at(behavior.duration_s, speed)
     return Step(started, status, wake_at=wake_at)
 
 
 def _keep_running(
-    pod: Pod, progress: Progress, behavior: PodBehavior, peers: int, now: float, speed: float
+    pod: Pod, progress: Progress, behavior: PodBehavior, counts: PodCounts, now: float, speed: float
 ) -> Step:
     if behavior.duration_s is not None and progress.is_complete(behavior.duration_s, now, speed):
         return _end(pod, behavior, now, speed)
-    together = peers + 1 >= behavior.together
-    progress = progress.with_progressing(together, now, speed)
+    enough = counts.suffice(behavior)
+    progress = progress.with_progressing(enough, now, speed)
     wake_at = None if behavior.duration_s is None else progress.complete_at(behavior.duration_s, speed)
-    if pod_status.has_enough_peers(pod.status, behavior.together) == together:
+    if pod_status.has_enough_peers(pod.status) == enough:
         return Step(progress, wake_at=wake_at)
-    status = pod_status.with_peers_condition(pod.status, peers + 1, behavior.together, at_epoch(now))
+    status = pod_status.with_peers_condition(
+        pod.status, counts.running, counts.required(behavior), at_epoch(now)
+    )
     return Step(progress, status, wake_at=wake_at)
 
 

@@ -121,17 +121,17 @@ def crashed(pod: Pod, exit_code: int, moment: datetime) -> PodStatus:
     return _conditions(status, moment, ContainersReady=ready, Ready=ready)
 
 
-def has_enough_peers(status: PodStatus, together: int) -> bool:
-    """Return True if the status says that the pod progresses."""
+def has_enough_peers(status: PodStatus) -> bool:
+    """Return True unless the status says that the pod waits for its peers."""
     condition = find_condition(status.conditions, PROGRESSING)
-    return together <= 1 or (condition is not None and condition.status == "True")
+    return condition is None or condition.status == "True"
 
 
-def with_peers_condition(status: PodStatus, running: int, together: int, moment: datetime) -> PodStatus:
-    if together <= 1:
+def with_peers_condition(status: PodStatus, running: int, required: int, moment: datetime) -> PodStatus:
+    if required <= 1 and find_condition(status.conditions, PROGRESSING) is None:
         return status
-    message = f"{running} of {together} pods run"
-    enough = running >= together
+    message = f"{running} of {required} pods run"
+    enough = running >= required
     values = (
         ConditionValue("True", "PeersRun", message)
         if enough

@@ -55,7 +55,12 @@ class PodStatus(core.PodStatus):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
+class PodSpec(core.PodSpec):
+    subdomain: str = ""
+
+
 class Pod(core.Pod):
+    spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
 
