@@ -1,7 +1,5 @@
 """Decoding of valid configuration files of each version."""
 
-import math
-
 import msgspec
 import pytest
 
@@ -20,6 +18,7 @@ from quorate.api.configuration.queueing import ObjectRetention, Transformation
 from quorate.api.configuration.webhooks import CertificateManagement, TlsOptions, Webhooks
 from quorate.api.meta import LabelSelector, SelectorRequirement
 from quorate.api.quantity import parse_quantity
+from quorate.queueing.pods_ready import backoff_s
 from tests.api.configuration.files import a_file, refusals
 
 ON_V1BETA1 = WaitForPodsReady(timeout_s=300.0, recovery_timeout_s=300.0, block_admission="AllQueues")
@@ -117,11 +116,15 @@ def test_the_backoff_of_the_first_release_can_be_expressed() -> None:
 
     Thirty retries at 300 s take about a day.
     """
-    legacy = RequeuingStrategy(backoff_base_s=1.0, backoff_factor=1.41284738, backoff_max_s=math.inf)
-    waits = [
-        min(legacy.backoff_base_s * legacy.backoff_factor**retry, legacy.backoff_max_s) for retry in range(30)
-    ]
-    assert 300 * 31 + sum(waits) == pytest.approx(24 * 3600, abs=10)
+    body = """
+waitForPodsReady:
+  timeout: 300s
+  requeuingStrategy: {backoffBaseSeconds: 1, backoffFactor: 1.41284738, backoffMaxSeconds: 86400}
+"""
+    wait = waiting(body, "v1beta2")
+    assert wait is not None
+    backoffs = [backoff_s(retry, wait.requeuing_strategy) for retry in range(1, 31)]
+    assert wait.timeout_s * 31 + sum(backoffs) == pytest.approx(24 * 3600, abs=10)
 
 
 def test_without_a_file_the_defaults_are_those_of_v1beta2() -> None:

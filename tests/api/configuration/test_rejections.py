@@ -24,6 +24,16 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "(leave the field out to retry without limit, or write 0 or more)", id="a limit of -1",
         ),
         pytest.param(
+            "v1beta2", "waitForPodsReady: {requeuingStrategy: {backoffFactor: 0.5}}",
+            "waitForPodsReady.requeuingStrategy.backoffFactor: 0.5 is out of range, must be from 1 to 10",
+            id="a backoff that becomes shorter",
+        ),
+        pytest.param(
+            "v1beta2", "waitForPodsReady: {requeuingStrategy: {backoffFactor: .nan}}",
+            "waitForPodsReady.requeuingStrategy.backoffFactor: NaN is not a number of at most 1e300",
+            id="a factor that is no number",
+        ),
+        pytest.param(
             "v1beta1", "waitForPodsReady: {requeuingStrategy: {timestamp: Eviction | Creation}}",
             "waitForPodsReady.requeuingStrategy.timestamp: 'Eviction | Creation' is not allowed here "
             "(write Eviction or Creation)", id="documented alternatives copied verbatim",

@@ -12,6 +12,7 @@ from quorate.api.decoding.strict import (
     choice,
     duration,
     integer,
+    number,
     section,
 )
 
@@ -23,8 +24,8 @@ BlockAdmissionScope = Literal["AllQueues", "SameFlavors"]
 class RequeuingStrategy(msgspec.Struct, frozen=True, kw_only=True):
     """How a workload that was evicted for unready pods is requeued.
 
-    The n-th eviction is followed by a backoff of ``min(base * factor^(n-1), max)`` seconds. The file has no
-    field for the factor. KEP-1282 originally had base 1, factor 1.41284738 and no maximum (``math.inf``).
+    The n-th eviction is followed by a backoff of ``min(base * factor^(n-1), max)`` seconds. KEP-1282
+    originally had base 1, factor 1.41284738 and no maximum; Kueue has the factor 2 and no field for it.
     """
 
     timestamp: RequeuingTimestamp = "Eviction"
@@ -124,7 +125,15 @@ def _requeuing(fields: Section) -> RequeuingStrategy:
         backoff_limit_count=fields.take("backoffLimitCount", _limit_count, None),
         backoff_base_s=float(fields.take("backoffBaseSeconds", seconds, 60)),
         backoff_max_s=float(fields.take("backoffMaxSeconds", seconds, 3600)),
+        backoff_factor=fields.take("backoffFactor", _factor, 2.0),
     )
+
+
+def _factor(field: Field) -> float:
+    factor = number(field)
+    if not 1 <= factor <= 10:
+        raise InvalidValue("is out of range, must be from 1 to 10")
+    return factor
 
 
 def _limit_count(field: Field) -> int:

@@ -7,7 +7,7 @@ finally reports unknown fields. So one pass finds all mistakes.
 
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
 from quorate.api.findings import Finding, child_path, format_findings
@@ -17,6 +17,8 @@ from quorate.api.syntax import InvalidDuration, is_label_value, is_qualified_nam
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+MAX_NUMBER: Final = 1e300  # also refuses infinities and NaN
 
 
 class InvalidValue(ValueError):
@@ -219,6 +221,8 @@ def integer(minimum: int = -(2**31), maximum: int = 2**31 - 1) -> Decoder[int]:
 def number(field: Field) -> float:
     if not isinstance(field.value, int | float) or isinstance(field.value, bool):
         raise InvalidValue("is not a number")
+    if not -MAX_NUMBER <= field.value <= MAX_NUMBER:
+        raise InvalidValue("is not a number of at most 1e300")
     return float(field.value)
 
 
