@@ -3,10 +3,10 @@
 import pytest
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
-from quorate.api.kueue import Workload
+from quorate.api.configuration.pods_ready import RequeuingStrategy, RequeuingTimestamp, WaitForPodsReady
+from quorate.api.kueue import PRIORITY_CLASS, Workload
 from quorate.api.meta import epoch, find_condition
-from quorate.kube.resources import PODS, WORKLOADS
+from quorate.kube.resources import PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.local.nodes import Fleet
 from quorate.queueing.pods_ready import SCHEDULING_TIMEOUT_ANNOTATION, TIMEOUT_ANNOTATION
 from tests.e2e import bare_workloads
@@ -19,7 +19,11 @@ ALL_WAIT = "waiting for all admitted workloads to be in PodsReady condition"
 
 
 def waiting(
-    timeout_s: float, block: bool = False, limit: int | None = None, scheduling_s: float | None = None
+    timeout_s: float,
+    block: bool = False,
+    limit: int | None = None,
+    scheduling_s: float | None = None,
+    timestamp: RequeuingTimestamp = "Eviction",
 ) -> Configuration:
     return Configuration(
         wait_for_pods_ready=WaitForPodsReady(
@@ -28,7 +32,7 @@ def waiting(
             scheduling_timeout_s=scheduling_s,
             block_admission="AllQueues" if block else None,
             requeuing_strategy=RequeuingStrategy(
-                backoff_limit_count=limit, backoff_base_s=1.0, backoff_max_s=2.0
+                timestamp=timestamp, backoff_limit_count=limit, backoff_base_s=1.0, backoff_max_s=2.0
             ),
         )
     )
@@ -108,6 +112,28 @@ def test_a_workload_without_ready_pods_is_evicted_backs_off_and_is_deactivated()
         await world.until_admitted("stuck")
 
     run_story(story, waiting(timeout_s=3, limit=1), NODES)
+
+
+@pytest.mark.parametrize("timestamp", ["Creation", "Eviction"])
+def test_a_preempted_workload_is_not_admitted_again_before_its_preemptor(
+    timestamp: RequeuingTimestamp,
+) -> None:
+    """KEP-1282 requires a test of flapping with ``timestamp: Creation``: the older workload comes first."""
+
+    async def story(world: World) -> None:
+        await world.create(WORKLOAD_PRIORITY_CLASSES, "high", value=10)
+        await world.queues(cpu="2", preemption={"withinClusterQueue": "LowerPriority"})
+        await world.job("low", pods=2, runs="3s")
+        await world.until_admitted("low")
+        await world.job("high", pods=2, runs="1s", labels={PRIORITY_CLASS: "high"})
+        await world.until_finished("high", "low")
+        low = await world.workload("low")
+        assert low is not None
+        assert low.status.scheduling_stats is not None
+        evictions = low.status.scheduling_stats.evictions
+        assert [(each.reason, each.count) for each in evictions] == [("Preempted", 1)]
+
+    run_story(story, waiting(timeout_s=60, timestamp=timestamp), NODES)
 
 
 def test_block_admission_starts_one_workload_at_a_time() -> None:
