@@ -5,11 +5,18 @@ from typing import Any
 import pytest
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.queueing import FairSharing
+from quorate.api.configuration.queueing import AdmissionFairSharing, FairSharing
 from quorate.api.meta import Key
+from quorate.api.quantity import NANOS
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import CLUSTER_QUEUES, COHORTS, RESOURCE_FLAVORS, untyped
-from tests.e2e.bare_workloads import submit, until_admitted
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    COHORTS,
+    LOCAL_QUEUES,
+    RESOURCE_FLAVORS,
+    untyped,
+)
+from tests.e2e.bare_workloads import get_condition, submit, until_admitted
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -92,3 +99,58 @@ def test_cohorts_report_their_weighted_share_with_fair_sharing() -> None:
         await until_share("bank", 0)
 
     run_story(story, Configuration(fair_sharing=FairSharing(preemption_strategies=("LessThanInitialShare",))))
+
+
+def test_consumed_usage_accrues_and_is_shown_while_no_workload_is_pending() -> None:
+    async def story(world: World) -> None:
+        await world.queues("4")
+        await world.local_queue("unused")
+        await submit(world, "w", requests={"cpu": "4"})
+        await until_admitted(world, "w")
+
+        async def until_consumed(queue: str, least: float, most: float) -> None:
+            async def find() -> bool:
+                stored = await world.client.get(LOCAL_QUEUES, Key(NAMESPACE, queue))
+                sharing = stored.status.fair_sharing
+                usage = sharing.admission_fair_sharing_status if sharing is not None else None
+                if usage is None or "cpu" not in usage.consumed_resources:
+                    return False
+                return least <= usage.consumed_resources["cpu"].nanos / NANOS <= most
+
+            await world.until(f"{queue} has consumed at least {least} cpus, at most {most}", find)
+
+        await until_consumed("unused", 0.0, 0.0)
+        await until_consumed("queue", 3.0, 4.0)  # after two half-lives
+
+    sharing = AdmissionFairSharing(usage_half_life_s=2.0, usage_sampling_interval_s=1.0)
+    run_story(story, Configuration(admission_fair_sharing=sharing))
+
+
+def test_workloads_of_a_restarted_local_queue_lose_the_reason_of_the_stop() -> None:
+    async def story(world: World) -> None:
+        await world.queues("1")
+        await world.local_queue("other")
+        await submit(world, "running", "other", requests={"cpu": "1"})
+        await until_admitted(world, "running")
+        names = ("w1", "w2", "w3")
+        await submit(world, "same", "other", requests={"cpu": "1"})
+        for name in names:
+            await submit(world, name, requests={"cpu": "1"})
+
+        async def until_each_says(text: str) -> None:
+            async def find() -> bool:
+                found = [await get_condition(world, name, "QuotaReserved") for name in (*names,)]
+                return all(one is not None and text in one.message for one in found)
+
+            await world.until(f"each workload says: {text}", find)
+
+        async def set_stop_policy(policy: str) -> None:
+            await world.client.patch(LOCAL_QUEUES, Key(NAMESPACE, "queue"), {"spec": {"stopPolicy": policy}})
+
+        await until_each_says("insufficient unused quota")
+        await set_stop_policy("Hold")
+        await until_each_says("LocalQueue queue is inactive")
+        await set_stop_policy("None")
+        await until_each_says("insufficient unused quota")
+
+    run_story(story, Configuration())

@@ -113,6 +113,49 @@ def test_a_burst_of_one_local_queue_alternates_with_the_other(strategy: str) -> 
     assert sorted(world.admitted()) == ["one0", "one1", "other10", "other11"]
 
 
+def test_usage_accrues_while_no_workload_is_pending() -> None:
+    """Eight cpus for 73 seconds, of which the half-life is a minute: 8 * (1 - 0.5 ** (73 / 60))."""
+    sharing = {"usageHalfLifeTime": "1m", "usageSamplingInterval": "10s"}
+    world = World(
+        {
+            "config": {"admissionFairSharing": sharing},
+            "flavors": ["default"],
+            "localQueues": {"one": {"clusterQueue": "cq"}, "other": {"clusterQueue": "cq"}},
+            "clusterQueues": {
+                "cq": {
+                    "admissionMode": "UsageBasedAdmissionFairSharing",
+                    "quota": [{"default": {"cpu": 9}}],
+                }
+            },
+            "workloads": [{"name": "w", "queue": "one", "admitted": "default", "requests": {"cpu": 8}}],
+        }
+    )
+    ends, wake_at = world.now + 73, world.admission_cycle.run(world.now).wake_at
+    runs = 0
+    while wake_at is not None and wake_at <= ends:
+        runs += 1
+        wake_at = world.admission_cycle.run(wake_at).wake_at
+    assert runs == 7
+    world.state.ledger.sample_consumed_usage(ends + 10)  # the first after the seven: ten seconds more
+    world.state.remove_workload(world.workloads["w"].metadata.key)
+    assert world.state.ledger.consumed_usage(Key("default", "one")) == pytest.approx(
+        8 * (1 - 0.5 ** (83 / 60))
+    )
+
+
+def test_an_unused_local_queue_shows_that_it_has_consumed_nothing() -> None:
+    world = admission_fair_sharing_world()
+    started = world.now
+    world.run({"advance": "10m"})
+    status = world.state.local_queue_status(Key("default", "one"), world.now)
+    assert status.fair_sharing is not None
+    stored = status.fair_sharing.admission_fair_sharing_status
+    assert stored is not None
+    assert {resource: str(amount) for resource, amount in stored.consumed_resources.items()} == {"cpu": "0"}
+    assert stored.last_update is not None
+    assert epoch(stored.last_update) == started  # it need not be written again
+
+
 def test_consumed_usage_is_restored_from_the_status() -> None:
     world = admission_fair_sharing_world()
     world.run({"cycle": 4})

@@ -146,7 +146,7 @@ class World(GivenWorld):
         """Move the clock, stopping at each ``wake_at`` of a controller."""
         while True:
             alarms = [self.decide(name).wake_at for name in self.workloads]
-            alarms.append(self.state.ledger.sample_consumed_usage(self.now))
+            alarms.append(self.state.ledger.sample_consumed_usage(self.now).next_at)
             due = [alarm for alarm in alarms if alarm is not None and alarm <= until]
             self.now = max(self.now, min(due)) if due else until
             self.settle()

@@ -167,7 +167,7 @@ async def _run_controllers(
         ancestors.add(kind.resource, jobs.get)
         return JobController(context, kind, jobs, ancestors, completed)
 
-    reconcilers = _core_reconcilers(context, driver.state)
+    reconcilers = _core_reconcilers(context, driver)
     all_informers = list(informers.all)
     memberships = BatchJobMemberships(configuration.gang)
     batch_jobs: Informer[Job] | None = None
@@ -219,11 +219,13 @@ def _ancestor_finder(
     )
 
 
-def _core_reconcilers(context: ControllerContext, state: State) -> list[Reconciler]:
-    informers = context.informers
+def _core_reconcilers(context: ControllerContext, driver: AdmissionDriver) -> list[Reconciler]:
+    informers, state = context.informers, driver.state
+    queues = QueueController(context, state)
+    driver.sample_listeners.append(queues.consumed_usage_sampled)
     return [
         WorkloadController(context, state).reconciler,
-        QueueController(context, state).reconciler,
+        queues.reconciler,
         CohortController(context, state).reconciler,
         ResourceInUseController(context, informers.flavors, flavors_of).reconciler,
         ResourceInUseController(context, informers.checks, checks_of).reconciler,

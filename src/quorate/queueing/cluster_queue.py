@@ -196,13 +196,14 @@ class ClusterQueueState:
         "totals",
     )
 
-    def __init__(self, object_: ClusterQueue, node: Node) -> None:
+    def __init__(self, object_: ClusterQueue, node: Node, parked: dict[Key, None]) -> None:
+        """Collect in ``parked`` the workloads that become inadmissible without an evaluation."""
         self.object = object_
         self.node = node
         self.groups = flavor_groups(object_.spec)
         self.findings = spec_findings(object_.spec)
         self.inactive_reasons: tuple[InactiveReason, ...] = ()  # by precedence; empty: it may admit
-        self.pending = PendingQueue()
+        self.pending = PendingQueue(parked)
         self.reservations: dict[Key, Reservation] = {}  # exactly those counted in the usage of ``node``
         self.totals = ReservationTotals()  # of ``reservations``
         self.generation = 0  # grows when a workload leaves: flavors may be worth another try

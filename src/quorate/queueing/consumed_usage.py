@@ -1,50 +1,64 @@
 """Admission fair sharing: the consumed usage of local queues, by which their workloads are ordered.
 
 Consumed usage is an exponentially decaying average: after one half-life without usage, half of it is left.
-It is sampled at intervals.  So that a burst of admissions does not win repeatedly between two samples, an
-admission counts at once with what it will have used at the next sample (its *penalty*).
+It is sampled at intervals, for every local queue, whether or not workloads are pending.  So that a burst of
+admissions does not win repeatedly between two samples, an admission counts at once with what it will have
+used at the next sample (its *penalty*).
 Source: Kueue's KEP-4136.  Amounts are in whole units (cores, bytes), as fractions.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import Final
 
 from quorate.api.configuration.queueing import AdmissionFairSharing
 from quorate.api.meta import Key
 from quorate.quota.amount import CPU, Usage
 
+_LEAST: Final = 0.001  # of any resource, in whole units
+
 
 class ConsumedUsage:
     """The consumed usage of one local queue."""
 
-    __slots__ = ("consumed", "penalties", "sampled_at")
+    __slots__ = ("changed_at", "consumed", "penalties", "sampled_at")
 
     def __init__(self) -> None:
         self.consumed: dict[str, float] = {}  # by resource, as of ``sampled_at``
         self.sampled_at: float | None = None  # epoch seconds; None: never
+        self.changed_at: float | None = None  # the last sample that changed ``consumed``; None: none did
         self.penalties: dict[Key, dict[str, float]] = {}  # of workloads that reserve and are not admitted yet
 
-    def sample(self, usage: Usage, rules: AdmissionFairSharing, now: float) -> None:
-        """Add the usage since the last sample; ``usage`` is that of the admitted workloads."""
+    def sample(
+        self, usage: Usage, rules: AdmissionFairSharing, now: float, resources: Iterable[str] = ()
+    ) -> None:
+        """Add the usage since the last sample; ``usage`` is that of the admitted workloads.
+
+        Unused ``resources`` count with 0.
+        """
         elapsed_s = now - self.sampled_at if self.sampled_at is not None else 0.0
-        self.sampled_at = now
         recent = _recent_fraction(elapsed_s, rules)
         current = by_resource(usage)
-        self.consumed = {
-            resource: self.consumed.get(resource, 0.0) * (1 - recent) + current.get(resource, 0.0) * recent
-            for resource in sorted({*self.consumed, *current})
+        consumed = {
+            resource: _without_traces(
+                self.consumed.get(resource, 0.0) * (1 - recent) + current.get(resource, 0.0) * recent,
+                current.get(resource, 0.0),
+            )
+            for resource in sorted({*self.consumed, *current, *resources})
         }
         if not rules.usage_half_life_s:
-            self.consumed = {}
+            consumed = {}
+        if consumed != self.consumed or self.changed_at is None:
+            self.changed_at = now
+        self.consumed, self.sampled_at = consumed, now
 
     def is_due(self, rules: AdmissionFairSharing, now: float) -> bool:
-        return self.due_at(rules) <= now
+        """Return True if a sample is due: after the interval, but at once while there is a penalty."""
+        return bool(self.penalties) or self.due_at(rules) <= now
 
     def due_at(self, rules: AdmissionFairSharing) -> float:
-        """Return when to sample next: after the interval, but at once while there is a penalty."""
-        if self.sampled_at is None or self.penalties:
-            return -math.inf
-        return self.sampled_at + rules.usage_sampling_interval_s
+        """Return when the interval since the last sample ends."""
+        return -math.inf if self.sampled_at is None else self.sampled_at + rules.usage_sampling_interval_s
 
     def add_penalty(self, key: Key, usage: Usage, rules: AdmissionFairSharing) -> None:
         """Count ``usage`` that the workload ``key`` just reserved as consumed until the next sample."""
@@ -76,6 +90,11 @@ def by_resource(usage: Usage) -> dict[str, float]:
         units = amount / 1000 if pair.resource == CPU else float(amount)
         result[pair.resource] = result.get(pair.resource, 0.0) + units
     return result
+
+
+def _without_traces(consumed: float, current: float) -> float:
+    """Return ``consumed``, or 0 if nothing is used and hardly anything is left of the past usage."""
+    return consumed if current or consumed >= _LEAST else 0.0
 
 
 def _recent_fraction(elapsed_s: float, rules: AdmissionFairSharing) -> float:

@@ -68,7 +68,10 @@ class CycleResult(msgspec.Struct, frozen=True):
     """The outcome of one run of the admission cycle."""
 
     decisions: tuple[Decision, ...]
-    wake_at: float | None  # epoch seconds at which another run may decide more; None: after the next event
+    wake_at: float | None  # epoch seconds at which another run is due; None: after the next event
     # The cluster queue of each preemptor that was skipped because of an earlier head of its round.
     preemption_skips: tuple[str, ...] = ()
     faults: tuple[CycleFault, ...] = ()
+    sampled: tuple[Key, ...] = ()  # the local queues of which the consumed usage changed by a sample
+    # Pending workloads that became inadmissible with the outcome of another one; ``why_pending`` returns it.
+    parked: tuple[Key, ...] = ()

@@ -4,8 +4,10 @@
 quota in it.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import NamedTuple
 
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import SLICE_REPLACEMENT_FOR, Admission, Workload
@@ -23,6 +25,13 @@ from quorate.quota.hierarchy import QuotaTree
 from quorate.quota.tree import Node
 
 
+class Samples(NamedTuple):
+    """The local queues of which the consumed usage has just changed by a sample, and the next sample."""
+
+    changed: tuple[Key, ...]
+    next_at: float | None  # epoch seconds; None: never
+
+
 class Ledger:
     """See the module docstring."""
 
@@ -38,6 +47,8 @@ class Ledger:
         self.reservations: dict[Key, Reservation] = {}  # exactly those that hold quota; disjoint from entries
         # By the key of a replaced workload slice: the slice that holds quota in its place.
         self.replacement_slices: dict[Key, Key] = {}
+        # Pending workloads that became inadmissible with the outcome of another one, until this is reported.
+        self.parked: dict[Key, None] = {}
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
         self.preemption_history = PreemptionHistory()
         self.unready = UnreadyWorkloads()  # exactly the reservations of unready workloads
@@ -117,6 +128,12 @@ class Ledger:
 
     # Pending workloads.
 
+    def take_parked(self) -> tuple[Key, ...]:
+        """Return the workloads that became inadmissible without an evaluation since the last call."""
+        parked = tuple(self.parked)
+        self.parked.clear()
+        return parked
+
     def add_entry(self, workload: Workload) -> None:
         entry = Entry(workload, self.shapes.shape_of(workload), queue_order(workload, self.configuration))
         self.entries[entry.key] = entry
@@ -125,6 +142,7 @@ class Ledger:
 
     def remove_entry(self, entry: Entry) -> None:
         self._dequeue(entry)
+        self.parked.pop(entry.key, None)
         del self.entries[entry.key]
         del self.local_queues[entry.local_queue].entries[entry.key]
         self.remove_local_queue_if_unused(entry.local_queue)
@@ -175,6 +193,7 @@ class Ledger:
         if queue is None or not local_queue.is_running:
             return
         entry.cluster_queue = queue.name
+        entry.is_explained = False
         self.note_pending(queue)
         if c.is_backing_off(entry.workload, self.now):
             queue.pending.backing_off[entry.key] = entry
@@ -241,21 +260,28 @@ class Ledger:
         rules, queue = self.configuration.admission_fair_sharing, self.local_queues.get(key)
         return 0.0 if rules is None or queue is None else queue.consumed_usage.value(queue.weight, rules)
 
-    def sample_consumed_usage(self, now: float) -> float | None:
-        """Sample the consumed usage that is due; return when the next sample matters, None for never."""
+    def sample_consumed_usage(self, now: float) -> Samples:
+        """Sample the consumed usage of the local queues for which it is due.
+
+        A sample applies the current usage to the whole time since the last one, so every interval needs one,
+        also while no workload is pending.
+        """
         rules = self.configuration.admission_fair_sharing
         if rules is None:
-            return None
-        due: list[float] = []
-        for queue in self.local_queues.values():
+            return Samples((), None)
+        sampled: list[Key] = []
+        next_at = math.inf
+        for key, queue in self.local_queues.items():
             cluster_queue = self.cluster_queues.get(queue.cluster_queue)
-            if cluster_queue is None or not cluster_queue.uses_admission_fair_sharing:
+            if cluster_queue is None:
                 continue
-            if queue.consumed_usage.is_due(rules, now):
-                queue.consumed_usage.sample(queue.totals.admitted_usage, rules, now)
-            if len(cluster_queue.pending):
-                due.append(now + rules.usage_sampling_interval_s)
-        return min(due, default=None)
+            consumed_usage = queue.consumed_usage
+            if consumed_usage.is_due(rules, now):
+                consumed_usage.sample(queue.totals.admitted_usage, rules, now, cluster_queue.groups)
+                if consumed_usage.changed_at == now:
+                    sampled.append(key)
+            next_at = min(next_at, consumed_usage.due_at(rules))
+        return Samples(tuple(sampled), next_at if math.isfinite(next_at) else None)
 
     # Reservations.
 

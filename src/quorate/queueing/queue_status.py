@@ -96,8 +96,8 @@ def _consumed_usage(consumed_usage: ConsumedUsage) -> LocalQueueFairSharingStatu
         resource: Quantity(round(amount * NANOS))
         for resource, amount in sorted(consumed_usage.consumed.items())
     }
-    sampled_at = None if consumed_usage.sampled_at is None else at_epoch(consumed_usage.sampled_at)
-    stored = AdmissionFairSharingStatus(consumed_resources=consumed, last_update=sampled_at)
+    changed_at = None if consumed_usage.changed_at is None else at_epoch(consumed_usage.changed_at)
+    stored = AdmissionFairSharingStatus(consumed_resources=consumed, last_update=changed_at)
     return LocalQueueFairSharingStatus(admission_fair_sharing_status=stored)
 
 

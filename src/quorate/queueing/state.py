@@ -193,7 +193,7 @@ class State:
 
     def _add_cluster_queue(self, cluster_queue: ClusterQueue, node: Node) -> ClusterQueueState:
         ledger, name = self.ledger, cluster_queue.metadata.name
-        ledger.cluster_queues[name] = queue = ClusterQueueState(cluster_queue, node)
+        ledger.cluster_queues[name] = queue = ClusterQueueState(cluster_queue, node, ledger.parked)
         for reservation in ledger.reservations.values():
             if reservation.admission.cluster_queue == name:
                 ledger.count_reservation(queue, reservation)
@@ -276,6 +276,7 @@ class State:
         reasons = inactive_reasons(queue.object, queue.findings, self.flavors, self.checks)
         queue.inactive_reasons = tuple(reasons)
         if was_inactive and not queue.inactive_reasons:
+            queue.pending.explain_again()
             self.ledger.note_external_change(queue)
 
     # Workloads.
@@ -353,6 +354,13 @@ class State:
             ledger.preemption_history.clear(queue.node.root)
             ledger.mark_dirty(queue.node)
 
+    def explain_later(self, key: Key) -> None:
+        """Report the next outcome of a pending workload, which has none now, also if it is not evaluated."""
+        entry = self.ledger.entries.get(key)
+        queue = None if entry is None else self.ledger.cluster_queues.get(entry.cluster_queue)
+        if entry is not None and queue is not None:
+            queue.pending.explain_later(entry)
+
     def _known(self, key: Key) -> Workload | None:
         entry, reservation = self.ledger.entries.get(key), self.ledger.reservations.get(key)
         if entry is None and reservation is not None:
@@ -408,7 +416,7 @@ class State:
     def local_queue_status(self, key: Key, now: float) -> LocalQueueStatus:
         queue = self.ledger.local_queues[key]
         cluster_queue = self.ledger.cluster_queues.get(queue.cluster_queue)
-        by_usage = cluster_queue is not None and cluster_queue.pending.consumed_usage is not None
+        by_usage = self.configuration.admission_fair_sharing is not None
         return queue_status.local_queue_status(
             queue, cluster_queue, now, uses_admission_fair_sharing=by_usage
         )
@@ -457,14 +465,20 @@ def counts_quota(workload: Workload) -> bool:
 
 
 def _restore_consumed_usage(consumed_usage: ConsumedUsage, local_queue: LocalQueue) -> None:
-    """Continue from the consumed usage that an earlier process stored in the status."""
+    """Continue from the consumed usage that an earlier process stored in the status.
+
+    Without any usage the time of the last sample is not stored, so a new history begins.
+    """
     sharing = local_queue.status.fair_sharing
     stored = sharing.admission_fair_sharing_status if sharing is not None else None
-    if stored is not None and stored.last_update is not None:
-        consumed_usage.sampled_at = epoch(stored.last_update)
-        consumed_usage.consumed = {
-            resource: quantity.nanos / NANOS for resource, quantity in stored.consumed_resources.items()
-        }
+    if stored is None or stored.last_update is None:
+        return
+    consumed_usage.changed_at = epoch(stored.last_update)
+    consumed_usage.consumed = {
+        resource: quantity.nanos / NANOS for resource, quantity in stored.consumed_resources.items()
+    }
+    if any(consumed_usage.consumed.values()):
+        consumed_usage.sampled_at = consumed_usage.changed_at
 
 
 def _frees_quota(old: Reservation, new: Reservation) -> bool:

@@ -50,9 +50,11 @@ def test_unevaluated_workloads_get_their_reasons_in_batches_of_one_second() -> N
     assert throttle.take_due(11.5) == [crowd[1]]
     assert throttle.next_due() == 12.0
     assert throttle.take_unevaluated(12.0) == crowd[22:42]
-    throttle.add(crowd[2], 12.0)  # has a reason already
-    assert throttle.take_unevaluated(13.0) == crowd[42:]
-    assert throttle.next_due() is None
+    throttle.add(crowd[2], 12.0)  # its reason is no longer true
+    throttle.update(crowd[3], 12.0)
+    throttle.add(crowd[3], 12.0)  # it will be written anyway
+    assert throttle.take_unevaluated(13.0) == [*crowd[42:], crowd[2]]
+    assert throttle.next_due() == 16.0
 
 
 def test_during_admissions_a_batch_has_one_workload() -> None:

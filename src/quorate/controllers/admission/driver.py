@@ -7,6 +7,7 @@ one decides about several changes.
 """
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
@@ -57,6 +58,8 @@ class AdmissionDriver:
         self._changed = asyncio.Event()  # set when the state has changed since the last cycle began
         self._timer = Timer(context.clock, self._changed)
         self._pending_reasons = PendingReasonThrottle()
+        # Called with the local queues of which the consumed usage has just been sampled and changed.
+        self.sample_listeners: list[Callable[[tuple[Key, ...]], None]] = []
         self._writer = AdmissionWriter(
             context,
             on_refusal=self._undo,
@@ -158,6 +161,9 @@ class AdmissionDriver:
             self._faults.report(fault_of(WORKLOADS, "decide", fault.key, workload, fault.error))
             self.state.forget(fault.key)  # an assumed reservation that nothing will write
         self._recorder.cycle_ended(cycle, self._steady.now() - began)
+        if cycle.sampled:
+            for listener in self.sample_listeners:
+                listener(cycle.sampled)
         for decision in cycle.decisions:
             if isinstance(decision, Hold):
                 self._pending_reasons.update(decision.key, began)
@@ -165,6 +171,8 @@ class AdmissionDriver:
                 self._pending_reasons.record_admission(began)
                 self._pending_reasons.remove(decision.key)
                 self._writer.start(writes, decision)
+        for key in cycle.parked:
+            self._pending_reasons.add(key, began)
         self._write_pending_reasons(writes, began)
         due = self._pending_reasons.next_due()
         times = (cycle.wake_at, None if due is None else now + due - began)
@@ -183,11 +191,13 @@ class AdmissionDriver:
             hold = self._why_pending(key)
             if hold is None:
                 self._pending_reasons.remove(key)
+                self.state.explain_later(key)
             else:
                 self._writer.start(writes, hold)
         for key in self._pending_reasons.take_unevaluated(now):
             hold = self._why_pending(key)
-            if hold is None or hold.condition_reason != "Pending":  # no workload of its shape was evaluated
+            if hold is None or hold.condition_reason == "Inadmissible":  # not evaluated, nor its shape
                 self._pending_reasons.remove(key)
+                self.state.explain_later(key)
             else:
                 self._writer.start(writes, hold)

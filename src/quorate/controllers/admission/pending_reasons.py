@@ -41,8 +41,8 @@ class PendingReasonThrottle:
         self._admission_at = -UNEVALUATED_INTERVAL_S  # the last admission or preemption
 
     def add(self, key: Key, now: float) -> None:
-        """Add a pending workload that has never got a reason."""
-        if key not in self._written_at and key not in self._unevaluated:
+        """Add a pending workload without a reason, or with one that is no longer true."""
+        if key not in self._unwritten_since and key not in self._unevaluated:
             self._unevaluated.add(key)
             self._arrivals.append((now + DELAY_S, key))
 

@@ -111,6 +111,11 @@ class QueueController:
         for queue in self._informers.cluster_queues:
             self._enqueue_soon(queue.metadata.key)
 
+    def consumed_usage_sampled(self, local_queues: Iterable[Key]) -> None:
+        """Write the consumed usage of local queues before the next sample."""
+        for key in local_queues:
+            self._enqueue_soon(key)
+
     def _enqueue_at_pace(self, key: Key) -> None:
         """Reconcile a queue of which only counts and usage may differ."""
         if key in self._paced:

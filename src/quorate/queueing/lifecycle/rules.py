@@ -267,9 +267,15 @@ def _expected_quota_reserved(context: WorkloadContext) -> Condition | None:
     blocked = _blocking_queue(context.queues)
     if blocked is not None:
         return not_reserved(workload, *blocked, now, gates)
-    if not gates.unadmitted_workloads_observability or (
-        old is not None and _may_still_hold(old, context.queues)
-    ):
+    if not gates.unadmitted_workloads_observability:
+        # No longer true, and a workload is evaluated itself only if it is the first of its shape.
+        is_outdated = old is not None and old.reason == "Inadmissible" and _is_about_queues(old.message)
+        return (
+            not_reserved(workload, c.PENDING_EVALUATION, _EVALUATION_TEXT, now, gates)
+            if is_outdated
+            else None
+        )
+    if old is not None and _may_still_hold(old, context.queues):
         return None
     if old is None and not gates.unadmitted_workloads_explicit_status:
         return None
@@ -290,6 +296,13 @@ def _may_still_hold(reserved: Condition, queues: QueueView) -> bool:
 
 def _missing_message(kind: str, name: str) -> str:
     return f"{kind} {name} doesn't exist"
+
+
+def _is_about_queues(message: str) -> bool:
+    """Return True if ``message`` says that a queue is missing, inactive or stopped, whichever queue it is."""
+    return message.startswith(("LocalQueue ", "ClusterQueue ")) and message.endswith(
+        ("doesn't exist", "is inactive", "is stopped", "is terminating or missing")
+    )
 
 
 def _blocking_queue(queues: QueueView) -> tuple[str, str] | None:

@@ -85,6 +85,7 @@ class Entry:
         "cluster_queue",
         "heap",
         "hold",
+        "is_explained",
         "key",
         "last_assignment",
         "order",
@@ -105,6 +106,9 @@ class Entry:
         self.last_assignment: LastAssignment | None = None
         self.preempting_assignment: PreemptingAssignment | None = None
         self.hold: Hold | None = None  # the outcome of its own last evaluation
+        self.is_explained = (
+            False  # an outcome, its own or that of its shape, was reported since it was queued
+        )
 
     @property
     def local_queue(self) -> Key:
@@ -163,12 +167,13 @@ class EntryHeap:
 class ShapeQueue:
     """The workloads of one shape in one cluster queue; with admission fair sharing, of one local queue."""
 
-    __slots__ = ("active", "head_order", "inadmissible", "key")
+    __slots__ = ("active", "head_order", "inadmissible", "key", "unexplained")
 
     def __init__(self, key: ShapeQueueKey) -> None:
         self.key = key
         self.active = EntryHeap()
         self.inadmissible = EntryHeap()
+        self.unexplained: dict[Key, Entry] = {}  # exactly those of its entries that are not explained
         self.head_order: QueueOrder | None = None  # of its newest item in ``PendingQueue._heads``, if any
 
     def make_inadmissible(self) -> None:
@@ -187,7 +192,9 @@ class PendingQueue:
 
     _SLACK: Final = 32
 
-    def __init__(self) -> None:
+    def __init__(self, parked: dict[Key, None] | None = None) -> None:
+        # Workloads that became inadmissible with the outcome of another one, which no decision reports.
+        self._parked: dict[Key, None] = {} if parked is None else parked
         # Consumed usage of a local queue, which precedes the queue order; None: no admission fair sharing.
         self.consumed_usage: Callable[[Key], float] | None = None
         self._shape_queues: dict[ShapeQueueKey, ShapeQueue] = {}
@@ -251,8 +258,21 @@ class PendingQueue:
         return entry is self.in_flight or (queue is not None and entry.heap is queue.active)
 
     def hold_of(self, entry: Entry) -> Hold | None:
-        """Return why ``entry`` is pending: its own last outcome, or the one recorded for its shape."""
-        return entry.hold or self._inadmissible_shapes.get(entry.shape)
+        """Return why ``entry`` is pending: the outcome recorded for its shape, or its own last one."""
+        return self._inadmissible_shapes.get(entry.shape) or entry.hold
+
+    def explain_again(self) -> None:
+        """Report the next outcome of every workload: what was reported before is no longer true."""
+        for queue in self._shape_queues.values():
+            for entry in (*queue.active, *queue.inadmissible):
+                self.explain_later(entry)
+        self._parked.update(dict.fromkeys(self.namespace_mismatched))
+
+    def explain_later(self, entry: Entry) -> None:
+        """Report the next outcome of ``entry``: none is known now."""
+        if entry.heap is not None:
+            entry.is_explained = False
+            self._shape_queue(entry).unexplained[entry.key] = entry
 
     def set_consumed_usage(self, consumed_usage: Callable[[Key], float] | None) -> None:
         """Order local queues by ``consumed_usage``, or by queue order alone."""
@@ -273,9 +293,12 @@ class PendingQueue:
         """Make ``entry`` active unless its shape is known to be inadmissible; return True if it is active."""
         if entry.shape in self._inadmissible_shapes:
             self.add_inadmissible(entry)
+            self._park(entry)
             return False
         queue = self._shape_queue(entry)
         queue.active.add(entry)
+        if not entry.is_explained:
+            queue.unexplained[entry.key] = entry
         self._push_head(queue)
         return True
 
@@ -283,19 +306,33 @@ class PendingQueue:
         """Keep ``entry`` inadmissible until the next requeue."""
         queue = self._shape_queue(entry)
         queue.inadmissible.add(entry)
+        if not entry.is_explained:
+            queue.unexplained[entry.key] = entry
         self._with_inadmissible[queue.key] = queue
 
     def add_inadmissible_shape(self, entry: Entry) -> None:
         """Keep ``entry`` and all workloads of its shape inadmissible until the next requeue."""
         self.add_inadmissible(entry)
         self._inadmissible_shapes[entry.shape] = entry.hold
+        for key, queue in self._with_shape(entry):
+            queue.make_inadmissible()
+            self._with_inadmissible[key] = queue
+            for unexplained in list(queue.unexplained.values()):
+                self._park(unexplained)
+
+    def _with_shape(self, entry: Entry) -> list[tuple[ShapeQueueKey, ShapeQueue]]:
+        """Return the shape queues of the shape of ``entry``: one for each local queue, or one."""
         if self.consumed_usage is None:
-            self._shape_queue(entry).make_inadmissible()
-            return
-        for key, queue in self._shape_queues.items():
-            if key[0] is entry.shape:
-                queue.make_inadmissible()
-                self._with_inadmissible[key] = queue
+            queue = self._shape_queue(entry)
+            return [(queue.key, queue)]
+        return [(key, queue) for key, queue in self._shape_queues.items() if key[0] is entry.shape]
+
+    def _park(self, entry: Entry) -> None:
+        """Note that ``entry`` has the outcome of its shape, unless one has been reported for it."""
+        if not entry.is_explained:
+            entry.is_explained = True
+            self._shape_queue(entry).unexplained.pop(entry.key, None)
+            self._parked[entry.key] = None
 
     def remove(self, entry: Entry) -> None:
         """Remove ``entry`` from wherever it is."""
@@ -372,6 +409,7 @@ class PendingQueue:
         heap.discard(entry)
         key = self._key(entry)
         queue = self._shape_queues[key]
+        queue.unexplained.pop(entry.key, None)
         if not queue.inadmissible.size:
             self._with_inadmissible.pop(key, None)
         if queue.active.size:

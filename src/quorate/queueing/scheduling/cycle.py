@@ -67,7 +67,8 @@ class AdmissionCycle:
         decisions: dict[Key, Decision] = {}
         preemption_skips: dict[Key, str] = {}
         faults: list[CycleFault] = []
-        sample_at = self._state.ledger.sample_consumed_usage(now)
+        samples = self._state.ledger.sample_consumed_usage(now)
+        wake_at = samples.next_at
         while (round_ := self._next_round()) is not None:
             for decision in round_.run(now):
                 decisions.pop(decision.key, None)  # only the last decision about a workload is written
@@ -75,10 +76,10 @@ class AdmissionCycle:
             preemption_skips |= round_.preemption_skips
             faults += round_.pop_faults()
             if len(decisions) >= MAX_DECISIONS:
-                sample_at = now
+                wake_at = now
                 break
-        skips = tuple(preemption_skips.values())
-        return CycleResult(tuple(decisions.values()), sample_at, skips, tuple(faults))
+        skips, parked = tuple(preemption_skips.values()), self._state.ledger.take_parked()
+        return CycleResult(tuple(decisions.values()), wake_at, skips, tuple(faults), samples.changed, parked)
 
     def start_round(self, queues: Iterable[ClusterQueueState]) -> "Round":
         """Pop and nominate the heads of ``queues``."""
@@ -404,6 +405,7 @@ def _hold(
 ) -> Hold:
     entry = nomination.entry
     metadata = entry.workload.metadata
+    entry.is_explained = True
     entry.hold = Hold(
         key=metadata.key,
         uid=metadata.uid,
