@@ -61,26 +61,37 @@ class Target(msgspec.Struct, frozen=True):
     reason: PreemptionReason
 
 
-CandidateOrder = tuple[bool, bool, float, int, float, str]
+CandidateOrder = tuple[bool, bool, int, float, str]
 
 
-def candidate_order(
-    reservation: Reservation, queue: ClusterQueueState, *, same_queue: bool
-) -> CandidateOrder:
-    """Return the sort key of candidates; smaller is preempted first.
+def candidate_order(reservation: Reservation, *, same_queue: bool) -> CandidateOrder:
+    """Return the sort key of candidates of different cluster queues; smaller is preempted first.
 
-    First workloads that are being evicted, then those of other cluster queues, then the lowest priority, then
-    the most recent reservation.  With admission fair sharing the candidates of the preemptor's own cluster
-    queue are ordered by the consumed usage of their local queue first, the highest one first.
+    First workloads that are being evicted, then those of other cluster queues than the preemptor's, then the
+    lowest priority, then the most recent reservation.
     """
-    consumed_usage = queue.pending.consumed_usage if same_queue else None
     return (
         not reservation.evicted,
         same_queue,
-        0.0 if consumed_usage is None else -consumed_usage(reservation.local_queue),
         -reservation.order[0],
         -reservation.reserved_at,
         reservation.order[2],
+    )
+
+
+def order_within_queue(
+    reservation: Reservation, queue: ClusterQueueState
+) -> tuple[bool, float, CandidateOrder]:
+    """Return the sort key of candidates of one cluster queue, the preemptor's or another.
+
+    With admission fair sharing the consumed usage of their local queues precedes the priority, the highest
+    one first.
+    """
+    consumed_usage = queue.pending.consumed_usage
+    return (
+        not reservation.evicted,
+        0.0 if consumed_usage is None else -consumed_usage(reservation.local_queue),
+        candidate_order(reservation, same_queue=True),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
+from heapq import merge
 
 import msgspec
 
@@ -16,6 +17,7 @@ from quorate.queueing.preemption.candidates import (
     candidate_order,
     fill_back,
     no_candidate,
+    order_within_queue,
     reclaim_within_cohort_filter,
     within_cluster_queue_filter,
     workload_fits,
@@ -57,7 +59,7 @@ def classical_targets(preemptor: Preemptor, queues_below: QueuesBelow) -> tuple[
     for allow_borrowing in _borrowing_attempts(preemptor, candidates):
         allowed = [one for one in candidates if not (allow_borrowing and one.only_without_borrowing)]
         if _may_suffice(preemptor, allowed):  # else the search costs more than the answer
-            targets = _attempt(preemptor, sorted(allowed, key=_order), allow_borrowing=allow_borrowing)
+            targets = _attempt(preemptor, _in_order(allowed), allow_borrowing=allow_borrowing)
             if targets:
                 return targets
     return ()
@@ -129,9 +131,29 @@ def _borrowing_queues(
     yield from walk(top, ())
 
 
+def _in_order(candidates: Iterable[Candidate]) -> Iterator[Candidate]:
+    """Return the candidates in the order of preemption.
+
+    Only candidates of one cluster queue are compared by consumed usage, so that each cluster queue has an
+    order of its own, and the first ones of all cluster queues are compared by the other criteria.
+    """
+    by_queue: dict[ClusterQueueState, list[Candidate]] = {}
+    for candidate in candidates:
+        by_queue.setdefault(candidate.queue, []).append(candidate)
+    for of_queue in by_queue.values():
+        of_queue.sort(
+            key=lambda one: (
+                not one.reservation.evicted,
+                one.type,
+                order_within_queue(one.reservation, one.queue),
+            )
+        )
+    return merge(*by_queue.values(), key=_order)
+
+
 def _order(candidate: Candidate) -> tuple[bool, int, CandidateOrder]:
     same_queue = candidate.type is CandidateType.SAME_QUEUE
-    order = candidate_order(candidate.reservation, candidate.queue, same_queue=same_queue)
+    order = candidate_order(candidate.reservation, same_queue=same_queue)
     return not candidate.reservation.evicted, candidate.type, order
 
 

@@ -22,6 +22,7 @@ from quorate.queueing.preemption.candidates import (
     candidate_order,
     fill_back,
     no_candidate,
+    order_within_queue,
     reclaim_within_cohort_filter,
     within_cluster_queue_filter,
     workload_fits,
@@ -82,13 +83,14 @@ class _QueueOrdering:
         self._own = preemptor.queue
         self._ancestors = {*preemptor.queue.node.path()}
         self._remaining: dict[Node, list[_Candidate]] = {}  # by cluster queue, the next candidate last
-        for candidate in sorted(candidates, key=self._order, reverse=True):
+        for candidate in candidates:
             self._remaining.setdefault(candidate.queue.node, []).append(candidate)
+        for remaining in self._remaining.values():
+            remaining.sort(key=lambda one: order_within_queue(one.reservation, one.queue), reverse=True)
         self._pruned: set[Node] = set()
 
     def _order(self, candidate: _Candidate) -> CandidateOrder:
-        same_queue = candidate.queue is self._own
-        return candidate_order(candidate.reservation, candidate.queue, same_queue=same_queue)
+        return candidate_order(candidate.reservation, same_queue=candidate.queue is self._own)
 
     def pop(self, node: Node) -> _Candidate | None:
         remaining = self._remaining.get(node)
