@@ -237,6 +237,43 @@ def test_with_fast_admission_one_pod_is_enough_for_a_workload() -> None:
     )
 
 
+def test_fast_admission_is_on_only_if_its_annotation_is_true() -> None:
+    off = {constants.FAST_ADMISSION: "false"}
+    assert show(decide(pods("a=gated", annotations=off), None)) == "!ErrWorkloadCompose"
+
+
+EVICTED = "not-QuotaReserved Evicted:PodsReadyTimeout WaitingForReplacementPods:PodsReadyTimeout"
+
+
+@pytest.mark.parametrize(
+    ("line", "conditions", "want"),
+    [
+        pytest.param(
+            "a=running", "QuotaReserved Admitted", "", id="pods that never existed are not waited for"
+        ),
+        pytest.param(
+            "a=running b=failed", "QuotaReserved Admitted", "", id="one pod runs, the failed one may follow"
+        ),
+        pytest.param(
+            "a=failed-gone",
+            "QuotaReserved Admitted Evicted:PodsReadyTimeout",
+            "status WaitingForReplacementPods=True:PodsReadyTimeout",
+            id="evicted incomplete: a replacement is missing",
+        ),
+        pytest.param("a=failed-gone", EVICTED, "", id="it waits for the replacement"),
+        pytest.param(
+            "a=failed-gone b=gated",
+            EVICTED,
+            "status WaitingForReplacementPods=False:PodsReady",
+            id="one replacement is enough",
+        ),
+    ],
+)
+def test_a_group_with_fast_admission_waits_for_one_pod(line: str, conditions: str, want: str) -> None:
+    members = pods(line, total="3", annotations={constants.FAST_ADMISSION: "true"})
+    assert show(decide(members, a_group_workload("main=3", conditions, owners=members))) == want
+
+
 def test_a_group_with_an_unretriable_pod_ends_with_its_last_pod() -> None:
     kept, final = a_pod("a", "failed"), a_pod("b", "failed", annotations={constants.RETRIABLE: "false"})
     workload = a_group_workload(conditions="QuotaReserved Admitted", owners=[kept, final])

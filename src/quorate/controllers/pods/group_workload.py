@@ -43,7 +43,7 @@ def construct_group_workload(
     if (conflict := _conflict(group.pods)) is not None:
         return conflict
     pods = by_age(runnable[: group.total])
-    pod_sets = _pod_sets(pods, group.total)
+    pod_sets = _pod_sets(pods, group)
     if len(pod_sets) > MAX_ROLES:
         return NotComposed(
             f"pod group can't include more than {MAX_ROLES} roles, {group.name} has {len(pod_sets)}"
@@ -82,10 +82,10 @@ def owner_reference(pod: QueuedPod) -> OwnerReference:
     return OwnerReference(api_version=PODS.api_version, kind=PODS.kind, name=metadata.name, uid=metadata.uid)
 
 
-def _pod_sets(pods: Sequence[QueuedPod], total: int) -> tuple[PodSet, ...]:
+def _pod_sets(pods: Sequence[QueuedPod], group: PodGroup) -> tuple[PodSet, ...]:
     """Return one pod set for each role, by name; with fast admission one for the first pod."""
-    if constants.FAST_ADMISSION in pods[0].metadata.annotations:
-        return (PodSet(name=role_of(pods[0]), count=total, template=template_of(pods[0])),)
+    if group.is_fast:
+        return (PodSet(name=role_of(pods[0]), count=group.total, template=template_of(pods[0])),)
     counts = Counter(map(role_of, pods))
     firsts = {role_of(pod): pod for pod in reversed(pods)}
     return tuple(

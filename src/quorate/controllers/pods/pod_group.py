@@ -1,7 +1,7 @@
 """Pod groups: which pods of a group count, and what their states mean for the group."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -51,7 +51,7 @@ class PodGroup:
     @property
     def is_fast(self) -> bool:
         """Whether the group is admitted before all its pods exist."""
-        return constants.FAST_ADMISSION in self.metadata.annotations
+        return self.metadata.annotations.get(constants.FAST_ADMISSION) == "true"
 
     @property
     def is_serving(self) -> bool:
@@ -106,12 +106,16 @@ class CountedPods:
     kept: tuple[QueuedPod, ...]
     excess: tuple[QueuedPod, ...] = ()  # more than the count of their role
     replaced: tuple[QueuedPod, ...] = ()  # failed, and replaced by other pods
-    absent: int = 0  # pods that count but do not exist
+    absent: int = 0  # pods that the group waits for
 
 
-def count_pods(workload: Workload, pods: Sequence[QueuedPod], now: float) -> CountedPods:
-    """Fill the count of each role with pods that can count, then with the latest failed."""
-    roles = [(role_of(pod), pod) for pod in pods]
+def count_pods(workload: Workload, group: PodGroup) -> CountedPods:
+    """Fill the count of each role with pods that can count, then with the latest failed.
+
+    With fast admission a role waits only for its first pod: more pods may follow after the admission.
+    """
+    now = at_epoch(group.now)
+    roles = [(role_of(pod), pod) for pod in group.pods]
     kept: list[QueuedPod] = []
     excess: list[QueuedPod] = []
     replaced: list[QueuedPod] = []
@@ -119,13 +123,13 @@ def count_pods(workload: Workload, pods: Sequence[QueuedPod], now: float) -> Cou
     for pod_set in workload.spec.pod_sets:
         members = [pod for role, pod in roles if role == pod_set.name]
         counting = by_precedence(pod for pod in members if can_count(pod))
-        failed = _latest_first((pod for pod in members if not can_count(pod)), at_epoch(now))
+        failed = _latest_first((pod for pod in members if not can_count(pod)), now)
         kept += counting[: pod_set.count]
         excess += counting[pod_set.count :]
         vacant = max(pod_set.count - len(counting), 0)
         kept += failed[:vacant]
         replaced += failed[vacant:]
-        absent += vacant
+        absent += vacant if not group.is_fast else int(vacant > 0 and not counting)
     return CountedPods(tuple(by_age(kept)), tuple(excess), tuple(replaced), absent)
 
 

@@ -128,7 +128,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
             return self._without_workload(state)
         if is_finished(workload) or workload.metadata.deletion_timestamp is not None:
             return state, workload
-        counted = count_pods(workload, group.pods, state.now)
+        counted = count_pods(workload, group)
         fits = workload.spec.maximum_execution_time_seconds == maximum_execution_s(group.metadata)
         if not counted.kept or not fits:
             return reduce_to_one(state, None, [workload])
@@ -138,10 +138,7 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
         plan = _release_others(workload, counted)
         if plan != IDLE:
             return plan
-        absent = counted.absent
-        if group.is_fast:  # pods that never existed are not replaced: they are still to come
-            absent = 0 if group.is_serving else sum(not can_count(pod) for pod in counted.kept)
-        kept = replace(group, pods=counted.kept, absent=absent)
+        kept = replace(group, pods=counted.kept, absent=counted.absent)
         return JobState.of(self, kept, state.context, state.options, state.now), workload
 
     def _without_workload(self, state: JobState[PodGroup]) -> JobPlan:
