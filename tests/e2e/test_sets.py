@@ -7,8 +7,9 @@ import pytest
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.integrations import Integrations
-from quorate.api.meta import Key, find_condition, is_true
+from quorate.api.meta import Key, Uid, find_condition, is_true
 from quorate.cli.run.apply import install_definitions
+from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_gated
 from quorate.controllers.serving.kinds import SETS
@@ -113,6 +114,33 @@ def test_a_stateful_set_is_admitted_as_a_group_and_releases_quota_at_zero_replic
         assert [each.count for each in again.spec.pod_sets] == [1]
         await world.client.delete(STATEFUL_SETS, WEB, propagation="Background")
         await world.until("its workload is deleted", no_workloads(world))
+
+    run_story(story, QUEUED, FLEET)
+
+
+def test_a_stateful_set_adopts_the_workload_that_an_earlier_version_named_without_uid() -> None:
+    async def story(world: World) -> None:
+        await world.queues("2")
+        older = workload_name("StatefulSet", "apps", "web", Uid(""))
+        template = a_set(2)["spec"]["template"]["spec"]
+        await world.client.create(
+            WORKLOADS,
+            {
+                "metadata": {"name": older, "annotations": {constants.IS_GROUP: "true"}},
+                "spec": {
+                    "queueName": "queue",
+                    "podSets": [{"name": "main", "count": 2, "template": {"spec": template}}],
+                },
+            },
+            NAMESPACE,
+        )
+        await world.client.create(STATEFUL_SETS, a_set(2), NAMESPACE)
+        await until_ready(world, STATEFUL_SETS, 2)
+        (adopted,) = (await world.client.list(WORKLOADS, NAMESPACE)).items
+        owner = adopted.metadata.controller
+        assert owner is not None
+        assert (adopted.metadata.name, owner.kind, owner.name) == (older, "StatefulSet", "web")
+        assert is_true(adopted.status.conditions, "Admitted")
 
     run_story(story, QUEUED, FLEET)
 

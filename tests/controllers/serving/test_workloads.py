@@ -8,7 +8,8 @@ import pytest
 from quorate.api import codec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import PREBUILT_WORKLOAD, PRIORITY_CLASS, Workload
-from quorate.api.meta import at_epoch
+from quorate.api.meta import OwnerReference, Uid, at_epoch
+from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.pods import constants
 from quorate.controllers.serving.kinds import SETS, ServingSet
@@ -23,6 +24,7 @@ STATEFUL_SET = SETS["statefulset"]
 LEADER_WORKER_SET = SETS["leaderworkerset.x-k8s.io/leaderworkerset"]
 QUEUE = {"kueue.x-k8s.io/queue-name": "queue"}
 DB = "statefulset-db-f9210"
+OLDER = workload_name("StatefulSet", "apps", "db", Uid(""))
 
 
 def a_set(
@@ -68,6 +70,7 @@ def test_a_malformed_template_is_an_invalid_template() -> None:
 
 
 def decide(obj: ServingSet, *workloads: Workload, pods: Any = (), kind: Any = STATEFUL_SET) -> str:
+    workloads = tuple(map(controlled, workloads))
     return show(serving_plan(kind.serving, obj, workloads, pods, NOTHING, JobOptions(), NOW))
 
 
@@ -99,6 +102,39 @@ def test_the_workload_of_a_stateful_set(replicas: int, conditions: str, want: st
 def test_the_workload_of_a_stateful_set_is_created_before_its_pods() -> None:
     assert decide(a_set()) == f"create {DB} main=2; +CreatedWorkload"
     assert decide(a_set(0)) == ""
+
+
+def test_a_workload_of_kueue_is_adopted_with_its_older_name() -> None:
+    """Kueue named it without the UID, and makes the set an owner that does not control it."""
+    conditions = "QuotaReserved Admitted"
+    older = a_group_workload("main=2", conditions, name=OLDER)
+    owner = OwnerReference(api_version="apps/v1", kind="StatefulSet", name="db", uid=Uid("uid-db"))
+    owned = msgspec.structs.replace(older.metadata, owner_references=(owner,))
+    for found in (older, msgspec.structs.replace(older, metadata=owned)):
+        assert STATEFUL_SET.serving is not None
+        pod = a_pod("db-0", group=OLDER, has_finalizer=False, role="main")
+        plan = serving_plan(STATEFUL_SET.serving, a_set(), (found,), (pod,), NOTHING, JobOptions(), NOW)
+        (patch,) = plan.writes
+        assert isinstance(patch, Patch)
+        (reference,) = patch.body["metadata"]["ownerReferences"]
+        assert (reference.uid, reference.controller) == ("uid-db", True)
+        assert patch.body["metadata"]["annotations"][constants.OWNER_NAME] == "db"
+        ((labels,),) = plan.concurrent
+        assert isinstance(labels, Patch)
+        assert labels.body["metadata"]["annotations"][PREBUILT_WORKLOAD] == OLDER
+
+
+def test_beside_a_workload_with_the_current_name_the_older_one_is_surplus() -> None:
+    both = (a_group_workload("main=2", "", name=name, owners=[]) for name in (DB, OLDER))
+    assert decide(a_set(), *map(controlled, both)) == "delete workload"
+
+
+def controlled(workload: Workload) -> Workload:
+    owner = OwnerReference(
+        api_version="apps/v1", kind="StatefulSet", name="db", uid=Uid("uid-db"), controller=True
+    )
+    metadata = msgspec.structs.replace(workload.metadata, owner_references=(owner,))
+    return msgspec.structs.replace(workload, metadata=metadata)
 
 
 def test_without_its_priority_class_there_is_no_workload() -> None:

@@ -14,7 +14,7 @@ import msgspec
 from quorate.api import codec
 from quorate.api.field_path import look_up, read_count, read_field
 from quorate.api.kueue import PodSet
-from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.controllers.jobframework.construct_workload import workload_name
 from quorate.controllers.jobs.unstructured import pod_template
 from quorate.controllers.pods.queued_pod import QueuedPod
@@ -49,6 +49,7 @@ class ServingGroup:
     workload: str  # name of the workload and of the group
     pod_sets: tuple[PodSet, ...]
     index: int | None = None  # among the groups of the set; None: there is only one
+    older_name: str = ""  # of the workload, if it exists under that name only
 
     @property
     def total(self) -> int:
@@ -73,6 +74,10 @@ class ServingKind(ABC):
     def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServingGroup, ...]:
         """Return the groups that need a workload."""
 
+    def older_name(self, obj: ServingSet, short_names: bool) -> str:
+        """Return the name of the workload that earlier versions of Kueue made; empty: they made none."""
+        return ""
+
     @abstractmethod
     def position_of(self, pod: QueuedPod) -> PodPosition | None:
         """Return the position of a pod; None if its labels are missing."""
@@ -86,8 +91,13 @@ class ServingKind(ABC):
 class StatefulSets(ServingKind):
     def groups(self, obj: ServingSet, short_names: bool) -> tuple[ServingGroup, ...]:
         count = read_count(obj.document, ("spec", "replicas"), 1)
-        name = self._name(obj, short_names)
-        return (ServingGroup(name, (_pod_set(MAIN, obj, ("spec", "template"), count),)),)
+        older = self.older_name(obj, short_names)
+        pod_sets = (_pod_set(MAIN, obj, ("spec", "template"), count),)
+        return (ServingGroup(self._name(obj, short_names), pod_sets, older_name=older),)
+
+    def older_name(self, obj: ServingSet, short_names: bool) -> str:
+        kind, group = self.resource.kind, self.resource.group
+        return workload_name(kind, group, obj.metadata.name, Uid(""), short=short_names)
 
     def position_of(self, pod: QueuedPod) -> PodPosition | None:
         return PodPosition(None, MAIN)

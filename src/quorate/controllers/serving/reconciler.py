@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import Workload
-from quorate.api.meta import Key, matches_selector
+from quorate.api.meta import Key, Uid, matches_selector
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import Plan, PlanExecutor, warning_event
 from quorate.controllers.informers import UNREADABLE_RETRY_S, WORKLOADS_OF, ByName, synced
@@ -19,7 +19,7 @@ from quorate.controllers.metrics import record_workload_creations
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod
 from quorate.controllers.serving.kinds import ServingFramework, ServingSet
 from quorate.controllers.serving.template_gates import gate_plan
-from quorate.controllers.serving.workloads import serving_plan
+from quorate.controllers.serving.workloads import is_adoptable, serving_plan
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
@@ -68,6 +68,8 @@ class SetController:
         informers = context.informers
         self._executor.retry_on(informers.flavors, informers.workload_classes, informers.pod_classes)
         self._index = f"of a {kind.resource.kind}"
+        self._owned = f"owned by a {kind.resource.kind}"
+        informers.workloads.add_index(self._owned, self._owners)
         pods.add_index(self._index, lambda pod: (kind.set_key_of(pod),))
         sets.subscribe(lambda change: self.reconciler.enqueue(change.key))
         pods.subscribe(self._pod_changed)
@@ -96,7 +98,7 @@ class SetController:
             return None
         if self._context.informers.has_unreadable_workload(obj.metadata.uid):
             return self._context.clock.now() + UNREADABLE_RETRY_S
-        workloads = self._context.informers.workloads.by_index(WORKLOADS_OF, obj.metadata.uid)
+        workloads = self._workloads(obj)
         pods = self._pods.by_index(self._index, key)
         seen = versions(self._kind.resource, (obj,)) | versions(WORKLOADS, workloads)
         if pods:
@@ -106,6 +108,27 @@ class SetController:
             return until
         plan = self._plan(obj, workloads, pods, self._context.clock.now())
         return await self._executor.execute(key, plan, partial(self._record, obj, plan))
+
+    def _workloads(self, obj: ServingSet) -> list[Workload]:
+        """Return the workloads that the set controls, and those without controller that it adopts."""
+        informer = self._context.informers.workloads
+        workloads = [
+            *informer.by_index(WORKLOADS_OF, obj.metadata.uid),
+            *informer.by_index(self._owned, obj.metadata.uid),
+        ]
+        if self._kind.serving is not None:
+            older = self._kind.serving.older_name(obj, self._options.gates.short_workload_names)
+            found = informer.get(Key(obj.metadata.namespace, older))
+            if found is not None and is_adoptable(found) and found not in workloads:
+                workloads.append(found)
+        return workloads
+
+    def _owners(self, workload: Workload) -> tuple[Uid, ...]:
+        """Return the sets that own a workload but do not control it, as those that Kueue made."""
+        if not is_adoptable(workload):
+            return ()
+        kind = self._kind.resource.kind
+        return tuple(each.uid for each in workload.metadata.owner_references if each.kind == kind)
 
     async def _is_queued(self, obj: ServingSet) -> bool | None:
         """Return False for a child, which is queued with its parent; None: owner not found."""

@@ -5,7 +5,8 @@ and the first would wait for quota that is assigned to all.  Labels and annotati
 a pod group; from then on the pod group is reconciled like any other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
 from quorate.api.kueue import PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE, Workload, WorkloadSpec
@@ -25,7 +26,7 @@ from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted
 from quorate.controllers.serving.kinds import MAIN, ServingGroup, ServingKind, ServingSet
 from quorate.controllers.serving.set_templates import replicas
 from quorate.kube.patches import merged
-from quorate.kube.resources import WORKLOADS, reference_to
+from quorate.kube.resources import WORKLOADS, Resource, reference_to
 from quorate.kube.writes import Create, Delete, Patch, Write, status_patch
 from quorate.queueing import conditions as c
 from quorate.queueing.conditions import ON_HOLD, PENDING_EVALUATION
@@ -49,9 +50,9 @@ def serving_plan(
 
     Raises ``InvalidTemplate``.
     """
-    groups = kind.groups(obj, options.gates.short_workload_names)
-    plan = Plan()
     by_name = {workload.metadata.name: workload for workload in workloads}
+    groups = [_as_named(each, by_name) for each in kind.groups(obj, options.gates.short_workload_names)]
+    plan = Plan()
     for group in groups:
         workload = by_name.pop(group.workload, None)
         step = (
@@ -62,6 +63,13 @@ def serving_plan(
         plan = plan.then(step)
     surplus = [workload for workload in by_name.values() if not c.is_finished(workload)]
     return plan.then(_delete(surplus)).then(Plan(concurrent=_add_to_groups(kind, obj, groups, pods)))
+
+
+def _as_named(group: ServingGroup, workloads: Collection[str]) -> ServingGroup:
+    """Return the group with the older name of its workload if only that one exists."""
+    if group.workload in workloads or group.older_name not in workloads:
+        return group
+    return replace(group, workload=group.older_name)
 
 
 def _create(kind: ServingKind, obj: ServingSet, group: ServingGroup, context: ReconcileContext) -> Plan:
@@ -78,8 +86,7 @@ def _create(kind: ServingKind, obj: ServingSet, group: ServingGroup, context: Re
     resource = kind.resource
     annotations = {
         constants.IS_GROUP: "true",
-        constants.OWNER_KIND: f"{resource.api_version}, Kind={resource.kind}",
-        constants.OWNER_NAME: metadata.name,
+        **_owner_annotations(resource, metadata),
         **({} if group.index is None else {constants.COMPONENT_INDEX: str(group.index)}),
     }
     workload = Workload(
@@ -99,6 +106,29 @@ def _create(kind: ServingKind, obj: ServingSet, group: ServingGroup, context: Re
     )
     event = normal_event(about, "CreatedWorkload", f"Created Workload: {workload.metadata.key}")
     return Plan(writes=(Create(WORKLOADS, workload, metadata.namespace),), events=(event,))
+
+
+def _owner_annotations(resource: Resource[ServingSet], metadata: ObjectMeta) -> dict[str, str]:
+    return {
+        constants.OWNER_KIND: f"{resource.api_version}, Kind={resource.kind}",
+        constants.OWNER_NAME: metadata.name,
+    }
+
+
+def is_adoptable(workload: Workload) -> bool:
+    """Return True for a workload of a group that no object controls, as Kueue makes for sets."""
+    metadata = workload.metadata
+    return metadata.controller is None and metadata.annotations.get(constants.IS_GROUP) == "true"
+
+
+def _adopted(kind: ServingKind, obj: ServingSet, workload: Workload) -> dict[str, object]:
+    """Return the metadata of a workload without controller that the set takes over."""
+    if not is_adoptable(workload):
+        return {}
+    others = [each for each in workload.metadata.owner_references if each.uid != obj.metadata.uid]
+    owner = owner_of(kind.resource, obj.metadata)
+    annotations = _owner_annotations(kind.resource, obj.metadata)
+    return {"metadata": {"ownerReferences": [*others, owner], "annotations": annotations}}
 
 
 def _sync(
@@ -128,7 +158,8 @@ def _sync(
         suspended=True,
         gated=options.gates.admission_gated_by,
     )
-    body = merged(dict(changes.body), {"spec": resized} if (resized := _resized(group, workload)) else {})
+    body = merged(dict(changes.body), _adopted(kind, obj, workload))
+    body = merged(body, {"spec": resized} if (resized := _resized(group, workload)) else {})
     metadata = workload.metadata
     writes: tuple[Write, ...] = ()
     if body:
