@@ -24,6 +24,7 @@ def waiting(
     limit: int | None = None,
     scheduling_s: float | None = None,
     timestamp: RequeuingTimestamp = "Eviction",
+    backoff_s: float = 1.0,
 ) -> Configuration:
     return Configuration(
         wait_for_pods_ready=WaitForPodsReady(
@@ -32,7 +33,10 @@ def waiting(
             scheduling_timeout_s=scheduling_s,
             block_admission="AllQueues" if block else None,
             requeuing_strategy=RequeuingStrategy(
-                timestamp=timestamp, backoff_limit_count=limit, backoff_base_s=1.0, backoff_max_s=2.0
+                timestamp=timestamp,
+                backoff_limit_count=limit,
+                backoff_base_s=backoff_s,
+                backoff_max_s=2 * backoff_s,
             ),
         )
     )
@@ -112,6 +116,31 @@ def test_a_workload_without_ready_pods_is_evicted_backs_off_and_is_deactivated()
         await world.until_admitted("stuck")
 
     run_story(story, waiting(timeout_s=3, limit=1), NODES)
+
+
+def test_during_a_backoff_the_conditions_keep_the_reason_of_the_eviction() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        await world.job("stuck", pods=2, starts="1h")
+        name = (await world.until_condition("stuck", "Admitted")).metadata.name
+        await world.until_condition("stuck", "Requeued", "False", "PodsReadyTimeout")
+        seen: set[str] = set()
+
+        async def is_requeued() -> bool:
+            workload = await world.workload("stuck")
+            assert workload is not None
+            requeued = find_condition(workload.status.conditions, "Requeued")
+            if requeued is not None and requeued.status == "True":
+                return True
+            reserved = find_condition(workload.status.conditions, "QuotaReserved")
+            assert reserved is not None
+            seen.add(reserved.message)
+            return False
+
+        await world.until("the backoff ends", is_requeued)
+        assert seen == {f"Exceeded the PodsReady timeout default/{name}"}
+
+    run_story(story, waiting(timeout_s=1, backoff_s=4.0), NODES)
 
 
 @pytest.mark.parametrize("timestamp", ["Creation", "Eviction"])

@@ -25,7 +25,7 @@ RAW_LOCAL_QUEUES = untyped("kueue.x-k8s.io", "v1beta2", "localqueues", "LocalQue
 
 
 async def until_local_queue_status(world: World, want: dict[str, Any]) -> None:
-    """Wait for the status ``want``, without timestamps and workload counts, which are all 0."""
+    """Wait for the status ``want``, without timestamps and workload counts, which are written as 0."""
 
     async def find() -> bool:
         stored = await world.client.get(RAW_LOCAL_QUEUES, Key(NAMESPACE, "queue"))
@@ -33,7 +33,7 @@ async def until_local_queue_status(world: World, want: dict[str, Any]) -> None:
         for condition in status.get("conditions", []):
             del condition["lastTransitionTime"]
         for number in ("pendingWorkloads", "reservingWorkloads", "admittedWorkloads"):
-            if status.pop(number, 0):
+            if status.pop(number, None) != 0:
                 return False
         return bool(status == want)
 

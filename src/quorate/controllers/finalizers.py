@@ -8,6 +8,7 @@ from quorate.api.kueue import RESOURCE_IN_USE, Workload
 from quorate.api.meta import ObjectMeta
 from quorate.kube.resources import WORKLOADS, Resource
 from quorate.kube.writes import Patch, Write, status_patch
+from quorate.queueing.conditions import OWNER_NOT_FOUND, OWNER_NOT_FOUND_TEXT
 from quorate.queueing.lifecycle.statuses import finish_status
 
 
@@ -35,7 +36,7 @@ def finish_orphans(workloads: Iterable[Workload], gates: Gates, now: float) -> t
     writes: list[Write] = []
     for workload in workloads:
         if gates.finish_orphaned_workloads and workload.metadata.deletion_timestamp is None:
-            finished = finish_status(workload, "OwnerNotFound", "The job of the workload is gone", now)
+            finished = finish_status(workload, OWNER_NOT_FOUND, OWNER_NOT_FOUND_TEXT, now)
             writes += status_patch(WORKLOADS, workload, finished)
         writes += remove_finalizer(WORKLOADS, workload.metadata)
     return tuple(writes)

@@ -131,11 +131,13 @@ class HasStatus(Protocol):
 def status_patch(resource: Resource[Any], obj: HasStatus, status: Struct | None) -> tuple[Patch, ...]:
     """Return the one patch that changes the status of ``obj`` to ``status``.
 
-    Empty if it is that status already, or if ``status`` is None: leave it as it is.
+    Empty if it is that status already, or if ``status`` is None: leave it as it is.  The first status is
+    written as a whole, because counters of 0 that are not stored yet differ from nothing that was read.
     """
-    if status is None:
+    if status is None or obj.status == status:
         return ()
-    changes = merge_patch(obj.status, status)
+    unwritten = obj.status == type(obj.status)()
+    changes = merge_patch({} if unwritten else obj.status, status)
     if not changes:
         return ()
     metadata = obj.metadata

@@ -71,6 +71,10 @@ _SEVERITY: Final = (NO_MATCHING_FLAVOR, EXCEEDS_MAX_QUOTA, WAITING_FOR_QUOTA)
 # Reasons of Admitted=False
 NO_RESERVATION: Final = "NoReservation"
 
+# Reason of Finished
+OWNER_NOT_FOUND: Final = "OwnerNotFound"
+OWNER_NOT_FOUND_TEXT: Final = "The workload's owner no longer exists"
+
 # Reasons of Evicted
 PODS_READY_TIMEOUT: Final = "PodsReadyTimeout"
 ADMISSION_CHECK: Final = "AdmissionCheck"

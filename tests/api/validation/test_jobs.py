@@ -42,6 +42,10 @@ def a_job(text: str, kind: str = "Job") -> JobInfo:
             ], id="invalid names",
         ),
         pytest.param(
+            "Job", "queue-name: ''",
+            [f"{QUEUE}: '' is empty (name a LocalQueue, or leave the label out)"], id="an empty queue name",
+        ),
+        pytest.param(
             "SparkApplication", "prebuilt-workload-name: w, a:elastic-job: 'true'",
             [
                 f"{PREBUILT}: 'w' is not supported for kind SparkApplication (leave it out)",

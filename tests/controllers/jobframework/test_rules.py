@@ -217,7 +217,7 @@ def test_the_workload_of_a_deleted_job_is_finished_and_released() -> None:
             "patch Workload/status status.conditions",
             "patch Workload metadata.finalizers",
         ]
-        assert written(got, "Finished")[:2] == ("True", "OwnerNotFound")
+        assert written(got, "Finished") == ("True", "OwnerNotFound", "The workload's owner no longer exists")
 
 
 def test_a_job_is_suspended_when_its_workload_is_deleted() -> None:

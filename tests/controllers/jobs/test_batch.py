@@ -207,7 +207,7 @@ RESTORE = {
     "spec": {
         "template": {
             "metadata": {"labels": {"x": None}},
-            "spec": {"nodeSelector": {"pool": None}, "tolerations": None},
+            "spec": {"nodeSelector": None, "tolerations": None},
         }
     },
 }

@@ -55,6 +55,19 @@ def test_a_stop_restores_the_number_of_workers_after_partial_admission(
     assert merged(job.spec, stop.body["spec"])["mpiReplicaSpecs"]["Worker"]["replicas"] == want
 
 
+def test_a_stop_leaves_no_empty_maps_in_the_templates() -> None:
+    plain = {"spec": {"containers": [{"name": "main"}]}}
+    started = {
+        "metadata": {"labels": {"podset": "worker"}, "annotations": {"workload": "train"}},
+        "spec": {**plain["spec"], "nodeSelector": {"zone": "a"}},
+    }
+    originals = MPIJob().pod_sets(mpi_job(launcher=plain, worker=plain))
+    job = mpi_job(launcher=started, worker=started)
+    (stop,) = MPIJob().stop(job, originals).patches
+    for replicas in merged(job.spec, stop.body["spec"])["mpiReplicaSpecs"].values():
+        assert replicas["template"] == {"metadata": {}, **plain}
+
+
 @pytest.mark.parametrize(
     ("job", "want"),
     [

@@ -35,6 +35,10 @@ def a_job(*steps: Any, policy: Any = None, status: Any = None, **spec: Any) -> U
     return msgspec.structs.replace(job, referenced_spec=copy.deepcopy(runtime))
 
 
+def sized(replicated: dict[str, Any], **size: int) -> dict[str, Any]:
+    return merged(replicated, {"template": {"spec": size}})
+
+
 NODE = step("node", "trainer")
 LAUNCHER = step("launcher", "")
 MPI = {"numNodes": 1, "mpi": {"runLauncherAsNode": True}}
@@ -68,6 +72,17 @@ def containers(job: UnstructuredJob) -> list[dict[str, Any]]:
             a_job(step("data", "dataset-initializer", replicas=3)),
             {"data": 1},
             id="an initializer has one pod",
+        ),
+        pytest.param(
+            a_job(sized(NODE, parallelism=0), sized(LAUNCHER, parallelism=0)),
+            {"node": 1, "launcher": 1},
+            id="parallelism 0 counts as 1",
+        ),
+        pytest.param(a_job(NODE, policy={"numNodes": 0}), {"node": 1}, id="no nodes count as 1"),
+        pytest.param(
+            a_job(sized(LAUNCHER, parallelism=3, completions=1)),
+            {"launcher": 3},
+            id="the trainer sets completions to parallelism",
         ),
         pytest.param(a_job({**LAUNCHER, "replicas": 2}), {"launcher": 2}, id="another step is unchanged"),
     ],

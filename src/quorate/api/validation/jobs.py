@@ -45,6 +45,8 @@ class JobInfo(msgspec.Struct, frozen=True):
 
 def job_findings(job: JobInfo) -> Findings:
     """Validate a new job."""
+    if job.metadata.labels.get(QUEUE_NAME) == "":
+        yield Finding(_label(QUEUE_NAME), "", "is empty (name a LocalQueue, or leave the label out)")
     yield from _names(job)
     limit = job.maximum_execution
     if limit is not None and not _is_positive(limit):

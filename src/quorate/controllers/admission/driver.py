@@ -26,6 +26,7 @@ from quorate.observe.recorder import Recorder
 from quorate.queueing.conditions import QUOTA_RESERVED
 from quorate.queueing.decisions import Decision, Hold
 from quorate.queueing.explain import why_pending
+from quorate.queueing.inadmissible_reasons import BackingOff
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
@@ -193,11 +194,16 @@ class AdmissionDriver:
                 self._pending_reasons.remove(key)
                 self.state.explain_later(key)
             else:
-                self._writer.start(writes, hold)
+                self._write_reason(writes, hold)
         for key in self._pending_reasons.take_unevaluated(now):
             hold = self._why_pending(key)
             if hold is None or hold.condition_reason == "Inadmissible":  # not evaluated, nor its shape
                 self._pending_reasons.remove(key)
                 self.state.explain_later(key)
             else:
-                self._writer.start(writes, hold)
+                self._write_reason(writes, hold)
+
+    def _write_reason(self, writes: asyncio.TaskGroup, hold: Hold) -> None:
+        """Start to write a reason; during a backoff the condition keeps the reason of the eviction."""
+        if not any(isinstance(reason, BackingOff) for reason in hold.reasons):
+            self._writer.start(writes, hold)

@@ -90,7 +90,9 @@ def restore(template: msgspec.Raw, original: msgspec.Raw, keep_labels: Collectio
         kept = {key: have[key] for key in keep_labels if key in have} if name == "labels" else {}
         want = want | kept
         removed = {key: None for key in have if key not in want}
-        if changed := removed | {key: value for key, value in want.items() if have.get(key) != value}:
+        if have and not want and not _names(wanted, section, name):
+            patch.setdefault(section, {})[name] = None  # an empty map would stay
+        elif changed := removed | {key: value for key, value in want.items() if have.get(key) != value}:
             patch.setdefault(section, {})[name] = changed
     for section, name in _LISTS:
         items = _part(wanted, section, name, [])
@@ -101,6 +103,10 @@ def restore(template: msgspec.Raw, original: msgspec.Raw, keep_labels: Collectio
 
 def _part(template: Mapping[str, Any], section: str, name: str, absent: Any) -> Any:
     return (template.get(section) or {}).get(name) or absent
+
+
+def _names(template: Mapping[str, Any], section: str, name: str) -> bool:
+    return name in (template.get(section) or {})
 
 
 def _not_yet_in(have: Sequence[Any], more: Sequence[Any]) -> list[Any]:

@@ -9,7 +9,15 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Final
 
-from quorate.api.field_path import InvalidTemplate, Path, look_up, read_count, read_entries, read_field
+from quorate.api.field_path import (
+    InvalidTemplate,
+    Path,
+    look_up,
+    read_count,
+    read_entries,
+    read_field,
+    write_field,
+)
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import Json
 
@@ -22,6 +30,7 @@ _INITIALIZERS: Final = {"dataset-initializer": "dataset", "model-initializer": "
 _TRAINER: Final = "trainer"
 _NODE: Final = "node"  # the container, and in MPI's runtimes the replicated job, that trains
 _LAUNCHER: Final = "launcher"
+_PARALLELISM: Final[Path] = ("template", "spec", "parallelism")
 _KEYS: Final[Mapping[str, str]] = {
     "containers": "name",
     "env": "name",
@@ -47,8 +56,15 @@ def replicated_jobs(job: UnstructuredJob) -> list[Json]:
         if patch.get("manager") != MANAGER:
             _merge_patches(jobs, read_entries(patch, PATCHED_JOBS))
     for each in jobs:
+        _set_size(each, read_count(each, _PARALLELISM, 1))
         _override(each, job)
     return jobs
+
+
+def _set_size(replicated: Json, pods: int) -> None:
+    """Let each replica run ``pods`` pods to completion, at least one, as the trainer does."""
+    for name in ("parallelism", "completions"):
+        write_field(replicated, ("template", "spec", name), max(pods, 1))
 
 
 def _merge_patches(jobs: list[Json], patches: list[Json]) -> None:
@@ -97,8 +113,7 @@ def _override(replicated: Json, job: UnstructuredJob) -> None:
                 _initialize(container, look_up(job.spec, ("initializer", _INITIALIZERS[step])) or {})
     elif step == _TRAINER:
         replicated["replicas"] = 1
-        nodes = _nodes(replicated, job)
-        replicated["template"]["spec"] |= {"parallelism": nodes, "completions": nodes}
+        _set_size(replicated, _nodes(replicated, job))
     for container in containers:
         if container.get("name") == _NODE or (container.get("name") == _LAUNCHER and _launcher_trains(job)):
             _train(container, look_up(job.spec, ("trainer",)) or {})
@@ -107,7 +122,7 @@ def _override(replicated: Json, job: UnstructuredJob) -> None:
 def _nodes(replicated: Json, job: UnstructuredJob) -> int:
     """Return the number of training nodes; with MPI the launcher can be one of them."""
     policy: Json = look_up(job.referenced_spec, ("mlPolicy",)) or {}
-    default = read_count(replicated, ("template", "spec", "parallelism"), 1)
+    default = read_count(replicated, _PARALLELISM, 1)
     if policy:
         default = read_count(policy, ("numNodes",), 1)
     nodes = read_count(job.document, ("spec", "trainer", "numNodes"), default)
@@ -150,8 +165,7 @@ def replicas_of(replicated: Json) -> int:
 
 def pods_per_replica(replicated: Json) -> int:
     """Return how many pods one replica of a replicated job runs at once."""
-    parallelism = read_count(replicated, ("template", "spec", "parallelism"), 1)
-    return min(parallelism, read_count(replicated, ("template", "spec", "completions"), parallelism))
+    return read_count(replicated, _PARALLELISM, 1)
 
 
 def pod_template_of(replicated: Json) -> Json:

@@ -83,7 +83,7 @@ def _finish_orphan(context: WorkloadContext) -> Transition | None:
         return None
     status = None
     if finishes:
-        status = finish_status(context.workload, "OwnerNotFound", "The workload has no owner", context.now)
+        status = finish_status(context.workload, c.OWNER_NOT_FOUND, c.OWNER_NOT_FOUND_TEXT, context.now)
     if status is not None or RESOURCE_IN_USE in metadata.finalizers:
         return Transition(status, release=True)
     return Transition() if is_deleted else None
