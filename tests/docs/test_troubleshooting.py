@@ -36,6 +36,7 @@ WORKLOAD_REASONS: tuple[tuple[r.InadmissibleReason, str], ...] = (
     (r.NoLongerFits(None, ()), "Workload no longer fits after processing another workload"),
     (r.TargetsOverlap(BLOCKING, BLOCKING), "Workload has overlapping preemption targets"),
     (r.AwaitingPreemption((BLOCKING,)), "Pending the preemption of"),
+    (r.AwaitingOtherPreemption((BLOCKING,)), "but will fit after these preemptions complete"),
     (r.AwaitingPodsReady(BLOCKING), "waiting for all admitted workloads to be in PodsReady condition"),
     (r.BackingOff(None, "REASON"), "backing off after an eviction for REASON"),
     (r.EvaluationFailed("KeyError: x"), "internal error, see the log of the controllers:"),

@@ -9,6 +9,7 @@ from quorate.api.meta import Key
 from quorate.queueing.decisions import Hold
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
+    AwaitingOtherPreemption,
     AwaitingPodsReady,
     AwaitingPreemption,
     InadmissibleReason,
@@ -47,6 +48,7 @@ RECLAIMING: Json = {
     name: queue(4, cohort="c", preemption={"reclaimWithinCohort": "Any"}) for name in ("a", "b")
 }
 BUSY = {"name": "busy", "queue": "b", "requests": {"cpu": 5}, "admitted": "default"}
+RECOMPUTING = {"featureGates": {"RecomputeAssignmentUponPreemptionTargetsOverlap": True}}
 DRIVER_AND_WORKERS = [
     {"name": "driver", "requests": {"cpu": 1}},
     {"name": "workers", "count": 3, "requests": {"cpu": 2}},
@@ -177,6 +179,42 @@ DRIVER_AND_WORKERS = [
             },
             (TargetsOverlap(key("victim"), key("first")),),
             id="overlapping preemption targets",
+        ),
+        pytest.param(
+            {
+                "config": RECOMPUTING,
+                "clusterQueues": RECLAIMING | {"hog": queue(0, cohort="c")},
+                "workloads": [
+                    {"name": "victim", "queue": "hog", "requests": {"cpu": 8}, "admitted": "default"},
+                    {"name": "first", "queue": "b", "priority": 1, "requests": {"cpu": 4}},
+                    {"name": "w", "queue": "a", "requests": {"cpu": 4}},
+                ],
+            },
+            (AwaitingOtherPreemption((key("victim"),)),),
+            id="what the targets of another workload free is enough",
+        ),
+        pytest.param(
+            {
+                "config": RECOMPUTING,
+                "clusterQueues": RECLAIMING | {"hog": queue(0, cohort="c")},
+                "workloads": [
+                    {
+                        "name": "v",
+                        "queue": "hog",
+                        "priority": -2,
+                        "requests": {"cpu": 4},
+                        "admitted": "default",
+                    },
+                    {"name": "u", "queue": "hog", "requests": {"cpu": 4}, "admitted": "default"},
+                    {"name": "first", "queue": "b", "priority": 1, "requests": {"cpu": 4}},
+                    {"name": "w", "queue": "a", "requests": {"cpu": 4}},
+                ],
+            },
+            (
+                QuotaShort("main", "default", "cpu", needed=4000, available=0, maximum=8000),
+                AwaitingPreemption((key("u"),)),
+            ),
+            id="the targets of another workload are not enough, so it gets targets of its own",
         ),
         pytest.param(
             {

@@ -49,6 +49,27 @@ def test_growing_takes_quota_for_the_new_pods_only() -> None:
     assert (reserving(world), used_cpus(world.state)) == (["new"], 3)
 
 
+def test_the_replaced_slice_is_finished_when_its_replacement_is_admitted() -> None:
+    world = a_world(new())
+    cycle(world)
+    world.settle()
+    finished = world.condition("old", "Finished")
+    assert finished is not None
+    assert (finished.reason, finished.message) == (
+        "WorkloadSliceReplaced",
+        "Replaced to accommodate a workload (UID: new, JobUID: ) due to workload slice aggregation",
+    )
+    assert reserving(world) == ["new"]
+
+
+def test_a_replacement_that_waits_for_its_checks_finishes_no_slice() -> None:
+    world = a_world(new())
+    world.checked.add("new")
+    cycle(world)
+    world.settle()
+    assert reserving(world) == ["new", "old"]
+
+
 def test_an_assumed_slice_counts() -> None:
     world = a_world(new())
     assert world.admission_cycle.run(world.now).decisions

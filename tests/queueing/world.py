@@ -63,7 +63,8 @@ class World(GivenWorld):
         if name in self.checked and view.cluster_queue is not None:
             checks = (*view.cluster_queue.checks, PENDING_CHECK)
             view = replace(view, cluster_queue=replace(view.cluster_queue, checks=checks))
-        return decide_workload(workload, view, self.configuration, self.now, 0.0)
+        replaced_by = self.state.replaced_by(workload.metadata.key)
+        return decide_workload(workload, view, self.configuration, self.now, 0.0, None, replaced_by)
 
     def _resume(self) -> bool:
         suspended = self.admission_cycle.suspended

@@ -7,6 +7,7 @@ from typing import Final, assert_never
 
 import msgspec
 
+from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
 from quorate.api.kueue import (
     ACTIVE,
     Admission,
@@ -24,6 +25,7 @@ from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.queues import stored_cluster_queue_findings
 from quorate.queueing import conditions as c
 from quorate.queueing.consumed_usage import ConsumedUsage
+from quorate.queueing.pending.effective_requests import reclaimed_counts
 from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.queue import Entry, PendingQueue
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
@@ -311,9 +313,11 @@ def weight_of(sharing: FairSharing | None) -> Fraction:
     return Fraction(sharing.weight.nanos, NANOS)
 
 
-def usage_of(workload: Workload, admission: Admission) -> dict[FlavorResource, int]:
+def usage_of(
+    workload: Workload, admission: Admission, gates: Gates = DEFAULT_GATES
+) -> dict[FlavorResource, int]:
     """Return the usage that a reservation counts: the recorded usage without the pods reclaimed since."""
-    reclaimed = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
+    reclaimed = reclaimed_counts(workload, gates)
     counts = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
     usage: dict[FlavorResource, int] = {}
     for assigned in admission.pod_set_assignments:

@@ -83,6 +83,9 @@ CLUSTER_QUEUE_STOPPED: Final = "ClusterQueueStopped"
 LOCAL_QUEUE_STOPPED: Final = "LocalQueueStopped"
 DEACTIVATED: Final = "Deactivated"  # alone (by the user) or as a prefix of DeactivatedDueTo<cause>
 
+# Reason of Finished, and of the event
+SLICE_REPLACED: Final = "WorkloadSliceReplaced"
+
 # Reasons of DeactivationTarget
 REQUEUING_LIMIT_EXCEEDED: Final = "RequeuingLimitExceeded"
 MAXIMUM_EXECUTION_TIME_EXCEEDED: Final = "MaximumExecutionTimeExceeded"
@@ -265,7 +268,7 @@ def _of_workload(reason: r.WorkloadReason) -> str:
             return MISCONFIGURED
         case r.NoLongerFits() | r.TargetsOverlap():
             return WAITING_FOR_QUOTA
-        case r.AwaitingPreemption():
+        case r.AwaitingPreemption() | r.AwaitingOtherPreemption():
             return WAITING_FOR_PREEMPTED
         case r.AwaitingPodsReady():
             return WAITING_FOR_PODS_READY

@@ -143,6 +143,12 @@ class TargetsOverlap(msgspec.Struct, frozen=True):
     preemptor: Key
 
 
+class AwaitingOtherPreemption(msgspec.Struct, frozen=True):
+    """It fits as soon as ``victims``, which earlier heads of the round preempt, have released their quota."""
+
+    victims: tuple[Key, ...]
+
+
 class AwaitingPreemption(msgspec.Struct, frozen=True):
     """``victims`` are being evicted to release their quota."""
 
@@ -181,6 +187,7 @@ WorkloadReason = (
     | ChecksFailed
     | NoLongerFits
     | TargetsOverlap
+    | AwaitingOtherPreemption
     | AwaitingPreemption
     | AwaitingPodsReady
     | BackingOff
@@ -252,6 +259,11 @@ def workload_reason_text(reason: WorkloadReason) -> str:
             return "Workload no longer fits after processing another workload"
         case TargetsOverlap():
             return "Workload has overlapping preemption targets with another workload"
+        case AwaitingOtherPreemption():
+            return (
+                "Workload has overlapping preemption targets with another workload, "
+                "but will fit after these preemptions complete"
+            )
         case AwaitingPreemption(victims):
             return f"Pending the preemption of {len(victims)} workload(s)"
         case AwaitingPodsReady(_, None):

@@ -5,7 +5,7 @@ quota in it.
 """
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -176,6 +176,7 @@ class Ledger:
         queue = self.cluster_queues.get(entry.cluster_queue)
         is_in_flight = queue is not None and queue.pending.in_flight is entry
         is_sticky = queue is not None and queue.pending.sticky is entry
+        is_preemptor = queue is not None and queue.pending.preemptor is entry
         if not is_in_flight:
             self._dequeue(entry)
         entry.shape = self.shapes.shape_of(entry.workload)
@@ -183,8 +184,9 @@ class Ledger:
         entry.preempting_assignment = None
         if not is_in_flight:
             self._enqueue(entry)
-        if is_sticky and queue is not None:
-            queue.pending.sticky = entry
+        if queue is not None:
+            queue.pending.sticky = entry if is_sticky else queue.pending.sticky
+            queue.pending.preemptor = entry if is_preemptor else queue.pending.preemptor
 
     def _enqueue(self, entry: Entry) -> None:
         """Add ``entry`` to the cluster queue of its local queue, if both exist and the local queue runs."""
@@ -386,18 +388,27 @@ class Ledger:
         tree.remove_usage(queue.node, reservation.usage)
 
     @contextmanager
+    def without(self, reservations: Iterable[Reservation]) -> Iterator[None]:
+        """Leave ``reservations`` out of all sums and out of their cluster queues."""
+        removed: list[tuple[ClusterQueueState, Reservation]] = []
+        for reservation in reservations:
+            queue = self.cluster_queues.get(reservation.admission.cluster_queue)
+            if queue is not None:
+                self.uncount_reservation(queue, reservation)
+                removed.append((queue, reservation))
+        try:
+            yield
+        finally:
+            for queue, reservation in removed:
+                self.count_reservation(queue, reservation)
+
+    @contextmanager
     def without_replaced_slice(self, workload: Workload, queue: ClusterQueueState) -> Iterator[None]:
         """Leave out of all sums the slice of ``queue`` that ``workload`` is to replace."""
         replaced = replaced_slice(workload)
         reservation = None if replaced is None else queue.reservations.get(replaced)
-        if reservation is None:
+        with self.without(() if reservation is None else (reservation,)):
             yield
-            return
-        self.uncount_reservation(queue, reservation)
-        try:
-            yield
-        finally:
-            self.count_reservation(queue, reservation)
 
     def _recount(self, key: Key) -> None:
         """Update the usage of a reservation that a slice has begun, or ceased, to replace."""
@@ -406,7 +417,7 @@ class Ledger:
             return
         usage: dict[FlavorResource, int] = {}
         if key not in self.replacement_slices:
-            recorded = usage_of(reservation.workload, reservation.admission)
+            recorded = usage_of(reservation.workload, reservation.admission, self.configuration.gates)
             usage = {pair: amount for pair, amount in recorded.items() if amount}
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         totals = self.local_queues[reservation.local_queue].totals

@@ -112,7 +112,11 @@ def _difference(
     if workload is not None:
         admission = workload.status.admission
         if counts_quota(workload) and admission is not None:
-            usage = {} if key in ledger.replacement_slices else usage_of(workload, admission)
+            usage = (
+                {}
+                if key in ledger.replacement_slices
+                else usage_of(workload, admission, ledger.configuration.gates)
+            )
             stored = ReservationRecord(admission.cluster_queue, _without_zeros(usage))
         elif (
             reservation is None

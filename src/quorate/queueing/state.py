@@ -374,7 +374,8 @@ class State:
         if key in ledger.entries:
             ledger.remove_entry(ledger.entries[key])
         order = queue_order(workload, self.configuration)
-        new = Reservation(workload, admission, usage_of(workload, admission), order)
+        usage = usage_of(workload, admission, self.configuration.gates)
+        new = Reservation(workload, admission, usage, order)
         old = ledger.reservations.get(key)
         if old is None:
             ledger.add_reservation(new)
@@ -443,6 +444,13 @@ class State:
             local_view = LocalQueueView(key.name, found=True, stop_policy=local_queue.spec.stop_policy)
             name = admission.cluster_queue if admission is not None else local_queue.spec.cluster_queue
         return QueueView(local_view, self._cluster_queue_view(name, admission) if name else None)
+
+    def replaced_by(self, key: Key) -> Workload | None:
+        """Return the admitted workload that replaces the workload ``key`` as a slice."""
+        ledger = self.ledger
+        replacement = ledger.replacement_slices.get(key)
+        found = None if replacement is None else ledger.reservations.get(replacement)
+        return found.workload if found is not None and found.admitted and found.assumed is None else None
 
     def _cluster_queue_view(self, name: str, admission: Admission | None) -> ClusterQueueView:
         queue = self.ledger.cluster_queues.get(name)

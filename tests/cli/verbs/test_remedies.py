@@ -65,6 +65,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.NoLongerFits(OTHER, ()), "team/other took the quota"),
     (c.TargetsOverlap(OTHER, KEY), "wait until team/other is preempted by team/train"),
     (c.AwaitingPreemption((OTHER,)), "wait until the pods of these workloads are deleted: team/other"),
+    (c.AwaitingOtherPreemption((OTHER,)), "wait until the pods of these workloads are deleted: team/other"),
     (c.AwaitingPodsReady(OTHER), "wait until the pods of team/other are ready"),
     (c.BackingOff(3600.0, "PodsReadyTimeout"), "wait until 01:00:00 UTC"),
 )  # fmt: skip

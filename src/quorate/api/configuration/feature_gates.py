@@ -59,7 +59,6 @@ ABSENT_FEATURES: Final = frozenset(
         "KueueDRAIntegration",
         "MultiKueue",
         "MultiKueueOrchestratedPreemption",
-        "RecomputeAssignmentUponPreemptionTargetsOverlap",
         "SchedulerLongRequeueInterval",
         "TASBalancedPlacement",
         "TASFailedNodeReplacement",
@@ -88,6 +87,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     fair_sharing_preempt_within_nominal: bool = True  # within nominal quota, reclaim without comparing shares
     fair_sharing_prioritize_non_borrowing: bool = True  # non-borrowing workloads precede any smaller share
     prioritize_preemptor_workloads: bool = False  # workloads that wait for their victims go first
+    recompute_assignment_upon_preemption_targets_overlap: bool = False  # assign again without these targets
     scheduler_timestamp_preemption_buffer: bool = False  # preempt equal priority only if minutes newer
     priority_boost: bool = False  # add the annotation priority-boost to the priority
     admission_gated_by: bool = True  # do not queue workloads with the annotation admission-gated-by

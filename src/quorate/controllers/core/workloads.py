@@ -17,6 +17,7 @@ from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Patch, Write, send, status_patch
 from quorate.queueing.conditions import is_finished
+from quorate.queueing.ledger import replaced_slice
 from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.transition import Transition
 from quorate.queueing.state import State
@@ -54,6 +55,9 @@ class WorkloadController:
             self.reconciler.forget(change.key)
         else:
             self.reconciler.enqueue(change.key)
+            replaced = replaced_slice(change.new)
+            if replaced is not None:
+                self.reconciler.enqueue(replaced)
 
     def _unscheduled_pod_changed(self, change: Change[UnscheduledPod]) -> None:
         if change.old is None and change.new is not None:  # may start a timeout; a deletion starts none
@@ -92,6 +96,7 @@ class WorkloadController:
             self._clock.now(),
             self._rng.random(),
             unscheduled_since(self._informers.unscheduled_pods, key),
+            self._state.replaced_by(key),
         )
         await send(self._client, _writes(workload, transition))
         regarding = reference_to(WORKLOADS, workload)

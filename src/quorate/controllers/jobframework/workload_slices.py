@@ -7,7 +7,6 @@ ordinary jobs.
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 import msgspec
 
@@ -24,10 +23,14 @@ from quorate.controllers.jobframework.interface import NO_MATCHING_WORKLOAD, J, 
 from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Write, status_patch
-from quorate.queueing.conditions import has_quota_reservation, is_admitted, is_evicted, is_finished
+from quorate.queueing.conditions import (
+    SLICE_REPLACED,
+    has_quota_reservation,
+    is_admitted,
+    is_evicted,
+    is_finished,
+)
 from quorate.queueing.lifecycle.statuses import finish_status
-
-SLICE_REPLACED: Final = "WorkloadSliceReplaced"  # the reason of the finished slice, and of the event
 
 
 def is_elastic(state: JobState[J]) -> bool:

@@ -54,14 +54,16 @@ def decide_workload(
     now: float,
     jitter: float,
     unplaced_since: float | None = None,
+    replaced_by: Workload | None = None,
 ) -> Transition:
     """Return the next step of ``workload``; ``jitter`` in [0, 1) spreads the backoffs of many workloads.
 
-    ``unplaced_since`` is when the oldest of its pods without a node was created (epoch seconds).
+    ``unplaced_since`` is when the oldest of its pods without a node was created (epoch seconds), and
+    ``replaced_by`` the admitted workload that replaces it as a slice.
 
     The rules and their order are those of Kueue's workload controller.
     """
-    context = WorkloadContext(workload, queues, configuration, now, jitter, unplaced_since)
+    context = WorkloadContext(workload, queues, configuration, now, jitter, unplaced_since, replaced_by)
     transition = _finish_orphan(context)
     if transition is not None:
         return transition
@@ -87,6 +89,19 @@ def _finish_orphan(context: WorkloadContext) -> Transition | None:
     if status is not None or RESOURCE_IN_USE in metadata.finalizers:
         return Transition(status, release=True)
     return Transition() if is_deleted else None
+
+
+def _finish_replaced(context: WorkloadContext) -> Transition | None:
+    """Finish a slice once its replacement is admitted; the framework of the job does not matter."""
+    new = context.replaced_by
+    if new is None:
+        return None
+    text = (
+        f"Replaced to accommodate a workload (UID: {new.metadata.uid}, "
+        f"JobUID: {new.metadata.labels.get(JOB_UID, '')}) due to workload slice aggregation"
+    )
+    status = finish_status(context.workload, c.SLICE_REPLACED, text, context.now)
+    return Transition(status, events=(Event("Normal", c.SLICE_REPLACED, text),))
 
 
 def _repair_inconsistent_status(context: WorkloadContext) -> Transition | None:
@@ -320,6 +335,7 @@ def _blocking_queue(queues: QueueView) -> tuple[str, str] | None:
 _DEACTIVATED_TEXT: Final = "The workload is deactivated"
 _EVALUATION_TEXT: Final = "Workload is pending evaluation in the scheduling queue"
 _RULES: Final[tuple[LifecycleRule, ...]] = (
+    _finish_replaced,
     _repair_inconsistent_status,
     admission_checks.extend_backoff,
     _reconcile_active,

@@ -47,6 +47,7 @@ class WorkloadContext(msgspec.Struct, frozen=True):
     now: float  # epoch seconds
     jitter: float  # in [0, 1): spreads the backoffs of many workloads
     unplaced_since: float | None  # creation of the oldest of its pods without a node, epoch seconds
+    replaced_by: Workload | None  # the admitted slice that replaces it
 
 
 class Event(msgspec.Struct, frozen=True):

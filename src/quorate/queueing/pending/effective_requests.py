@@ -10,8 +10,10 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import Container, LimitRangeItem, PodSpec, ResourceRequirements, Resources
+from quorate.api.kueue import Workload
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.workloads import PODS
 from quorate.quota.amount import base_units
@@ -149,6 +151,13 @@ def _max(one: Resources, other: Resources) -> Resources:
 
 def _min(one: Resources, other: Resources) -> Resources:
     return one | {name: min(one.get(name, amount), amount) for name, amount in other.items()}
+
+
+def reclaimed_counts(workload: Workload, gates: Gates) -> dict[str, int]:
+    """Return how many pods of each pod set need no quota any more."""
+    if not gates.reclaimable_pods:
+        return {}
+    return {pods.name: pods.count for pods in workload.status.reclaimable_pods}
 
 
 def quota_requests(request: Mapping[str, Quantity], options: ResourceOptions) -> dict[str, int]:

@@ -209,6 +209,8 @@ class PendingQueue:
         self.namespace_mismatched: dict[Key, Entry] = {}
         self.in_flight: Entry | None = None
         self.sticky: Entry | None = None  # first of all: its preemption targets are being evicted
+        self.preemptor: Entry | None = None  # the last head of which preemption targets were evicted
+        self.preemptor_generation = 0  # of its object at that time
         self.requeues = 0  # calls of ``queue_inadmissible``; shows whether one happened during a flight
 
     def __len__(self) -> int:
@@ -256,6 +258,16 @@ class PendingQueue:
     def is_active(self, entry: Entry) -> bool:
         queue = self._shape_queues.get(self._key(entry))
         return entry is self.in_flight or (queue is not None and entry.heap is queue.active)
+
+    def is_preemptor(self, entry: Entry) -> bool:
+        """Return True if ``entry`` waits for its preemption targets and its spec has not changed since."""
+        return entry is self.preemptor and entry.workload.metadata.generation == self.preemptor_generation
+
+    def set_preemptor(self, entry: Entry, *, sticky: bool) -> None:
+        """Record that ``entry`` waits for its preemption targets; ``sticky``: it stays the first one."""
+        self.preemptor, self.preemptor_generation = entry, entry.workload.metadata.generation
+        if sticky:
+            self.sticky = entry
 
     def hold_of(self, entry: Entry) -> Hold | None:
         """Return why ``entry`` is pending: the outcome recorded for its shape, or its own last one."""
@@ -338,6 +350,8 @@ class PendingQueue:
         """Remove ``entry`` from wherever it is."""
         if self.sticky is entry:
             self.sticky = None
+        if self.preemptor is entry:
+            self.preemptor = None
         if self.in_flight is entry:
             self.in_flight = None
         elif entry.heap is not None:

@@ -36,6 +36,7 @@ from quorate.queueing.pending.effective_requests import (
     limit_range_bounds,
     limit_range_defaults,
     quota_requests,
+    reclaimed_counts,
     requests_above_limits,
 )
 from quorate.queueing.pending.ordering import effective_priority
@@ -149,7 +150,7 @@ class ShapeRegistry:
                 if pod_set.count < 0
             ),
         ]
-        reclaimed = {pods.name: pods.count for pods in workload.status.reclaimable_pods}
+        reclaimed = reclaimed_counts(workload, self._gates)
         pod_sets = [
             (pod_set.name, max(0, pod_set.count - reclaimed.get(pod_set.name, 0)), pod_set.min_count)
             for pod_set in workload.spec.pod_sets

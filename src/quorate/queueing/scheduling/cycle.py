@@ -12,7 +12,7 @@ meanwhile.  If only workloads that compete for the same flavors are held back, t
 other heads instead (see ``pods_ready.UnreadyWorkloads``).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from quorate.api.kueue import Admission, PodSetAssignment
@@ -21,6 +21,7 @@ from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import queued_since
 from quorate.queueing.decisions import CycleFault, CycleResult, Decision, Hold, Reserve
 from quorate.queueing.inadmissible_reasons import (
+    AwaitingOtherPreemption,
     AwaitingPodsReady,
     AwaitingPreemption,
     EvaluationFailed,
@@ -35,8 +36,13 @@ from quorate.queueing.pending.queue import Entry, PreemptingAssignment, RequeueR
 from quorate.queueing.preemption.candidates import preemption_decision
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
-from quorate.queueing.scheduling.nomination import Nomination, nominate
-from quorate.queueing.scheduling.processing_order import ClassicalOrder, FairSharingOrder, ProcessingOrder
+from quorate.queueing.scheduling.nomination import Nomination, assign_again, nominate
+from quorate.queueing.scheduling.processing_order import (
+    ClassicalOrder,
+    FairSharingOrder,
+    ProcessingOrder,
+    precedes_as_preemptor,
+)
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Unlimited, Usage, as_quantity
@@ -104,6 +110,8 @@ class Round:
     """The heads of ``queues``, popped and nominated; ``run`` processes them."""
 
     def __init__(self, state: State, queues: Iterable[ClusterQueueState], number: int) -> None:
+        self._state = state
+        self._number = number
         self._configuration = state.configuration
         self._ledger = state.ledger
         self.is_suspended = False
@@ -214,7 +222,10 @@ class Round:
         return unready.blocker(pair.flavor for pair in assignment.usage)
 
     def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
-        assignment, root = nomination.assignment, nomination.queue.node.root
+        root = nomination.queue.node.root
+        preemptors = self._preemptors.get(root, {})
+        is_deferred = self._assign_after_preemptions(nomination, preemptors)
+        assignment = nomination.assignment
         if assignment is None:
             requeue_reason = RequeueReason.GENERIC
             if any(isinstance(reason, NamespaceMismatched) for reason in nomination.reasons):
@@ -225,9 +236,12 @@ class Round:
         if assignment.mode is AssignmentMode.NO_FIT:
             return [self._keep_pending(nomination, RequeueReason.NO_FIT, nomination.reasons)]
         if assignment.mode.needs_preemption and not nomination.targets:
-            self._reserve_for_round(nomination, quota_to_reserve(nomination.queue, assignment))
+            is_preemptor = precedes_as_preemptor(nomination, self._configuration.gates)
+            usage = quota_to_reserve(nomination.queue, assignment, is_preemptor=is_preemptor)
+            self._reserve_for_round(nomination, usage)
             return [self._keep_pending(nomination, RequeueReason.NO_CANDIDATES, nomination.reasons)]
-        preemptors = self._preemptors.get(root, {})
+        if is_deferred:
+            return [self._defer(nomination, assignment, preemptors)]
         for target in nomination.targets:
             key = target.reservation.key
             if key in preemptors:
@@ -240,6 +254,33 @@ class Round:
         self._changed_roots.add(root)
         self._last_served[root] = nomination.entry.key
         return [self._reserve(nomination, assignment, now)]
+
+    def _assign_after_preemptions(self, nomination: Nomination, preemptors: Mapping[Key, Key]) -> bool:
+        """Assign again if targets overlap with those of earlier heads, as if these were gone already.
+
+        Return True if the workload fits then.  Only with Kueue's gate
+        RecomputeAssignmentUponPreemptionTargetsOverlap.
+        """
+        assignment = nomination.assignment
+        if (
+            not self._configuration.gates.recompute_assignment_upon_preemption_targets_overlap
+            or assignment is None
+            or not any(target.reservation.key in preemptors for target in nomination.targets)
+        ):
+            return False
+        found = (self._ledger.reservations.get(key) for key in preemptors)
+        with self._ledger.without([reservation for reservation in found if reservation is not None]):
+            assignment = assign_again(self._state, nomination, assignment, self._number)
+        return assignment.mode is AssignmentMode.FIT
+
+    def _defer(self, nomination: Nomination, assignment: Assignment, preemptors: Mapping[Key, Key]) -> Hold:
+        """Keep a head pending that fits as soon as the targets of earlier heads are gone."""
+        entry, queue = nomination.entry, nomination.queue
+        self._reserve_for_round(nomination, assignment.usage)
+        entry.last_assignment = None
+        queue.pending.set_preemptor(entry, sticky=not queue.is_strict)
+        reason = AwaitingOtherPreemption(tuple(preemptors))
+        return self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, (reason,))
 
     def _shortages(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
         """Return what is missing after the earlier decisions of the round, without all preemption targets.
@@ -302,8 +343,7 @@ class Round:
         entry.last_assignment = None
         counts = tuple(pods.count for pods in assignment.pod_sets)
         entry.preempting_assignment = PreemptingAssignment(counts, assignment.borrowing_level)
-        if not queue.is_strict:
-            queue.pending.sticky = entry
+        queue.pending.set_preemptor(entry, sticky=not queue.is_strict)
         reasons = (*nomination.reasons, AwaitingPreemption(keys))
         hold = self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, reasons)
         return [*(preemption_decision(entry.workload, queue, target) for target in issued), hold]
@@ -345,13 +385,15 @@ class Round:
         return decision
 
 
-def quota_to_reserve(queue: ClusterQueueState, assignment: Assignment) -> dict[FlavorResource, int]:
+def quota_to_reserve(
+    queue: ClusterQueueState, assignment: Assignment, *, is_preemptor: bool
+) -> dict[FlavorResource, int]:
     """Return the quota to reserve, for the rest of a round, for a head without preemption candidates.
 
     Otherwise later heads would take quota the head is entitled to.  A queue with ``reclaimWithinCohort: Any``
-    reserves nothing, because it can reclaim the quota.
+    reserves nothing, because it can reclaim the quota, unless the head waits for its preemption targets.
     """
-    if queue.spec.preemption.reclaim_within_cohort == "Any":
+    if queue.spec.preemption.reclaim_within_cohort == "Any" and not is_preemptor:
         return {}
     node = queue.node
 

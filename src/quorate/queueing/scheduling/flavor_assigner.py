@@ -65,6 +65,9 @@ class PreemptionOracle(Protocol):
         ...
 
 
+NominatedFlavors = Mapping[str, Mapping[str, str]]  # a flavor by pod set and resource
+
+
 class FlavorSearchInput(msgspec.Struct, frozen=True):
     """The flavors and rules of one cluster queue, and its node in the quota tree."""
 
@@ -76,6 +79,7 @@ class FlavorSearchInput(msgspec.Struct, frozen=True):
     fair_sharing: bool
     ignores_undeclared: bool  # resources that no group covers need no quota
     simulate_preemption: PreemptionOracle
+    nominated_flavors: NominatedFlavors | None  # the only flavors to try; None: all
 
     @property
     def can_preempt_while_borrowing(self) -> bool:
@@ -193,6 +197,9 @@ class _PodSetSearch:
         tried = -1
         for tried in range(self._start.get(resource, -1) + 1, len(group.flavors)):
             name = group.flavors[tried]
+            nominated = self._input.nominated_flavors
+            if nominated is not None and nominated.get(self._pod_set.name, {}).get(resource) != name:
+                continue
             incompatible = flavor_incompatibility(self._pod_set, name, self._input.resource_flavors.get(name))
             if incompatible is not None:
                 reasons.append(incompatible)

@@ -25,12 +25,15 @@ from quorate.queueing.scheduling.flavor_assigner import (
     AssignmentMode,
     FlavorCandidate,
     FlavorSearchInput,
+    NominatedFlavors,
     assign_flavors,
 )
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
+
+_Choice = tuple[Assignment, tuple[Target, ...]]
 
 
 class Nomination(msgspec.Struct):
@@ -51,18 +54,43 @@ def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number:
     requeues = queue.pending.requeues
     if invalid is not None:
         return Nomination(entry, queue, entry.workload, requeues, None, (), (invalid,))
-    with state.ledger.without_replaced_slice(entry.workload, queue):
-        assignment, targets = _choose_counts(state, queue, entry, round_number)
-    entry.last_assignment = LastAssignment(
-        assignment.last_tried_flavors, entry.shape, round_number, state.ledger.generation(queue)
-    )
+    assignment, targets = _assign(state, queue, entry, round_number, None)
     return Nomination(entry, queue, entry.workload, requeues, assignment, targets, assignment.reasons)
 
 
-_Choice = tuple[Assignment, tuple[Target, ...]]
+def assign_again(
+    state: State, nomination: Nomination, assignment: Assignment, round_number: int
+) -> Assignment:
+    """Replace ``assignment`` of ``nomination`` by one for the current usage, with the same flavors."""
+    flavors = {pods.name: pods.flavors for pods in assignment.pod_sets}
+    nomination.entry.last_assignment = None
+    new, targets = _assign(state, nomination.queue, nomination.entry, round_number, flavors)
+    nomination.assignment, nomination.targets, nomination.reasons = new, targets, new.reasons
+    return new
 
 
-def _choose_counts(state: State, queue: ClusterQueueState, entry: Entry, round_number: int) -> _Choice:
+def _assign(
+    state: State,
+    queue: ClusterQueueState,
+    entry: Entry,
+    round_number: int,
+    nominated_flavors: NominatedFlavors | None,
+) -> _Choice:
+    with state.ledger.without_replaced_slice(entry.workload, queue):
+        assignment, targets = _choose_counts(state, queue, entry, round_number, nominated_flavors)
+    entry.last_assignment = LastAssignment(
+        assignment.last_tried_flavors, entry.shape, round_number, state.ledger.generation(queue)
+    )
+    return assignment, targets
+
+
+def _choose_counts(
+    state: State,
+    queue: ClusterQueueState,
+    entry: Entry,
+    round_number: int,
+    nominated_flavors: NominatedFlavors | None,
+) -> _Choice:
     """Return the assignment for as many pods as possible, and its preemption targets.
 
     More pods with preemption are better than fewer pods without.  If no counts are admissible, the result is
@@ -74,9 +102,10 @@ def _choose_counts(state: State, queue: ClusterQueueState, entry: Entry, round_n
     pod_sets = entry.shape.pod_sets
     start = _last_tried_flavors(state, queue, entry, round_number)
     preemption = _PreemptionSearch(state, queue, entry)
+    search_input = _search_input(state, queue, preemption, nominated_flavors)
 
     def evaluate(counts: Sequence[int]) -> _Choice:
-        assignment = assign_flavors(_search_input(state, queue, preemption), pod_sets, counts, start)
+        assignment = assign_flavors(search_input, pod_sets, counts, start)
         if not assignment.mode.needs_preemption:
             return assignment, ()
         return assignment, preemption.targets(assignment.usage, assignment.pairs_needing_preemption)
@@ -113,7 +142,7 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
         for member in state.ledger.queues_below(queue.node.root):
             for reservation in member.reservations.values():
                 simulation.remove(reservation, member.node)
-        search_input = _search_input(state, queue, _PreemptionSearch(state, queue, entry))
+        search_input = _search_input(state, queue, _PreemptionSearch(state, queue, entry), None)
         return assign_flavors(search_input, pod_sets, counts, ()).mode is AssignmentMode.FIT
 
 
@@ -212,7 +241,12 @@ def _last_tried_flavors(
     return (*last.last_tried_flavors, *({} for _ in range(missing)))
 
 
-def _search_input(state: State, queue: ClusterQueueState, preemption: _PreemptionSearch) -> FlavorSearchInput:
+def _search_input(
+    state: State,
+    queue: ClusterQueueState,
+    preemption: _PreemptionSearch,
+    nominated_flavors: NominatedFlavors | None,
+) -> FlavorSearchInput:
     configuration = state.configuration
     return FlavorSearchInput(
         queue.node,
@@ -223,4 +257,5 @@ def _search_input(state: State, queue: ClusterQueueState, preemption: _Preemptio
         configuration.fair_sharing is not None,
         configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         preemption.simulate,
+        nominated_flavors,
     )

@@ -33,9 +33,9 @@ class ClassicalOrder:
 
     def __init__(self, nominations: Iterable[Nomination], gates: Gates) -> None:
         def rank(nomination: Nomination) -> tuple[bool, int, QueueOrder]:
-            assignment, sticky = nomination.assignment, nomination.queue.pending.sticky
+            assignment = nomination.assignment
             return (
-                not (gates.prioritize_preemptor_workloads and nomination.entry is sticky),
+                not precedes_as_preemptor(nomination, gates),
                 assignment.borrowing_level if assignment is not None else 0,
                 _order(nomination, gates),
             )
@@ -49,6 +49,11 @@ class ClassicalOrder:
         assert self._remaining.pop() is nomination, "nominations are processed in order"
 
 
+def precedes_as_preemptor(nomination: Nomination, gates: Gates) -> bool:
+    """Return True if the head waits for its preemption targets and therefore precedes all other heads."""
+    return gates.prioritize_preemptor_workloads and nomination.queue.pending.is_preemptor(nomination.entry)
+
+
 def _order(nomination: Nomination, gates: Gates) -> QueueOrder:
     """Return the rank of a head among the heads of other cluster queues."""
     priority, queued_at, uid = nomination.entry.order
@@ -58,9 +63,10 @@ def _order(nomination: Nomination, gates: Gates) -> QueueOrder:
 class FairSharingOrder:
     """The winner of a tournament in each tree, one tree after the other.
 
-    In each cohort the nominations of its children compete: first those of children that would not borrow,
-    then by the dominant resource share the child would have, then in queue order.  The winner represents the
-    cohort one level up.
+    In each cohort the nominations of its children compete: with the gate PrioritizePreemptorWorkloads first
+    those of preemptors that wait for their targets, then those of children that would not borrow, then by the
+    dominant resource share the child would have, then in queue order.  The winner represents the cohort one
+    level up.
     """
 
     def __init__(self, nominations: Iterable[Nomination], gates: Gates) -> None:
@@ -111,7 +117,7 @@ class FairSharingOrder:
     def _best(self, competing: Iterable[Node], winners: Mapping[Node, Nomination]) -> Node:
         return min(competing, key=lambda child: self._rank(child, winners[child]))
 
-    def _rank(self, child: Node, nomination: Nomination) -> tuple[bool, Share, QueueOrder]:
+    def _rank(self, child: Node, nomination: Nomination) -> tuple[bool, bool, Share, QueueOrder]:
         """Return the rank of ``child`` as if the usage of its nomination were added; smaller is better."""
         assignment = nomination.assignment
         usage = assignment.usage if assignment is not None else {}
@@ -120,4 +126,9 @@ class FairSharingOrder:
         share = dominant_share(child)
         tree.remove_usage(nomination.queue.node, usage)
         prefers_non_borrowing = self._gates.fair_sharing_prioritize_non_borrowing
-        return borrows and prefers_non_borrowing, share, _order(nomination, self._gates)
+        return (
+            not precedes_as_preemptor(nomination, self._gates),
+            borrows and prefers_non_borrowing,
+            share,
+            _order(nomination, self._gates),
+        )

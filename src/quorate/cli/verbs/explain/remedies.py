@@ -9,6 +9,7 @@ from quorate.queueing.cluster_queue import inactive_message
 from quorate.queueing.explain import Explanation
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
+    AwaitingOtherPreemption,
     AwaitingPodsReady,
     AwaitingPreemption,
     BackingOff,
@@ -144,7 +145,7 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return f"wait: it is retried at once; {by or 'another workload'} took the quota"
         case TargetsOverlap(victim, preemptor):
             return f"wait until {victim} is preempted by {preemptor}: then it is retried"
-        case AwaitingPreemption(victims):
+        case AwaitingPreemption(victims) | AwaitingOtherPreemption(victims):
             return f"wait until the pods of these workloads are deleted: {', '.join(map(str, victims))}"
         case AwaitingPodsReady(blocking):
             return f"wait until the pods of {blocking} are ready, or its timeout expires"
