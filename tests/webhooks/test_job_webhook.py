@@ -11,6 +11,7 @@ from quorate.api.configuration.feature_gates import WebhookGates
 from quorate.api.meta import Uid
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.jobset import JobSet
+from quorate.controllers.jobs.ray import RayCluster
 from quorate.webhooks.job_webhook import JobWebhook
 from tests.webhooks.admission_requests import FakeReader, a_request, patched, refusals
 
@@ -20,6 +21,10 @@ CLASS = "kueue.x-k8s.io/priority-class"
 DEFAULTS = default_configuration()
 MANAGE_ALL = msgspec.structs.replace(DEFAULTS, manage_jobs_without_queue_name=True)
 DEFAULT_CLASSES = msgspec.structs.replace(DEFAULTS, webhook_gates=WebhookGates(default_priority_class=True))
+RAY_SPEC = {
+    "suspend": False,
+    "headGroupSpec": {"template": {"spec": {"containers": [{"name": "head", "image": "i"}]}}},
+}
 OWNED = [{"apiVersion": "batch/v1", "kind": "Job", "name": "parent", "uid": "1", "controller": True}]
 
 
@@ -161,6 +166,27 @@ def test_an_update_is_validated_against_the_old_job() -> None:
         f"metadata.labels[{QUEUE}]: 'r' cannot change while the job is not suspended (it was q)"
     ]
     assert findings_of(a_job("r", suspend=True), a_job("q")) == []
+
+
+@pytest.mark.parametrize(
+    ("gate", "labels", "is_refused"),
+    [
+        pytest.param(True, {}, True, id="a running cluster cannot leave its queue"),
+        pytest.param(False, {}, False, id="with the gate off it can"),
+        pytest.param(False, {QUEUE: "r"}, True, id="a cluster with a queue is validated anyway"),
+    ],
+)
+def test_updates_of_ray_clusters_are_validated_by_a_gate(
+    gate: bool, labels: dict[str, str], is_refused: bool
+) -> None:
+    def cluster(labels: dict[str, str]) -> Json:
+        metadata = {"name": "c", "namespace": "team", "labels": labels}
+        return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": metadata, "spec": RAY_SPEC}
+
+    gates = WebhookGates(ray_and_spark_updates=gate)
+    webhook = JobWebhook(RayCluster(), FakeReader(), msgspec.structs.replace(DEFAULTS, webhook_gates=gates))
+    request = a_request(cluster(labels), cluster({QUEUE: "q"}))
+    assert bool(asyncio.run(webhook.validate(request)).findings) is is_refused
 
 
 def test_a_job_cannot_leave_its_queue_in_a_namespace_with_a_default_queue() -> None:

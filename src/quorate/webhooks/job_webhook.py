@@ -23,6 +23,7 @@ from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
 from quorate.webhooks.cluster_reader import DEFAULT_NAME, ClusterReader
 
+_RAY_AND_SPARK: Final = ("RayCluster", "RayJob", "RayService", "SparkApplication")
 _QUEUE_ANNOTATION_WARNING: Final = (
     f"the queue is set by annotation {QUEUE_NAME}, which is deprecated (set the label instead)"
 )
@@ -108,6 +109,8 @@ class JobWebhook(Generic[J]):
         return AdmissionResponse(findings, (_QUEUE_ANNOTATION_WARNING,) if named_by_annotation else ())
 
     async def _validate_update(self, request: AdmissionRequest, old: J, new: J) -> AdmissionResponse:
+        if not self._validates_update(new):
+            return ALLOWED
         has_default_queue = await self._reader.has_default_queue(request.namespace)
         general = job_update_findings(
             self._job_info(old), self._job_info(new), has_default_queue=has_default_queue
@@ -115,6 +118,15 @@ class JobWebhook(Generic[J]):
         scope = await self._scope(new, request)
         findings: list[Finding] = [*general, *self._kind.findings(old, new, scope)]
         return AdmissionResponse(tuple(findings))
+
+    def _validates_update(self, new: J) -> bool:
+        """Return False for a Ray or Spark job without a queue, also if it had one before.
+
+        Only with the gate ValidateRayAndSparkJobUpdates off.
+        """
+        if self._gates.ray_and_spark_updates or self._kind.resource.kind not in _RAY_AND_SPARK:
+            return True
+        return self._manage_all or bool(queue_name_of(new.metadata))
 
     def _job_info(self, job: J) -> JobInfo:
         kind = self._kind

@@ -5,6 +5,7 @@ its pods are queued.  The rules of the kinds are in ``controllers.pods`` and ``c
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -183,10 +184,12 @@ def pod_webhooks(
 ) -> Mapping[Resource[Any], AdmissionWebhook]:
     """Return the webhooks of pods and sets, as far as the configuration queues them."""
     settings = _Settings(reader, configuration)
+    gates = configuration.webhook_gates
+    of_groups = partial(leader_worker_set_findings, immutable_size=gates.immutable_group_size)
     sets: tuple[tuple[Resource[Any], SetKind, SetFindings], ...] = (
         (DEPLOYMENTS, DEPLOYMENT, lambda new, old, _: set_findings(DEPLOYMENT, new, old)),
         (STATEFUL_SETS, STATEFUL_SET, stateful_set_findings),
-        (LEADER_WORKER_SETS, LEADER_WORKER_SET, lambda new, old, _: leader_worker_set_findings(new, old)),
+        (LEADER_WORKER_SETS, LEADER_WORKER_SET, lambda new, old, _: of_groups(new, old)),
     )
     webhooks: dict[Resource[Any], AdmissionWebhook] = {
         resource: SetWebhook(kind, resource.kind, findings, reader, settings)

@@ -2,14 +2,44 @@
 
 from collections.abc import Callable
 from json import dumps
+from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from quorate.api.configuration import Configuration, default_configuration, load_configuration
-from quorate.api.configuration.feature_gates import FEATURE_GATES, PREREQUISITES, QUEUEING_GATES, Gates
+from quorate.api.configuration.feature_gates import (
+    FEATURE_GATES,
+    PREREQUISITES,
+    QUEUEING_GATES,
+    SUPPORTED_GATES,
+    Gates,
+)
 from quorate.api.decoding.strict import InvalidConfiguration
 from tests.api.configuration.files import a_file
+
+KUEUE_GATES: dict[str, dict[str, Any]] = yaml.safe_load(
+    (Path(__file__).parent / "kueue-gates.yaml").read_text()
+)
+
+
+def test_every_gate_of_kueue_is_known_with_its_default() -> None:
+    assert {gate: row["default"] for gate, row in KUEUE_GATES.items()} == FEATURE_GATES
+    assert len(KUEUE_GATES) == 89
+
+
+@pytest.mark.parametrize(("gate", "row"), KUEUE_GATES.items())
+def test_the_other_value_of_a_gate_is_obeyed_or_refused(gate: str, row: dict[str, Any]) -> None:
+    given = {gate: not row["default"]} | {needed: True for needed in (PREREQUISITES.get(gate),) if needed}
+    text = a_file(dumps({"featureGates": given})[1:-1])
+    if row["other"] == "refused":
+        with pytest.raises(InvalidConfiguration, match=rf"featureGates.{gate}: .*\(leave it out\)"):
+            load_configuration(text)
+        return
+    load_configuration(text)
+    assert (gate in SUPPORTED_GATES) is (row["other"] == "obeyed")
 
 
 def test_defaults_of_queueing_gates_match_the_list() -> None:
@@ -25,7 +55,9 @@ def test_defaults_of_queueing_gates_match_the_list() -> None:
         pytest.param(
             "ConcurrentAdmission: true", "enables a feature that is not supported", id="an absent feature"
         ),
-        pytest.param("MetricsForCohorts: false", "is always true here", id="cannot be disabled"),
+        pytest.param(
+            "MetricsForCohorts: false", "is always true here: the series of cohorts", id="cannot be disabled"
+        ),
         pytest.param(
             "UnadmittedWorkloadsExplicitStatus: true",
             "needs UnadmittedWorkloadsObservability",

@@ -144,6 +144,7 @@ def test_the_size_of_a_leader_worker_set_is_immutable() -> None:
     ]
     assert list(leader_worker_set_findings(groups(2), groups(2))) == []
     assert list(leader_worker_set_findings(groups(3, ""), groups(2, ""))) == []
+    assert list(leader_worker_set_findings(groups(3), groups(2), immutable_size=False)) == []
 
 
 @pytest.mark.parametrize(

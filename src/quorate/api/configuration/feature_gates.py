@@ -14,36 +14,52 @@ from quorate.api.decoding.strict import Field, boolean, map_of
 
 _ON: Final = (
     "AdmissionFairSharing", "AdmissionGatedBy", "AssignQueueLabelsForPods",
-    "CleanupProvisioningRequestsOnEviction", "ElasticJobsViaWorkloadSlices",
-    "FairSharingPreemptWithinNominal", "FairSharingPrioritizeNonBorrowing", "FinishOrphanedWorkloads",
-    "FlavorFungibility", "FlavorFungibilityPreserveScanProgress", "HierarchicalCohorts",
-    "KueueDRAIntegration", "LocalQueueMetrics", "ManagedJobsNamespaceSelectorAlwaysRespected",
-    "MetricForWorkloadCreationLatency", "MetricsForCohorts", "MultiKueue", "ObjectRetentionPolicies",
-    "PartialAdmission", "PodIntegrationValidateGroupOwner", "PrioritySortingWithinCohort",
-    "QuotaCheckStrategy", "ReclaimablePods", "SchedulingEquivalenceHashing",
-    "SkipReassignmentForPodOwnedWorkloads", "TASFailedNodeReplacement",
-    "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors", "TASMultiLayerTopology",
-    "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle", "TLSOptions",
-    "TopologyAwareScheduling", "ValidateRayAndSparkJobUpdates", "VisibilityOnDemand",
-    "WorkloadIdentifierAnnotations", "WorkloadValidateResourcesAreNonNegative",
+    "CleanupProvisioningRequestsOnEviction", "DeferRayServiceFinalizationForRedisCleanup",
+    "ElasticJobsViaWorkloadSlices", "FairSharingPreemptWithinNominal", "FairSharingPrioritizeNonBorrowing",
+    "FinishOrphanedWorkloads", "FlavorFungibility", "FlavorFungibilityPreserveScanProgress",
+    "HierarchicalCohorts", "KueueDRAIntegration", "KueueDRAIntegrationExtendedResource",
+    "KueueDRAIntegrationPartitionableDevices", "KueueDRARejectWorkloadsWhenDRADisabled",
+    "LWSImmutableGroupSize", "LocalQueueMetrics", "ManagedJobsNamespaceSelectorAlwaysRespected",
+    "MetricForWorkloadCreationLatency", "MetricsForCohorts", "MultiKueue", "MultiKueueAdaptersForCustomJobs",
+    "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
+    "MultiKueueRedoAdmissionOnEvictionInWorker", "MultiKueueRemoteSpecSync",
+    "MultiKueueWaitForWorkloadAdmitted", "ObjectRetentionPolicies", "PartialAdmission",
+    "PodIntegrationValidateGroupOwner", "PrioritySortingWithinCohort", "PropagateBatchJobLabelsToWorkload",
+    "QuotaCheckStrategy", "ReclaimablePods", "RemoveFinalizersWithStrictPatch",
+    "SchedulingEquivalenceHashing", "SkipAncestorCheckForDeletedWorkloads",
+    "SkipFinalizersForPodsSuspendedByParent", "SkipReassignmentForPodOwnedWorkloads",
+    "TASAssignmentsEncodingByHostnamePrefix", "TASCacheNodeMatchResults", "TASCachingRemainingResources",
+    "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors",
+    "TASMultiLayerTopology", "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle",
+    "TASReplaceNodeOnNodeTaints", "TASReplaceNodeOnPodTermination", "TASValidateWorkloadSliceSize",
+    "TLSOptions", "TopologyAwareScheduling", "ValidateRayAndSparkJobUpdates", "VectorizedResourceRequests",
+    "VisibilityOnDemand", "WorkloadIdentifierAnnotations", "WorkloadValidateResourcesAreNonNegative",
     "WorkloadValidationForPodSetMetadata",
 )  # fmt: skip
 _OFF: Final = (
-    "ConcurrentAdmission", "CustomMetricLabels", "DisableWaitForPodsReady", "FailureRecoveryPolicy",
-    "FastQuotaReleaseInPodIntegration", "MultiKueueOrchestratedPreemption",
-    "PrioritizePreemptorWorkloads", "PriorityBoost", "RecomputeAssignmentUponPreemptionTargetsOverlap",
-    "RejectUpdatesToCQWithInvalidOnFlavors", "SchedulerLongRequeueInterval",
-    "SchedulerTimestampPreemptionBuffer", "ShortWorkloadNames", "SparkApplicationIntegration",
-    "TASBalancedPlacement", "TASRespectNodeAffinityPreferred", "UnadmittedWorkloadsExplicitStatus",
-    "UnadmittedWorkloadsObservability", "WorkloadPriorityClassDefaulting",
-    "WorkloadRequestUseMergePatch",
+    "ConcurrentAdmission", "CustomMetricLabels", "DisableWaitForPodsReady",
+    "ElasticJobsViaWorkloadSlicesWithTAS", "FailureRecoveryPolicy", "FastQuotaReleaseInPodIntegration",
+    "KueueDRAIntegrationConsumableCapacity", "MultiKueueAllowInsecureKubeconfigs",
+    "MultiKueueClusterProfile", "MultiKueueKubeConfigPathValidation", "MultiKueueManagerQuotaAutomation",
+    "MultiKueueOrchestratedPreemption", "PrioritizePreemptorWorkloads", "PriorityBoost",
+    "RecomputeAssignmentUponPreemptionTargetsOverlap", "RejectUpdatesToCQWithInvalidOnFlavors",
+    "SchedulerLibraryIntegration", "SchedulerLongRequeueInterval", "SchedulerTimestampPreemptionBuffer",
+    "ShortWorkloadNames", "SparkApplicationIntegration", "TASBalancedPlacement", "TASCacheTopologyTree",
+    "TASReplaceNodeDueToNotReadyOverFixedTime", "TASRespectNodeAffinityPreferred",
+    "UnadmittedWorkloadsExplicitStatus", "UnadmittedWorkloadsObservability",
+    "WorkloadPriorityClassDefaulting", "WorkloadRequestUseMergePatch",
 )  # fmt: skip
 FEATURE_GATES: Final = dict.fromkeys(_ON, True) | dict.fromkeys(_OFF, False)
 
 # Generally available gates, which cannot be disabled.
 LOCKED_GATES: Final = frozenset(
-    ("HierarchicalCohorts", "ManagedJobsNamespaceSelectorAlwaysRespected", "ObjectRetentionPolicies")
-)
+    (
+        "HierarchicalCohorts", "ManagedJobsNamespaceSelectorAlwaysRespected",
+        "MultiKueueRedoAdmissionOnEvictionInWorker", "MultiKueueWaitForWorkloadAdmitted",
+        "ObjectRetentionPolicies", "PropagateBatchJobLabelsToWorkload",
+        "SkipFinalizersForPodsSuspendedByParent",
+    )
+)  # fmt: skip
 # Former gates: the feature is permanent or removed.
 REMOVED_GATES: Final = frozenset(
     ("ConfigurableResourceTransformations", "LendingLimit", "LocalQueueDefaulting", "ProvisioningACC",
@@ -55,23 +71,30 @@ PREREQUISITES: Final = {"UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkload
 # Kueue's default is true.
 ABSENT_FEATURES: Final = frozenset(
     (
-        "ConcurrentAdmission",
-        "KueueDRAIntegration",
-        "MultiKueue",
-        "MultiKueueOrchestratedPreemption",
-        "SchedulerLongRequeueInterval",
-        "TASBalancedPlacement",
-        "TASFailedNodeReplacement",
-        "TASFailedNodeReplacementFailFast",
-        "TASHandleOverlappingFlavors",
-        "TASMultiLayerTopology",
-        "TASProfileMixed",
-        "TASRecomputeAssignmentWithinSchedulingCycle",
-        "TASRespectNodeAffinityPreferred",
+        "ConcurrentAdmission", "ElasticJobsViaWorkloadSlicesWithTAS", "KueueDRAIntegration",
+        "KueueDRAIntegrationConsumableCapacity", "KueueDRAIntegrationExtendedResource",
+        "KueueDRAIntegrationPartitionableDevices", "KueueDRARejectWorkloadsWhenDRADisabled", "MultiKueue",
+        "MultiKueueAdaptersForCustomJobs", "MultiKueueAllowInsecureKubeconfigs", "MultiKueueClusterProfile",
+        "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
+        "MultiKueueKubeConfigPathValidation", "MultiKueueManagerQuotaAutomation",
+        "MultiKueueOrchestratedPreemption", "MultiKueueRemoteSpecSync", "SchedulerLibraryIntegration",
+        "SchedulerLongRequeueInterval", "TASAssignmentsEncodingByHostnamePrefix", "TASBalancedPlacement",
+        "TASCacheNodeMatchResults", "TASCacheTopologyTree", "TASCachingRemainingResources",
+        "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors",
+        "TASMultiLayerTopology", "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle",
+        "TASReplaceNodeDueToNotReadyOverFixedTime", "TASReplaceNodeOnNodeTaints",
+        "TASReplaceNodeOnPodTermination", "TASRespectNodeAffinityPreferred", "TASValidateWorkloadSliceSize",
         "TopologyAwareScheduling",
-        "ValidateRayAndSparkJobUpdates",
     )
-)
+)  # fmt: skip
+# Gates that have one value here, and why.
+FIXED_GATES: Final = {
+    "DeferRayServiceFinalizationForRedisCleanup": "the finalizer of a RayService is left to KubeRay",
+    "MetricsForCohorts": "the series of cohorts cannot be disabled",
+    "RemoveFinalizersWithStrictPatch": "a finalizer is removed only from the version that was read",
+    "SkipAncestorCheckForDeletedWorkloads": "the ancestors of a deleted job are not read",
+    "VectorizedResourceRequests": "it concerns only how Kueue stores requests",
+}
 
 
 class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
@@ -125,6 +148,8 @@ class WebhookGates(msgspec.Struct, frozen=True, kw_only=True):
     strict_on_flavors: bool = msgspec.field(name="RejectUpdatesToCQWithInvalidOnFlavors", default=False)
     priority_boost: bool = msgspec.field(name="PriorityBoost", default=False)
     default_priority_class: bool = msgspec.field(name="WorkloadPriorityClassDefaulting", default=False)
+    immutable_group_size: bool = msgspec.field(name="LWSImmutableGroupSize", default=True)
+    ray_and_spark_updates: bool = msgspec.field(name="ValidateRayAndSparkJobUpdates", default=True)
 
 
 def webhook_gates(given: Mapping[str, bool]) -> WebhookGates:
@@ -172,4 +197,4 @@ def _rejection(name: str, on: bool) -> str:
         return "is locked to true since what it switches is generally available (leave it out)"
     if name in ABSENT_FEATURES:
         return "enables a feature that is not supported (leave it out)" if on else ""
-    return f"is always {str(FEATURE_GATES[name]).lower()} here (leave it out)"
+    return f"is always {str(FEATURE_GATES[name]).lower()} here: {FIXED_GATES[name]} (leave it out)"

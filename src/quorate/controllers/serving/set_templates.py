@@ -143,9 +143,15 @@ def stateful_set_findings(new: Json, old: Json | None, remains: ScaleDownState) 
         yield Finding("spec.template.spec", shapes[1], "is immutable in what its pods ask of the cluster")
 
 
-def leader_worker_set_findings(new: Json, old: Json | None) -> Iterator[Finding]:
+def leader_worker_set_findings(
+    new: Json, old: Json | None, *, immutable_size: bool = True
+) -> Iterator[Finding]:
+    """Validate an update of a queued LeaderWorkerSet.
+
+    Without ``immutable_size`` its groups may grow; the workloads with quota keep their size.
+    """
     yield from set_findings(LEADER_WORKER_SET, new, old)
-    if old is None or not (queue_of(new) and queue_of(old)):
+    if old is None or not immutable_size or not (queue_of(new) and queue_of(old)):
         return
     was, now = look_up(old, _SIZE), look_up(new, _SIZE)
     if was != now:
