@@ -14,7 +14,7 @@ from quorate.api.kueue.provisioning import (
     RequestedPodSet,
     TemplateReference,
 )
-from quorate.api.meta import Key, ObjectMeta
+from quorate.api.meta import Key, ObjectMeta, Uid
 from quorate.controllers.jobframework.construct_workload import owner_of
 from quorate.controllers.provisioning.provisioning_plan import ProvisioningInput, ProvisioningPlan, decide
 from quorate.kube.resources import POD_TEMPLATES, PROVISIONING_REQUESTS, WORKLOADS
@@ -195,4 +195,6 @@ def test_an_existing_template_is_used_and_then_controlled_by_the_request() -> No
     )
     foreign = stored(PROVISIONING_REQUESTS, request)
     assert planned(workload, [request], templates=foreign).template_owners == ()
-    assert show(planned(workload, templates=foreign)) == f"?{NAME}-1 Pending"
+    assert show(planned(workload, templates=foreign)) == f"-{TEMPLATE.name} ?{NAME}-1 Pending"
+    other = stored(WORKLOADS, msgspec.structs.replace(workload, metadata=ObjectMeta(name="w", uid=Uid("x"))))
+    assert show(planned(workload, templates=other)) == f"?{NAME}-1 Pending"

@@ -1,7 +1,7 @@
 """The decision about one workload with provisioning checks: check states and requests.
 
 The latest request of each check counts, if it still matches the check's configuration; all other requests are
-deleted, and their pod templates with them.
+deleted, and their pod templates with them: a new request may need their names before garbage is collected.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -51,6 +51,7 @@ class NewRequest:
     check: str
     name: str
     writes: tuple[Create, ...] = ()  # templates first, the request last
+    deletions: tuple[Delete, ...] = ()  # of what has its names
     waits_for: str = ""  # what must be created or deleted first
     problem: str = ""  # why it cannot be created at all
 
@@ -86,11 +87,13 @@ def decide(info: ProvisioningInput) -> ProvisioningPlan:
         _updated_state(info, check, latest.get(check.name)) for check in workload.status.admission_checks
     )
     kept = frozenset(each.request.metadata.name for each in latest.values())
+    new = tuple(_new_requests(info, checks, latest))
+    obsolete = (*_deletions(info.requests, kept), *(each for request in new for each in request.deletions))
     return ProvisioningPlan(
         status=replace(workload.status, admission_checks=checks),
-        deletions=_deletions(info.requests, kept),
+        deletions=obsolete,
         template_owners=tuple(_template_owners(info, latest.values())),
-        new=tuple(_new_requests(info, checks, latest)),
+        new=new,
         events=tuple(_state_changes(workload.status.admission_checks, checks)),
     )
 
@@ -194,7 +197,7 @@ def _build_request(
             continue
         if stored is not None:
             waits_for = f"the deletion of the earlier PodTemplate {template.name}"
-            return NewRequest(check, name, waits_for=waits_for)
+            return NewRequest(check, name, waits_for=waits_for, deletions=_deletion_of(stored))
         content = pod_template(pods, info.flavors)
         match content:
             case FlavorNotFound():
@@ -212,6 +215,15 @@ def _build_request(
     request = ProvisioningRequest(metadata=_metadata(Key(workload.namespace, name), owner), spec=spec)
     writes.append(Create(PROVISIONING_REQUESTS, request, workload.namespace))
     return NewRequest(check, name, tuple(writes))
+
+
+def _deletion_of(template: PodTemplate) -> tuple[Delete, ...]:
+    """Return the deletion of the template of an earlier request; empty if it is not one."""
+    metadata = template.metadata
+    owner = metadata.controller
+    if owner is None or owner.kind != PROVISIONING_REQUESTS.kind or metadata.deletion_timestamp is not None:
+        return ()
+    return (Delete(POD_TEMPLATES, metadata.key, metadata.uid),)
 
 
 def _metadata(key: Key, owner: OwnerReference) -> ObjectMeta:
