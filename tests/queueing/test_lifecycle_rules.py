@@ -157,6 +157,28 @@ from tests.queueing.lifecycle_builders import (
             id="backoff finished",
         ),
         pytest.param(
+            a_workload(
+                RESERVED,
+                is_(c.EVICTED, "AdmissionCheck"),
+                not_(c.REQUEUED, "AdmissionCheck"),
+                requeue_state=RequeueState(requeue_at=at_epoch(1060)),
+            ),
+            RUNNING,
+            "wake 1060",
+            id="backing off while the eviction runs",
+        ),
+        pytest.param(
+            a_workload(
+                RESERVED,
+                is_(c.EVICTED, "AdmissionCheck"),
+                not_(c.REQUEUED, "AdmissionCheck"),
+                requeue_state=RequeueState(requeue_at=at_epoch(1000)),
+            ),
+            RUNNING,
+            "Requeued BackoffFinished, retries None until None",
+            id="backoff finished while the eviction runs",
+        ),
+        pytest.param(
             a_workload(is_(c.REQUEUED, "Preempted"), requeue_state=RequeueState(requeue_at=at_epoch(999))),
             RUNNING,
             "retries None until None",
@@ -428,4 +450,14 @@ def test_setting_and_clearing_admission_gates_emits_events() -> None:
     ]
     assert [(event.type, event.reason) for event in decide(opened).events] == [
         ("Normal", "AdmissionGateCleared")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "text"), [("", '"c"'), ("no capacity", '"c" (no capacity)')], ids=["empty", "with a reason"]
+)
+def test_the_event_of_a_rejected_check_has_its_message(message: str, text: str) -> None:
+    workload = a_workload(RESERVED, ADMITTED, admission_checks=(check("Rejected", message=message),))
+    assert [event.message for event in decide(workload, queues(checks=("c",))).events] == [
+        f"Deactivated due to AdmissionCheck in Rejected state: {text}"
     ]

@@ -44,7 +44,7 @@ def test_an_eviction_resets_checks_and_is_counted_and_keeps_the_reservation() ->
         is_(c.BLOCKED_ON_PREEMPTION_GATES, "PreemptionGated"),
         admission_checks=(
             check("Retry", retry_count=1, requeue_after_seconds=5),
-            replace(check("Ready", pod_set_updates=(PodSetUpdate(name="main"),)), name="d"),
+            replace(check("Ready", retry_count=3, pod_set_updates=(PodSetUpdate(name="main"),)), name="d"),
         ),
         cluster_name="away",
         nominated_cluster_names=("away",),
@@ -58,7 +58,7 @@ def test_an_eviction_resets_checks_and_is_counted_and_keeps_the_reservation() ->
     assert status.admission == workload.status.admission
     assert [(one.name, one.state, one.message, one.retry_count) for one in status.admission_checks] == [
         ("c", "Pending", "Reset to Pending after eviction. Previously: Retry", 2),
-        ("d", "Pending", "Reset to Pending after eviction. Previously: Ready", None),
+        ("d", "Pending", "Reset to Pending after eviction. Previously: Ready", 3),
     ]
     assert status.admission_checks[0].requeue_after_seconds == 5
     assert status.admission_checks[1].pod_set_updates == ()

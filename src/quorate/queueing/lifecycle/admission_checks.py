@@ -108,5 +108,8 @@ def _reject(context: WorkloadContext, rejected: Iterable[AdmissionCheckState]) -
 
 
 def _text(state: str, checks: Iterable[AdmissionCheckState]) -> str:
-    texts = [f'"{check.name}" ({check.message})' for check in sorted(checks, key=lambda check: check.name)]
+    texts = [
+        f'"{check.name}" ({check.message})' if check.message else f'"{check.name}"'
+        for check in sorted(checks, key=lambda check: check.name)
+    ]
     return f"AdmissionCheck{'s' if len(texts) > 1 else ''} in {state} state: {'; '.join(texts)}"

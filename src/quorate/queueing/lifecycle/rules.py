@@ -145,10 +145,10 @@ def _reconcile_active(context: WorkloadContext) -> Transition | None:
     parked_for = requeued.reason if requeued is not None and requeued.status == "False" else ""
     if parked_for.startswith(c.DEACTIVATED):
         return _requeue(context, "Reactivated", "The workload was reactivated")
-    if c.has_quota_reservation(workload):
-        return None
     if parked_for in (c.PODS_READY_TIMEOUT, c.ADMISSION_CHECK):
         return _requeue(context, "BackoffFinished", "The workload backoff was finished")
+    if c.has_quota_reservation(workload):
+        return None
     if until is not None:
         return Transition(_without_backoff(workload))
     return None

@@ -133,7 +133,7 @@ def reset_admission_checks(workload: Workload, now: float) -> tuple[AdmissionChe
 def _reset_check(check: AdmissionCheckState, now: float) -> AdmissionCheckState:
     if check.state == "Pending":
         return check
-    retries = (check.retry_count or 0) + 1 if check.state == "Retry" else None
+    retries = (check.retry_count or 0) + 1 if check.state == "Retry" else check.retry_count
     return replace(
         check,
         state="Pending",

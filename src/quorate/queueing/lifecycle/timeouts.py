@@ -65,6 +65,9 @@ def check_timeouts(context: WorkloadContext) -> Transition:
     times = [] if timeout is None or timeout.expires_at == math.inf else [timeout.expires_at]
     if remaining_s is not None:
         times.append(context.now + remaining_s)
+    backoff_ends_at = c.requeue_at(context.workload)
+    if backoff_ends_at is not None and backoff_ends_at > context.now:
+        times.append(backoff_ends_at)  # also while the workload is still being evicted
     return Transition(wake_at=min(times, default=None))
 
 
