@@ -3,7 +3,10 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
+from quorate.api import codec
+from quorate.api.kueue import AdmissionCheck, AdmissionChecksStrategy
 from quorate.api.meta import Key, find_condition
 from tests.queueing.world import World
 
@@ -59,6 +62,13 @@ def test_counts_and_usage_are_those_of_the_workloads() -> None:
             "FlavorNotFound",
             "Can't admit new workloads: references missing ResourceFlavor(s): spot.",
             id="a flavor is missing",
+        ),
+        pytest.param(
+            {"quota": [{"spot": {"cpu": 2}}, {"dear": {"cpu": 2}}, {"best": {"cpu": 2}}]},
+            {},
+            "FlavorNotFound",
+            "Can't admit new workloads: references missing ResourceFlavor(s): dear,best.",
+            id="missing flavors in the order of the spec",
         ),
         pytest.param(
             {"weight": "-1"},
@@ -142,3 +152,54 @@ def test_the_status_contains_the_share_with_fair_sharing() -> None:
     assert status.fair_sharing is not None
     assert status.fair_sharing.weighted_share == 167  # 1 of 6 cpus borrowed, rounded up
     assert a_world().state.cluster_queue_status("cq", 0.0).fair_sharing is None
+
+
+MULTIKUEUE, PROVISIONING = "kueue.x-k8s.io/multikueue", "kueue.x-k8s.io/provisioning-request"
+
+
+@pytest.mark.parametrize(
+    ("controllers", "on_flavors", "reason", "message"),
+    [
+        pytest.param(
+            {"b": MULTIKUEUE, "a": MULTIKUEUE},
+            [],
+            "MultipleMultiKueueAdmissionChecks",
+            "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue, found: a,b",
+            id="two MultiKueue checks",
+        ),
+        pytest.param(
+            {"a": MULTIKUEUE},
+            ["spot"],
+            "MultiKueueAdmissionCheckAppliedPerFlavor",
+            "Cannot specify MultiKueue AdmissionCheck per flavor, found: a",
+            id="a MultiKueue check for one of two flavors",
+        ),
+        pytest.param({"a": MULTIKUEUE}, ["spot", "dear"], "Ready", "", id="for both flavors"),
+        pytest.param(
+            {"a": MULTIKUEUE, "p": PROVISIONING},
+            [],
+            "MultiKueueWithProvisioningRequest",
+            "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together, found: a, p",
+            id="with a ProvisioningRequest check",
+        ),
+        pytest.param({"p": PROVISIONING, "q": PROVISIONING}, [], "Ready", "", id="no MultiKueue check"),
+    ],
+)
+def test_conflicts_of_admission_checks(
+    controllers: dict[str, str], on_flavors: list[str], reason: str, message: str
+) -> None:
+    world = a_world({"quota": [{"spot": {"cpu": 2}}, {"dear": {"cpu": 2}}]}, flavors=["spot", "dear"])
+    active = [{"type": "Active", "status": "True"}]
+    for name, controller in controllers.items():
+        spec = {"controllerName": controller}
+        body = {"metadata": {"name": name}, "spec": spec, "status": {"conditions": active}}
+        world.state.put_admission_check(codec.convert(AdmissionCheck, body))
+    queue = world.state.ledger.cluster_queues["cq"].object
+    rules = [{"name": name, "onFlavors": on_flavors} for name in controllers]
+    strategy = codec.convert(AdmissionChecksStrategy, {"admissionChecks": rules})
+    spec_with_checks = replace(queue.spec, admission_checks_strategy=strategy)
+    world.state.put_cluster_queue(replace(queue, spec=spec_with_checks))
+    condition = find_condition(world.state.cluster_queue_status("cq", world.now).conditions, "Active")
+    assert condition is not None
+    want = f"Can't admit new workloads: {message}." if message else "Can admit new workloads"
+    assert (condition.reason, condition.message) == (reason, want)

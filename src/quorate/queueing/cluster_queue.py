@@ -52,13 +52,40 @@ class ChecksInactive(msgspec.Struct, frozen=True):
     names: tuple[str, ...]
 
 
+class MultipleMultiKueueChecks(msgspec.Struct, frozen=True):
+    names: tuple[str, ...]
+
+
+class MultiKueueChecksOnFlavors(msgspec.Struct, frozen=True):
+    """The checks apply to some flavors only."""
+
+    names: tuple[str, ...]
+
+
+class MultiKueueWithProvisioning(msgspec.Struct, frozen=True):
+    multikueue: tuple[str, ...]
+    provisioning: tuple[str, ...]
+
+
 class Misconfigured(msgspec.Struct, frozen=True):
     """The stored queue violates rules that the webhook enforces; ``findings`` has one text per rule."""
 
     findings: tuple[str, ...]
 
 
-InactiveReason = Terminating | Stopped | Misconfigured | FlavorsMissing | ChecksMissing | ChecksInactive
+InactiveReason = (
+    Terminating
+    | Stopped
+    | Misconfigured
+    | FlavorsMissing
+    | ChecksMissing
+    | ChecksInactive
+    | MultipleMultiKueueChecks
+    | MultiKueueChecksOnFlavors
+    | MultiKueueWithProvisioning
+)
+_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"  # a controllerName of admission checks, and the next one
+_PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
 _MAX_FINDINGS: Final = 3  # in a message: more would hide the other reasons
 
 
@@ -77,6 +104,12 @@ def active_condition_reason(reason: InactiveReason) -> str:
             return "AdmissionCheckNotFound"
         case ChecksInactive():
             return "AdmissionCheckInactive"
+        case MultipleMultiKueueChecks():
+            return "MultipleMultiKueueAdmissionChecks"
+        case MultiKueueChecksOnFlavors():
+            return "MultiKueueAdmissionCheckAppliedPerFlavor"
+        case MultiKueueWithProvisioning():
+            return "MultiKueueWithProvisioningRequest"
     assert_never(reason)
 
 
@@ -96,6 +129,14 @@ def inactive_message(reason: InactiveReason) -> str:
             return f"references missing AdmissionCheck(s): {','.join(names)}"
         case ChecksInactive(names):
             return f"references inactive AdmissionCheck(s): {','.join(names)}"
+        case MultipleMultiKueueChecks(names):
+            rule = "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue"
+            return f"{rule}, found: {','.join(names)}"
+        case MultiKueueChecksOnFlavors(names):
+            return f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(names)}"
+        case MultiKueueWithProvisioning(multikueue, provisioning):
+            rule = "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together"
+            return f"{rule}, found: {','.join(multikueue)}, {','.join(provisioning)}"
     assert_never(reason)
 
 
@@ -355,8 +396,8 @@ def inactive_reasons(
         yield Stopped()
     if findings:
         yield Misconfigured(findings)
-    named = sorted({flavor.name for group in spec.resource_groups for flavor in group.flavors})
-    missing = tuple(name for name in named if name not in flavors)
+    flavors_named = dict.fromkeys(flavor.name for group in spec.resource_groups for flavor in group.flavors)
+    missing = tuple(name for name in flavors_named if name not in flavors)
     if missing:
         yield FlavorsMissing(missing)
     named = sorted(rule.name for rule in spec.admission_checks_strategy.admission_checks)
@@ -368,6 +409,34 @@ def inactive_reasons(
     )
     if inactive_checks:
         yield ChecksInactive(inactive_checks)
+    yield from _conflicts_of_checks(spec, frozenset(flavors_named), checks)
+
+
+def _conflicts_of_checks(
+    spec: ClusterQueueSpec, flavors: frozenset[str], checks: Mapping[str, AdmissionCheck]
+) -> Iterator[InactiveReason]:
+    """Return how MultiKueue checks contradict each other, the flavors of the queue, and other checks."""
+    rules = {rule.name: rule for rule in spec.admission_checks_strategy.admission_checks}
+
+    def controlled_by(controller: str) -> tuple[str, ...]:
+        return tuple(
+            name
+            for name in sorted(rules)
+            if name in checks and checks[name].spec.controller_name == controller
+        )
+
+    multikueue, provisioning = controlled_by(_MULTIKUEUE), controlled_by(_PROVISIONING)
+    if len(multikueue) > 1:
+        yield MultipleMultiKueueChecks(multikueue)
+    on_flavors = tuple(
+        name
+        for name in multikueue
+        if rules[name].on_flavors and not flavors <= frozenset(rules[name].on_flavors)
+    )
+    if on_flavors:
+        yield MultiKueueChecksOnFlavors(on_flavors)
+    if multikueue and provisioning:
+        yield MultiKueueWithProvisioning(multikueue, provisioning)
 
 
 def is_terminating(cluster_queue: ClusterQueue) -> bool:

@@ -121,7 +121,7 @@ def invalid_requests(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
         + ("must be at least 0" if amount.nanos < 0 else "which a queue counts itself")
         for subject, resources in (
             *_containers(pod_set, spec),
-            (f"a pod of pod set {pod_set}", spec.resources),
+            _pod_level(pod_set, spec),
         )
         for resource, amount in sorted({**resources.limits, **resources.requests}.items())
         if amount.nanos < 0 or resource == PODS
@@ -129,10 +129,10 @@ def invalid_requests(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
 
 
 def requests_above_limits(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
-    """Return one text for each request of a container that exceeds the container's own limit."""
+    """Return one text for each request, of a container or of the pod, that exceeds its own limit."""
     return tuple(
         f"{subject} requests {requested} of {resource}, more than its limit {resources.limits[resource]}"
-        for subject, resources in _containers(pod_set, spec)
+        for subject, resources in (*_containers(pod_set, spec), _pod_level(pod_set, spec))
         for resource, requested in sorted(resources.requests.items())
         if resource in resources.limits and requested > resources.limits[resource]
     )
@@ -143,6 +143,10 @@ def _containers(pod_set: str, spec: PodSpec) -> Iterator[tuple[str, ResourceRequ
     for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for index, container in enumerate(containers):
             yield f"{field}[{index}] of pod set {pod_set}", container.resources
+
+
+def _pod_level(pod_set: str, spec: PodSpec) -> tuple[str, ResourceRequirements]:
+    return f"a pod of pod set {pod_set}", spec.resources
 
 
 def _max(one: Resources, other: Resources) -> Resources:
