@@ -17,6 +17,7 @@ from quorate.api.core import Pod
 from quorate.api.kueue import Workload
 from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
+from quorate.kube.errors import Gone
 from quorate.kube.resources import JOBS, PODS, WORKLOADS, Resource, metadata_of
 from quorate.kube.rest.decoding import Bookmark, WatchEvent
 
@@ -55,15 +56,24 @@ class History:
 
     async def _follow(self, client: Client, resource: Resource[Any], version: str) -> None:
         while True:
-            async for event in client.watch(resource, version):
-                if isinstance(event, Bookmark):
-                    version = event.resource_version
-                    continue
-                assert isinstance(event, WatchEvent), f"{event} in a watch of {resource.plural}"
-                version = metadata_of(event.object).resource_version
-                at = asyncio.get_running_loop().time()
-                self.steps.append(Step(int(version), event.object, event.type == "DELETED", at))
-                self.seen[resource.plural] = int(version)
+            try:
+                async for event in client.watch(resource, version):
+                    version = self._record(resource, event)
+            except Gone:  # also for a version that was listed before the server began to cache the kind
+                if resource.plural in self.seen:
+                    raise
+                version = await _version_of_empty_list(client, resource)
+
+    def _record(self, resource: Resource[Any], event: object) -> str:
+        """Record an event; return the version from which to watch on."""
+        if isinstance(event, Bookmark):
+            return event.resource_version
+        assert isinstance(event, WatchEvent), f"{event} in a watch of {resource.plural}"
+        version = metadata_of(event.object).resource_version
+        at = asyncio.get_running_loop().time()
+        self.steps.append(Step(int(version), event.object, event.type == "DELETED", at))
+        self.seen[resource.plural] = int(version)
+        return version
 
     async def complete(self, client: Client) -> None:
         """Return once everything stored by now has been recorded."""
@@ -77,19 +87,22 @@ class History:
 
 @asynccontextmanager
 async def recorded(client: Client, kinds: tuple[Resource[Any], ...] = KINDS) -> Any:
-    """Record a history for the duration of the block; the store must be empty before."""
+    """Record a history for the duration of the block, which ends if the recording fails.
+
+    The store must be empty before.
+    """
     history = History(kinds)
-    following = []
-    for resource in kinds:
-        listing = await client.list(resource)
-        assert not listing.items, f"there are {resource.plural} already"
-        following.append(asyncio.create_task(history._follow(client, resource, listing.resource_version)))
-    try:
+    async with asyncio.TaskGroup() as tasks:
+        following = []
+        for resource in kinds:
+            version = await _version_of_empty_list(client, resource)
+            following.append(tasks.create_task(history._follow(client, resource, version)))
         yield history
-    finally:
         for each in following:
             each.cancel()
-        outcomes = await asyncio.gather(*following, return_exceptions=True)
-        for outcome in outcomes:
-            if not isinstance(outcome, asyncio.CancelledError):
-                raise outcome or AssertionError("the recording ended by itself")
+
+
+async def _version_of_empty_list(client: Client, resource: Resource[Any]) -> str:
+    listing = await client.list(resource)
+    assert not listing.items, f"there are {resource.plural} already"
+    return listing.resource_version
