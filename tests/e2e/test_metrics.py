@@ -115,7 +115,7 @@ def test_preemptions_count_for_the_preemptor_queue_and_evictions_for_the_victim_
 
             got = await world.until("the eviction is counted", released)
             assert got["kueue_preempted_workloads_total"] == {("research", "InClusterQueue"): 1}
-            evicted = ("research", "Preempted", "InClusterQueue", "")
+            evicted = ("research", "Preempted", "", "")
             assert got["kueue_evicted_workloads_total"] == {evicted: 1}
             assert got["kueue_evicted_workloads_once_total"] == {evicted: 1}
             assert got["kueue_admitted_workloads_total"] == {("research", ""): 1, ("research", "high"): 1}

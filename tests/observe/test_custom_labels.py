@@ -2,13 +2,14 @@
 
 import pytest
 
-from quorate.api.configuration import load_configuration
+from quorate.api.configuration import default_configuration, load_configuration
 from quorate.api.configuration.metric_labels import CustomLabel
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import ObjectMeta
 from quorate.kube.informer import Change
 from quorate.observe.custom_labels import UNTRACKED, CustomLabels
 from quorate.observe.recorder import Recorder
+from quorate.queueing.state import State
 
 TEAM = CustomLabel(name="team", key="team")
 PAYER = CustomLabel(name="payer", key="example.com/payer", from_annotation=True)
@@ -49,7 +50,7 @@ def test_a_series_has_the_values_of_the_object_that_its_labels_identify() -> Non
     assert labels.of(("ClusterQueue",), {"cluster_queue": "q"}) == empty
 
 
-def test_counters_restart_when_a_value_changes() -> None:
+def test_counters_of_another_value_are_kept_when_a_value_changes() -> None:
     recorder = Recorder(lambda: "leader", CustomLabels((TEAM,)))
 
     def a_queue(team: str) -> ClusterQueue:
@@ -69,11 +70,13 @@ def test_counters_restart_when_a_value_changes() -> None:
     first = a_queue("a")
     labels = {"cluster_queue": "q", "priority_class": ""}
     recorder.record("kueue_finished_workloads_total", labels)
-    recorder.cluster_queue_changed(Change(first, first))
-    assert counted() == {"a": 1.0}
-    recorder.cluster_queue_changed(Change(first, a_queue("b")))
+    state = State(default_configuration())
+    second = a_queue("b")
+    recorder.cluster_queue_changed(Change(first, second), state)
     recorder.record("kueue_finished_workloads_total", labels)
-    assert counted() == {"b": 1.0}
+    assert counted() == {"a": 1.0, "b": 1.0}
+    recorder.cluster_queue_changed(Change(second, None), state)
+    assert counted() == {}
 
 
 @pytest.mark.parametrize("on", [True, False])

@@ -2,9 +2,13 @@
 
 import pytest
 
+from quorate.kube.informer import Change
 from quorate.observe.api_requests import resource_of
 from quorate.observe.custom_labels import CustomLabels
+from quorate.observe.queueing_metrics import readings
 from quorate.observe.recorder import Recorder
+from quorate.observe.view import View
+from tests.observe.test_visibility import a_silent_informer
 from tests.queueing.test_nomination import RECLAIMING, queue
 from tests.queueing.world import World
 
@@ -45,6 +49,46 @@ def test_a_series_of_a_deleted_queue_starts_again_at_zero() -> None:
     assert value() is None
     recorder.record(name, labels)
     assert value() == 1
+
+
+def test_series_of_a_cohort_end_when_it_has_neither_queues_nor_an_object() -> None:
+    name = "kueue_cohort_subtree_admitted_workloads_total"
+    world = World({"flavors": ["default"], "clusterQueues": {"a": queue(4, cohort="c")}, "workloads": [
+        {"name": "w", "queue": "a", "requests": {"cpu": 1}}
+    ]})  # fmt: skip
+    recorder = Recorder(lambda: "leader", CustomLabels())
+    before = world.workloads["w"]
+    world.carry_out(world.admission_cycle.run(world.now).decisions)
+    recorder.workload_changed(Change(before, world.workloads["w"]), world.state)
+
+    def value() -> float | None:
+        labels = {"cohort": "c", "priority_class": "", "replica_role": "leader"}
+        return recorder.registry.get_sample_value(name, labels)
+
+    assert value() == 1
+    cluster_queue = world.state.ledger.cluster_queues["a"].object
+    recorder.cohorts_changed(world.state)  # the object of the cohort, not the cohort, is deleted
+    assert value() == 1
+    world.state.remove_cluster_queue("a")
+    recorder.cluster_queue_changed(Change(cluster_queue, None), world.state)
+    assert value() is None
+
+
+def test_a_cohort_without_a_parent_is_its_own_root() -> None:
+    queues = {"a": queue(4, cohort="leaf"), "b": queue(4, cohort="top"), "c": queue(4)}
+    world = World({"flavors": ["default"], "cohorts": {"leaf": {"parent": "top"}}, "clusterQueues": queues})
+    view = View(world.state, a_silent_informer(), CustomLabels())
+    found = {
+        reading.labels.get("cohort", reading.labels.get("cluster_queue")): (
+            reading.labels["parent_cohort"],
+            reading.labels["root_cohort"],
+        )
+        for reading in readings(view, {})
+        if reading.name.endswith("_info")
+    }
+    assert found == {
+        "leaf": ("top", "top"), "top": ("", "top"), "a": ("leaf", "top"), "b": ("top", "top"), "c": ("", "")
+    }  # fmt: skip
 
 
 def test_series_of_different_roles_are_different() -> None:

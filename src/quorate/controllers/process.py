@@ -263,6 +263,6 @@ def _view(state: State, informers: Informers, replica: Replica) -> View:
 
 def _record_metrics(informers: Informers, state: State, recorder: Recorder) -> None:
     informers.workloads.subscribe(lambda change: recorder.workload_changed(change, state))
-    informers.cluster_queues.subscribe(recorder.cluster_queue_changed)
+    informers.cluster_queues.subscribe(lambda change: recorder.cluster_queue_changed(change, state))
     informers.local_queues.subscribe(recorder.local_queue_changed)
-    informers.cohorts.subscribe(recorder.cohort_changed)
+    informers.cohorts.subscribe(lambda _: recorder.cohorts_changed(state))

@@ -127,7 +127,7 @@ def _cluster_queue(queue: ClusterQueueState, view: View) -> Iterator[Reading]:
     current = _status(queue, view.state)
     for status in ("pending", "active", "terminating"):
         yield Reading("cluster_queue_status", of_queue | {"status": status}, float(status == current))
-    yield Reading("cluster_queue_info", of_queue | _tree_labels(queue.node), 1.0)
+    yield Reading("cluster_queue_info", of_queue | _tree_labels(queue.node, is_cohort=False), 1.0)
 
 
 def _status(queue: ClusterQueueState, state: State) -> str:
@@ -136,12 +136,12 @@ def _status(queue: ClusterQueueState, state: State) -> str:
     return "active" if state.ledger.is_active(queue) else "pending"
 
 
-def _tree_labels(node: Node) -> dict[str, str]:
-    """Return the cohort labels; the names are empty for a node without a parent."""
+def _tree_labels(node: Node, *, is_cohort: bool) -> dict[str, str]:
+    """Return the cohort labels; a cohort without a parent is its own root, a cluster queue has none then."""
     parent, root = node.parent, node.root
     return {
         "parent_cohort": parent.name if parent is not None else "",
-        "root_cohort": root.name if parent is not None else "",
+        "root_cohort": root.name if parent is not None or is_cohort else "",
     }
 
 
@@ -223,7 +223,7 @@ def _is_active(entry: Entry, state: State) -> bool:
 
 def _cohort(node: Node, view: View) -> Iterator[Reading]:
     of_cohort = {"cohort": node.name}
-    yield Reading("cohort_info", of_cohort | _tree_labels(node), 1.0)
+    yield Reading("cohort_info", of_cohort | _tree_labels(node, is_cohort=True), 1.0)
     yield Reading("cohort_weighted_share", of_cohort, _share(node))
     yield from _amounts("cohort_subtree_quota", of_cohort, node.subtree_quota)
     queues = list(view.state.ledger.queues_below(node))

@@ -7,8 +7,7 @@ from typing import Any, Final
 import prometheus_client
 from prometheus_client import CollectorRegistry, Histogram
 
-from quorate.api.configuration.metric_labels import LabelSource
-from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, Workload
+from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
 from quorate.kube.informer import Change
 from quorate.kube.object_faults import ObjectFault
 from quorate.observe.api_requests import is_refused_write, resource_of
@@ -32,6 +31,7 @@ class Recorder:
         self.custom = custom
         self.preemption_skips: Counts[str] = Counts()  # in the last cycle, by cluster queue
         self.differences: int | None = None  # between model and stored objects, at the last audit
+        self._counted_cohorts: set[str] = set()  # that have counters
         # Recorded series by name and labels: the library looks one up in twenty times the time.
         self._series: dict[tuple[object, ...], Any] = {}
         self._counters = {
@@ -133,6 +133,7 @@ class Recorder:
                 self.record(name, {**local_labels, **sample.labels}, sample.seconds)
             if sample.name == "admitted_workloads_total" and queue in state.ledger.cluster_queues:
                 for cohort in state.ledger.cluster_queues[queue].node.path():
+                    self._counted_cohorts.add(cohort.name)
                     name = "kueue_cohort_subtree_admitted_workloads_total"
                     self.record(name, {"cohort": cohort.name, **sample.labels})
 
@@ -144,25 +145,21 @@ class Recorder:
             return None
         return local_queue_labels(key)
 
-    def cluster_queue_changed(self, change: Change[ClusterQueue]) -> None:
-        if self._series_end("ClusterQueue", change):
+    def cluster_queue_changed(self, change: Change[ClusterQueue], state: State) -> None:
+        if change.new is None:
             self.forget({"cluster_queue": change.key.name})
             self.forget({"preempting_cluster_queue": change.key.name})
+        self.cohorts_changed(state)
 
     def local_queue_changed(self, change: Change[LocalQueue]) -> None:
-        if self._series_end("LocalQueue", change):
+        if change.new is None:
             self.forget(local_queue_labels(change.key))
 
-    def cohort_changed(self, change: Change[Cohort]) -> None:
-        if self._series_end("Cohort", change):
-            self.forget({"cohort": change.key.name})
-
-    def _series_end(self, source: LabelSource, change: Change[Any]) -> bool:
-        """Return True if an object was deleted or its custom label values changed."""
-        if change.old is None or change.new is None:
-            return change.new is None
-        before, after = (self.custom.values_of(source, each.metadata) for each in (change.old, change.new))
-        return before != after
+    def cohorts_changed(self, state: State) -> None:
+        """Drop the series of cohorts that have ended; a cohort may have queues and no object."""
+        for name in sorted(self._counted_cohorts - state.ledger.quota.cohorts.keys()):
+            self._counted_cohorts.remove(name)
+            self.forget({"cohort": name})
 
     def forget(self, labels: Mapping[str, str]) -> None:
         """Drop all series that have ``labels``, those of a deleted object."""

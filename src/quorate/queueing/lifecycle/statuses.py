@@ -90,9 +90,7 @@ def preempt_status(workload: Workload, preempt: Preempt, now: float) -> Workload
     """Return the status of a preempted workload; None if it is being evicted already."""
     if c.is_evicted(workload):
         return None
-    evicted = evict_status(
-        workload, "Preempted", preempt.message, now, counted_as=("Preempted", preempt.reason)
-    )
+    evicted = evict_status(workload, "Preempted", preempt.message, now, counted_as=("Preempted", ""))
     preempted = new_condition(c.PREEMPTED, "True", preempt.reason, preempt.message, now)
     return replace(evicted, conditions=with_conditions(evicted.conditions, preempted))
 
