@@ -213,7 +213,7 @@ def test_schema(kind: str, version: str, path: str, want: Json) -> None:
 
 @pytest.mark.parametrize(
     ("text", "right"),
-    [("1", True), ("500m", True), (".5Gi", True), ("+1e-3", True), ("-2Ki", True), ("12E", True),
+    [("1", True), ("500m", True), ("1e1.5", True), ("1e", False), (".5Gi", True), ("+1e-3", True), ("-2Ki", True), ("12E", True),
      ("", False), ("4 cores", False), ("1Q", False), (".", False), ("e3", False), ("1.5.2", False)],
 )  # fmt: skip
 def test_quantities_are_checked_by_pattern(text: str, right: bool) -> None:
@@ -231,6 +231,14 @@ def test_some_quantities_must_not_be_negative(value: str | int, right: bool) -> 
         assert (re.search(amounts["pattern"], value) is not None) is right
     else:
         assert (value >= amounts["minimum"]) is right
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1beta2"])
+@pytest.mark.parametrize("field", ["containers", "initContainers"])
+def test_containers_are_keyed_by_name(version: str, field: str) -> None:
+    containers = schema_of("Workload", version, f"spec.podSets[].template.spec.{field}")
+    assert containers["x-kubernetes-list-type"] == "map"
+    assert containers["x-kubernetes-list-map-keys"] == ["name"]
 
 
 def test_pod_templates_are_not_pruned() -> None:

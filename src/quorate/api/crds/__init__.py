@@ -244,8 +244,10 @@ _KEYWORDS: Final = {
     "listMapKeys": "x-kubernetes-list-map-keys",
     "mapType": "x-kubernetes-map-type",
 }  # fmt: skip
-# The quantity grammar; the API does not limit the length of the text.
-_AMOUNT: Final = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+# The quantity pattern of Kubernetes' own CRDs, which also allows a fraction in the exponent; the API does not
+# limit the length of the text.
+_NUMBER: Final = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
+_AMOUNT: Final = rf"{_NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?{_NUMBER})?$"
 _QUANTITY: Final = "^[+-]?" + _AMOUNT
 _NOT_NEGATIVE: Final = "^[+]?" + _AMOUNT
 
@@ -292,13 +294,15 @@ def _pod_template() -> Json:
         "required": ["name"],
         "properties": {"name": {"type": "string"}, "image": {"type": "string"}, "resources": resources},
     }
-    containers = {"type": "array", "items": container}
+    # A list of type map refuses duplicate names, and several appliers can own containers of one list.
+    by_name = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"]}
+    containers = {"type": "array", "items": container} | by_name
     spec = open_object | {
         "required": ["containers"],
         "properties": {
             "containers": containers,
             "initContainers": containers,
-            "nodeSelector": strings,
+            "nodeSelector": strings | {"x-kubernetes-map-type": "atomic"},
             "overhead": amounts,
             "resources": resources,
         },
