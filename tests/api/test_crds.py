@@ -1,5 +1,6 @@
 """The generated CRDs are up to date, structural, and match the field lists."""
 
+import json
 import re
 from collections.abc import Iterator
 from copy import deepcopy
@@ -11,20 +12,33 @@ import pytest
 import yaml
 from cel_expr_python import cel
 
-from quorate.api.crds import KUEUE_FIELDS, VOLCANO_FIELDS, custom_resource_definitions, to_yaml
+from quorate.api.crds import (
+    DESCRIPTIONS,
+    KUEUE_FIELDS,
+    VOLCANO_FIELDS,
+    custom_resource_definitions,
+    to_yaml,
+)
+from quorate.api.crds.descriptions import read_texts, source_of
 from quorate.local.objects.crd import definition as local
 
 SHIPPED = Path(__file__).parents[2] / "deploy" / "crds"
 Json = dict[str, Any]
 
 
-def generated(field_list: str) -> dict[str, Json]:
-    text = (files("quorate.api.crds") / field_list).read_text(encoding="utf-8")
-    return {each["spec"]["names"]["kind"]: each for each in custom_resource_definitions(text)}
+def shipped_text(name: str) -> str:
+    return (files("quorate.api.crds") / name).read_text(encoding="utf-8")
+
+
+def generated(field_list: str, descriptions: str = "") -> dict[str, Json]:
+    definitions = custom_resource_definitions(shipped_text(field_list), descriptions=descriptions)
+    return {each["spec"]["names"]["kind"]: each for each in definitions}
 
 
 QUEUEING = generated(KUEUE_FIELDS)
 GANG = generated(VOLCANO_FIELDS)
+TEXTS = shipped_text(DESCRIPTIONS)
+DESCRIBED = {"": generated(KUEUE_FIELDS, TEXTS), "gang": generated(VOLCANO_FIELDS, TEXTS)}
 DEFINITIONS = QUEUEING | GANG
 
 
@@ -39,23 +53,24 @@ def schema_of(kind: str, version: str = "", path: str = "") -> Json:
     return schema
 
 
+def walk(path: str, schema: Json) -> Iterator[tuple[str, Json]]:
+    """Yield a schema and all schemas in it, with their paths."""
+    yield path, schema
+    for name, inner in schema.get("properties", {}).items():
+        yield from walk(f"{path}.{name}" if path else name, inner)
+    for name, suffix in (("items", "[]"), ("additionalProperties", "{}")):
+        if name in schema:
+            yield from walk(path + suffix, schema[name])
+
+
 def every_schema() -> Iterator[tuple[str, Json]]:
     """Yield every schema of every version of every kind, with its path."""
-
-    def walk(path: str, schema: Json) -> Iterator[tuple[str, Json]]:
-        yield path, schema
-        for name, inner in schema.get("properties", {}).items():
-            yield from walk(f"{path}.{name}", inner)
-        for name, suffix in (("items", "[]"), ("additionalProperties", "{}")):
-            if name in schema:
-                yield from walk(path + suffix, schema[name])
-
     for kind, definition in DEFINITIONS.items():
         for version in definition["spec"]["versions"]:
             yield from walk(f"{kind}/{version['name']}", version["schema"]["openAPIV3Schema"])
 
 
-@pytest.mark.parametrize(("directory", "definitions"), [("", QUEUEING), ("gang", GANG)])
+@pytest.mark.parametrize(("directory", "definitions"), DESCRIBED.items())
 def test_the_shipped_files_are_what_the_generator_writes(
     directory: str, definitions: dict[str, Json]
 ) -> None:
@@ -213,7 +228,8 @@ def test_schema(kind: str, version: str, path: str, want: Json) -> None:
 
 @pytest.mark.parametrize(
     ("text", "right"),
-    [("1", True), ("500m", True), ("1e1.5", True), ("1e", False), (".5Gi", True), ("+1e-3", True), ("-2Ki", True), ("12E", True),
+    [("1", True), ("500m", True), (".5Gi", True), ("+1e-3", True), ("-2Ki", True), ("12E", True),
+     ("1e1.5", True), ("1e", False),
      ("", False), ("4 cores", False), ("1Q", False), (".", False), ("e3", False), ("1.5.2", False)],
 )  # fmt: skip
 def test_quantities_are_checked_by_pattern(text: str, right: bool) -> None:
@@ -245,6 +261,61 @@ def test_pod_templates_are_not_pruned() -> None:
     spec = schema_of("Workload", path="spec.podSets[].template.spec")
     assert spec["x-kubernetes-preserve-unknown-fields"] is True
     assert spec["required"] == ["containers"]
+
+
+def described_schemas() -> Iterator[tuple[str, str, str, Json]]:
+    """Yield group/kind, version, path and schema of every schema with descriptions."""
+    for definition in (each for definitions in DESCRIBED.values() for each in definitions.values()):
+        spec = definition["spec"]
+        for version in spec["versions"]:
+            for path, schema in walk("", version["schema"]["openAPIV3Schema"]):
+                yield f"{spec['group']}/{spec['names']['kind']}", version["name"], path, schema
+
+
+def test_each_field_has_a_description() -> None:
+    """Except ``metadata``, for which kube-apiserver allows none."""
+    missing = {
+        f"{kind} {version} {path}"
+        for kind, version, path, schema in described_schemas()
+        if path != "metadata"
+        and not path.endswith(("[]", "{}"))
+        and not schema.get("description", "").endswith(".")
+    }
+    assert missing == set(), f"describe them in {DESCRIPTIONS}"
+
+
+def test_each_description_belongs_to_a_field() -> None:
+    texts = read_texts(TEXTS)
+    used = {source_of(kind, path, texts) for kind, _, path, _ in described_schemas()}
+    given = {(section, path) for section, by_path in texts.items() for path in by_path}
+    assert given - used == set()
+
+
+@pytest.mark.parametrize(
+    ("path", "want"),
+    [
+        ("", "the kind"),
+        ("spec", "root spec"),
+        ("spec.limits", "its own"),
+        ("spec.other.limits", "limits anywhere"),
+        ("spec.other[].limits", "limits of a list"),
+        ("spec.unlimits", None),
+    ],
+)
+def test_the_description_of_a_field(path: str, want: str | None) -> None:
+    texts = {
+        "g/Kind": {"": "the kind", "spec.limits": "its own"},
+        "root": {"spec": "root spec", "limits": "root limits"},
+        "anywhere": {"limits": "limits anywhere", "other[].limits": "limits of a list"},
+    }
+    found = source_of("g/Kind", path, texts)
+    assert (texts[found[0]][found[1]] if found else None) == want
+
+
+def test_definitions_can_be_applied_by_a_client() -> None:
+    """``kubectl apply`` stores the object in an annotation, and all annotations have at most 256 KiB."""
+    for definition in (each for definitions in DESCRIBED.values() for each in definitions.values()):
+        assert len(json.dumps(definition)) < 200_000, definition["metadata"]["name"]
 
 
 def test_a_conversion_can_be_given_by_kind() -> None:

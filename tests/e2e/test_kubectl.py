@@ -107,6 +107,8 @@ def test_kubectl_explains_kinds_and_rejects_unknown_fields(running: Path, tmp_pa
     explained = kubectl(running, "explain", "clusterqueue.spec.preemption")
     assert "KIND:       ClusterQueue" in explained
     assert "reclaimWithinCohort\t<string>\n  enum: Never, LowerPriority, Any" in explained
+    for text in ("Which admitted workloads a pending workload", "Which workloads of the same queue"):
+        assert text in explained
     assert "completionMode\t<string>" in kubectl(running, "explain", "job.spec")
     manifest = tmp_path / "queue.json"
     queue = {"metadata": {"name": "q"}, "spec": {"clusterQueue": "c", "colour": "red"}}

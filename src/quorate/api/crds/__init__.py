@@ -1,8 +1,8 @@
 """CustomResourceDefinitions generated from field lists.
 
-The caller reads a field list, which is a YAML file in this package, and passes its text. Schemas are
-structural, and all lists and texts that CEL rules traverse are bounded, so that kube-apiserver accepts their
-cost.
+The caller reads a field list and the descriptions, which are YAML files in this package, and passes their
+text.  Schemas are structural, and all lists and texts that CEL rules traverse are bounded, so that
+kube-apiserver accepts their cost.
 """
 
 import copy
@@ -14,11 +14,13 @@ import msgspec
 import yaml
 
 from quorate.api.codec import convert
+from quorate.api.crds.descriptions import Texts, described, read_texts
 
 Json = dict[str, Any]
 
 KUEUE_FIELDS: Final = "kueue.yaml"
 VOLCANO_FIELDS: Final = "volcano.yaml"
+DESCRIPTIONS: Final = "descriptions.yaml"
 MANAGED_LABELS: Final = {"app.kubernetes.io/name": "quorate"}  # labels of definitions that Quorate may update
 NO_CONVERSION: Final[Json] = {"strategy": "None"}
 
@@ -95,9 +97,11 @@ class KindVersion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def custom_resource_definitions(
-    field_list: str, conversions: Mapping[str, Json] | None = None
+    field_list: str, conversions: Mapping[str, Json] | None = None, descriptions: str = ""
 ) -> tuple[Json, ...]:
     """Return the definitions in ``field_list`` (YAML text), sorted by group and kind.
+
+    ``descriptions`` is the YAML text of the descriptions of fields; empty: they have none.
 
     ``conversions`` gives ``spec.conversion`` by kind. Other kinds get strategy None, with which an API server
     drops fields that differ between versions (see ``conversion.CONVERTED_KINDS``).
@@ -107,8 +111,9 @@ def custom_resource_definitions(
         group, version, kind = name.split("/")
         by_kind.setdefault((group, kind), {})[version] = kind_version
     given = conversions or {}
+    texts = read_texts(descriptions)
     return tuple(
-        _definition(group, kind, versions, given.get(kind, NO_CONVERSION))
+        _definition(group, kind, versions, given.get(kind, NO_CONVERSION), texts)
         for (group, kind), versions in sorted(by_kind.items())
     )
 
@@ -132,10 +137,16 @@ class _NoAliasDumper(yaml.CSafeDumper):
         return True
 
 
-def _definition(group: str, kind: str, versions: Mapping[str, KindVersion], conversion: Json) -> Json:
+def _definition(
+    group: str, kind: str, versions: Mapping[str, KindVersion], conversion: Json, texts: Texts
+) -> Json:
     stored = next(version for version, facts in versions.items() if facts.meta.storage)
     about = versions[stored].meta
     newest_first = sorted(versions, reverse=True)
+    stored_name = f"{group}/{stored} {kind}"
+    schemas = {
+        version: described(_schema(versions[version]), f"{group}/{kind}", texts) for version in versions
+    }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -152,15 +163,20 @@ def _definition(group: str, kind: str, versions: Mapping[str, KindVersion], conv
             },
             "conversion": conversion,
             "versions": [
-                _version(version, versions[version], f"{group}/{version} {kind}", f"{group}/{stored} {kind}")
+                _version(
+                    version,
+                    versions[version].meta,
+                    schemas[version],
+                    f"{group}/{version} {kind}",
+                    stored_name,
+                )
                 for version in newest_first
             ],
         },
     }
 
 
-def _version(version: str, facts: KindVersion, name: str, stored_name: str) -> Json:
-    about = facts.meta
+def _version(version: str, about: VersionMeta, schema: Json, name: str, stored_name: str) -> Json:
     result: Json = {"name": version, "served": about.served, "storage": about.storage}
     if about.deprecated:
         result["deprecated"] = True
@@ -171,7 +187,7 @@ def _version(version: str, facts: KindVersion, name: str, stored_name: str) -> J
         result["additionalPrinterColumns"] = msgspec.to_builtins(list(about.printer_columns))
     if about.selectable_fields:
         result["selectableFields"] = [{"jsonPath": path} for path in about.selectable_fields]
-    result["schema"] = {"openAPIV3Schema": _schema(facts)}
+    result["schema"] = {"openAPIV3Schema": schema}
     return result
 
 

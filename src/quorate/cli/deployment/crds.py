@@ -9,7 +9,13 @@ import typer
 
 from quorate.api.configuration import DEFAULT_NAMESPACE
 from quorate.api.configuration.webhooks import CertificateManagement
-from quorate.api.crds import KUEUE_FIELDS, VOLCANO_FIELDS, custom_resource_definitions, to_yaml
+from quorate.api.crds import (
+    DESCRIPTIONS,
+    KUEUE_FIELDS,
+    VOLCANO_FIELDS,
+    custom_resource_definitions,
+    to_yaml,
+)
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.webhooks.routes import WebhookEndpoint
 from quorate.webhooks.webhook_configurations import conversion
@@ -22,16 +28,16 @@ _SERVICE: Final = WebhookEndpoint(namespace=DEFAULT_NAMESPACE, service=Certifica
 
 def queueing_definitions(conversions: Mapping[str, Json] | None = None) -> tuple[Json, ...]:
     """Return those of ``kueue.x-k8s.io``; for ``conversions`` see ``custom_resource_definitions``."""
-    return custom_resource_definitions(_shipped(KUEUE_FIELDS), conversions)
+    return custom_resource_definitions(_shipped(KUEUE_FIELDS), conversions, _shipped(DESCRIPTIONS))
 
 
 def gang_definitions() -> tuple[Json, ...]:
     """Return those of Volcano's groups."""
-    return custom_resource_definitions(_shipped(VOLCANO_FIELDS))
+    return custom_resource_definitions(_shipped(VOLCANO_FIELDS), descriptions=_shipped(DESCRIPTIONS))
 
 
 def _shipped(name: str) -> str:
-    """Return the text of a field list that ships with the package."""
+    """Return the text of a file that ships with the package."""
     return (files("quorate.api.crds") / name).read_text(encoding="utf-8")
 
 

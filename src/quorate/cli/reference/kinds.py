@@ -56,14 +56,16 @@ def _sections(definitions: tuple[Json, ...]) -> Iterator[str]:
         newest = next(each for each in spec["versions"] if each["storage"])
         names = [spec["names"]["plural"], *spec["names"].get("shortNames", ())]
         scope = "Namespaced" if spec["scope"] == "Namespaced" else "Cluster-scoped"
+        root = newest["schema"]["openAPIV3Schema"]
         yield f"## {spec['names']['kind']}\n"
+        yield f"{root['description']}\n"
         yield f"{scope}; names for kubectl: {', '.join(f'`{name}`' for name in names)}.\n"
         columns = newest.get("additionalPrinterColumns", [])
         if columns:
             shown = ", ".join(f"{each['name']} (`{each['jsonPath']}`)" for each in columns)
             yield f"Columns of `kubectl get`: {shown}.\n"
-        yield "| field | type | default | rules |\n|---|---|---|---|"
-        properties = newest["schema"]["openAPIV3Schema"]["properties"]
+        yield "| field | type | default | rules | description |\n|---|---|---|---|---|"
+        properties = root["properties"]
         for name in properties.keys() - {"apiVersion", "kind", "metadata"}:
             assert name in _AT_THE_ROOT, f"{name} of {spec['names']['kind']}"
         for name in _AT_THE_ROOT:
@@ -75,7 +77,8 @@ def _sections(definitions: tuple[Json, ...]) -> Iterator[str]:
 def _rows(path: str, schema: Json, required: bool) -> Iterator[str]:
     name = f"`{path}`{' *' if required else ''}"
     default = f"`{_json(schema['default'])}`" if "default" in schema else ""
-    yield f"| {name} | {_type(schema)} | {default} | {'; '.join(_rules(schema))} |"
+    about = schema["description"].replace("*", "\\*").replace("|", "\\|")
+    yield f"| {name} | {_type(schema)} | {default} | {'; '.join(_rules(schema))} | {about} |"
     if _is_whole(schema):
         return
     inner = schema.get("items") or schema.get("additionalProperties") or schema
