@@ -226,14 +226,11 @@ class _PodSetSearch:
     def _evaluate_flavor(
         self, flavor: str, resources: Sequence[str], reasons: list[PodSetReason]
     ) -> dict[str, FlavorCandidate]:
-        """Evaluate ``flavor`` for each resource, up to the first that cannot fit; append to ``reasons``."""
-        candidates: dict[str, FlavorCandidate] = {}
-        for resource in resources:
-            candidate = self._evaluate_resource(FlavorResource(flavor, resource), reasons)
-            candidates[resource] = candidate
-            if candidate.mode is AssignmentMode.NO_FIT:
-                break
-        return candidates
+        """Evaluate ``flavor`` for each resource, also after one that cannot fit; append to ``reasons``."""
+        return {
+            resource: self._evaluate_resource(FlavorResource(flavor, resource), reasons)
+            for resource in resources
+        }
 
     def _evaluate_resource(self, pair: FlavorResource, reasons: list[PodSetReason]) -> FlavorCandidate:
         given, node, pod_set = self._input, self._input.node, self._pod_set.name
