@@ -250,11 +250,7 @@ def test_a_higher_priority_preempts_a_lower_one_which_is_admitted_again_later() 
         assert modest is not None
         assert modest.status.scheduling_stats is not None
         (evictions,) = modest.status.scheduling_stats.evictions
-        assert (evictions.reason, evictions.underlying_cause, evictions.count) == (
-            "Preempted",
-            "InClusterQueue",
-            1,
-        )
+        assert (evictions.reason, evictions.underlying_cause, evictions.count) == ("Preempted", "", 1)
         reported = await events_about(world, "Workload")
         assert reported >= {"Preempted", "PreemptedWorkload", "EvictedDueToPreempted"}
 

@@ -32,11 +32,11 @@ def echo(request: Request) -> Answer:
     return Answer(200, {"metadata": {"name": "e"}} | request.body)
 
 
-def play(story: Story, script: Callable[[Request], Answer] = echo) -> None:
+def play(story: Story, script: Callable[[Request], Answer] = echo, **options: Any) -> None:
     async def run() -> None:
         clock = VirtualClock()
         async with FakeServer(script) as server, server.client() as client:
-            recorder = EventRecorder(client, clock, "quorate")
+            recorder = EventRecorder(client, clock, "quorate", **options)
             running = asyncio.create_task(recorder.run())
             await story(recorder, clock, server)
             recorder.stop()
@@ -76,7 +76,7 @@ def test_the_events_of_a_busy_server_are_written_one_after_a_pause() -> None:
 
     async def run() -> None:
         async with FakeServer(busy) as server, server.client() as client:
-            recorder = EventRecorder(client, clock, "quorate", workers=1, share=0.2)
+            recorder = EventRecorder(client, clock, "quorate", workers=1, share=0.2, distinct_messages=True)
             running = asyncio.create_task(recorder.run())
             for message in ("first", "second"):
                 recorder.event(WORKLOAD, "Normal", "QuotaReserved", message)
@@ -158,6 +158,20 @@ def test_a_repeated_event_is_counted_and_the_count_is_written_once_a_minute() ->
 
 
 @pytest.mark.slow
+def test_events_that_differ_in_their_message_only_are_one_series() -> None:
+    async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
+        for victim in range(8):
+            recorder.event(WORKLOAD, "Normal", "PreemptedWorkload", f"Preempted research/victim-{victim}")
+        recorder.event(WORKLOAD, "Normal", "Admitted", "after 1 s")
+        recorder.event(WORKLOAD, "Normal", "Admitted", "after 1 s", action="Admit")
+        await recorder.drained()
+        assert counts(server) == [("POST", 8), ("POST", 1), ("POST", 1)]
+        assert server.requests[0].body["note"] == "Preempted research/victim-0"
+
+    play(story)
+
+
+@pytest.mark.slow
 def test_a_different_message_or_a_long_pause_begins_a_new_event() -> None:
     async def story(recorder: EventRecorder, clock: VirtualClock, server: FakeServer) -> None:
         recorder.event(WORKLOAD, "Normal", "Pending", "need 5, free 3")
@@ -169,7 +183,7 @@ def test_a_different_message_or_a_long_pause_begins_a_new_event() -> None:
         assert counts(server) == [("POST", 1)] * 3
         assert len({request.body["metadata"]["name"] for request in server.requests}) == 3
 
-    play(story)
+    play(story, distinct_messages=True)
 
 
 @pytest.mark.slow
@@ -237,7 +251,7 @@ def test_events_beyond_the_bound_are_dropped_and_logged(
         await recorder.drained()
         assert server.requests[-1].body["reason"] == "Admitted"
 
-    play(story)
+    play(story, distinct_messages=True)
     logged: list[Any] = [
         (record.message, record.__dict__["quorate_keys"])
         for record in caplog.records
@@ -262,7 +276,9 @@ def test_drops_are_logged_once_while_the_server_does_not_keep_up(
                 recorder.event(WORKLOAD, "Normal", "Pending", f"no room, {round_} {number}")
             await recorder.drained()
 
-    play(story, lambda request: echo(request) if next(slow, False) else Answer(500, {}))
+    play(
+        story, lambda request: echo(request) if next(slow, False) else Answer(500, {}), distinct_messages=True
+    )
     messages = [record.message for record in caplog.records if record.name == events.__name__]
     assert messages == ["events are dropped: the server does not keep up"]
 

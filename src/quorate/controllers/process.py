@@ -8,6 +8,7 @@ older than the old leader's writes.
 import asyncio
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from quorate.api.batch import Job
@@ -185,11 +186,16 @@ async def _run_controllers(
         nodes = Informer(client, NODES)
         all_informers.append(nodes)
         reconcilers.append(RecoveryController(context, pods, nodes).reconciler)
+    gang_events = EventRecorder(
+        client, clock, COMPONENT, workers=EVENT_WORKERS, share=EVENT_SHARE, distinct_messages=True
+    )
+    volcano_context = replace(context, events=gang_events)
     with client.faults.subscribed(context.events.report_fault, replica.recorder.object_fault):
         async with asyncio.TaskGroup() as tasks:
             for informer in all_informers:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
             tasks.create_task(context.events.run(), name="events")
+            tasks.create_task(volcano_context.events.run(), name="events about gangs")
             await synced(*all_informers, within_s=configuration.controllers.cache_sync_timeout_s)
             tasks.create_task(driver.run(), name="admission")
             for reconciler in reconcilers:
@@ -201,7 +207,7 @@ async def _run_controllers(
                 tasks.create_task(run_sets(context, framework, pods, ancestors), name=name)
             tasks.create_task(run_unserved(context), name="unserved kinds")
             tasks.create_task(run_provisioning(context), name="provisioning")
-            tasks.create_task(run_volcano(context, memberships, batch_jobs), name="volcano")
+            tasks.create_task(run_volcano(volcano_context, memberships, batch_jobs), name="volcano")
             tasks.create_task(Auditor(context, driver, replica).run(), name="auditor")
             replica.set_view(view)
 

@@ -1,8 +1,10 @@
 """The event recorder: Events of events.k8s.io/v1 about the objects of users.
 
 Recording never blocks and never fails: ``event`` queues an event, and ``run`` writes it.  A repeated event
-(same object, type, reason and message) is not a new object but a series: the existing Event counts, and its
-count is written at most once a minute, as the Event API intends ``series``.  A unique event describes a state
+(same object, type, action and reason) is not a new object but a series: the existing Event counts, and its
+count is written at most once a minute, as the Event API intends ``series``.  As in client-go's recorder for
+this API, a series keeps the message of its first event; ``distinct_messages`` begins a series for each
+message instead, as client-go's older recorder does.  A unique event describes a state
 instead of an action, so that every process that finds the state records it again: its name is a digest of its
 content, and the Event that an earlier process stored is found by that name.  Queued and remembered events are
 bounded; events beyond a bound are dropped or forgotten, and drops are logged.
@@ -104,11 +106,13 @@ class EventRecorder:
         rate_limiter: RateLimiter | None = None,
         workers: int = WORKERS,
         share: float = 1.0,
+        distinct_messages: bool = False,
     ) -> None:
         self._client = client
         self._clock = clock
         self._steady = clock.steady
         self._share = share
+        self._distinct_messages = distinct_messages
         self._component = component
         self._instance = (instance or component)[:WORD_CHARACTERS]
         self._rate_limiter = rate_limiter
@@ -138,7 +142,8 @@ class EventRecorder:
         ``unique``: the event describes a state; it is not created while the server still stores an equal one.
         """
         now = self._clock.now()
-        identity = _identity(regarding, type_, reason, message)
+        distinguishes = self._distinct_messages or unique
+        identity = _identity(regarding, type_, reason, action or reason, message if distinguishes else "")
         key = self._keys.get(identity)
         if key is not None:
             series = self._series[key]
@@ -313,9 +318,11 @@ def pause_s(write_s: float, share: float) -> float:
     return min(MAX_PAUSE_S, max(0.0, write_s - PROMPT_S) * (1 / share - 1))
 
 
-def _identity(regarding: ObjectReference, type_: EventType, reason: str, message: str) -> _Identity:
+def _identity(
+    regarding: ObjectReference, type_: EventType, reason: str, action: str, message: str
+) -> _Identity:
     about = (regarding.kind, regarding.namespace, regarding.name, regarding.uid)
-    return hashlib.sha256("\0".join((*about, type_, reason, message)).encode()).digest()
+    return hashlib.sha256("\0".join((*about, type_, reason, action, message)).encode()).digest()
 
 
 def truncate(text: str, size_bytes: int) -> str:

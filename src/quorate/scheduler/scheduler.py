@@ -91,7 +91,9 @@ class Scheduler:
         self.model = status.model = Model(options.names)
         status.settings = settings
         self._gate = BindGate()
-        self._events = EventRecorder(client, clock, COMPONENT, rate_limiter=self._gate)
+        self._events = EventRecorder(
+            client, clock, COMPONENT, rate_limiter=self._gate, distinct_messages=True
+        )
         self._informers = subscribe_informers(client, gang_feeds(self.model, clock), self._changed.set)
         pods: Informer[Pod] = self._informers[PLACEABLE_PODS]
         quotas: Informer[ResourceQuota] = self._informers[RESOURCE_QUOTAS]
