@@ -193,7 +193,7 @@ def test_series_have_the_configured_custom_labels() -> None:
 
     configuration = load_configuration(
         "{apiVersion: config.kueue.x-k8s.io/v1beta2, kind: Configuration, "
-        "integrations: {frameworks: [batch/job], labelKeysToCopy: [tier]}}"
+        "integrations: {frameworks: [batch/job]}}"
     ).configuration
     rules = msgspec.structs.replace(configuration.metrics, custom_labels=labels)
     run_story(story, msgspec.structs.replace(configuration, metrics=rules), Fleet(1, cpu="8"))

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from quorate.api.configuration import load_configuration
 from quorate.api.core import PriorityClass
 from quorate.api.kueue import PodSet, PriorityClassRef, WorkloadPriorityClass
 from quorate.api.meta import ObjectMeta, Uid
@@ -15,6 +16,7 @@ from quorate.controllers.jobframework.construct_workload import (
     resolve_priority,
     workload_name,
 )
+from quorate.controllers.jobframework.job_plan import job_options
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.kube.resources import JOBS
 from tests.controllers.objects import a_job, template
@@ -88,14 +90,33 @@ def test_the_queue_name_is_a_label_or_in_older_manifests_an_annotation() -> None
     assert queue_name_of(ObjectMeta()) == ""
 
 
+def test_workloads_get_what_custom_labels_of_metrics_read() -> None:
+    text = """
+        apiVersion: config.kueue.x-k8s.io/v1beta2
+        kind: Configuration
+        featureGates: {CustomMetricLabels: true}
+        integrations: {labelKeysToCopy: [team]}
+        metrics:
+          customLabels:
+          - {name: site, sourceKind: LocalQueue}
+          - {name: tier, sourceKind: Workload, trackedValues: [gold]}
+          - {name: cost, sourceKind: Workload, sourceAnnotationKey: example.com/cost, trackedValues: [high]}
+    """
+    options = job_options(load_configuration(text).configuration)
+    assert options.label_keys_to_copy == ("team", "tier")
+    assert options.annotation_keys_to_copy == ("example.com/cost",)
+    disabled = text.replace("CustomMetricLabels: true", "")
+    assert job_options(load_configuration(disabled).configuration).label_keys_to_copy == ("team",)
+
+
 def test_a_workload_is_owned_by_its_job_and_has_its_pod_sets() -> None:
     job = a_job(
         labels={"team": "a", "other": "b", "kueue.x-k8s.io/max-exec-time-seconds": "60"},
-        annotations={"provreq.kueue.x-k8s.io/zone": "z", "note": "n"},
+        annotations={"provreq.kueue.x-k8s.io/zone": "z", "note": "n", "cost": "high"},
     )
     pod_sets = BatchJob().pod_sets(job)
     workload = construct_workload(
-        JOBS, job.metadata, pod_sets, Priority(7, POD_FRAMEWORKS), ("team", "absent")
+        JOBS, job.metadata, pod_sets, Priority(7, POD_FRAMEWORKS), ("team", "absent"), ("cost", "none")
     )
     body = json.loads(JOBS.encode(workload))
     template_written = body["spec"]["podSets"][0].pop("template")
@@ -104,7 +125,7 @@ def test_a_workload_is_owned_by_its_job_and_has_its_pod_sets() -> None:
         "name": workload_name("Job", "batch", "train", Uid("u1")),
         "namespace": "default",
         "labels": {"team": "a", "kueue.x-k8s.io/job-uid": "u1"},
-        "annotations": {"provreq.kueue.x-k8s.io/zone": "z"},
+        "annotations": {"provreq.kueue.x-k8s.io/zone": "z", "cost": "high"},
         "finalizers": ["kueue.x-k8s.io/resource-in-use"],
         "ownerReferences": [
             {

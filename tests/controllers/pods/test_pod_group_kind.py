@@ -15,6 +15,7 @@ from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup
 from quorate.controllers.pods.pod_group_kind import PodGroupKind
 from quorate.controllers.pods.queued_pod import QueuedPod
+from quorate.kube.writes import Create
 from tests.controllers.pods.notation import NOW, START, a_group_workload, a_pod, pods, show
 
 NOTHING = ReconcileContext(flavors={}, workload_classes={}, pod_classes={})
@@ -347,6 +348,16 @@ def test_pods_that_disagree_have_no_workload() -> None:
     two_teams = [a_pod("a", labels={"team": "x"}), a_pod("b", labels={"team": "y"})]
     plan = decide(two_teams, None, label_keys_to_copy=("team",))
     assert plan.events[0].event.message == "pods have different values of label team: x, y"
+
+
+def test_the_workload_of_a_group_has_the_copied_annotations() -> None:
+    agreeing = [a_pod("a", annotations={"cost": "high"}), a_pod("b", annotations={"cost": "high", "x": "y"})]
+    (create,) = decide(agreeing, None, annotation_keys_to_copy=("cost",)).writes
+    assert isinstance(create, Create)
+    assert create.body.metadata.annotations == {"cost": "high", constants.IS_GROUP: "true"}
+    two_costs = [a_pod("a", annotations={"cost": "high"}), a_pod("b", annotations={"cost": "low"})]
+    plan = decide(two_costs, None, annotation_keys_to_copy=("cost",))
+    assert plan.events[0].event.message == "pods have different values of annotation cost: high, low"
 
 
 def test_a_group_with_too_many_roles_has_no_workload() -> None:

@@ -16,7 +16,7 @@ from quorate.controllers.serving.kinds import SETS, ServingSet
 from quorate.controllers.serving.template_gates import REPLICAS_BEFORE_GATING, gate_plan
 from quorate.controllers.serving.workloads import serving_plan
 from quorate.kube.resources import Json
-from quorate.kube.writes import Patch
+from quorate.kube.writes import Create, Patch
 from tests.controllers.pods.notation import NOW, a_group_workload, a_pod, show
 
 NOTHING = ReconcileContext(flavors={}, workload_classes={}, pod_classes={})
@@ -165,6 +165,24 @@ def test_a_leader_worker_set_has_one_workload_for_each_replica() -> None:
     assert decide(groups_of(3, 2), kind=LEADER_WORKER_SET).count("leader=1 worker=2") == 2
     assert decide(groups_of(3, 1, leader=False), kind=LEADER_WORKER_SET).count("main=3") == 1
     assert decide(groups_of(1, 1), kind=LEADER_WORKER_SET).count("leader=1;") == 1
+
+
+def test_workloads_of_a_leader_worker_set_have_copied_labels_and_annotations() -> None:
+    options = JobOptions(label_keys_to_copy=("team",), annotation_keys_to_copy=("cost",))
+    obj = groups_of(2, 1)
+    metadata = msgspec.structs.replace(
+        obj.metadata, labels={**QUEUE, "team": "a"}, annotations={"cost": "high", "note": "n"}
+    )
+    assert LEADER_WORKER_SET.serving is not None
+    obj = msgspec.structs.replace(obj, metadata=metadata)
+    plan = serving_plan(LEADER_WORKER_SET.serving, obj, (), (), NOTHING, options, NOW)
+    (create,) = plan.writes
+    assert isinstance(create, Create)
+    assert create.body.metadata.labels == {"team": "a"}
+    assert {key: create.body.metadata.annotations.get(key) for key in ("cost", "note")} == {
+        "cost": "high",
+        "note": None,
+    }
 
 
 def test_the_workload_of_a_surplus_replica_is_deleted() -> None:

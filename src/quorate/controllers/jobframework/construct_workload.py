@@ -1,7 +1,7 @@
 """Construction of the Workload of a job: its name, its priority and its content."""
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -150,14 +150,15 @@ def owner_of(resource: Resource[Any], metadata: ObjectMeta) -> OwnerReference:
     )
 
 
-def copied_annotations(metadata: ObjectMeta, *, gated: bool) -> dict[str, str]:
-    """Return inherited annotations; ``gated``: external admission gates are enabled."""
+def copied_annotations(metadata: ObjectMeta, keys: Collection[str] = (), *, gated: bool) -> dict[str, str]:
+    """Return inherited annotations, and those with ``keys``; ``gated``: external gates are enabled."""
     return {
         key: value
         for key, value in metadata.annotations.items()
         if key.startswith(PROVISIONING_PREFIX)
         or key in OVERRIDE_ANNOTATIONS
         or (gated and key == ADMISSION_GATED_BY)
+        or key in keys
     }
 
 
@@ -167,6 +168,7 @@ def construct_workload(
     pod_sets: tuple[PodSet, ...],
     priority: Priority,
     label_keys_to_copy: Iterable[str],
+    annotation_keys_to_copy: Collection[str] = (),
     *,
     short_name: bool = False,
     gated: bool = True,
@@ -179,7 +181,7 @@ def construct_workload(
     labels = {key: metadata.labels[key] for key in label_keys_to_copy if key in metadata.labels}
     if is_label_value(metadata.uid):
         labels[JOB_UID] = metadata.uid
-    copied = copied_annotations(metadata, gated=gated)
+    copied = copied_annotations(metadata, annotation_keys_to_copy, gated=gated)
     return Workload(
         metadata=ObjectMeta(
             name=workload_name(

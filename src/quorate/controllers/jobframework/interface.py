@@ -235,6 +235,7 @@ class JobKind(ABC, Generic[J]):
             state.pod_sets,
             priority,
             state.options.label_keys_to_copy,
+            state.options.annotation_keys_to_copy,
             short_name=gates.short_workload_names,
             gated=gates.admission_gated_by,
             extra=extra,

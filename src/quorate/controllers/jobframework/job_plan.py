@@ -38,6 +38,7 @@ class JobOptions:
     manage_jobs_without_queue_name: bool = False
     wait_for_pods_ready: bool = False
     label_keys_to_copy: tuple[str, ...] = ()
+    annotation_keys_to_copy: tuple[str, ...] = ()
     gates: Gates = DEFAULT_GATES
     elastic_jobs: bool = True  # jobs with the annotation may change their size while they run
     deactivated_retention_s: float | None = None  # how long deactivated jobs are kept; None: for ever
@@ -47,10 +48,23 @@ def job_options(configuration: Configuration) -> JobOptions:
     return JobOptions(
         manage_jobs_without_queue_name=configuration.manage_jobs_without_queue_name,
         wait_for_pods_ready=configuration.wait_for_pods_ready is not None,
-        label_keys_to_copy=configuration.integrations.label_keys_to_copy,
+        label_keys_to_copy=(
+            *configuration.integrations.label_keys_to_copy,
+            *_metric_keys(configuration, False),
+        ),
+        annotation_keys_to_copy=_metric_keys(configuration, True),
         gates=configuration.gates,
         elastic_jobs=configuration.webhook_gates.elastic_jobs,
         deactivated_retention_s=configuration.retention.deactivated_s,
+    )
+
+
+def _metric_keys(configuration: Configuration, annotations: bool) -> tuple[str, ...]:
+    """Return the keys of workloads from which custom labels of metrics are read."""
+    return tuple(
+        label.key
+        for label in configuration.metrics.custom_labels
+        if label.source == "Workload" and label.from_annotation == annotations
     )
 
 

@@ -1,7 +1,7 @@
 """The workload of a pod group; its pods must agree on queue, size and copied labels."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from quorate.api.kueue import RESOURCE_IN_USE, PodSet, Workload, WorkloadSpec
@@ -48,9 +48,14 @@ def construct_group_workload(
         return NotComposed(
             f"pod group can't include more than {MAX_ROLES} roles, {group.name} has {len(pod_sets)}"
         )
-    labels = _copied_labels(pods, options.label_keys_to_copy)
+    labels = _copied("label", (pod.metadata.labels for pod in pods), options.label_keys_to_copy)
     if isinstance(labels, NotComposed):
         return labels
+    annotations = _copied(
+        "annotation", (pod.metadata.annotations for pod in pods), options.annotation_keys_to_copy
+    )
+    if isinstance(annotations, NotComposed):
+        return annotations
     first = pods[0].metadata
     priority = resolve_priority(first.labels, None, pod_sets, context.workload_classes, context.pod_classes)
     if isinstance(priority, MissingPriorityClass):
@@ -62,6 +67,7 @@ def construct_group_workload(
             labels=labels,
             annotations={
                 **copied_annotations(first, gated=options.gates.admission_gated_by),
+                **annotations,
                 constants.IS_GROUP: "true",
             },
             finalizers=(RESOURCE_IN_USE,),
@@ -114,13 +120,16 @@ def _conflict(pods: Sequence[QueuedPod]) -> NotComposed | None:
     return None
 
 
-def _copied_labels(pods: Iterable[QueuedPod], keys: Iterable[str]) -> dict[str, str] | NotComposed:
+def _copied(
+    noun: str, of_pods: Iterable[Mapping[str, str]], keys: Iterable[str]
+) -> dict[str, str] | NotComposed:
+    """Return the labels or annotations with ``keys`` of all pods, which must not contradict each other."""
     copied: dict[str, str] = {}
-    for pod in pods:
+    for given in of_pods:
         for key in keys:
-            value = pod.metadata.labels.get(key)
+            value = given.get(key)
             if value is None:
                 continue
             if copied.setdefault(key, value) != value:
-                return NotComposed(f"pods have different values of label {key}: {copied[key]}, {value}")
+                return NotComposed(f"pods have different values of {noun} {key}: {copied[key]}, {value}")
     return copied

@@ -15,6 +15,7 @@ from quorate.controllers.executor import Plan, normal_event, warning_event
 from quorate.controllers.finalizers import remove_finalizer
 from quorate.controllers.jobframework.construct_workload import (
     MissingPriorityClass,
+    copied_annotations,
     owner_of,
     queue_name_of,
     resolve_priority,
@@ -56,7 +57,7 @@ def serving_plan(
     for group in groups:
         workload = by_name.pop(group.workload, None)
         step = (
-            _create(kind, obj, group, context)
+            _create(kind, obj, group, context, options)
             if workload is None
             else _sync(kind, obj, group, workload, context, options, now)
         )
@@ -72,7 +73,9 @@ def _as_named(group: ServingGroup, workloads: Collection[str]) -> ServingGroup:
     return replace(group, workload=group.older_name)
 
 
-def _create(kind: ServingKind, obj: ServingSet, group: ServingGroup, context: ReconcileContext) -> Plan:
+def _create(
+    kind: ServingKind, obj: ServingSet, group: ServingGroup, context: ReconcileContext, options: JobOptions
+) -> Plan:
     if not group.total or not replicas(obj.document):
         return Plan()
     about = reference_to(kind.resource, obj)
@@ -84,7 +87,11 @@ def _create(kind: ServingKind, obj: ServingSet, group: ServingGroup, context: Re
         why = str(priority)
         return Plan(events=(warning_event(about, "ErrWorkloadCompose", why),), missing_dependency=why)
     resource = kind.resource
+    copies = group.index is not None  # as in Kueue, not for StatefulSets
+    labels = options.label_keys_to_copy if copies else ()
+    keys = options.annotation_keys_to_copy if copies else ()
     annotations = {
+        **copied_annotations(metadata, keys, gated=options.gates.admission_gated_by),
         constants.IS_GROUP: "true",
         **_owner_annotations(resource, metadata),
         **({} if group.index is None else {constants.COMPONENT_INDEX: str(group.index)}),
@@ -93,6 +100,7 @@ def _create(kind: ServingKind, obj: ServingSet, group: ServingGroup, context: Re
         metadata=ObjectMeta(
             name=group.workload,
             namespace=metadata.namespace,
+            labels={key: metadata.labels[key] for key in labels if key in metadata.labels},
             annotations=annotations,
             finalizers=(RESOURCE_IN_USE,),
             owner_references=(owner_of(resource, metadata),),
