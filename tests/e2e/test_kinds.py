@@ -115,10 +115,13 @@ async def run_lifecycle(world: World, example: Example) -> None:
 
 
 async def install(world: World, example: Example) -> None:
-    resources = [resource for resource, _ in example.dependencies]
+    resources = {resource.plural: resource for resource, _ in example.dependencies}
+    for name in example.integrations.frameworks:
+        kind = FRAMEWORK_KINDS.get(name)
+        resources |= {each.plural: each for each in (kind.referenced_kinds if kind is not None else ())}
     if not example.is_built_in:
-        resources.append(example.resource)
-    await install_definitions(world.client, [definition(resource) for resource in resources])
+        resources[example.resource.plural] = example.resource
+    await install_definitions(world.client, [definition(resource) for resource in resources.values()])
 
 
 async def stays_suspended(managed: ManagedJob) -> None:

@@ -1,21 +1,23 @@
 """Kinds of KubeRay: their pods including those that KubeRay adds, and their validation."""
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
 from quorate.api.batch import decode_template
-from quorate.api.kueue import PodSet
+from quorate.api.field_path import InvalidTemplate
+from quorate.api.kueue import ELASTIC_JOB, PodSet
+from quorate.api.meta import Key
 from quorate.controllers.jobframework.interface import ValidationScope
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.rules import decide
-from quorate.controllers.jobs.ray import RayCluster
+from quorate.controllers.jobs.ray import RAY_CLUSTERS, RayCluster, RayService
 from quorate.controllers.jobs.rayjob import RayJob
-from quorate.controllers.jobs.unstructured import UnstructuredJob, UnstructuredJobKind
+from quorate.controllers.jobs.unstructured import ReferencedObject, UnstructuredJob, UnstructuredJobKind
 from quorate.kube.patches import merged
 from tests.controllers.jobs.test_unstructured import MANAGED, foreign_job
 
@@ -39,6 +41,66 @@ def a_ray_job(cluster: Mapping[str, Any] | None = None, **spec: Any) -> Unstruct
         "rayClusterSpec": {**CLUSTER, **(cluster or {})},
     } | spec
     return foreign_job(copy.deepcopy(spec))
+
+
+def a_service(**cluster: Any) -> UnstructuredJob:
+    return foreign_job(copy.deepcopy({"rayClusterConfig": {**CLUSTER, **cluster}}))
+
+
+def with_child(
+    job: UnstructuredJob, status: Mapping[str, Any], groups: Sequence[Mapping[str, Any]], elastic: bool = True
+) -> UnstructuredJob:
+    """Return an elastic job, and the worker groups of the RayCluster that KubeRay made for it."""
+    annotations = {ELASTIC_JOB: "true"} if elastic else {}
+    metadata = msgspec.structs.replace(job.metadata, annotations=annotations, generation=4)
+    job = msgspec.structs.replace(job, metadata=metadata, status=dict(status))
+    return msgspec.structs.replace(job, referenced_spec={"workerGroupSpecs": groups}, referenced_generation=7)
+
+
+SCALED = [{"groupName": "Workers", "replicas": 5, "numOfHosts": 2}]
+JOB_STATUS = {"rayClusterName": "train-x"}
+SERVICE_STATUS = {"activeServiceStatus": {"rayClusterName": "train-x"}}
+
+
+@pytest.mark.parametrize(
+    ("kind", "job", "status"),
+    [
+        pytest.param(
+            RayJob(),
+            a_ray_job({"enableInTreeAutoscaling": True}, submissionMode="HTTPMode"),
+            JOB_STATUS,
+            id="job",
+        ),
+        pytest.param(RayService(), a_service(enableInTreeAutoscaling=True), SERVICE_STATUS, id="service"),
+    ],
+)
+def test_an_autoscaler_changes_the_size_of_the_child_cluster(
+    kind: UnstructuredJobKind, job: UnstructuredJob, status: dict[str, Any]
+) -> None:
+    scaled = with_child(job, status, SCALED)
+    assert kind.referenced_object(scaled) == ReferencedObject(RAY_CLUSTERS, Key("default", "train-x"))
+    assert sizes(kind, scaled) == {"head": 1, "workers": 10}
+    assert sizes(kind, with_child(job, status, [{"groupName": "workers"}])) == {"head": 1, "workers": 6}
+    assert kind.pods_label(scaled) == ("ray.io/cluster", "train-x")
+    assert kind.size_version(scaled) == "4_7"
+    with pytest.raises(InvalidTemplate, match="lacks group 'other' of the RayCluster"):
+        kind.pod_sets(with_child(job, status, [{"groupName": "other", "replicas": 1}]))
+    for fixed in (job, with_child(job, status, SCALED, elastic=False), with_child(job, {}, SCALED)):
+        assert kind.referenced_object(fixed) is None
+    assert kind.pods_label(job) == ("ray.io/cluster", "")
+    assert kind.size_version(job) == "0"
+
+
+def test_the_templates_of_an_elastic_ray_job_are_gated_but_not_its_submitter() -> None:
+    kind, job = RayJob(), a_ray_job()
+    (patch,) = kind.gate(job)
+    gated = merged(job.spec, patch.body["spec"])
+    cluster = gated["rayClusterSpec"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        assert group["template"]["spec"]["schedulingGates"] == [{"name": ELASTIC_JOB}]
+    assert "submitterPodTemplate" not in gated
+    assert kind.is_gated(foreign_job(gated))
+    assert not kind.is_gated(job)
 
 
 def requested_by_containers(pod_set: PodSet) -> list[str]:
@@ -176,7 +238,20 @@ def test_a_job_that_selects_a_cluster_is_skipped() -> None:
         ),
         pytest.param(RayJob(), a_ray_job(), False, [], id="a valid job"),
         pytest.param(
-            RayJob(), a_ray_job({"enableInTreeAutoscaling": True}), True,
+            RayJob(), a_ray_job({"enableInTreeAutoscaling": True}), True, [],
+            id="an elastic job with an autoscaler",
+        ),
+        pytest.param(
+            RayService(), a_service(enableInTreeAutoscaling=True), True, [],
+            id="an elastic service with an autoscaler",
+        ),
+        pytest.param(
+            RayService(), a_service(enableInTreeAutoscaling=True), False,
+            ["spec.rayClusterConfig.enableInTreeAutoscaling: true a kueue managed job should only use "
+             "autoscaling when workload slicing is enabled"], id="a service with an autoscaler",
+        ),
+        pytest.param(
+            RayJob(), a_ray_job({"enableInTreeAutoscaling": True}), False,
             ["spec.rayClusterSpec.enableInTreeAutoscaling: true a kueue managed job should only use "
              "autoscaling when workload slicing is enabled"], id="a job with an autoscaler",
         ),

@@ -183,8 +183,15 @@ class JobKind(ABC, Generic[J]):
         return ()
 
     def pods_label(self, job: J) -> tuple[str, str] | None:
-        """Return the label of the job's pods and its value; None if no pod has to be ungated."""
+        """Return the label of the job's pods and its value; None if no pod has to be ungated.
+
+        An empty value: the label is not known yet, and only the annotation of the slices identifies the pods.
+        """
         return None
+
+    def size_version(self, job: J) -> str:
+        """Return a text that differs for each size of an elastic job; it is part of the slice's name."""
+        return str(job.metadata.generation)
 
     # Start and stop.
 

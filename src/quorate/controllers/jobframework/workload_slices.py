@@ -101,7 +101,7 @@ def _create_first(state: JobState[J]) -> JobPlan:
 
 
 def _create(state: JobState[J], replaced: Workload | None) -> JobPlan:
-    constructed = state.kind.construct(state, extra=str(state.job.metadata.generation))
+    constructed = state.kind.construct(state, extra=state.kind.size_version(state.job))
     if isinstance(constructed, NotComposed):
         return create_workload(state, constructed)
     metadata = constructed.metadata

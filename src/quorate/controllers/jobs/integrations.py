@@ -115,7 +115,11 @@ def _with_referenced_spec(
     def complete(job: UnstructuredJob) -> UnstructuredJob:
         reference = kind.referenced_object(job)
         found = None if reference is None else referenced[reference.resource.kind].get(reference.key)
-        return msgspec.structs.replace(job, referenced_spec=None if found is None else found.spec)
+        if found is None:
+            return job
+        return msgspec.structs.replace(
+            job, referenced_spec=found.spec, referenced_generation=found.metadata.generation
+        )
 
     return complete
 

@@ -5,7 +5,8 @@ autoscaler, and, for a cluster with its state in Redis, the cleanup job that run
 """
 
 import copy
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from quorate.api.field_path import (
@@ -18,10 +19,13 @@ from quorate.api.field_path import (
     read_field,
 )
 from quorate.api.findings import Finding
+from quorate.api.kueue import ELASTIC_JOB
+from quorate.api.meta import Key
 from quorate.api.quantity import parse_quantity
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
+    ReferencedObject,
     UnstructuredJob,
     UnstructuredJobKind,
     condition_message,
@@ -40,25 +44,66 @@ _SERVICE_CLUSTER: Final[Path] = ("spec", "rayClusterConfig")
 _AUTOSCALER: Final[Json] = {"requests": {"cpu": "500m", "memory": "512Mi"}}
 _REDIS_CLEANUP: Final[Json] = {"cpu": "200m", "memory": "256Mi"}
 _FAULT_TOLERANCE: Final = "ray.io/ft-enabled"
+_PODS_LABEL: Final = "ray.io/cluster"
+_ACTIVE_CLUSTER: Final[Path] = ("status", "activeServiceStatus", "rayClusterName")
+RAY_CLUSTERS: Final = unstructured_resource(GROUP, VERSION, "rayclusters", "RayCluster")
 
 
 def cluster_pod_set_specs(
     job: UnstructuredJob, cluster: Path, in_head: tuple[Json, ...] = ()
 ) -> tuple[PodSetSpec, ...]:
     """Return one for the head and each worker group; ``in_head``: more head containers."""
-    return (_head(job, cluster, in_head), *(_workers(job, group) for group in _groups(job, cluster)))
+    workers = [_workers(job, group) for group in _groups(job.document, cluster)]
+    return (_head(job, cluster, in_head), *_autoscaled(job, cluster, workers))
 
 
-def _groups(job: UnstructuredJob, cluster: Path) -> list[Path]:
+def _groups(document: Json, cluster: Path) -> list[Path]:
     groups: Path = (*cluster, "workerGroupSpecs")
-    return [(*groups, index) for index in range(len(read_entries(job.document, groups)))]
+    return [(*groups, index) for index in range(len(read_entries(document, groups)))]
 
 
 def _workers(job: UnstructuredJob, group: Path) -> PodSetSpec:
-    replicas = read_count(job.document, (*group, "replicas"), 1)
-    hosts = max(read_count(job.document, (*group, "numOfHosts"), 1), 1)
-    name = read_field(job.document, (*group, "groupName"), str)
-    return PodSetSpec(name.lower(), template=(*group, "template"), count=replicas * hosts)
+    name, count = _group_size(job.document, group)
+    return PodSetSpec(name, template=(*group, "template"), count=count)
+
+
+def _group_size(document: Json, group: Path) -> tuple[str, int]:
+    replicas = read_count(document, (*group, "replicas"), 1)
+    hosts = max(read_count(document, (*group, "numOfHosts"), 1), 1)
+    return read_field(document, (*group, "groupName"), str).lower(), replicas * hosts
+
+
+def _autoscaled(job: UnstructuredJob, cluster: Path, workers: Sequence[PodSetSpec]) -> Iterator[PodSetSpec]:
+    """Return the groups with the sizes in the RayCluster of the job, which the autoscaler changes."""
+    child: Json = {"spec": job.referenced_spec or {}}
+    sizes = dict(
+        _group_size(child, group)
+        for group in _groups(child, _CLUSTER_SPEC)
+        if look_up(child, (*group, "replicas")) is not None
+    )
+    for name in sizes.keys() - {each.name for each in workers}:
+        raise InvalidTemplate((*cluster, "workerGroupSpecs"), f"lacks group {name!r} of the RayCluster")
+    return (replace(each, count=sizes.get(each.name, each.count)) for each in workers)
+
+
+def child_cluster(job: UnstructuredJob, cluster: Path, name: Path) -> ReferencedObject | None:
+    """Return the RayCluster that KubeRay made for an elastic job with an autoscaler; ``name``: its field."""
+    scales = look_up(job.document, (*cluster, "enableInTreeAutoscaling")) is True
+    found = look_up(job.document, name)
+    if job.metadata.annotations.get(ELASTIC_JOB) != "true" or not scales or not isinstance(found, str):
+        return None
+    return ReferencedObject(RAY_CLUSTERS, Key(job.metadata.namespace, found)) if found else None
+
+
+def child_pods_label(job: UnstructuredJob, name: Path) -> tuple[str, str]:
+    """Return the label of the pods of the RayCluster that the field ``name`` names."""
+    return (_PODS_LABEL, read_field(job.document, name, str, ""))
+
+
+def child_size_version(job: UnstructuredJob) -> str:
+    """Return the generations of a job and its RayCluster, whichever has the sizes; as in Kueue."""
+    own = str(job.metadata.generation)
+    return f"{own}_{job.referenced_generation}" if job.referenced_generation else own
 
 
 def _head(job: UnstructuredJob, cluster: Path, containers: tuple[Json, ...]) -> PodSetSpec:
@@ -117,9 +162,7 @@ class RayCluster(UnstructuredJobKind):
     has_slices = True
 
     def __init__(self) -> None:
-        super().__init__(
-            unstructured_resource(GROUP, VERSION, "rayclusters", "RayCluster"), suspend=("spec", "suspend")
-        )
+        super().__init__(RAY_CLUSTERS, suspend=("spec", "suspend"))
 
     def findings(
         self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
@@ -134,7 +177,7 @@ class RayCluster(UnstructuredJobKind):
 
     def pods_label(self, job: UnstructuredJob) -> tuple[str, str] | None:
         """Return the label of all pods; the status does not report gated pods of the autoscaler."""
-        return ("ray.io/cluster", job.metadata.name)
+        return (_PODS_LABEL, job.metadata.name)
 
     def finished(self, job: UnstructuredJob) -> Outcome | None:
         return None
@@ -147,6 +190,8 @@ class RayService(UnstructuredJobKind):
     """A Ray cluster that serves until a user deletes it."""
 
     supports_elastic = True
+    has_slices = True
+    referenced_kinds = (RAY_CLUSTERS,)
 
     def __init__(self) -> None:
         super().__init__(
@@ -157,10 +202,19 @@ class RayService(UnstructuredJobKind):
     def findings(
         self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
     ) -> Iterable[Finding]:
-        return cluster_findings(new, _SERVICE_CLUSTER, may_grow=False) if scope.queued else ()
+        return cluster_findings(new, _SERVICE_CLUSTER, may_grow=scope.elastic) if scope.queued else ()
+
+    def referenced_object(self, job: UnstructuredJob) -> ReferencedObject | None:
+        return child_cluster(job, _SERVICE_CLUSTER, _ACTIVE_CLUSTER)
 
     def pod_set_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         return cluster_pod_set_specs(job, _SERVICE_CLUSTER)
+
+    def pods_label(self, job: UnstructuredJob) -> tuple[str, str] | None:
+        return child_pods_label(job, _ACTIVE_CLUSTER)
+
+    def size_version(self, job: UnstructuredJob) -> str:
+        return child_size_version(job)
 
     def is_active(self, job: UnstructuredJob) -> bool:
         return self.pods_ready(job)

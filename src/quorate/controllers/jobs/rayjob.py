@@ -6,9 +6,20 @@ from typing import Any, Final
 from quorate.api.field_path import Path, look_up, read_field, write_field
 from quorate.api.findings import Finding
 from quorate.controllers.jobframework.interface import Outcome, ValidationScope
-from quorate.controllers.jobs.ray import GROUP, READY, VERSION, cluster_findings, cluster_pod_set_specs
+from quorate.controllers.jobs.ray import (
+    GROUP,
+    RAY_CLUSTERS,
+    READY,
+    VERSION,
+    child_cluster,
+    child_pods_label,
+    child_size_version,
+    cluster_findings,
+    cluster_pod_set_specs,
+)
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
+    ReferencedObject,
     UnstructuredJob,
     UnstructuredJobKind,
     unstructured_resource,
@@ -16,6 +27,7 @@ from quorate.controllers.jobs.unstructured import (
 from quorate.kube.resources import Json
 
 _CLUSTER: Final[Path] = ("spec", "rayClusterSpec")
+_CLUSTER_NAME: Final[Path] = ("status", "rayClusterName")
 _SELECTOR: Final[Path] = ("spec", "clusterSelector")
 _SUBMITTER: Final[Path] = ("spec", "submitterPodTemplate")
 
@@ -30,6 +42,8 @@ _JOB_MODE: Final = "K8sJobMode"
 
 class RayJob(UnstructuredJobKind):
     supports_elastic = True
+    has_slices = True
+    referenced_kinds = (RAY_CLUSTERS,)
 
     def __init__(self) -> None:
         super().__init__(
@@ -39,7 +53,10 @@ class RayJob(UnstructuredJobKind):
     def findings(
         self, old: UnstructuredJob | None, new: UnstructuredJob, scope: ValidationScope
     ) -> Iterable[Finding]:
-        return _findings(new) if scope.queued else ()
+        return _findings(new, may_grow=scope.elastic) if scope.queued else ()
+
+    def referenced_object(self, job: UnstructuredJob) -> ReferencedObject | None:
+        return child_cluster(job, _CLUSTER, _CLUSTER_NAME)
 
     def is_skipped(self, job: UnstructuredJob) -> bool:
         """Skip a job that selects an existing cluster: its only pod is the submitter."""
@@ -57,6 +74,16 @@ class RayJob(UnstructuredJobKind):
                 return cluster_pod_set_specs(job, _CLUSTER, in_head=(sidecar,))
             case _:
                 return cluster_pod_set_specs(job, _CLUSTER)
+
+    def elastic_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
+        """Return the groups of the cluster; the submitter has one pod, without the label of the cluster."""
+        return cluster_pod_set_specs(job, _CLUSTER)
+
+    def pods_label(self, job: UnstructuredJob) -> tuple[str, str] | None:
+        return child_pods_label(job, _CLUSTER_NAME)
+
+    def size_version(self, job: UnstructuredJob) -> str:
+        return child_size_version(job)
 
     def is_active(self, job: UnstructuredJob) -> bool:
         return _deployment(job) not in ("", "Suspended")
@@ -106,7 +133,7 @@ def _without_empty(value: Any) -> Any:
     return {name: item for name, item in kept.items() if item not in ({}, None)}
 
 
-def _findings(job: UnstructuredJob) -> Iterator[Finding]:
+def _findings(job: UnstructuredJob, *, may_grow: bool) -> Iterator[Finding]:
     spec = job.spec
     if spec.get("clusterSelector"):
         if spec.get("rayClusterSpec") is not None:
@@ -120,4 +147,4 @@ def _findings(job: UnstructuredJob) -> Iterator[Finding]:
     if not spec.get("shutdownAfterJobFinishes"):
         rule = "a kueue managed job should delete the cluster after finishing"
         yield Finding("spec.shutdownAfterJobFinishes", False, rule)
-    yield from cluster_findings(job, _CLUSTER, may_grow=False)
+    yield from cluster_findings(job, _CLUSTER, may_grow=may_grow)

@@ -43,6 +43,7 @@ class UnstructuredJob(Struct):
     spec: Json = msgspec.field(default_factory=dict)
     status: Json = msgspec.field(default_factory=dict)
     referenced_spec: Json | None = None  # of the object that ``referenced_object`` returns, if it exists
+    referenced_generation: int = 0  # of the same object
 
     @property
     def document(self) -> Json:
@@ -143,15 +144,19 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
                 raise InvalidTemplate(spec.template, problem)
         return tuple(_pod_set(job, spec) for spec in specs)
 
+    def elastic_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
+        """Return the groups that may change their size while an elastic job runs."""
+        return self.pod_set_specs(job)
+
     def is_gated(self, job: UnstructuredJob) -> bool:
-        templates = (read_field(job.document, spec.template, dict) for spec in self.pod_set_specs(job))
+        templates = (read_field(job.document, spec.template, dict) for spec in self.elastic_specs(job))
         return all(map(_is_gated, templates))
 
     def gate(self, job: UnstructuredJob) -> tuple[Patch, ...]:
         if self.is_active(job):
             return ()
         changed = copy.deepcopy(job.document)
-        for spec in self.pod_set_specs(job):
+        for spec in self.elastic_specs(job):
             template = read_field(changed, spec.template, dict)
             if not _is_gated(template):
                 gates = look_up(template, _GATES) or []

@@ -1,0 +1,155 @@
+"""A Ray job with an autoscaler changes its size while it runs; the story imitates KubeRay."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.integrations import Integrations
+from quorate.api.field_path import look_up
+from quorate.api.kueue import ELASTIC_JOB
+from quorate.api.meta import Key, find_condition, is_true
+from quorate.cli.run.apply import install_definitions
+from quorate.controllers.jobframework.elastic_gates import GATED_PODS
+from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
+from quorate.controllers.jobs.ray import RAY_CLUSTERS
+from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.kube.resources import PODS, WORKLOADS, Json
+from tests.e2e.kinds import definition
+from tests.e2e.world import NAMESPACE, World, run_story
+
+pytestmark = pytest.mark.slow
+
+KEY = Key(NAMESPACE, "train")
+CLUSTER = Key(NAMESPACE, "train-x")
+FRAMEWORKS = ("ray.io/raycluster", "ray.io/rayjob", "ray.io/rayservice")
+RAY_JOBS = FRAMEWORK_KINDS["ray.io/rayjob"].resource
+RAY_SERVICES = FRAMEWORK_KINDS["ray.io/rayservice"].resource
+JOB_STATUS = {"jobDeploymentStatus": "Running", "rayClusterName": CLUSTER.name}
+SERVICE_STATUS = {"activeServiceStatus": {"rayClusterName": CLUSTER.name}}
+
+
+def template() -> Json:
+    container = {"name": "ray", "image": "ray", "resources": {"requests": {"cpu": "1"}}}
+    return {"spec": {"containers": [container]}}
+
+
+def cluster() -> Json:
+    return {
+        "enableInTreeAutoscaling": True,
+        "autoscalerOptions": {"resources": {"requests": {"cpu": "0"}}},
+        "headGroupSpec": {"template": template()},
+        "workerGroupSpecs": [{"groupName": "small", "replicas": 1, "template": template()}],
+    }
+
+
+RAY_JOB = {"submissionMode": "HTTPMode", "shutdownAfterJobFinishes": True, "rayClusterSpec": cluster()}
+RAY_SERVICE = {"rayClusterConfig": cluster()}
+
+
+class KubeRay:
+    """Creates the RayCluster of a job, and its pods, as KubeRay and its autoscaler do."""
+
+    def __init__(self, world: World, resource: Any, spec_field: str) -> None:
+        self.client = world.client
+        self.resource = resource
+        self.spec_field = spec_field
+
+    async def create_cluster(self, status: Json) -> None:
+        job: UnstructuredJob = await self.client.get(self.resource, KEY)
+        owner = {
+            "apiVersion": self.resource.api_version,
+            "kind": self.resource.kind,
+            "name": KEY.name,
+            "uid": job.metadata.uid,
+            "controller": True,
+        }
+        metadata = {"name": CLUSTER.name, "ownerReferences": [owner]}
+        spec = {**job.spec[self.spec_field], "suspend": False}
+        await self.client.create(RAY_CLUSTERS, {"metadata": metadata, "spec": spec}, NAMESPACE)
+        await self.client.patch(self.resource, KEY, {"status": status}, subresource="status")
+        await self.create_pod("head", ("headGroupSpec", "template"))
+        await self.create_pod("worker-0", ("workerGroupSpecs", 0, "template"))
+
+    async def create_pod(self, name: str, path: tuple[str | int, ...]) -> None:
+        ray_cluster = await self.client.get(RAY_CLUSTERS, CLUSTER)
+        pods = look_up(ray_cluster.spec, path)
+        labels = {**pods["metadata"]["labels"], "ray.io/cluster": CLUSTER.name}
+        metadata = {"name": name, "labels": labels, "annotations": pods["metadata"]["annotations"]}
+        await self.client.create(PODS, {"metadata": metadata, "spec": pods["spec"]}, NAMESPACE)
+
+    async def scale(self, replicas: int) -> None:
+        ray_cluster = await self.client.get(RAY_CLUSTERS, CLUSTER)
+        groups = [{**ray_cluster.spec["workerGroupSpecs"][0], "replicas": replicas}]
+        await self.client.patch(RAY_CLUSTERS, CLUSTER, {"spec": {"workerGroupSpecs": groups}})
+        await self.create_pod(f"worker-{replicas - 1}", ("workerGroupSpecs", 0, "template"))
+
+
+async def until_ungated(world: World, *names: str) -> None:
+    async def find() -> bool:
+        pods = (await world.client.list(GATED_PODS, NAMESPACE)).items
+        return {each.metadata.name for each in pods if not each.spec.scheduling_gates} == set(names)
+
+    await world.until(f"{names} are ungated", find)
+
+
+async def until_slices(world: World, *want: tuple[int, str]) -> None:
+    """Wait for the workloads with these numbers of workers and states."""
+
+    async def find() -> bool:
+        found = []
+        for workload in (await world.client.list(WORKLOADS, NAMESPACE)).items:
+            finished = find_condition(workload.status.conditions, "Finished")
+            admitted = is_true(workload.status.conditions, "Admitted")
+            state = finished.reason if finished is not None else "Admitted" if admitted else "Pending"
+            found.append((workload.spec.pod_sets[1].count, state))
+        return sorted(found) == list(want)
+
+    await world.until(f"slices {want}", find)
+
+
+@pytest.mark.parametrize(
+    ("resource", "spec", "spec_field", "suspend", "status"),
+    [
+        pytest.param(RAY_JOBS, RAY_JOB, "rayClusterSpec", ("suspend",), JOB_STATUS, id="RayJob"),
+        pytest.param(
+            RAY_SERVICES,
+            RAY_SERVICE,
+            "rayClusterConfig",
+            ("rayClusterConfig", "suspend"),
+            SERVICE_STATUS,
+            id="RayService",
+        ),
+    ],
+)
+def test_the_autoscaler_grows_the_cluster_within_quota(
+    resource: Any, spec: Json, spec_field: str, suspend: tuple[str, ...], status: Json
+) -> None:
+    async def story(world: World) -> None:
+        definitions = [definition(FRAMEWORK_KINDS[name].resource) for name in FRAMEWORKS]
+        await install_definitions(world.client, definitions)
+        await world.start_queueing(Configuration(integrations=Integrations(frameworks=FRAMEWORKS)))
+        await world.queues(cpu="3")
+        labels = {"kueue.x-k8s.io/queue-name": "queue"}
+        metadata = {"name": KEY.name, "labels": labels, "annotations": {ELASTIC_JOB: "true"}}
+        await world.client.create(resource, {"metadata": metadata, "spec": spec}, NAMESPACE)
+
+        async def is_started() -> bool:
+            job = await world.client.get(resource, KEY)
+            return look_up(job.spec, suspend) is False
+
+        await world.until("the job is started", is_started)
+        kube_ray = KubeRay(world, resource, spec_field)
+        await kube_ray.create_cluster(status)
+        await until_ungated(world, "head", "worker-0")
+        await kube_ray.scale(2)
+        await until_slices(world, (1, "WorkloadSliceReplaced"), (2, "Admitted"))
+        await until_ungated(world, "head", "worker-0", "worker-1")
+        await kube_ray.scale(3)  # more than the quota
+        await until_slices(world, (1, "WorkloadSliceReplaced"), (2, "Admitted"), (3, "Pending"))
+        await until_ungated(world, "head", "worker-0", "worker-1")
+        assert await is_started()
+        child = await world.client.get(RAY_CLUSTERS, CLUSTER)
+        assert child.spec["suspend"] is False
+
+    run_story(story)
