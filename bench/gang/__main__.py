@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench.gang.core import bytes_a_pod, idle_session, one_large_gang, small_gangs
+from bench.gang.core import behind_hopeless_gangs, bytes_a_pod, idle_session, one_large_gang, small_gangs
 from bench.gang.quality import GANGS, SCHEDULERS, measure
 from bench.limits import check_limits, number_table
 
@@ -20,6 +20,7 @@ MEASURES: Final[Mapping[str, Callable[[], float]]] = {
     "session: a gang of 10,000 on 5,000 nodes, s": one_large_gang,
     "session: 1,000 gangs of 10, half-full nodes: decisions a second": small_gangs,
     "session: nothing can start, 5,000 nodes and 50,000 pods, ms": idle_session,
+    "session: a gang behind 10,000 that do not fit, s": behind_hopeless_gangs,
     "bytes a pod of a gang": bytes_a_pod,
 }
 SEEDS: Final = 5

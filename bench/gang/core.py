@@ -71,6 +71,27 @@ def idle_session() -> float:
     return 1_000 * seconds
 
 
+def behind_hopeless_gangs() -> float:
+    """Return the seconds of the session that places a gang behind 10,000 gangs that do not fit.
+
+    Part of the members of each would find nodes, and they are of 20 shapes.
+    """
+    model = model_of(equal_nodes(NODES))
+    numbers = count()
+    for gang in range(10_000):
+        model.set_group(group(f"a-{gang:05}", MEMBERS))
+        for _ in range(MEMBERS):
+            model.set_pod(pod(next(numbers), f"a-{gang:05}", 90_000 + 100 * (gang % 20), 8))
+    _timed(model)  # places those that fit, and writes the status of every gang
+    model.set_group(group("fits", MEMBERS))
+    for _ in range(MEMBERS):
+        model.set_pod(pod(next(numbers), "fits", 1_000, 1))
+    seconds, outcome = _timed(model)
+    assert len(outcome.binds) == MEMBERS, "only the gang that fits is placed"
+    assert len(outcome.pending_reasons) > 9_000, "the gangs before it are tried"
+    return seconds
+
+
 def bytes_a_pod() -> float:
     """Return the memory of one running pod: decoded, in its informer's cache, and in the model."""
     model = model_of(equal_nodes(NODES_IN_USE))

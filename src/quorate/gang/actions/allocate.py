@@ -12,12 +12,17 @@ from collections.abc import Sequence
 
 from quorate.api.volcano import INQUEUE
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
+from quorate.gang.actions.refused_placements import (
+    RefusedPlacement,
+    RefusedPlacements,
+    UnschedulableShapes,
+    UsageVersion,
+)
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import GangUnschedulable, no_fit_message
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
-from quorate.placement.change_log import ChangeLog
 from quorate.placement.colocation import choose_anchor_node, requires_affinity
 from quorate.placement.diagnosis import Diagnosis
 from quorate.placement.framework import Capacity
@@ -39,9 +44,9 @@ def allocate(session: Session) -> None:
         and session.invalid_reason(gang) is None
     ]
     placements: dict[Gang, GangPlacement] = {}
-    unschedulable = UnschedulableShapes(session.cluster.usage_changes)
+    trials = Trials(session)
     for gangs in _nominated_first(session, candidates):
-        _allocate(session, gangs, placements, unschedulable)
+        _allocate(session, gangs, placements, trials)
 
 
 def _nominated_first(session: Session, gangs: Sequence[Gang]) -> tuple[Sequence[Gang], Sequence[Gang]]:
@@ -64,7 +69,7 @@ def _allocate(
     session: Session,
     gangs: Sequence[Gang],
     placements: dict[Gang, "GangPlacement"],
-    unschedulable: "UnschedulableShapes",
+    trials: "Trials",
 ) -> None:
     gang_queues = GangQueues(session)
     for gang in gangs:
@@ -75,7 +80,7 @@ def _allocate(
             continue
         gang = gang_queues.pop(queue)
         if gang not in placements:
-            placements[gang] = GangPlacement(session, gang, unschedulable)
+            placements[gang] = GangPlacement(session, gang, trials)
         if placements[gang].run_turn():
             gang_queues.push(gang)
 
@@ -86,27 +91,22 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
     return [shape for shape in gang.shapes if best_effort or not shape.best_effort]
 
 
-class UnschedulableShapes:
-    """The shapes that no node takes, as long as nothing has changed on the nodes since."""
+class Trials:
+    """What the trials of a session found that holds for later ones."""
 
-    def __init__(self, log: ChangeLog) -> None:
-        self._log = log
-        self._results: dict[Shape, tuple[int, Diagnosis]] = {}  # with the end of the log at that time
-
-    def of(self, shape: Shape) -> Diagnosis | None:
-        end, result = self._results.get(shape, (None, None))
-        return result if end == self._log.end else None
-
-    def add(self, shape: Shape, result: Diagnosis) -> None:
-        self._results[shape] = (self._log.end, result)
+    def __init__(self, session: Session) -> None:
+        self.version = UsageVersion(session.cluster.usage_changes)
+        self.unschedulable = UnschedulableShapes(self.version)
+        self.refused = RefusedPlacements(session, self.version)
 
 
 class GangPlacement:
     """The placement of one gang in one session, over several turns."""
 
-    def __init__(self, session: Session, gang: Gang, unschedulable: UnschedulableShapes) -> None:
+    def __init__(self, session: Session, gang: Gang, trials: Trials) -> None:
         self._session = session
-        self._unschedulable = unschedulable
+        self._trials = trials
+        self._unschedulable = trials.unschedulable
         self._gang = gang
         self._queue = session.queue_of(gang)
         self._tasks: deque[Task] = deque()  # not processed in any turn yet
@@ -116,12 +116,37 @@ class GangPlacement:
         self._anchored: set[Shape] = set()  # shapes for which an anchor node was searched
         if session.settings.profile == "design":
             self._affinity_shapes = dict.fromkeys(shape for shape in gang.shapes if requires_affinity(shape))
-        if self._any_shape_fits():
+        self._refused = trials.refused.of_shape(gang)  # the trial that this one would repeat
+        self._is_first_turn = True
+        if self._refused is None and self._any_shape_fits():
             best_effort = session.settings.profile == "design"
             self._tasks.extend(tasks_to_place(session, gang, best_effort=best_effort))
+            self._refused = trials.refused.of_tasks(gang, tuple(self._tasks))
 
     def run_turn(self) -> bool:
         """Place the tasks of one turn; return True if the gang needs another turn."""
+        if self._refused is not None:
+            self._failed_shapes = dict(self._refused.failed_shapes)
+            self._session.pending_reasons[self._gang.key] = self._reason(self._refused.placed)
+            return False
+        tasks = tuple(self._tasks) if self._is_first_turn else ()
+        self._is_first_turn = False
+        before = self._trials.version.current
+        placed = self._try()
+        if placed is None:
+            return bool(self._tasks)
+        self._trials.version.restored(before)
+        if tasks:
+            refused = RefusedPlacement(placed, self._failed_shapes)
+            self._trials.refused.add(self._gang, tasks, refused)
+        self._session.pending_reasons[self._gang.key] = self._reason(placed)
+        return False
+
+    def _try(self) -> int | None:
+        """Place tasks until the gang is ready.
+
+        Return how many had nodes if it fails, in which case the moves are undone; else None.
+        """
         session, gang = self._session, self._gang
         with session.statement() as statement:
             while self._tasks:
@@ -136,13 +161,12 @@ class GangPlacement:
                     break
             if session.is_ready(gang):
                 session.dispatch(statement.commit(), gang)
-                return bool(self._tasks)
+                return None
             if session.is_pipelined(gang):
                 session.hold(statement.commit())
-                return False
-            placed = len(statement.moves)
-        session.pending_reasons[gang.key] = self._reason(placed)
-        return False
+                self._tasks.clear()
+                return None
+            return len(statement.moves)
 
     def _any_shape_fits(self) -> bool:
         """Return True if any shape fits a node; if none does, the tasks need not be sorted."""

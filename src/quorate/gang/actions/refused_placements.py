@@ -1,0 +1,125 @@
+"""Placements of gangs that failed in this session, so that equal gangs are refused without a new trial.
+
+A placement that fails is undone: after it the nodes and queues are as before it.  What it found holds for
+every later gang for which the same trial would be made, until the first move that stays.  So a queue of
+hopeless gangs costs one trial for each kind of gang in it, and not one for each gang.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+
+from quorate.gang.cache.gang import Gang, TaskCounts
+from quorate.gang.cache.task import Task
+from quorate.gang.session.callbacks import all_callbacks
+from quorate.gang.session.session import Session
+from quorate.placement.change_log import ChangeLog
+from quorate.placement.colocation import requires_affinity
+from quorate.placement.diagnosis import Diagnosis
+from quorate.placement.shapes import Shape
+
+
+class UsageVersion:
+    """A number for the state of the nodes: two states of a session with one number are equal."""
+
+    def __init__(self, log: ChangeLog) -> None:
+        self._log = log
+        self._end = log.end
+        self._current = self._last = 0
+
+    @property
+    def current(self) -> int:
+        if self._end != self._log.end:
+            self._end = self._log.end
+            self._current = self._last = self._last + 1
+        return self._current
+
+    def restored(self, version: int) -> None:
+        """Note that all moves since ``version`` were undone."""
+        self._end = self._log.end
+        self._current = version
+
+
+class UnschedulableShapes:
+    """The shapes that no node takes, by the state of the nodes."""
+
+    def __init__(self, version: UsageVersion) -> None:
+        self._version = version
+        self._results: dict[tuple[Shape, int], Diagnosis] = {}
+
+    def of(self, shape: Shape) -> Diagnosis | None:
+        return self._results.get((shape, self._version.current))
+
+    def add(self, shape: Shape, result: Diagnosis) -> None:
+        self._results[shape, self._version.current] = result
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedPlacement:
+    """How the trial ended."""
+
+    placed: int  # members that had nodes before one found none
+    failed_shapes: Mapping[Shape, Diagnosis]  # shapes without a node, in the order found
+
+
+class RefusedPlacements:
+    """The refused placements of a session."""
+
+    def __init__(self, session: Session, version: UsageVersion) -> None:
+        self._session = session
+        self._version = version
+        self._by_shape: dict[Hashable, RefusedPlacement] = {}  # of gangs with one shape
+        self._by_tasks: dict[Hashable, RefusedPlacement] = {}
+
+    def of_shape(self, gang: Gang) -> RefusedPlacement | None:
+        """Return the refused placement of an equal shape with no more missing members than ``gang``.
+
+        The members of such gangs get nodes one by one, the same ones whatever the gang, until one finds none.
+        """
+        key = self._shape_key(gang)
+        refused = None if key is None else self._by_shape.get(key)
+        return refused if refused is not None and _missing(gang) > refused.placed else None
+
+    def of_tasks(self, gang: Gang, tasks: tuple[Task, ...]) -> RefusedPlacement | None:
+        """Return the refused placement of the same ``tasks``, in order, for the same minimum."""
+        return self._by_tasks.get(self._tasks_key(gang, tasks)) if self._by_tasks else None
+
+    def add(self, gang: Gang, tasks: tuple[Task, ...], refused: RefusedPlacement) -> None:
+        """Keep the result for ``gang`` as it was before, and is again after, the trial with ``tasks``."""
+        key = self._shape_key(gang)
+        if key is not None and _missing(gang) > refused.placed:
+            self._by_shape[key] = refused
+        else:
+            self._by_tasks[self._tasks_key(gang, tasks)] = refused
+
+    def _shape_key(self, gang: Gang) -> Hashable:
+        """Return what the trial with a gang of one shape depends on; None if members may differ."""
+        if self._session.settings.profile == "compat" or len(gang.shapes) != 1:
+            return None
+        (shape,) = gang.shapes
+        if requires_affinity(shape) or any(task.nominated_node for task in gang.schedulable.values()):
+            return None
+        return (self._version.current, gang.queue, self._votes(gang), shape)
+
+    def _tasks_key(self, gang: Gang, tasks: tuple[Task, ...]) -> Hashable:
+        return (
+            self._version.current,
+            gang.queue,
+            self._votes(gang),
+            gang.min_member,
+            tuple(sorted(gang.min_task_member.items())),
+            tuple(sorted((role, _counts(counts)) for role, counts in gang.roles.items())),
+            tuple((task.shape, task.role, task.nominated_node) for task in tasks),
+        )
+
+    def _votes(self, gang: Gang) -> Hashable:
+        """Return the votes of plugins on ``gang``: those that no move changes must be equal too."""
+        return tuple(callback(gang) for callback in all_callbacks(self._session.callbacks.job_pipelined))
+
+
+def _missing(gang: Gang) -> int:
+    return gang.min_member - gang.task_counts.ready - gang.task_counts.pipelined
+
+
+def _counts(counts: TaskCounts) -> Hashable:
+    by_status = sorted((status.value, count) for status, count in counts.by_status.items() if count)
+    return (counts.best_effort, *by_status)
