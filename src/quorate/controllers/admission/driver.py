@@ -139,6 +139,7 @@ class AdmissionDriver:
 
     async def run(self) -> None:
         """Decide until cancelled; the informers must have synced."""
+        self.state.restore_preemption_history(self._workloads)
         try:
             async with asyncio.TaskGroup() as writes:
                 while True:
