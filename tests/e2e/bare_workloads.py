@@ -75,6 +75,18 @@ async def finish(world: World, *names: str) -> None:
         await world.client.replace(RAW, Key(NAMESPACE, name), stored, subresource="status")
 
 
+async def reserve(world: World, name: str, usage: Json, cluster_queue: str = "research") -> None:
+    """Reserve quota for all pods of a workload by server-side apply, as another scheduler does."""
+    (pod_set,) = (await read(world, name)).spec.pod_sets
+    flavors = dict.fromkeys(usage, "default")
+    assignment = {
+        "name": pod_set.name, "count": pod_set.count, "flavors": flavors, "resourceUsage": usage
+    }  # fmt: skip
+    admission = {"clusterQueue": cluster_queue, "podSetAssignments": [assignment]}
+    reserved = _condition("QuotaReserved", "True", "QuotaReserved")
+    await apply(world, name, {"admission": admission, "conditions": [reserved]})
+
+
 async def release_quota(world: World, *names: str) -> None:
     """Release the quota of evicted workloads by server-side apply, as Kueue does."""
     for name in names:

@@ -3,11 +3,14 @@
 import pytest
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.queueing import Scheduling
+from quorate.local.nodes import Fleet
 from tests.e2e.bare_workloads import (
     apply,
     finish,
     read,
     release_quota,
+    reserve,
     submit,
     until_admitted,
     until_pending,
@@ -18,6 +21,7 @@ from tests.e2e.world import World, run_story
 pytestmark = pytest.mark.slow
 
 PLAIN = Configuration()
+NODES = Fleet(1, cpu="8")
 
 
 def test_server_side_apply_releases_the_quota_of_a_preempted_workload() -> None:
@@ -79,3 +83,23 @@ def test_equal_pending_workloads_all_get_the_pending_reason() -> None:
         assert len(messages) == 1, messages
 
     run_story(story, PLAIN)
+
+
+def test_without_scheduling_quota_is_reserved_by_another_client_only() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        await world.job("first", runs="1s")
+        await world.job("second", runs="1s")
+
+        async def names_of_workloads() -> list[str]:
+            found = [await world.workload(job) for job in ("first", "second")]
+            return [] if None in found else [each.metadata.name for each in found if each is not None]
+
+        names = await world.until("both jobs have workloads", names_of_workloads)
+        await reserve(world, names[0], {"cpu": "1"})
+        await world.until_finished("first")
+        second = await read(world, names[1])
+        assert second.status.admission is None
+        assert second.status.conditions == ()  # it would have been admitted, or would have got a reason
+
+    run_story(story, Configuration(scheduling=Scheduling(enabled=False)), NODES)

@@ -371,3 +371,9 @@ def test_the_initial_sync_has_no_timeout_by_default() -> None:
 def test_concurrency_is_configured_by_kind(body: str, finding: str) -> None:
     (found,) = refusals(a_file(f"controller: {body}"))
     assert finding in found
+
+
+def test_scheduling_is_enabled_unless_switched_off() -> None:
+    for text, want in (("scheduling: {}", True), ("scheduling: {enabled: false}", False)):
+        assert load_configuration(a_file(text)).configuration.scheduling.enabled is want
+    assert default_configuration().scheduling.enabled

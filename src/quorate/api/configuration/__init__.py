@@ -44,10 +44,12 @@ from quorate.api.configuration.queueing import (
     FairSharing,
     ObjectRetention,
     ResourceOptions,
+    Scheduling,
     decode_admission_fair_sharing,
     decode_fair_sharing,
     decode_resources,
     decode_retention,
+    decode_scheduling,
 )
 from quorate.api.configuration.webhooks import (
     CertificateManagement,
@@ -95,6 +97,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Metrics = Metrics()
     visibility: Visibility = Visibility()
     audit_every_s: float = 300.0  # 0: never
+    scheduling: Scheduling = Scheduling()
     retention: ObjectRetention = ObjectRetention()
     gang: GangScheduling = GangScheduling()
     client_connection: ClientConnection | None = None  # None: no client-side limit
@@ -184,6 +187,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         health=fields.take("health", section(decode_health), Health()),
         leader_election=fields.take("leaderElection", section(decode_leader_election), LeaderElection()),
         metrics=_metrics(fields, gates),
+        scheduling=fields.take("scheduling", section(decode_scheduling), Scheduling()),
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
         visibility=visibility if gates.get("VisibilityOnDemand", True) else Visibility(),
         retention=fields.take("objectRetentionPolicies", section(decode_retention), ObjectRetention()),

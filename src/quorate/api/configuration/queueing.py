@@ -149,3 +149,13 @@ def _of_workloads(fields: Section) -> ObjectRetention:
         finished_s=fields.take("afterFinished", duration(), None),
         deactivated_s=fields.take("afterDeactivatedByKueue", duration(), None),
     )
+
+
+class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the controllers reserve quota; otherwise another scheduler does, or a person."""
+
+    enabled: bool = True
+
+
+def decode_scheduling(fields: Section) -> Scheduling:
+    return Scheduling(enabled=fields.take("enabled", boolean, True))

@@ -81,7 +81,9 @@ class AdmissionDriver:
             return
         if refused is not None:
             self._undo(refused)
-        if change.old is None and find_condition(change.new.status.conditions, QUOTA_RESERVED) is None:
+        decides = self.state.configuration.scheduling.enabled
+        is_new = change.old is None and find_condition(change.new.status.conditions, QUOTA_RESERVED) is None
+        if decides and is_new:
             self._pending_reasons.add(change.key, self._steady.now())
 
     def _undo(self, decision: Decision) -> None:
@@ -139,6 +141,9 @@ class AdmissionDriver:
 
     async def run(self) -> None:
         """Decide until cancelled; the informers must have synced."""
+        if not self.state.configuration.scheduling.enabled:
+            await self._run_without_decisions()
+            return
         self.state.restore_preemption_history(self._workloads)
         try:
             async with asyncio.TaskGroup() as writes:
@@ -154,6 +159,24 @@ class AdmissionDriver:
         finally:
             self._timer.reset(None)
 
+    async def _run_without_decisions(self) -> None:
+        """Keep the model and the consumed usage up to date; another scheduler reserves quota."""
+        try:
+            while True:
+                self._changed.clear()
+                samples = self.state.ledger.sample_consumed_usage(self._clock.now())
+                self._report_samples(samples.changed)
+                self._timer.reset(samples.next_at)
+                await self._changed.wait()
+                await self._steady.sleep_until(self._steady.now() + MAX_PAUSE_S)
+        finally:
+            self._timer.reset(None)
+
+    def _report_samples(self, local_queues: tuple[Key, ...]) -> None:
+        if local_queues:
+            for listener in self.sample_listeners:
+                listener(local_queues)
+
     def _decide(self, writes: asyncio.TaskGroup) -> float | None:
         """Run a cycle, start to write its decisions, and return when the next cycle is due."""
         now, began = self._clock.now(), self._steady.now()
@@ -163,9 +186,7 @@ class AdmissionDriver:
             self._faults.report(fault_of(WORKLOADS, "decide", fault.key, workload, fault.error))
             self.state.forget(fault.key)  # an assumed reservation that nothing will write
         self._recorder.cycle_ended(cycle, self._steady.now() - began)
-        if cycle.sampled:
-            for listener in self.sample_listeners:
-                listener(cycle.sampled)
+        self._report_samples(cycle.sampled)
         for decision in cycle.decisions:
             if isinstance(decision, Hold):
                 self._pending_reasons.update(decision.key, began)
