@@ -407,7 +407,10 @@ class Ledger:
         """Leave out of all sums the slice of ``queue`` that ``workload`` is to replace."""
         replaced = replaced_slice(workload)
         reservation = None if replaced is None else queue.reservations.get(replaced)
-        with self.without(() if reservation is None else (reservation,)):
+        if reservation is None:
+            yield
+            return
+        with self.without((reservation,)):
             yield
 
     def _recount(self, key: Key) -> None:

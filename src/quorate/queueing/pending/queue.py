@@ -304,8 +304,10 @@ class PendingQueue:
     def push(self, entry: Entry) -> bool:
         """Make ``entry`` active unless its shape is known to be inadmissible; return True if it is active."""
         if entry.shape in self._inadmissible_shapes:
+            if not entry.is_explained:
+                entry.is_explained = True
+                self._parked[entry.key] = None
             self.add_inadmissible(entry)
-            self._park(entry)
             return False
         queue = self._shape_queue(entry)
         queue.active.add(entry)
@@ -329,8 +331,11 @@ class PendingQueue:
         for key, queue in self._with_shape(entry):
             queue.make_inadmissible()
             self._with_inadmissible[key] = queue
-            for unexplained in list(queue.unexplained.values()):
-                self._park(unexplained)
+            if queue.unexplained:
+                explained, queue.unexplained = queue.unexplained, {}  # iterating an emptied dict takes long
+                for other in explained.values():
+                    other.is_explained = True
+                self._parked.update(dict.fromkeys(explained))
 
     def _with_shape(self, entry: Entry) -> list[tuple[ShapeQueueKey, ShapeQueue]]:
         """Return the shape queues of the shape of ``entry``: one for each local queue, or one."""
@@ -338,13 +343,6 @@ class PendingQueue:
             queue = self._shape_queue(entry)
             return [(queue.key, queue)]
         return [(key, queue) for key, queue in self._shape_queues.items() if key[0] is entry.shape]
-
-    def _park(self, entry: Entry) -> None:
-        """Note that ``entry`` has the outcome of its shape, unless one has been reported for it."""
-        if not entry.is_explained:
-            entry.is_explained = True
-            self._shape_queue(entry).unexplained.pop(entry.key, None)
-            self._parked[entry.key] = None
 
     def remove(self, entry: Entry) -> None:
         """Remove ``entry`` from wherever it is."""
