@@ -1,15 +1,20 @@
 """waitForPodsReady over HTTP: timeouts, backoff, deactivation, reactivation and blockAdmission."""
 
+import msgspec
 import pytest
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.integrations import Integrations
 from quorate.api.configuration.pods_ready import RequeuingStrategy, RequeuingTimestamp, WaitForPodsReady
 from quorate.api.kueue import PRIORITY_CLASS, Workload
-from quorate.api.meta import epoch, find_condition
+from quorate.api.meta import epoch, find_condition, is_true
+from quorate.controllers.pods.constants import FAST_ADMISSION
+from quorate.controllers.pods.queued_pod import is_gated
 from quorate.kube.resources import PODS, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.local.nodes import Fleet
 from quorate.queueing.pods_ready import SCHEDULING_TIMEOUT_ANNOTATION, TIMEOUT_ANNOTATION
 from tests.e2e import bare_workloads
+from tests.e2e.test_pods import has, pod, until_pod, until_workload
 from tests.e2e.world import World, run_story
 
 pytestmark = pytest.mark.slow
@@ -141,6 +146,27 @@ def test_during_a_backoff_the_conditions_keep_the_reason_of_the_eviction() -> No
         assert seen == {f"Exceeded the PodsReady timeout default/{name}"}
 
     run_story(story, waiting(timeout_s=1, backoff_s=4.0), NODES)
+
+
+def test_an_incomplete_group_with_fast_admission_is_readmitted_with_one_replacement() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="4")
+        fast = {FAST_ADMISSION: "true"}
+        await pod(world, "first", group="train", total=2, runs="1h", annotations=fast)
+        await until_workload(world, "train", "is admitted", has("Admitted"))
+        waiting_for = "WaitingForReplacementPods"
+        await until_workload(world, "train", "waits", has(waiting_for, reason="PodsReadyTimeout"))
+        await until_workload(world, "train", "is requeued", has("Requeued", reason="BackoffFinished"))
+        still = await until_workload(world, "train", "waits for a pod", has(waiting_for))
+        assert not is_true(still.status.conditions, "QuotaReserved")
+        await pod(world, "second", group="train", total=2, runs="1h", annotations=fast)
+        await until_workload(world, "train", "is admitted again", has("Admitted"))
+        await until_pod(world, "second", "is ungated", lambda each: not is_gated(each))
+
+    configuration = msgspec.structs.replace(
+        waiting(timeout_s=1), integrations=Integrations(frameworks=("batch/job", "pod"))
+    )
+    run_story(story, configuration, NODES)
 
 
 @pytest.mark.parametrize("timestamp", ["Creation", "Eviction"])
