@@ -99,7 +99,7 @@ bench-admission: $(STAMP) ## measure admission over HTTP, a whole world, and hol
 bench-binding: $(STAMP) ## measure how fast gangs are bound over HTTP, beside bare bind calls (a minute)
 	@$(BIN)/python -m bench.binding
 
-crds: $(STAMP) ## write deploy/crds/ from the field list
+crds: $(STAMP) ## write deploy/crds/ from the field lists and their descriptions
 	@$(BIN)/quorate crds --output deploy/crds
 
 manifests: $(STAMP) ## write deploy/ from the tables in src/quorate/cli/deployment
