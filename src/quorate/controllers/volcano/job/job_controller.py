@@ -145,6 +145,9 @@ class VolcanoJobController:
 
     async def _execute(self, job: Job, plan: JobPlan) -> float | None:
         key = job.metadata.key
+        if plan.releases_plugins:
+            # First: from the status on, they are not known to exist.
+            await self._release_plugins(job, plan)
         # Pods that are about to be created will change the counts again.
         soon_outdated = bool(plan.pods_to_create) and _same_phase(job, plan)
         deferred_until = await self._executor.execute(
@@ -177,6 +180,11 @@ class VolcanoJobController:
             failures += [Event("Warning", "PodGroupError", refusal)] if refusal else []
             self._report_state(job, (*plan.events, *failures))
         return min((moment for moment in (plan.wake_at, retry_at) if moment is not None), default=None)
+
+    async def _release_plugins(self, job: Job, plan: JobPlan) -> None:
+        """Delete the objects of the plugins; the job ends although the server refuses to delete one."""
+        if refusal := await self._creator.release(plan.job):
+            self._report_state(job, (Event("Warning", "PluginError", refusal),))
 
     async def _create_pods(self, job: Job, plan: JobPlan) -> tuple[float | None, tuple[str, ...]]:
         def is_admitted() -> bool:
@@ -278,6 +286,7 @@ def _changes_only_counts(job: Job, plan: JobPlan) -> bool:
         or plan.group_to_delete
         or plan.handled_commands
         or plan.delete_job
+        or plan.releases_plugins
     )
     return _same_phase(job, plan) and plan.status != job.status and not acts
 

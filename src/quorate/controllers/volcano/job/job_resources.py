@@ -1,4 +1,8 @@
-"""The objects a job needs before its first pod: services, host lists, keys, claims."""
+"""The objects a job needs before its first pod: services, host lists, keys, claims.
+
+Those of plugins are deleted when the job ends or restarts, as Volcano (v1.15) does in ``OnJobDelete``: a
+finished job may be kept for a long time, and nothing uses its private key any more.
+"""
 
 import asyncio
 import hashlib
@@ -21,7 +25,7 @@ from quorate.controllers.volcano.job.plugins.env_ssh_svc import (
 )
 from quorate.controllers.volcano.job.plugins.interface import OwnedObject
 from quorate.kube.client import Client
-from quorate.kube.errors import AlreadyExists, NotFound
+from quorate.kube.errors import AlreadyExists, Conflict, NotFound
 from quorate.kube.resources import Json, metadata_of, untyped
 
 _WriteObject = Callable[[Job, OwnedObject], Awaitable[None]]
@@ -105,6 +109,25 @@ class JobResources:
             raise AlreadyOwned(owned.resource.kind, key, owner)
         if owned.tracks_job and any(stored.get(field) != wanted for field, wanted in owned.body.items()):
             await self._client.patch(owned.resource, key, owned.body)
+
+    async def release(self, job: Job, plugins: Iterable[Plugin]) -> None:
+        """Delete the objects of ``plugins``, except those of another owner with the same names."""
+        self.forget(job.metadata.uid)
+        for owned in _owned_objects(plugins):
+            try:
+                await self._delete(job, owned)
+            except (NotFound, Conflict):
+                continue  # deleted, maybe replaced, in the meantime
+
+    async def _delete(self, job: Job, owned: OwnedObject) -> None:
+        key = Key(job.metadata.namespace, owned.name)
+        if owned.is_unique:
+            await self._client.delete(owned.resource, key)
+            return
+        stored = await self._client.get(owned.resource, key)
+        metadata = metadata_of(stored)
+        if metadata.controller is not None and metadata.controller.uid == job.metadata.uid:
+            await self._client.delete(owned.resource, key, uid=metadata.uid)
 
     def forget(self, job: Uid) -> None:
         self._written.pop(job, None)

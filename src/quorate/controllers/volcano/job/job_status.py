@@ -18,10 +18,11 @@ from quorate.api.volcano.job import (
     VolumeSpec,
 )
 from quorate.controllers.volcano.job.derived_names import object_name
-from quorate.controllers.volcano.job.job_phases import FINISHED, KillAction, total_replicas
+from quorate.controllers.volcano.job.job_phases import ACTIVE, FINISHED, KillAction, total_replicas
 from quorate.controllers.volcano.job.job_pods import PodCounts
 from quorate.controllers.volcano.job.lifecycle_policies import COMMAND_ISSUED, JobEvent
 
+_PLUGIN: Final = "plugin-"  # prefix of the plugins in controlledResources
 MAX_CONDITIONS: Final = 100  # the newest are kept: a job may change between phases without end
 
 
@@ -87,16 +88,41 @@ def updated_status(
         failed=counts.failed,
         terminating=counts.terminating,
         unknown=counts.unknown,
-        controlled_resources=_controlled_resources(job),
+        controlled_resources=_controlled_resources(job, phase),
     )
     return replace(new, running_duration=_running_duration(new))
 
 
-def _controlled_resources(job: Job) -> dict[str, str]:
-    """Return what the controller creates for the job besides pods, in Volcano's notation."""
-    plugins = {f"plugin-{name}": name for name in sorted(job.spec.plugins)}
+def _controlled_resources(job: Job, phase: JobPhase) -> dict[str, str]:
+    """Return what exists for the job besides pods in ``phase``, in Volcano's notation.
+
+    The objects of plugins exist while the job has pods to run.  A restart does not change them by itself:
+    that of a single task retains them for the pods of the other tasks (see ``without_plugins``).
+    """
+    plugins: dict[str, str] = {}
+    if phase in ACTIVE:
+        plugins = {f"{_PLUGIN}{name}": name for name in sorted(job.spec.plugins)}
+    elif phase == "Restarting":
+        recorded = job.status.controlled_resources
+        plugins = {key: name for key, name in recorded.items() if key.startswith(_PLUGIN)}
     names = (claim_name(job, index) for index in range(len(job.spec.volumes)))
     return plugins | {f"volume-pvc-{name}": name for name in names if name}
+
+
+def without_plugins(status: JobStatus) -> JobStatus:
+    """Return ``status`` without the plugins, of which no object exists any more."""
+    recorded = status.controlled_resources
+    remaining = {key: name for key, name in recorded.items() if not key.startswith(_PLUGIN)}
+    return replace(status, controlled_resources=remaining)
+
+
+def releases_plugins(old: JobStatus, new: JobStatus) -> bool:
+    """Return True if the objects of plugins exist in ``old`` and are to be deleted before ``new``."""
+    return _has_plugins(old) and not _has_plugins(new)
+
+
+def _has_plugins(status: JobStatus) -> bool:
+    return any(key.startswith(_PLUGIN) for key in status.controlled_resources)
 
 
 def claim_name(job: Job, index: int) -> str:

@@ -46,7 +46,12 @@ from quorate.controllers.volcano.job.job_pods import (
     desired_replicas,
     is_desired,
 )
-from quorate.controllers.volcano.job.job_status import PhaseReason, updated_status
+from quorate.controllers.volcano.job.job_status import (
+    PhaseReason,
+    releases_plugins,
+    updated_status,
+    without_plugins,
+)
 from quorate.controllers.volcano.job.lifecycle_policies import (
     COMMAND_ISSUED,
     SYNC,
@@ -98,6 +103,11 @@ class JobPlan:
     events: tuple[Event, ...] = ()
     wake_at: float | None = None
     action: str = SYNC
+
+    @property
+    def releases_plugins(self) -> bool:
+        """Return True if the objects of the job's plugins are to be deleted, before the status is written."""
+        return self.status is not None and releases_plugins(self.job.status, self.status)
 
 
 def decide(info: JobInfo) -> JobPlan:
@@ -175,6 +185,8 @@ def _kill_job(info: JobInfo, transition: Transition, requested: RequestedAction)
     # The new version outdates all earlier events of the pods.
     version = status.version + (1 if transition.scope is ActionScope.JOB else 0)
     status = msgspec.structs.replace(status, version=version, retry_count=retries)
+    if transition.scope is ActionScope.JOB:
+        status = without_plugins(status)
     return JobPlan(
         job,
         pods_to_delete=killed,

@@ -58,6 +58,17 @@ class PodCreator:
         failures = self._failures[key] = self._failures.get(key, 0) + 1
         return self._clock.now() + REFUSED_BACKOFF.delay_s(failures), (*problems, refusal)
 
+    async def release(self, job: Job) -> str:
+        """Delete the objects of the plugins of a defaulted job; return why the server refused, or empty.
+
+        Raises ``ApiError`` and ``Unreachable`` if an immediate retry may help.
+        """
+        try:
+            await self._resources.release(job, plugins_of(job)[0])
+        except ApiError as error:
+            return refusal_message(error)
+        return ""
+
     async def _create_all(
         self, job: Job, pods: Sequence[NewPod], plugins: list[Plugin], is_admitted: Callable[[], bool]
     ) -> str | None:
