@@ -345,7 +345,10 @@ def test_a_volcano_job_is_defaulted_and_only_its_replicas_may_change() -> None:
         template = {"spec": {"containers": [{"name": "main", "image": "busybox"}], "restartPolicy": "Never"}}
         job = {
             "metadata": {"name": "j", "namespace": TEAM},
-            "spec": {"tasks": [{"replicas": 2, "template": template}], "plugins": {"mpi": []}},
+            "spec": {
+                "tasks": [{"replicas": 2, "template": template}],
+                "plugins": {"mpi": ["--master=default0"]},
+            },
         }
         created = await world.client.create(JOBS, job)
         spec = created["spec"]

@@ -158,7 +158,9 @@ def test_the_maximum_depth_is_configurable() -> None:
 
 def test_a_policy_without_effect_gets_a_warning() -> None:
     policy = {"event": "PodPending", "action": "RestartPod"}
-    job = {"metadata": {"name": "j"}, "spec": {"tasks": [{"replicas": 1}], "policies": [policy]}}
+    template = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
+    tasks = [{"replicas": 1, "template": template}]
+    job = {"metadata": {"name": "j"}, "spec": {"tasks": tasks, "policies": [policy]}}
     response = respond("/jobs/validate", FakeReader({"default": a_queue("default")}), job)
     assert (refusals(response), len(response.warnings)) == ([], 1)
 

@@ -6,9 +6,6 @@ A job is validated with its defaults set (``volcano.job.with_defaults``). Source
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from quorate.api.batch import decode_template
 from quorate.api.findings import Finding, child_path, quote_value
 from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.syntax import (
@@ -18,11 +15,13 @@ from quorate.api.syntax import (
     is_qualified_name,
     parse_duration,
 )
-from quorate.api.validation.fields import Findings, join_names, known_names_text, template_resources
-from quorate.api.validation.pod_groups import amount_findings, queue_state_findings, topology_findings
+from quorate.api.validation.fields import Findings, join_names, known_names_text
+from quorate.api.validation.pod_groups import queue_state_findings, topology_findings
+from quorate.api.validation.pod_templates import pod_template_findings, whole_cpu_findings
 from quorate.api.validation.volcano_queues import Queues, parent_of
 from quorate.api.volcano import QUEUE_NOT_OPEN, ROOT_QUEUE
-from quorate.api.volcano.job import Job, LifecyclePolicy, TaskSpec, VolumeSpec, task_min_available
+from quorate.api.volcano.job import Job, JobSpec, LifecyclePolicy, TaskSpec, VolumeSpec, task_min_available
+from quorate.api.volcano.plugin_arguments import flags
 
 Json = dict[str, Any]
 
@@ -34,6 +33,8 @@ ACTIONS: Final = (
     "ResumeJob",
 )  # fmt: skip
 PLUGINS: Final = ("env", "svc", "ssh", "pytorch", "tensorflow", "mpi", "ray", "hcclrank")
+_MPI: Final = "mpi"
+_MASTER: Final = "master"  # the argument of the plugin, and its default
 _ANY: Final = "*"
 _PENDING: Final = "PodPending"
 _NAME: Final = "cannot be the start of pod names (at most 63 letters, digits, '-', '_' or '.')"
@@ -57,13 +58,16 @@ def volcano_job_findings(job: Job) -> Findings:
             yield Finding(f"{path}.name", task.name, rule)
         yield from _policies(f"{path}.policies", task.policies)
         yield from _partitions(path, task)
-        yield from _template(f"{path}.template", task.template)
+        yield from pod_template_findings(f"{path}.template", task.template)
+        if task.topology_policy not in ("", "none"):
+            yield from whole_cpu_findings(f"{path}.template", task.template)
     yield from _dependencies(spec.tasks)
     yield from _policies("spec.policies", spec.policies)
     for name in spec.plugins:
         if name not in PLUGINS:
             rule = f"is not a plugin ({known_names_text(PLUGINS)})"
             yield Finding(child_path("spec.plugins", name), name, rule)
+    yield from _mpi_master(spec)
     yield from _volumes(spec.volumes)
     yield from topology_findings("spec.networkTopology", spec.network_topology)
 
@@ -89,6 +93,8 @@ def volcano_job_update_findings(old: Json, new: Json, job: Job) -> Findings:
     if old.get("spec") == new.get("spec"):
         return
     yield from _replica_counts(job)
+    for at, task in enumerate(job.spec.tasks):
+        yield from _partitions(f"spec.tasks[{at}]", task)
     for path, was, value in _changes("spec", _immutable_spec(old), _immutable_spec(new)):
         previous = "not set" if was is None else quote_value(was)
         rule = f"cannot change (it was {previous}; make another job instead)"
@@ -163,34 +169,40 @@ def _task_name(path: str, task: TaskSpec, job: str) -> Findings:
         yield Finding(f"{path}.name", task.name, f"makes pods such as {last!r}, which exceed 63 characters")
 
 
-def _template(path: str, raw: msgspec.Raw) -> Findings:
-    """Validate a pod template, about which the CRD's schema knows nothing."""
-    try:
-        template = decode_template(raw)
-    except msgspec.ValidationError as error:
-        problem, _, place = str(error).partition(" - at `$")
-        yield Finding(f"{path}{place.rstrip('`')}", None, f"cannot be read: {problem}")
-        return
-    for where, resources in template_resources(path, template):
-        yield from amount_findings(f"{where}.requests", resources.requests)
-        yield from amount_findings(f"{where}.limits", resources.limits)
-
-
-def _partitions(path: str, task: TaskSpec) -> Findings:
+def _partitions(of_task: str, task: TaskSpec) -> Findings:
     policy = task.partition_policy
     if policy is None:
         return
-    path = f"{path}.partitionPolicy"
+    path = f"{of_task}.partitionPolicy"
     for field, number in (
         ("totalPartitions", policy.total_partitions),
         ("partitionSize", policy.partition_size),
     ):
         if number < 1:
             yield Finding(f"{path}.{field}", number, "is too small, must be at least 1")
+    product = policy.total_partitions * policy.partition_size
+    if min(policy.total_partitions, policy.partition_size) > 0 and task.replicas != product:
+        rule = f"is not totalPartitions * partitionSize of its partitionPolicy (write {product})"
+        yield Finding(f"{of_task}.replicas", task.replicas, rule)
+    minimum = policy.min_partitions * policy.partition_size
+    if policy.min_partitions > 0 and task.min_available not in (None, minimum):
+        rule = (
+            f"is not minPartitions * partitionSize of its partitionPolicy (leave it out, or write {minimum})"
+        )
+        yield Finding(f"{of_task}.minAvailable", task.min_available, rule)
     if not 0 <= policy.min_partitions <= policy.total_partitions:
         rule = f"is out of bounds (write 0 to {policy.total_partitions}, which is totalPartitions)"
         yield Finding(f"{path}.minPartitions", policy.min_partitions, rule)
     yield from topology_findings(f"{path}.networkTopology", policy.network_topology)
+
+
+def _mpi_master(spec: JobSpec) -> Findings:
+    if _MPI not in spec.plugins:
+        return
+    master = flags(spec.plugins[_MPI], {_MASTER: _MASTER})[_MASTER]
+    if all(task.name != master for task in spec.tasks):
+        rule = f"has no task {master!r} for its master (name a task so, or pass --{_MASTER}=TASK)"
+        yield Finding(f"spec.plugins.{_MPI}", list(spec.plugins[_MPI]), rule)
 
 
 def _policies(path: str, policies: Sequence[LifecyclePolicy]) -> Findings:
@@ -278,10 +290,14 @@ def _volumes(volumes: Sequence[VolumeSpec]) -> Findings:
         if name and not is_dns_subdomain(name):
             rule = "is not the name of a claim (lower case letters, digits, '-' and '.')"
             yield Finding(f"{path}.volumeClaimName", name, rule)
-        if name and bytes(volume.volume_claim) not in (b"", b"{}", b"null"):
+        if not name and bytes(volume.volume_claim) in _NO_CLAIM:
+            rule = "has neither volumeClaimName nor volumeClaim (give one of them)"
+            yield Finding(path, volume.mount_path, rule)
+        if name and bytes(volume.volume_claim) not in _NO_CLAIM:
             yield Finding(f"{path}.volumeClaimName", name, "is given together with volumeClaim (keep one)")
 
 
+_NO_CLAIM: Final = (b"", b"{}", b"null")
 _MUTABLE_FIELDS: Final = ("minAvailable", "priorityClassName")
 _MUTABLE_TASK_FIELDS: Final = ("replicas", "minAvailable")
 _QUANTITIES: Final = ("requests", "limits", "overhead")

@@ -187,7 +187,7 @@ def task_min_available(task: TaskSpec) -> int:
     if task.min_available is not None:
         return task.min_available
     partitions = task.partition_policy
-    if partitions is not None and partitions.min_partitions:
+    if partitions is not None and partitions.min_partitions > 0:
         return min(INT32_MAX, partitions.min_partitions * partitions.partition_size)
     return task.replicas
 

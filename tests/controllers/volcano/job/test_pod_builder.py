@@ -6,8 +6,8 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.volcano.job import Job, with_defaults
+from quorate.api.volcano.plugin_arguments import flags
 from quorate.controllers.volcano.job.plugins import plugins_of
-from quorate.controllers.volcano.job.plugins.interface import flags
 from quorate.controllers.volcano.job.pod_builder import build_pod
 
 

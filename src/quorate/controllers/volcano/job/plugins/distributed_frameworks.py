@@ -7,12 +7,12 @@ import msgspec
 
 from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
+from quorate.api.volcano.plugin_arguments import flags
 from quorate.controllers.volcano.job.plugins.interface import (
     SERVICES,
     OwnedObject,
     add_env,
     containers,
-    flags,
     host_of,
     hosts_of,
     open_port,

@@ -7,6 +7,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from quorate.api.volcano.job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
+from quorate.api.volcano.plugin_arguments import flags
 from quorate.controllers.volcano.job.derived_names import object_name, volume_name
 from quorate.controllers.volcano.job.plugins.interface import (
     CONFIG_MAPS,
@@ -17,7 +18,6 @@ from quorate.controllers.volcano.job.plugins.interface import (
     add_env,
     add_volume,
     containers,
-    flags,
     hosts_of,
     is_on,
     pod_name,

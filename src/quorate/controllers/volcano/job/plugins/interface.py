@@ -1,6 +1,6 @@
 """The interface of job plugins, and what they share: hosts, flags, edits of pods."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -74,23 +74,6 @@ def _host(job: Job, task: TaskSpec, index: int, names: _PodNames) -> str:
 
 def task_named(job: Job, name: str) -> TaskSpec | None:
     return next((task for task in job.spec.tasks if task.name == name), None)
-
-
-def flags(arguments: Sequence[str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """Parse ``--name=value``, ``--name value`` and ``--name``; return all flags by name.
-
-    The syntax is that of Go's flag package: one dash or two, and a boolean flag without a value is true.
-    Unknown flags are ignored.
-    """
-    values = dict(defaults)
-    words = iter(arguments)
-    for word in words:
-        name, equals, value = word.lstrip("-").partition("=")
-        if not word.startswith("-") or name not in defaults:
-            continue
-        is_switch = defaults[name] in ("true", "false")
-        values[name] = value if equals else "true" if is_switch else next(words, defaults[name])
-    return values
 
 
 def is_on(value: str) -> bool:
