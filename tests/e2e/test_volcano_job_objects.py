@@ -2,8 +2,9 @@
 
 import pytest
 
+from quorate.controllers.volcano.job.job_resources import CLAIMS
 from quorate.controllers.volcano.job.plugins.interface import CONFIG_MAPS, NETWORK_POLICIES, SECRETS, SERVICES
-from quorate.kube.resources import metadata_of
+from quorate.kube.resources import EVENTS, POD_GROUPS, metadata_of
 from tests.e2e.volcano import Gangs, run_story
 from tests.e2e.world import NAMESPACE
 
@@ -67,5 +68,29 @@ def test_an_object_of_another_owner_is_not_deleted() -> None:
         await gangs.set_pod_phase("Succeeded", "train-worker-0")
         await gangs.until_job("train", "Completed")
         await until_objects(gangs, "train", "Service train")
+
+    run_story(scenario)
+
+
+def test_a_job_without_its_claim_gets_no_group_and_no_pods() -> None:
+    async def scenario(gangs: Gangs) -> None:
+        await gangs.job("train", "worker=1", volumes=[{"mountPath": "/data", "volumeClaimName": "corpus"}])
+
+        async def reported() -> bool:
+            events = (await gangs.client.list(EVENTS, NAMESPACE)).items
+            return any(
+                each.reason == "PVCError"
+                and each.note.startswith("PersistentVolumeClaim corpus does not exist")
+                for each in events
+            )
+
+        await gangs.world.until("the missing claim is an event on the job", reported)
+        assert (await gangs.get_job("train")).status.state.phase == "Pending"
+        assert (await gangs.client.list(POD_GROUPS, NAMESPACE)).items == ()
+
+        spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+        await gangs.client.create(CLAIMS, {"metadata": {"name": "corpus"}, "spec": spec}, NAMESPACE)
+        await gangs.set_group_phase(await gangs.until_group("train"), "Inqueue")
+        await gangs.until_pods("train-worker-0")
 
     run_story(scenario)

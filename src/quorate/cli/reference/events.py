@@ -140,6 +140,15 @@ EVENTS: Final = (
         "Warning",
         "the API server refuses its pod group; the message has the reason",
     ),
+    EventDescription(
+        "PVCError", "a Volcano Job", "Warning", "a PersistentVolumeClaim that it names does not exist"
+    ),
+    EventDescription(
+        "PluginError",
+        "a Volcano Job",
+        "Warning",
+        "an object of its plugins cannot be deleted; the message has the reason",
+    ),
     EventDescription("OpenQueue", "a Volcano queue", "Normal", "it was opened"),
     EventDescription("CloseQueue", "a Volcano queue", "either", "it was closed, or cannot be closed"),
     EventDescription(

@@ -162,6 +162,12 @@ class VolcanoJobController:
             return deferred_until
         self._report_phase(job, plan)
         await self._commands.delete(plan.handled_commands)
+        if plan.group is not None and self._group_of(job) is None:
+            # Without its claims the job could run no pod: it gets no group, which would reserve resources.
+            retry_at, problem = await self._creator.wait_for_claims(plan.job)
+            if retry_at is not None:
+                self._report_state(job, (Event("Warning", "PVCError", problem),))
+                return min((at for at in (plan.wake_at, retry_at) if at is not None), default=None)
         # Before pods are created or deleted: the scheduler reads from it how many there must be.
         refusal = "" if plan.group is None else await self._write_group(plan.group)
         await self._delete(JOB_PODS, plan.pods_to_delete)

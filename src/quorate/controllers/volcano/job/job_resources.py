@@ -60,6 +60,15 @@ class JobResources:
         """Create everything that the next pod needs."""
         await self._write_all(job, (*_claims(job), *_owned_objects(plugins)), self._create_or_adopt)
 
+    async def missing_claim(self, job: Job) -> str:
+        """Return the first claim that the job names and that does not exist; empty if there is none."""
+        for name in _named_claims(job):
+            try:
+                await self._client.get(CLAIMS, Key(job.metadata.namespace, name))
+            except NotFound:
+                return name
+        return ""
+
     def is_up_to_date(self, job: Job) -> bool:
         """Return True if the objects that track the job were updated for its current generation."""
         return self._updated.get(job.metadata.uid) == job.metadata.generation
@@ -137,6 +146,15 @@ class JobResources:
 def _owned_objects(plugins: Iterable[Plugin]) -> Iterator[OwnedObject]:
     for plugin in plugins:
         yield from plugin.owned_objects()
+
+
+def _named_claims(job: Job) -> list[str]:
+    """Return the claims that exist independently of the job."""
+    return [
+        each.volume_claim_name
+        for each in job.spec.volumes
+        if each.volume_claim_name and not has_claim_template(each)
+    ]
 
 
 def _claims(job: Job) -> Iterator[OwnedObject]:

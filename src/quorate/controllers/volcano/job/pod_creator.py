@@ -48,15 +48,31 @@ class PodCreator:
         """
         if not pods and self._resources.is_up_to_date(job):
             return None, ()
-        key = job.metadata.key
         plugins, unknown = plugins_of(job)
         problems = [f"spec.plugins: {name} is not a known plugin and has no effect" for name in unknown]
         refusal = await self._create_all(job, pods, plugins, is_admitted)
         if refusal is None:
-            self._failures.pop(key, None)
+            self.forget(job.metadata.key)
             return None, tuple(problems)
-        failures = self._failures[key] = self._failures.get(key, 0) + 1
-        return self._clock.now() + REFUSED_BACKOFF.delay_s(failures), (*problems, refusal)
+        return self._retry_at(job.metadata.key), (*problems, refusal)
+
+    def _retry_at(self, job: Key) -> float:
+        failures = self._failures[job] = self._failures.get(job, 0) + 1
+        return self._clock.now() + REFUSED_BACKOFF.delay_s(failures)
+
+    async def wait_for_claims(self, job: Job) -> tuple[float | None, str]:
+        """Return when to retry if a claim that a defaulted job names does not exist, and the problem.
+
+        Raises ``ApiError`` and ``Unreachable`` if an immediate retry may help.
+        """
+        try:
+            missing = await self._resources.missing_claim(job)
+        except ApiError as error:
+            return self._retry_at(job.metadata.key), refusal_message(error)
+        if not missing:
+            return None, ""
+        problem = f"PersistentVolumeClaim {missing} does not exist, the job is Pending until it is created"
+        return self._retry_at(job.metadata.key), problem
 
     async def release(self, job: Job) -> str:
         """Delete the objects of the plugins of a defaulted job; return why the server refused, or empty.
