@@ -35,6 +35,14 @@ class Commands(LazyGroup):
             "Pod groups, sets of pods that start together: list, explain.",
         ),
         LazyCommand(
+            "vcjob", "quorate.cli.verbs.vcjob:vcjob",
+            "Volcano Jobs, as with vcctl job: list, view, suspend, resume, delete.",
+        ),
+        LazyCommand(
+            "vcqueue", "quorate.cli.verbs.vcqueue:vcqueue",
+            "Queues of pod groups, as with vcctl queue: list, get, create, operate, delete.",
+        ),
+        LazyCommand(
             "flavor", "quorate.cli.verbs.flavor:flavor",
             "Resource flavors, the kinds of nodes that quota is defined for: list, create.",
         ),

@@ -12,7 +12,16 @@ from quorate.api import codec
 from quorate.api.meta import ObjectMeta, Struct
 from quorate.cli.errors import user_message
 from quorate.kube.client import Client
-from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, NAMESPACES, POD_GROUPS, WORKLOADS, Resource
+from quorate.kube.resources import (
+    CLUSTER_QUEUES,
+    LOCAL_QUEUES,
+    NAMESPACES,
+    POD_GROUPS,
+    QUEUES,
+    VOLCANO_JOBS,
+    WORKLOADS,
+    Resource,
+)
 from quorate.kube.rest.config import load_rest_config
 
 Complete = Callable[[typer.Context, str], list[str]]
@@ -47,6 +56,14 @@ def local_queues(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def pod_groups(ctx: typer.Context, incomplete: str) -> list[str]:
     return _starting_with(incomplete, _names(ctx, POD_GROUPS))
+
+
+def volcano_jobs(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _starting_with(incomplete, _names(ctx, VOLCANO_JOBS))
+
+
+def volcano_queues(ctx: typer.Context, incomplete: str) -> list[str]:
+    return _starting_with(incomplete, _names(ctx, QUEUES))
 
 
 def queues(ctx: typer.Context, incomplete: str) -> list[str]:

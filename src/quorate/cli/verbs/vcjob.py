@@ -1,0 +1,239 @@
+"""``quorate vcjob``: the commands of ``vcctl job`` for Volcano Jobs."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from quorate.api.meta import Key
+from quorate.api.volcano.job import Job
+from quorate.cli.verbs import completion
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.printing import (
+    Column,
+    Fields,
+    Section,
+    TableSection,
+    age,
+    as_untyped,
+    is_structured,
+    print_document,
+    print_documents,
+    print_objects,
+    print_sections,
+    qualified_name,
+)
+from quorate.cli.verbs.volcano_commands import one_name, send_command
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import VOLCANO_JOBS
+
+vcjob = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Volcano Jobs, as with vcctl job: list, view, suspend, resume, delete.",
+)
+
+Name = Annotated[
+    str,
+    typer.Argument(metavar="[NAME]", help="The Volcano Job.", autocompletion=completion.volcano_jobs),
+]
+NameOption = Annotated[
+    str,
+    typer.Option("--name", "-N", metavar="NAME", help="As in vcctl.", autocompletion=completion.volcano_jobs),
+]
+
+
+@vcjob.command("list")
+def list_(
+    queue: Annotated[str, typer.Option("--queue", "-q", metavar="NAME", help="Jobs of this queue.")] = "",
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", "-S", metavar="NAME", help="Jobs of this scheduler.")
+    ] = "",
+    selector: Annotated[
+        str, typer.Option("--selector", metavar="TEXT", help="Jobs with this text in their name.")
+    ] = "",
+    namespace: o.Namespace = "",
+    all_namespaces: o.AllNamespaces = False,
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """List Volcano Jobs with their phases and pod counts.
+
+    [b]Example:[/b] quorate vcjob list --queue research
+    """
+    now = WallClock().now()
+
+    def selected(job: Job) -> bool:
+        return (
+            (not queue or queue == job.spec.queue)
+            and (not scheduler or scheduler == job.spec.scheduler_name)
+            and selector in job.metadata.name
+        )
+
+    async def show(connection: o.Connection) -> None:
+        client, where = connection.client, connection.namespace
+        jobs = [job for job in (await client.list(VOLCANO_JOBS, where)).items if selected(job)]
+        if is_structured(output):
+            keys = {job.metadata.key for job in jobs}
+            documents = (await client.list(as_untyped(VOLCANO_JOBS), where)).items
+            print_documents(VOLCANO_JOBS, [each for each in documents if _key_of(each) in keys], output)
+        elif not jobs:
+            o.print_none_found(connection)
+        else:
+            ordered = sorted(jobs, key=lambda job: job.metadata.key)
+            print_objects(_columns(now, namespaces=all_namespaces), ordered, output)
+
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace, all_namespaces), show)
+
+
+def _key_of(document: dict[str, dict[str, str]]) -> Key:
+    return Key(document["metadata"].get("namespace", ""), document["metadata"]["name"])
+
+
+def _columns(now: float, *, namespaces: bool) -> tuple[Column[Job], ...]:
+    where: tuple[Column[Job], ...] = (Column("NAMESPACE", lambda job: job.metadata.namespace),)
+    return (
+        *(where if namespaces else ()),
+        Column("NAME", lambda job: job.metadata.name),
+        Column("QUEUE", lambda job: job.spec.queue),
+        Column("PHASE", lambda job: job.status.state.phase or "Pending"),
+        Column("REPLICAS", lambda job: str(sum(task.replicas for task in job.spec.tasks))),
+        Column("MIN", lambda job: str(job.status.min_available)),
+        Column("PENDING", lambda job: str(job.status.pending)),
+        Column("RUNNING", lambda job: str(job.status.running)),
+        Column("SUCCEEDED", lambda job: str(job.status.succeeded)),
+        Column("FAILED", lambda job: str(job.status.failed)),
+        Column("UNKNOWN", lambda job: str(job.status.unknown)),
+        Column("RETRIES", lambda job: str(job.status.retry_count)),
+        Column("AGE", lambda job: age(job.metadata.creation_timestamp, now)),
+    )
+
+
+@vcjob.command()
+def view(
+    name: Name = "",
+    name_option: NameOption = "",
+    namespace: o.Namespace = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Describe a Volcano Job: its phase and the reason, its tasks, and the phases it had.
+
+    Why it is pending: [b]quorate podgroup explain vcjob/NAME[/b].
+
+    [b]Example:[/b] quorate vcjob view train
+    """
+    wanted = one_name(name, name_option, "-N")
+    now = WallClock().now()
+
+    async def show(connection: o.Connection) -> None:
+        key = Key(connection.namespace, wanted)
+        if is_structured(output):
+            document = await connection.client.get(as_untyped(VOLCANO_JOBS), key)
+            print_document(VOLCANO_JOBS, document, output)
+        else:
+            print_sections(job_sections(await connection.client.get(VOLCANO_JOBS, key), now))
+
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), show)
+
+
+def job_sections(job: Job, now: float) -> Sequence[Section]:
+    """Return the description of a job as sections."""
+    spec, status = job.spec, job.status
+    counts = {
+        "pending": status.pending, "running": status.running, "succeeded": status.succeeded,
+        "failed": status.failed, "terminating": status.terminating, "unknown": status.unknown,
+    }  # fmt: skip
+    facts = Fields((
+        ("Name", job.metadata.name),
+        ("Namespace", job.metadata.namespace),
+        ("Queue", spec.queue),
+        ("Age", age(job.metadata.creation_timestamp, now)),
+        ("Phase", status.state.phase or "Pending"),
+        ("Reason", status.state.reason),
+        ("Message", status.state.message),
+        ("Min available", str(spec.min_available)),
+        ("Pods", ", ".join(f"{count} {word}" for word, count in counts.items() if count)),
+        ("Retries", f"{status.retry_count} of {spec.max_retry}"),
+        ("Priority class", spec.priority_class_name),
+        ("Plugins", ", ".join(sorted(spec.plugins))),
+    ))  # fmt: skip
+    tasks = tuple(
+        (task.name, str(task.replicas), "" if task.min_available is None else str(task.min_available))
+        for task in spec.tasks
+    )
+    history = tuple((each.status, age(each.last_transition_time, now)) for each in status.conditions)
+    return (
+        facts,
+        TableSection("Tasks", ("NAME", "REPLICAS", "MIN AVAILABLE"), tasks),
+        TableSection("Phases", ("PHASE", "AGE"), history),
+    )
+
+
+@vcjob.command()
+def suspend(
+    name: Name = "",
+    name_option: NameOption = "",
+    namespace: o.Namespace = "",
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Suspend a Volcano Job: delete its pods that have not finished, until it is resumed.
+
+    The job becomes Aborted. The command creates a Command with the action [b]AbortJob[/b], which the job
+    controller executes.
+
+    [b]Example:[/b] quorate vcjob suspend train
+    """
+    cluster_options = o.ClusterOptions(kubeconfig, context, namespace)
+    _send(cluster_options, one_name(name, name_option, "-N"), "AbortJob", "suspended")
+
+
+@vcjob.command()
+def resume(
+    name: Name = "",
+    name_option: NameOption = "",
+    namespace: o.Namespace = "",
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Resume a suspended Volcano Job; pods that succeeded do not run again.
+
+    The command creates a Command with the action [b]ResumeJob[/b], which the job controller executes.
+
+    [b]Example:[/b] quorate vcjob resume train
+    """
+    cluster_options = o.ClusterOptions(kubeconfig, context, namespace)
+    _send(cluster_options, one_name(name, name_option, "-N"), "ResumeJob", "resumed")
+
+
+def _send(cluster_options: o.ClusterOptions, name: str, action: str, done: str) -> None:
+    async def write(connection: o.Connection) -> None:
+        key = Key(connection.namespace, name)
+        await send_command(connection, VOLCANO_JOBS, key, key.namespace, action, done)
+
+    o.with_cluster(cluster_options, write)
+
+
+@vcjob.command()
+def delete(
+    name: Name = "",
+    name_option: NameOption = "",
+    namespace: o.Namespace = "",
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Delete a Volcano Job and its pods.
+
+    [b]Example:[/b] quorate vcjob delete train
+    """
+    wanted = one_name(name, name_option, "-N")
+
+    async def write(connection: o.Connection) -> None:
+        key = Key(connection.namespace, wanted)
+        await connection.client.delete(VOLCANO_JOBS, key, propagation="Background")
+        typer.echo(f"{qualified_name(VOLCANO_JOBS, wanted)} deleted")
+
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace), write)

@@ -1,0 +1,198 @@
+"""``quorate vcqueue``: the commands of ``vcctl queue`` for Volcano's queues."""
+
+from enum import StrEnum
+from typing import Annotated, Final
+
+import typer
+
+from quorate.api.meta import Key
+from quorate.api.volcano import OPEN, ROOT_QUEUE, Queue
+from quorate.cli.errors import UsageError
+from quorate.cli.verbs import completion
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.printing import (
+    Column,
+    age,
+    as_untyped,
+    is_structured,
+    print_document,
+    print_documents,
+    print_objects,
+    qualified_name,
+)
+from quorate.cli.verbs.volcano_commands import one_name, send_command
+from quorate.cli.verbs.writing import create_object, patch_spec
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import QUEUES
+
+COMMAND_NAMESPACE: Final = "default"  # of Commands to queues, which have no namespace; as in vcctl
+
+vcqueue = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Queues of pod groups, as with vcctl queue: list, get, create, operate, delete.",
+)
+
+
+class Action(StrEnum):
+    OPEN = "open"
+    CLOSE = "close"
+    UPDATE = "update"
+
+
+_COMMANDS: Final = {Action.OPEN: ("OpenQueue", "opened"), Action.CLOSE: ("CloseQueue", "closed")}
+
+Name = Annotated[
+    str, typer.Argument(metavar="[NAME]", help="The queue.", autocompletion=completion.volcano_queues)
+]
+NameOption = Annotated[
+    str,
+    typer.Option(
+        "--name",
+        "-n",
+        metavar="NAME",
+        help="The same, as in vcctl.",
+        autocompletion=completion.volcano_queues,
+    ),
+]
+
+
+@vcqueue.command("list")
+def list_(
+    output: o.Format = o.Output.TABLE, kubeconfig: o.Kubeconfig = None, context: o.Context = ""
+) -> None:
+    """List queues with the numbers of their pod groups by phase.
+
+    [b]Example:[/b] quorate vcqueue list
+    """
+    now = WallClock().now()
+
+    async def show(connection: o.Connection) -> None:
+        if is_structured(output):
+            print_documents(QUEUES, (await connection.client.list(as_untyped(QUEUES))).items, output)
+            return
+        queues = (await connection.client.list(QUEUES)).items
+        print_objects(_columns(now), sorted(queues, key=lambda queue: queue.metadata.name), output)
+
+    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
+
+
+@vcqueue.command()
+def get(
+    name: Name = "",
+    name_option: NameOption = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Show one queue.
+
+    [b]Example:[/b] quorate vcqueue get research
+    """
+    wanted = one_name(name, name_option, "-n")
+    now = WallClock().now()
+
+    async def show(connection: o.Connection) -> None:
+        key = Key("", wanted)
+        if is_structured(output):
+            print_document(QUEUES, await connection.client.get(as_untyped(QUEUES), key), output)
+        else:
+            print_objects(_columns(now), [await connection.client.get(QUEUES, key)], output)
+
+    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
+
+
+def _columns(now: float) -> tuple[Column[Queue], ...]:
+    return (
+        Column("NAME", lambda queue: queue.metadata.name),
+        Column("WEIGHT", lambda queue: str(queue.spec.weight)),
+        Column("STATE", lambda queue: queue.status.state or OPEN),
+        Column("PARENT", _parent),
+        Column("INQUEUE", lambda queue: str(queue.status.inqueue)),
+        Column("PENDING", lambda queue: str(queue.status.pending)),
+        Column("RUNNING", lambda queue: str(queue.status.running)),
+        Column("UNKNOWN", lambda queue: str(queue.status.unknown)),
+        Column("COMPLETED", lambda queue: str(queue.status.completed)),
+        Column("AGE", lambda queue: age(queue.metadata.creation_timestamp, now), wide=True),
+    )
+
+
+def _parent(queue: Queue) -> str:
+    return "" if queue.metadata.name == ROOT_QUEUE else queue.spec.parent or ROOT_QUEUE
+
+
+@vcqueue.command()
+def create(
+    name: Name = "",
+    name_option: NameOption = "",
+    weight: Annotated[
+        int, typer.Option("--weight", "-w", min=1, help="The weight of its share of the cluster.")
+    ] = 1,
+    dry_run: o.DryRunOption = o.DryRun.NONE,
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Create a queue.
+
+    [b]Example:[/b] quorate vcqueue create research --weight 2
+    """
+    wanted = one_name(name, name_option, "-n")
+
+    async def write(connection: o.Connection) -> None:
+        await create_object(connection, QUEUES, wanted, {"weight": weight}, dry_run, output)
+
+    o.with_cluster(o.ClusterOptions(kubeconfig, context), write)
+
+
+@vcqueue.command()
+def operate(
+    action: Annotated[Action, typer.Option("--action", "-a", help="[b]update[/b] changes the weight.")],
+    name: Name = "",
+    name_option: NameOption = "",
+    weight: Annotated[int, typer.Option("--weight", "-w", min=0, help="For [b]update[/b].")] = 0,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Open or close a queue, or change its weight.
+
+    A closed queue admits no new pod groups; it is Closing until those that it has are completed. The
+    controllers execute [b]open[/b] and [b]close[/b], which the command requests with a Command in namespace
+    default.
+
+    [b]Example:[/b] quorate vcqueue operate research --action close
+    """
+    wanted = one_name(name, name_option, "-n")
+    if (action is Action.UPDATE) != bool(weight):
+        raise UsageError("--weight is for --action update, which needs one of at least 1")
+
+    async def write(connection: o.Connection) -> None:
+        key = Key("", wanted)
+        if action is Action.UPDATE:
+            spec = {"weight": weight}
+            await patch_spec(connection, QUEUES, key, spec, "updated", o.DryRun.NONE, o.Output.TABLE)
+        else:
+            command, done = _COMMANDS[action]
+            await send_command(connection, QUEUES, key, COMMAND_NAMESPACE, command, done)
+
+    o.with_cluster(o.ClusterOptions(kubeconfig, context), write)
+
+
+@vcqueue.command()
+def delete(
+    name: Name = "",
+    name_option: NameOption = "",
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Delete a queue.
+
+    [b]Example:[/b] quorate vcqueue delete research
+    """
+    wanted = one_name(name, name_option, "-n")
+
+    async def write(connection: o.Connection) -> None:
+        await connection.client.delete(QUEUES, Key("", wanted))
+        typer.echo(f"{qualified_name(QUEUES, wanted)} deleted")
+
+    o.with_cluster(o.ClusterOptions(kubeconfig, context), write)

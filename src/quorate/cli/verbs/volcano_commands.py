@@ -1,0 +1,44 @@
+"""What ``quorate vcjob`` and ``quorate vcqueue`` share: names as in vcctl, and Commands to objects."""
+
+from typing import Any
+
+import typer
+
+from quorate.api.meta import Key
+from quorate.cli.errors import UsageError
+from quorate.cli.verbs.options import Connection
+from quorate.cli.verbs.printing import as_untyped, qualified_name
+from quorate.kube.resources import COMMANDS, Resource, metadata_of
+
+
+def one_name(argument: str, option: str, flag: str) -> str:
+    """Return the name, given as an argument or, as in vcctl, as an option."""
+    if bool(argument) == bool(option):
+        problem = "exclude each other" if argument else "are missing: one of them is needed"
+        raise UsageError(f"NAME and {flag} NAME {problem}")
+    return argument or option
+
+
+async def send_command(
+    connection: Connection, resource: Resource[Any], key: Key, namespace: str, action: str, done: str
+) -> None:
+    """Create the Command ``action`` to an object, which is deleted with it; print that it was requested."""
+    stored = await connection.client.get(as_untyped(resource), key)
+    metadata = metadata_of(stored)
+    target = {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": metadata.name,
+        "uid": metadata.uid,
+        "controller": True,
+    }
+    body = {
+        "metadata": {
+            "generateName": f"{metadata.name[:200]}-{action.lower()}-",
+            "ownerReferences": [target],
+        },
+        "action": action,
+        "target": target,
+    }
+    await connection.client.create(as_untyped(COMMANDS), body, namespace)
+    typer.echo(f"{qualified_name(resource, metadata.name)} {done}")
