@@ -12,11 +12,14 @@ from tests.queueing.world import World, differences
 CPU = FlavorResource("default", "cpu")
 
 
-def a_world(*workloads: dict[str, Any], quota: int = 3, **queue: Any) -> World:
+def a_world(
+    *workloads: dict[str, Any], quota: int = 3, gates: dict[str, bool] | None = None, **queue: Any
+) -> World:
     """Return a world in which ``old`` uses 2 cpus."""
     old = {"name": "old", "queue": "cq", "requests": {"cpu": 2}, "admitted": "default"}
     return World(
         {
+            "config": {"featureGates": gates or {}},
             "flavors": ["default"],
             "clusterQueues": {"cq": {"quota": [{"default": {"cpu": quota}}], **queue}},
             "workloads": [old, *workloads],
@@ -68,6 +71,12 @@ def test_a_replacement_that_waits_for_its_checks_finishes_no_slice() -> None:
     cycle(world)
     world.settle()
     assert reserving(world) == ["new", "old"]
+
+
+def test_without_the_feature_gate_both_slices_count() -> None:
+    world = a_world(new(), gates={"ElasticJobsViaWorkloadSlices": False})
+    cycle(world)
+    assert (reserving(world), used_cpus(world.state)) == (["old"], 2)
 
 
 def test_an_assumed_slice_counts() -> None:

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.feature_gates import Gates
 from quorate.api.kueue import SLICE_REPLACEMENT_FOR, Admission, Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.queueing import conditions as c
@@ -303,7 +304,7 @@ class Ledger:
         self.reservations[key] = reservation
         if key in self.replacement_slices:
             reservation.usage = {}
-        replaced = replaced_slice(reservation.workload)
+        replaced = replaced_slice(reservation.workload, self.configuration.gates)
         if replaced is not None:
             self.replacement_slices[replaced] = key
             self._recount(replaced)
@@ -344,7 +345,7 @@ class Ledger:
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
             self.uncount_reservation(queue, reservation)
-        replaced = replaced_slice(reservation.workload)
+        replaced = replaced_slice(reservation.workload, self.configuration.gates)
         if replaced is not None and self.replacement_slices.get(replaced) == key:
             del self.replacement_slices[replaced]
             self._recount(replaced)
@@ -405,7 +406,7 @@ class Ledger:
     @contextmanager
     def without_replaced_slice(self, workload: Workload, queue: ClusterQueueState) -> Iterator[None]:
         """Leave out of all sums the slice of ``queue`` that ``workload`` is to replace."""
-        replaced = replaced_slice(workload)
+        replaced = replaced_slice(workload, self.configuration.gates)
         reservation = None if replaced is None else queue.reservations.get(replaced)
         if reservation is None:
             yield
@@ -437,8 +438,10 @@ class Ledger:
             self.schedule_requeue(queue.node)
 
 
-def replaced_slice(workload: Workload) -> Key | None:
+def replaced_slice(workload: Workload, gates: Gates) -> Key | None:
     """Return the key of the workload that ``workload`` replaces as a slice, in the same namespace.
+
+    None with the gate ElasticJobsViaWorkloadSlices off.
 
     A job that grows while it runs has a second workload, which requests all pods of the job.  The usage of
     the first workload does not count while the second is evaluated, nor once the second holds quota: growing
@@ -446,6 +449,6 @@ def replaced_slice(workload: Workload) -> Key | None:
     counts again.
     """
     text = workload.metadata.annotations.get(SLICE_REPLACEMENT_FOR)
-    if text is None:
+    if text is None or not gates.elastic_jobs_via_workload_slices:
         return None
     return Key(workload.metadata.namespace, text.rpartition("/")[2])

@@ -118,6 +118,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     finish_orphaned_workloads: bool = True  # finish a workload if its owner was deleted
     unadmitted_workloads_observability: bool = False  # condition reasons in the granular vocabulary
     unadmitted_workloads_explicit_status: bool = False  # a new workload gets its pending condition at once
+    elastic_jobs_via_workload_slices: bool = True  # a replaced slice does not count beside its replacement
     reclaimable_pods: bool = True  # finished pods release quota before the job ends
     assign_queue_labels_for_pods: bool = True  # label pods with the names of their queues
     short_workload_names: bool = False  # workload names fit into a label

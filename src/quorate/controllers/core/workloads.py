@@ -55,7 +55,7 @@ class WorkloadController:
             self.reconciler.forget(change.key)
         else:
             self.reconciler.enqueue(change.key)
-            replaced = replaced_slice(change.new)
+            replaced = replaced_slice(change.new, self._configuration.gates)
             if replaced is not None:
                 self.reconciler.enqueue(replaced)
 
