@@ -2,7 +2,10 @@
 
 from quorate.queueing.conditions import has_quota_reservation
 from quorate.queueing.decisions import Reserve
-from quorate.queueing.preemption.history import stored_preemption
+from quorate.queueing.restored_history import (
+    restore_preemption_history,
+    stored_preemption,
+)
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from tests.queueing.world import World
@@ -69,7 +72,7 @@ def restart(world: World, *, restores: bool = True) -> None:
     world.state = new_state(world)
     world.admission_cycle = AdmissionCycle(world.state)
     if restores:
-        world.state.restore_preemption_history(world.workloads.values())
+        restore_preemption_history(world.state.ledger, world.workloads.values())
 
 
 def test_a_loop_stays_broken_in_a_rebuilt_model() -> None:

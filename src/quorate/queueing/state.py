@@ -6,7 +6,7 @@ known here alone.  A cluster queue counts the usage of every workload with a quo
 workloads included, until the reservation is released or the workload finishes, is deactivated or deleted.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -25,7 +25,7 @@ from quorate.api.kueue import (
     ResourceFlavor,
     Workload,
 )
-from quorate.api.meta import Key, Uid, epoch, is_older
+from quorate.api.meta import Key, epoch, is_older
 from quorate.api.quantity import NANOS
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status
@@ -45,11 +45,6 @@ from quorate.queueing.ledger import Ledger
 from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView
 from quorate.queueing.pending.ordering import may_queue, queue_order
 from quorate.queueing.pods_ready import queue_overrides
-from quorate.queueing.preemption.history import (
-    StoredPreemption,
-    last_external_event,
-    stored_preemption,
-)
 from quorate.quota.tree import Node
 
 
@@ -320,32 +315,6 @@ class State:
         queue = ledger.cluster_queues.get(entry.cluster_queue if entry is not None else name)
         if queue is not None:
             ledger.preemption_history.clear(queue.node.root)
-
-    def restore_preemption_history(self, workloads: Iterable[Workload]) -> None:
-        """Restore the preemption history from ``workloads``, all that are stored, before the first cycle."""
-        ledger = self.ledger
-        external_at: dict[Node, float] = {}
-        found: list[tuple[Node, StoredPreemption, Uid]] = []
-        for workload in workloads:
-            queue = self._cluster_queue_of(workload)
-            if queue is None:
-                continue
-            root = queue.node.root
-            external_at[root] = max(external_at.get(root, 0.0), last_external_event(workload))
-            preemption = stored_preemption(workload)
-            if preemption is not None and not c.is_finished(workload):
-                found.append((root, preemption, workload.metadata.uid))
-        for root, preemption, victim in found:
-            if preemption.at >= external_at[root]:
-                ledger.preemption_history.record(root, preemption.preemptor, victim)
-
-    def _cluster_queue_of(self, workload: Workload) -> ClusterQueueState | None:
-        """Return the cluster queue that reserved quota for ``workload``, or in which it is to get some."""
-        admission = workload.status.admission
-        if admission is not None:
-            return self.ledger.cluster_queues.get(admission.cluster_queue)
-        local_queue = self.ledger.local_queues.get(Key(workload.metadata.namespace, workload.spec.queue_name))
-        return None if local_queue is None else self.ledger.cluster_queues.get(local_queue.cluster_queue)
 
     def remove_workload(self, key: Key) -> None:
         """Remove a workload that is deleted or finished, or that may neither queue nor hold quota."""

@@ -27,6 +27,7 @@ from quorate.queueing.conditions import QUOTA_RESERVED
 from quorate.queueing.decisions import Decision, Hold
 from quorate.queueing.explain import why_pending
 from quorate.queueing.inadmissible_reasons import BackingOff
+from quorate.queueing.restored_history import restore_preemption_history
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 
@@ -144,7 +145,7 @@ class AdmissionDriver:
         if not self.state.configuration.scheduling.enabled:
             await self._run_without_decisions()
             return
-        self.state.restore_preemption_history(self._workloads)
+        restore_preemption_history(self.state.ledger, self._workloads)
         try:
             async with asyncio.TaskGroup() as writes:
                 while True:

@@ -8,48 +8,11 @@ yields.  Each pair of workloads thus accounts for at most two preemptions, and p
 
 Every event is external except a quota reservation, a preemption, and a stop because of a preemption.
 See docs/decisions/0005-no-preemption-loops.md.
-
-A new process restores the history from the stored workloads: the condition Preempted names the last
-preemptor, and the times in the statuses show the last external event, as far as it left a trace.
+A new process restores it from the stored workloads (``queueing.restored_history``).
 """
 
-import re
-from typing import Final, NamedTuple
-
-from quorate.api.kueue import Workload
-from quorate.api.meta import Uid, find_condition
-from quorate.queueing import conditions as c
+from quorate.api.meta import Uid
 from quorate.quota.tree import Node
-
-_PREEMPTOR: Final = re.compile(r"Preempted to accommodate a workload \(UID: ([^,)]+), ")
-
-
-class StoredPreemption(NamedTuple):
-    """The last preemption of a workload, or its next start after it, as its status tells."""
-
-    preemptor: Uid
-    at: float  # epoch seconds
-
-
-def stored_preemption(workload: Workload) -> StoredPreemption | None:
-    """Return the last preemption of ``workload``; None if it was never preempted."""
-    preempted = find_condition(workload.status.conditions, c.PREEMPTED)
-    found = None if preempted is None else _PREEMPTOR.search(preempted.message)
-    if preempted is None or found is None:
-        return None
-    return StoredPreemption(Uid(found[1]), c.transition_time(preempted))
-
-
-def last_external_event(workload: Workload) -> float:
-    """Return the latest time (epoch seconds) at which ``workload`` took part in an external event."""
-    conditions = workload.status.conditions
-    times = [c.created_at(workload)]
-    finished, evicted = find_condition(conditions, c.FINISHED), find_condition(conditions, c.EVICTED)
-    if finished is not None:
-        times.append(c.transition_time(finished))
-    if evicted is not None and evicted.status == "True" and evicted.reason != "Preempted":
-        times.append(c.transition_time(evicted))
-    return max(times)
 
 
 class PreemptionHistory:
