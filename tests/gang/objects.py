@@ -137,7 +137,9 @@ def _pod(given: Mapping[str, Any], classes: Mapping[str, int]) -> Pod:
         "preemptionPolicy": given.get("preemptionPolicy", "PreemptLowerPriority"),
         "schedulingGates": [{"name": given.get("gate", "test")}] if given.get("gated") else [],
     }
-    status = {"phase": given.get("phase", "Pending"), "nominatedNodeName": given.get("nominated", "")}
+    status: Json = {"phase": given.get("phase", "Pending"), "nominatedNodeName": given.get("nominated", "")}
+    if "started" in given:
+        status["startTime"] = at_epoch(given["started"])
     return codec.convert(Pod, {"metadata": metadata, "spec": spec, "status": status})
 
 

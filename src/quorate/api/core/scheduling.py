@@ -6,6 +6,7 @@ one object, and fields that differ in every pod without affecting placement (tok
 are dropped.
 """
 
+from datetime import datetime
 from sys import intern
 from typing import Any, Final
 
@@ -187,6 +188,7 @@ class ContainerStatus(Struct):
 class PodStatus(Struct):
     phase: str = "Pending"
     nominated_node_name: str = ""
+    start_time: datetime | None = None  # only of pods with a cooldown time
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -212,6 +214,11 @@ class PodMeta(ObjectMeta):
         msgspec.structs.force_setattr(self, "owner_references", ())
         msgspec.structs.force_setattr(self, "creation_timestamp", intern_time(self.creation_timestamp))
 
+    @property
+    def has_cooldown(self) -> bool:
+        """Return True if the pod is not to be evicted in its first minutes."""
+        return annotations.COOLDOWN_TIME in self.labels or annotations.COOLDOWN_TIME in self.annotations
+
 
 class Pod(Struct):
     """A pod that shares its spec and status with equal pods.
@@ -231,6 +238,8 @@ class Pod(Struct):
             msgspec.structs.force_setattr(self, "node_name", intern(node))
             spec = msgspec.structs.replace(spec, spec_node_name="")
         msgspec.structs.force_setattr(self, "spec", _intern_spec(codec.encode(spec)))
+        if self.status.start_time is not None and not self.metadata.has_cooldown:
+            msgspec.structs.force_setattr(self.status, "start_time", None)
         msgspec.structs.force_setattr(self, "status", _intern_status(codec.encode(self.status)))
 
 

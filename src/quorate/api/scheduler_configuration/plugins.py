@@ -174,6 +174,7 @@ PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "gang": _none,
     "priority": _none,
     "conformance": _none,
+    "cdp": _none,
     "drf": _none,
     "proportion": _none,
     "capacity": _capacity,
@@ -188,12 +189,11 @@ HIERARCHICAL_PLUGINS: Final = frozenset({"capacity", "drf"})  # plugins that sup
 
 # Unsupported plugins of Volcano that filter. Without them, pods could run where an administrator forbade it.
 UNSUPPORTED_FILTERS: Final[Mapping[str, str]] = {
-    "cdp": "protects pods from eviction in their first minutes",
     "deviceshare": "gives out shares of devices",
     "extender": "asks other servers where pods may run",
     "network-topology-aware": "keeps gangs within a part of the network",
     "nodegroup": "keeps queues on their groups of nodes",
-    "numaaware": "keeps pods to the NUMA nodes they can have",
+    "numa-aware": "keeps pods to the NUMA nodes they can have",
     "pdb": "protects pods by their PodDisruptionBudgets",
     "tdm": "keeps pods off revocable nodes outside of their hours",
     "usage": "keeps pods off nodes that are busy by measurement",

@@ -14,6 +14,7 @@ from quorate.gang.actions.victim_search import awaits_evictions
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import EVICTABLE_STATUSES, Task, TaskStatus
 from quorate.gang.outcome import EvictionAction
+from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.placement.node_finder import Choice
@@ -33,7 +34,7 @@ def evict_whole_gangs(
     both as the queues are at the time of the call.  Each preemptor has one such attempt in a session.
     """
     tasks = tasks_to_place(session, preemptor, best_effort=True)
-    gangs = _in_order(gang for gang in candidates if _is_evictable(gang))
+    gangs = _in_order(gang for gang in candidates if is_evictable(session, gang))
     if not gangs or not all(task.may_preempt for task in preemptor.tasks.values()):
         return False
     if preemptor.key in session.whole_evictions_tried:
@@ -109,18 +110,20 @@ def _evict(session: Session, statement: Statement, gang: Gang) -> None:
         statement.evict(task)
 
 
-def _is_evictable(gang: Gang) -> bool:
+def is_evictable(session: Session, gang: Gang) -> bool:
     """Return True if all of ``gang`` may be evicted.
 
     A task that is being bound would be left behind.
     """
     tasks = gang.with_status(*EVICTABLE_STATUSES)
+    protections = list(all_callbacks(session.callbacks.protected))
     arriving = gang.with_status(TaskStatus.ALLOCATED, TaskStatus.BINDING)
     return (
         bool(tasks)
         and not arriving
         and gang.preemptable
         and all(task.preemptable and not task.critical for task in tasks)
+        and not any(is_protected(task) for is_protected in protections for task in tasks)
     )
 
 

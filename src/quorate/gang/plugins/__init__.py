@@ -5,6 +5,7 @@ from typing import Final
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.plugins.capacity import capacity
+from quorate.gang.plugins.cdp import cdp
 from quorate.gang.plugins.conformance import conformance
 from quorate.gang.plugins.drf import drf
 from quorate.gang.plugins.gang import gang
@@ -20,6 +21,7 @@ from quorate.gang.session.session import Session
 PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], PluginCallbacks]]] = {
     "binpack": binpack,
     "capacity": capacity,
+    "cdp": cdp,
     "conformance": conformance,
     "drf": drf,
     "gang": gang,

@@ -84,6 +84,7 @@ class PluginCallbacks:
     )
     preemptive: Callable[[Queue, Task], bool] | None = None  # whether the queue may reclaim for the task
 
+    protected: Callable[[Task], bool] | None = None  # whether the task may not be evicted, nor its whole gang
     preemptable: ChooseVictims | None = None
     reclaimable: ChooseVictims | None = None
     # Whether ``preemptable`` (``reclaimable``) chooses no task of the second gang for any task of the first.
@@ -125,6 +126,7 @@ class SessionCallbacks:
     allocatable: Tiers[Callable[[Queue, Task], bool]]
     backfillable: Tiers[Callable[[Queue, Task], bool]]
     preemptive: Tiers[Callable[[Queue, Task], bool]]
+    protected: Tiers[Callable[[Task], bool]]
     preemptable: Tiers[ChooseVictims]
     reclaimable: Tiers[ChooseVictims]
     not_preemptable: Tiers[Callable[[Gang, Gang], bool]]
