@@ -1,0 +1,39 @@
+"""The placement of one pod set, alone or with the leader of its group, in the leaves of a topology."""
+
+from quorate.placement.topology.balanced import balanced_search
+from quorate.placement.topology.counting import Capacity, count_pods
+from quorate.placement.topology.request import PodSetRequest, Profile, resolve
+from quorate.placement.topology.search import GroupPlacement, NotFound, PlacementFailure, Search
+
+
+def place(
+    capacity: Capacity,
+    workers: PodSetRequest,
+    leader: PodSetRequest | None = None,
+    *,
+    profile: Profile,
+    within: slice | None = None,
+) -> GroupPlacement | PlacementFailure:
+    """Place the pods of ``workers``, and one pod of ``leader``, in the leaves of the topology.
+
+    ``within``: only these leaves may be used.
+    """
+    tree = capacity.tree
+    parameters = resolve(tree, workers.topology, workers.count, leader is not None, profile)
+    if isinstance(parameters, str):
+        return PlacementFailure(parameters)
+    if not tree.leaf_count:
+        return PlacementFailure(f"no topology domains at level: {tree.levels[parameters.level]}")
+    if not profile.preferred_affinity:
+        workers = workers.without_preferred_affinity()
+    counts, exclusions = count_pods(capacity, workers, leader, parameters, within)
+    if profile.balanced and not (parameters.required or parameters.unconstrained) and parameters.slices:
+        balanced = balanced_search(Search(tree, counts, parameters))
+        if balanced is not None:
+            search, level, domains = balanced
+            return search.descend(level, domains, keeps_shares=True)
+    search = Search(tree, counts, parameters)
+    found = search.find(parameters.level)
+    if isinstance(found, NotFound):
+        return search.failure(found, exclusions)
+    return search.descend(*found, keeps_shares=False)
