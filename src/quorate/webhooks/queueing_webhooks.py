@@ -9,7 +9,7 @@ from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.field_path import InvalidPath, look_up, parse_path
 from quorate.api.findings import Finding
-from quorate.api.kueue import RESOURCE_IN_USE, ClusterQueue, Cohort, ResourceFlavor
+from quorate.api.kueue import RESOURCE_IN_USE, ClusterQueue, Cohort, ResourceFlavor, Workload
 from quorate.api.meta import Struct
 from quorate.api.validation.fields import Findings
 from quorate.api.validation.queues import (
@@ -18,7 +18,7 @@ from quorate.api.validation.queues import (
     cohort_findings,
     resource_flavor_findings,
 )
-from quorate.api.validation.workloads import ValidatedWorkload, workload_findings, workload_update_findings
+from quorate.api.validation.workloads import workload_findings, workload_update_findings
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, AdmissionWebhook
@@ -77,7 +77,7 @@ def undecodable_finding(body: msgspec.Raw, error: msgspec.ValidationError) -> Fi
 def queueing_webhooks(configuration: Configuration) -> Mapping[str, AdmissionWebhook]:
     gates, partial = configuration.webhook_gates, configuration.gates.partial_admission
     workloads = QueueingWebhook(
-        ValidatedWorkload,
+        Workload,
         lambda new: workload_findings(new, gates),
         lambda old, new: workload_update_findings(old, new, gates),
         _unchanged if partial else _without_min_counts,

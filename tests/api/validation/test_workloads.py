@@ -7,7 +7,8 @@ import yaml
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import WebhookGates, webhook_gates
-from quorate.api.validation.workloads import ValidatedWorkload, workload_findings, workload_update_findings
+from quorate.api.kueue import Workload
+from quorate.api.validation.workloads import workload_findings, workload_update_findings
 
 Json = dict[str, Any]
 NO_GATES = WebhookGates()
@@ -16,9 +17,9 @@ RESERVED = "{type: QuotaReserved, status: 'True', reason: QuotaReserved, message
 ADMISSION = "{clusterQueue: q, podSetAssignments: [{name: main, count: 3}]}"
 
 
-def a_workload(text: str) -> ValidatedWorkload:
+def a_workload(text: str) -> Workload:
     body = yaml.safe_load(text) or {}
-    return codec.convert(ValidatedWorkload, {"metadata": {"name": "w"}} | body)
+    return codec.convert(Workload, {"metadata": {"name": "w"}} | body)
 
 
 def findings(text: str, gates: WebhookGates = NO_GATES) -> list[str]:

@@ -12,6 +12,7 @@ import msgspec
 
 from quorate.api.configuration.feature_gates import (
     Gates,
+    TopologyGates,
     WebhookGates,
     decode_feature_gates,
     queueing_gates,
@@ -92,6 +93,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     admission_fair_sharing: AdmissionFairSharing | None = None  # None: disabled
     gates: Gates = Gates()
     webhook_gates: WebhookGates = WebhookGates()
+    topology_gates: TopologyGates | None = None  # None: pods get no places in topologies
     health: Health = Health()
     leader_election: LeaderElection = LeaderElection()
     metrics: Metrics = Metrics()

@@ -131,6 +131,18 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     failure_recovery_policy: bool = False  # delete pods on lost nodes if they opt in
 
 
+class TopologyGates(msgspec.Struct, frozen=True, kw_only=True):
+    """Gates of topology-aware scheduling that the queueing core reads.
+
+    The controllers do not place pods in topologies yet, so no configuration file sets these gates.
+    """
+
+    mixed_profile: bool = msgspec.field(name="TASProfileMixed", default=True)
+    balanced_placement: bool = msgspec.field(name="TASBalancedPlacement", default=False)
+    overlapping_flavors: bool = msgspec.field(name="TASHandleOverlappingFlavors", default=True)
+    recompute_in_cycle: bool = msgspec.field(name="TASRecomputeAssignmentWithinSchedulingCycle", default=True)
+
+
 DEFAULT_GATES: Final = Gates()
 QUEUEING_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fields(Gates))
 

@@ -11,6 +11,7 @@ import msgspec
 
 from quorate.api.batch import EMPTY_OBJECT, intern_raw
 from quorate.api.core import Resources, Taint, Toleration
+from quorate.api.kueue.topology import PodSetTopologyRequest, TopologyAssignment
 from quorate.api.meta import Condition, Int32, Int64, LabelSelector, ObjectMeta, Struct, always_encoded
 from quorate.api.quantity import Quantity
 
@@ -210,6 +211,7 @@ class PodSet(Struct, omit_defaults=False):
     count: Int32 = 1
     min_count: Int32 | msgspec.UnsetType = msgspec.UNSET
     template: msgspec.Raw = EMPTY_OBJECT
+    topology_request: PodSetTopologyRequest | msgspec.UnsetType = msgspec.UNSET
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "template", intern_raw(self.template))
@@ -235,6 +237,7 @@ class PodSetAssignment(Struct):
     flavors: dict[str, str] = {}
     resource_usage: Resources = {}  # the total of the pod set
     count: Int32 | None = None
+    topology_assignment: TopologyAssignment | None = None
 
 
 class Admission(Struct):

@@ -13,7 +13,7 @@ import msgspec
 
 from quorate.api import codec, volcano
 from quorate.api.findings import Finding
-from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
+from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.conversion import V1BETA1, V1BETA2, convert_version
 from quorate.api.validation.fields import Findings
 from quorate.api.validation.pod_groups import pod_group_findings
@@ -25,7 +25,7 @@ from quorate.api.validation.queues import (
 )
 from quorate.api.validation.volcano_jobs import volcano_job_findings
 from quorate.api.validation.volcano_queues import queue_spec_findings
-from quorate.api.validation.workloads import ValidatedWorkload, workload_findings
+from quorate.api.validation.workloads import workload_findings
 from quorate.api.volcano import job as volcano_job
 from quorate.api.volcano.job import with_defaults
 
@@ -55,7 +55,7 @@ _VALIDATORS: Final[Mapping[tuple[str, str], tuple[Any, Callable[[Any], Findings]
     (V1BETA2, "Cohort"): (Cohort, cohort_findings),
     (V1BETA2, "LocalQueue"): (LocalQueue, local_queue_findings),
     (V1BETA2, "ResourceFlavor"): (ResourceFlavor, resource_flavor_findings),
-    (V1BETA2, "Workload"): (ValidatedWorkload, workload_findings),
+    (V1BETA2, "Workload"): (Workload, workload_findings),
     (_SCHEDULING, "PodGroup"): (volcano.PodGroup, pod_group_findings),
     (_SCHEDULING, "Queue"): (volcano.Queue, queue_spec_findings),
     (_BATCH, "Job"): (volcano_job.Job, lambda job: volcano_job_findings(with_defaults(job))),

@@ -4,9 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from quorate.api import codec
-from quorate.api.batch import EMPTY_OBJECT, decode_template
+from quorate.api.batch import decode_template
 from quorate.api.configuration.feature_gates import WebhookGates
 from quorate.api.core import ResourceRequirements
 from quorate.api.findings import Finding, child_path
@@ -14,11 +15,12 @@ from quorate.api.kueue import (
     ELASTIC_JOB,
     PRIORITY_BOOST,
     SLICE_REPLACEMENT_FOR,
+    Admission,
     PodSet,
     ReclaimablePod,
     Workload,
-    WorkloadSpec,
 )
+from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.meta import is_true
 from quorate.api.validation.fields import (
     Findings,
@@ -35,28 +37,14 @@ PODS: Final = "pods"  # counted by the queue itself, so pods must not request it
 RESERVED: Final = "QuotaReserved"
 
 
-class ValidatedPodSet(PodSet, omit_defaults=False):
-    """A pod set with fields that only validation reads; controllers omit them to save memory."""
-
-    topology_request: msgspec.Raw = EMPTY_OBJECT
-
-
-class ValidatedWorkloadSpec(WorkloadSpec):
-    pod_sets: tuple[ValidatedPodSet, ...] = ()
-
-
-class ValidatedWorkload(Workload):
-    spec: ValidatedWorkloadSpec = ValidatedWorkloadSpec()
-
-
-def workload_findings(workload: ValidatedWorkload, gates: WebhookGates = WebhookGates()) -> Findings:  # noqa: B008
+def workload_findings(workload: Workload, gates: WebhookGates = WebhookGates()) -> Findings:  # noqa: B008
     """Validate a Workload; its admission gates are treated as given at creation."""
     yield from gate_findings(workload.metadata.annotations)
     yield from _object(workload, gates)
     yield from _reservation(workload)
 
 
-def workload_update_findings(old: ValidatedWorkload, new: ValidatedWorkload, gates: WebhookGates) -> Findings:
+def workload_update_findings(old: Workload, new: Workload, gates: WebhookGates) -> Findings:
     """Validate an update of a Workload."""
     yield from gate_update_findings(old.metadata.annotations, new.metadata.annotations)
     elastic = gates.elastic_jobs and ELASTIC_JOB in new.metadata.annotations
@@ -70,7 +58,7 @@ def workload_update_findings(old: ValidatedWorkload, new: ValidatedWorkload, gat
     if was_reserved and _is_reserved(new):
         yield from _reclaimed(old, new, elastic=elastic)
     before, after = old.status.admission, new.status.admission
-    if before is not None and after is not None and before != after:
+    if before is not None and after is not None and _without_places(before) != _without_places(after):
         rule = f"cannot become another one (it is in {before.cluster_queue}; take it back first)"
         yield Finding("status.admission", after.cluster_queue, rule)
     yield from _immutable_pod_set_updates(old, new)
@@ -78,9 +66,7 @@ def workload_update_findings(old: ValidatedWorkload, new: ValidatedWorkload, gat
         yield from _cluster_name(old, new)
 
 
-def _object(
-    workload: ValidatedWorkload, gates: WebhookGates, tolerated: Sequence[ReclaimablePod] = ()
-) -> Findings:
+def _object(workload: Workload, gates: WebhookGates, tolerated: Sequence[ReclaimablePod] = ()) -> Findings:
     pod_sets = workload.spec.pod_sets
     counts = {pod_set.name: pod_set.count for pod_set in pod_sets}
     for at, pod_set in enumerate(pod_sets):
@@ -93,7 +79,7 @@ def _object(
     yield from _pod_set_updates(workload, counts)
 
 
-def _pod_set(path: str, pod_set: ValidatedPodSet, gates: WebhookGates) -> Findings:
+def _pod_set(path: str, pod_set: PodSet, gates: WebhookGates) -> Findings:
     if isinstance(pod_set.min_count, int) and pod_set.min_count > pod_set.count:
         yield Finding(f"{path}.minCount", pod_set.min_count, f"is more than count, at most {pod_set.count}")
     try:
@@ -107,7 +93,8 @@ def _pod_set(path: str, pod_set: ValidatedPodSet, gates: WebhookGates) -> Findin
         yield from annotation_findings(f"{path}.template.metadata.annotations", template.metadata.annotations)
     for where, amounts in template_resources(f"{path}.template", template):
         yield from _amounts(where, amounts, non_negative=gates.non_negative_resources)
-    yield from _slices(f"{path}.topologyRequest", pod_set.topology_request)
+    if pod_set.topology_request is not msgspec.UNSET:
+        yield from _slices(f"{path}.topologyRequest", pod_set.topology_request)
 
 
 def _amounts(path: str, resources: ResourceRequirements, *, non_negative: bool) -> Findings:
@@ -120,24 +107,18 @@ def _amounts(path: str, resources: ResourceRequirements, *, non_negative: bool) 
                 yield Finding(where, str(amount), "is negative, must be at least 0")
 
 
-class _TopologyRequest(msgspec.Struct, frozen=True, rename="camel"):
-    pod_set_slice_required_topology: str | None = None
-    pod_set_slice_size: int | None = None
-
-
-def _slices(path: str, request: msgspec.Raw) -> Findings:
-    read = codec.decode(_TopologyRequest, request)
-    topology, size = read.pod_set_slice_required_topology, read.pod_set_slice_size
+def _slices(path: str, request: PodSetTopologyRequest) -> Findings:
+    topology, size = request.pod_set_slice_required_topology, request.pod_set_slice_size
     if size is not None and size <= 0:
         yield Finding(f"{path}.podSetSliceSize", size, "must be more than 0")
-    if topology is None and size is not None:
+    if not topology and size is not None:
         yield Finding(f"{path}.podSetSliceSize", size, "needs podSetSliceRequiredTopology (give both)")
-    if topology is not None and size is None:
+    if topology and size is None:
         rule = "needs podSetSliceSize (give both)"
         yield Finding(f"{path}.podSetSliceRequiredTopology", topology, rule)
 
 
-def _min_counts(workload: ValidatedWorkload) -> Findings:
+def _min_counts(workload: Workload) -> Findings:
     """Validate minCount: at most one pod set may have it, and none in an elastic job.
 
     Partial admission searches for one number. Workloads that a controller created are exempt, because a job
@@ -215,9 +196,7 @@ def _reservation(workload: Workload) -> Findings:
         yield Finding("status.admission", None, rule)
 
 
-def _immutable_pod_sets(
-    old: Sequence[ValidatedPodSet], new: Sequence[ValidatedPodSet], *, may_shrink: bool
-) -> Findings:
+def _immutable_pod_sets(old: Sequence[PodSet], new: Sequence[PodSet], *, may_shrink: bool) -> Findings:
     if len(old) != len(new):
         yield Finding("spec.podSets", len(new), f"is a number that cannot change {_WHILE_RESERVED}")
         return
@@ -234,7 +213,13 @@ def _immutable_pod_sets(
 _WHILE_RESERVED: Final = "while quota is reserved"
 
 
-def _without_count(pod_set: ValidatedPodSet) -> Any:
+def _without_places(admission: Admission) -> Admission:
+    """Return the admission without topology assignments, which may follow later and change."""
+    assignments = (replace(each, topology_assignment=None) for each in admission.pod_set_assignments)
+    return replace(admission, pod_set_assignments=tuple(assignments))
+
+
+def _without_count(pod_set: PodSet) -> Any:
     """Return a pod set without its count as plain JSON values, for comparison."""
     whole = codec.to_builtins(pod_set)
     return {name: value for name, value in whole.items() if name != "count"}
