@@ -6,6 +6,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import LimitRange, PriorityClass, RuntimeClass
+from quorate.api.core.scheduling import Node as ClusterNode
 from quorate.api.kueue import (
     PRIORITY_CLASS,
     Admission,
@@ -21,8 +22,11 @@ from quorate.api.kueue import (
     WorkloadPriorityClass,
     WorkloadStatus,
 )
+from quorate.api.kueue.topology import Topology, TopologyAssignment, topology_assignment
 from quorate.api.meta import Condition, at_epoch
 from quorate.controllers.jobframework.construct_workload import Priority, resolve_priority
+from quorate.placement.resources import in_base_units
+from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing import conditions as c
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.scheduling.cycle import AdmissionCycle
@@ -36,6 +40,7 @@ from tests.queueing.notation import (
     as_texts,
     given_pod_sets,
     moment,
+    quantities,
     read_configuration,
     requeue_state_of,
     resource_groups,
@@ -89,6 +94,13 @@ class GivenWorld:
         flavors = given.get("flavors", [])
         for name in flavors:
             self.put_flavor(name, flavors[name] if isinstance(flavors, dict) else {})
+        for name, topology in given.get("topologies", {}).items():
+            levels = [{"nodeLabel": level} for level in topology["levels"]]
+            self.state.put_topology(
+                codec.convert(Topology, {"metadata": {"name": name}, "spec": {"levels": levels}})
+            )
+        for name in given.get("nodes", {}):
+            self.put_node(name)
         for name in given.get("cohorts", {}):
             self.put_cohort(name)
         for name in given.get("localQueues", {}):
@@ -97,6 +109,25 @@ class GivenWorld:
 
     def put_flavor(self, name: str, spec: Json) -> None:
         self.state.put_flavor(codec.convert(ResourceFlavor, {"metadata": {"name": name}, "spec": spec}))
+
+    def put_node(self, name: str) -> None:
+        given = self.given["nodes"][name]
+        ready = "True" if given.get("ready", True) else "False"
+        node = {
+            "metadata": {"name": name, "labels": {HOSTNAME: name, **given.get("labels", {})}},
+            "spec": {
+                "taints": given.get("taints", []),
+                "unschedulable": given.get("unschedulable", False),
+            },
+            "status": {
+                "allocatable": {key: str(amount) for key, amount in given.get("allocatable", {}).items()},
+                "conditions": [{"type": "Ready", "status": ready}],
+            },
+        }
+        self.state.put_node(codec.convert(ClusterNode, node))
+        if given.get("nonTASUsage"):
+            used = in_base_units(quantities({PODS: 1, **given["nonTASUsage"]}))
+            self.state.ledger.topology.put_foreign_pod(name, "others", used)
 
     def put_cohort(self, name: str) -> None:
         cohort = self.given["cohorts"][name] or {}
@@ -240,7 +271,13 @@ class GivenWorld:
                 if resource in flavors
             }
             assignments.append(
-                PodSetAssignment(name=shape.name, flavors=flavors, resource_usage=usage, count=count)
+                PodSetAssignment(
+                    name=shape.name,
+                    flavors=flavors,
+                    resource_usage=usage,
+                    count=count,
+                    topology_assignment=self._given_places(flavors, own.get("topology")),
+                )
             )
         conditions = [c.new_condition(c.QUOTA_RESERVED, "True", "QuotaReserved", "", at)]
         checks: tuple[AdmissionCheckState, ...] = ()
@@ -258,6 +295,18 @@ class GivenWorld:
             conditions=c.with_conditions(status.conditions, *conditions),
             admission=Admission(cluster_queue=queue, pod_set_assignments=tuple(assignments)),
             admission_checks=checks,
+        )
+
+    def _given_places(self, flavors: Json, domains: Json | None) -> TopologyAssignment | None:
+        if domains is None:
+            return None
+        model = self.state.ledger.topology
+        (flavor,) = {flavor for flavor in flavors.values() if model.is_topology_flavor(flavor)}
+        levels = model.levels(flavor)
+        assert levels is not None
+        levels = levels[-1:] if levels[-1] == HOSTNAME else levels
+        return topology_assignment(
+            levels, [(tuple(str(domain).split(",")), count) for domain, count in domains.items()]
         )
 
     def read_shape(self, given: Json) -> Shape:

@@ -6,10 +6,11 @@ It contains no rule of admission.
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import yaml
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.feature_gates import queueing_gates
+from quorate.api.configuration.feature_gates import TopologyGates, queueing_gates
 from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.configuration.queueing import (
     AdmissionFairSharing,
@@ -36,6 +37,7 @@ def read_configuration(config: Json) -> Configuration:
         if admission_fair_sharing is None
         else read_admission_fair_sharing(admission_fair_sharing),
         gates=queueing_gates(gates),
+        topology_gates=_topology_gates(gates),
         fair_sharing=None if fair is None else read_fair_sharing(fair),
         wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
         resources=ResourceOptions(
@@ -52,6 +54,10 @@ def read_configuration(config: Json) -> Configuration:
             quota_check_strategy=resources.get("quotaCheckStrategy", "BlockUndeclared"),
         ),
     )
+
+
+def _topology_gates(gates: Json) -> TopologyGates | None:
+    return msgspec.convert(gates, TopologyGates) if gates.get("TopologyAwareScheduling", True) else None
 
 
 def read_fair_sharing(fair: Json) -> FairSharing:
@@ -151,7 +157,26 @@ def a_pod_set(given: Json) -> Json:
     pod_set = {"name": given["name"], "count": given.get("count", 1), "template": {"spec": spec}}
     if given.get("minCount") is not None:
         pod_set["minCount"] = given["minCount"]
+    if given.get("topology"):
+        pod_set["topologyRequest"] = _topology_request(given["topology"])
     return pod_set
+
+
+def _topology_request(given: Json) -> Json:
+    plain = ("required", "preferred", "unconstrained")
+    request: Json = {field: given[field] for field in plain if field in given}
+    for field, name in (
+        ("group", "podSetGroupName"),
+        ("sliceLevel", "podSetSliceRequiredTopology"),
+        ("sliceSize", "podSetSliceSize"),
+    ):
+        if field in given:
+            request[name] = given[field]
+    if "sliceConstraints" in given:
+        request["podsetSliceRequiredTopologyConstraints"] = [
+            {"topology": layer["level"], "size": layer["size"]} for layer in given["sliceConstraints"]
+        ]
+    return request
 
 
 def _container(given: Json) -> Json:

@@ -61,7 +61,11 @@ _POD_SET: Final = _fields(
     nodeSelector=_LABELS,
     tolerations=_TOLERATIONS,
     nodeAffinityRequired=[[_fields("key operator", values=_NAMES)]],
-    topology=_fields("required preferred unconstrained sliceLevel sliceSize group"),
+    topology=_fields(
+        "required preferred unconstrained sliceLevel sliceSize group",
+        sliceConstraints=[_fields("level size")],
+    ),
+    nodeAffinityPreferred=[_fields("weight", expressions=[_fields("key operator", values=_NAMES)])],
 )
 _ADMITTED: Final = _fields(
     "flavor at clusterQueue state",
@@ -73,16 +77,24 @@ _WORKLOAD_SPEC: Final = _fields(
     "queue priority workloadPriorityClass active count", podSets=[_POD_SET], requests=_QUANTITIES
 )
 _WORKLOAD: Final = _WORKLOAD_SPEC | _fields(
-    "name uid namespace created podsReady create",
+    "name uid namespace created podsReady create elastic replaces",
     admitted=Either((LEAF, _ADMITTED)),
     conditions=Each(_CONDITION),
     requeueState=_REQUEUE_STATE,
     reclaimablePods=Each(LEAF),
 )
 _FLAVOR: Final = _fields("topologyName", nodeLabels=_LABELS, nodeTaints=[_TAINT], tolerations=_TOLERATIONS)
+_NODE: Final = _fields(
+    "ready unschedulable",
+    labels=_LABELS,
+    allocatable=_QUANTITIES,
+    taints=[_TAINT],
+    nonTASUsage=_QUANTITIES,
+)
 _COHORT: Final = _fields("parent weight", **_QUOTA)
 _CLUSTER_QUEUE: Final = _fields(
     "cohort strategy weight stopPolicy admissionMode",
+    admissionChecks=_NAMES,
     preemption=_fields(
         "withinClusterQueue reclaimWithinCohort",
         borrowWithinCohort=_fields("policy maxPriorityThreshold"),
@@ -107,7 +119,7 @@ _CONFIG: Final[Schema] = {
     "featureGates": dict.fromkeys(FEATURE_GATES, LEAF),
 }
 _AMOUNTS: Final = Each(Each(_QUANTITIES))  # by node, flavor and resource
-_ASSIGNED: Final = _fields("count", flavors=Each(LEAF), topology=Each(LEAF))
+_ASSIGNED: Final = _fields("count delayed", flavors=Each(LEAF), topology=Each(LEAF))
 _EXPECTED: Final[Schema] = {
     "admitted": Each(Either((LEAF, Each(_ASSIGNED)))),
     "preempted": Each(LEAF),
@@ -123,6 +135,8 @@ _EXPECTED: Final[Schema] = {
     "shares": Each(LEAF),
     "priority": Each(LEAF),
     "active": Each(LEAF),
+    "placements": Each(Either((LEAF, Each(_ASSIGNED)))),
+    "unhealthyNodes": Each(_NAMES),
     "counts": [LEAF],
     "delays": [LEAF],
     "total": [LEAF],
@@ -137,6 +151,8 @@ _STEP: Final[dict[str, Schema]] = {
     "active": Each(LEAF),
     "reclaim": Each(Each(LEAF)),
     "flush": LEAF,
+    "unhealthy": Each(_NAMES),
+    "checks": Each(Each(LEAF)),
     "update": {
         "clusterQueues": Each(_CLUSTER_QUEUE),
         "cohorts": Each(_COHORT),
@@ -144,6 +160,7 @@ _STEP: Final[dict[str, Schema]] = {
         "workloads": Each(_WORKLOAD_SPEC),
         "flavors": Each(_FLAVOR),
         "namespaces": Each(_LABELS),
+        "nodes": Each(_NODE),
     },
     "expect": _EXPECTED,
 }
@@ -164,15 +181,7 @@ VECTOR: Final[Schema] = _fields(
         namespaces=Each(_LABELS),
         flavors=Either((_NAMES, Each(_FLAVOR))),
         topologies=Each({"levels": _NAMES}),
-        nodes=Each(
-            _fields(
-                "ready unschedulable",
-                labels=_LABELS,
-                allocatable=_QUANTITIES,
-                taints=[_TAINT],
-                nonTASUsage=_QUANTITIES,
-            )
-        ),
+        nodes=Each(_NODE),
         cohorts=Each(_COHORT),
         clusterQueues=Each(_CLUSTER_QUEUE),
         localQueues=Each(_LOCAL_QUEUE),

@@ -39,9 +39,10 @@ def run(tmp_path: Path, *vectors: Any) -> int:
 
 
 def test_all_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(tmp_path, GOOD, with_change("area", to="tas")) == 0
+    failing_node = with_change("given", "steps", to=["cycle", {"unhealthy": {"w": ["n"]}}])
+    assert run(tmp_path, GOOD, failing_node) == 0
     assert capsys.readouterr().out.splitlines() == [
-        "skipped 1 of area tas: topology belongs to a later step",
+        f"skipped 1 of area {GOOD['area']}: replacement of failed nodes",
         "1 passed, 0 failed, 1 skipped",
     ]
 

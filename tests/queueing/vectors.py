@@ -8,9 +8,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from quorate.api.configuration.feature_gates import FEATURE_GATES, SUPPORTED_GATES
+import msgspec
+
+from quorate.api.configuration.feature_gates import FEATURE_GATES, SUPPORTED_GATES, TopologyGates
 from quorate.api.configuration.pods_ready import RequeuingStrategy
-from quorate.api.kueue import Admission
+from quorate.api.kueue import Admission, PodSetAssignment
 from quorate.api.meta import epoch
 from quorate.api.quantity import parse_quantity
 from quorate.queueing.pods_ready import backoff_s
@@ -32,8 +34,32 @@ NODE_AMOUNTS: dict[str, Callable[[Node, FlavorResource], int]] = {
 }
 
 
-# Areas that are not supported yet, and why.
-NOT_BUILT: Mapping[str, str] = {"tas": "topology belongs to a later step"}
+TOPOLOGY_GATES = frozenset(
+    ("TopologyAwareScheduling", *(field.encode_name for field in msgspec.structs.fields(TopologyGates)))
+)
+
+
+def not_built(vector: Json) -> str | None:
+    """Return which part of topology-aware scheduling a vector needs that is not built yet."""
+    given = vector["given"]
+    workloads = given.get("workloads", [])
+    gates = given.get("config", {}).get("featureGates", {})
+    if any("elastic" in workload for workload in workloads):
+        return "elastic slices in topologies"
+    if any("admissionChecks" in (queue or {}) for queue in given.get("clusterQueues", {}).values()):
+        return "delayed topology requests"
+    if any(isinstance(step, dict) and "unhealthy" in step for step in given.get("steps", [])):
+        return "replacement of failed nodes"
+    if gates.get("TASRespectNodeAffinityPreferred"):
+        return "preferred node affinity in topologies"
+    return None
+
+
+# Vectors of which we decide otherwise, and why.
+OVERBOOKED = "Kueue checks the pod sets of a workload one by one, and so gives a host too many pods"
+DEVIATIONS: Mapping[str, str] = dict.fromkeys(("tas-341", "tas-347", "tas-359"), OVERBOOKED) | {
+    "tas-139": "Kueue gives a host twice in one cycle to workloads of two flavors"
+}
 
 
 def run_vector(vector: Json) -> list[str]:
@@ -57,7 +83,7 @@ def run_vector(vector: Json) -> list[str]:
 def unread_gates(given: Json) -> Iterator[str]:
     """Return gates that are set to a value that the core does not support."""
     for gate, on in given.get("config", {}).get("featureGates", {}).items():
-        if on != FEATURE_GATES[gate] and gate not in SUPPORTED_GATES:
+        if on != FEATURE_GATES[gate] and gate not in SUPPORTED_GATES and gate not in TOPOLOGY_GATES:
             yield f"given.config.featureGates.{gate}: the core knows it only as {FEATURE_GATES[gate]}"
 
 
@@ -94,7 +120,12 @@ def _admitted(world: World, want: Json) -> Json:
 def _as_written(world: World, name: str, admission: Admission, want: Any) -> Any:
     """Return an admission in the notation of ``want``; a flavor name means full counts on that flavor."""
     pod_sets = {
-        pods.name: {"count": pods.count, "flavors": pods.flavors} for pods in admission.pod_set_assignments
+        pods.name: {
+            "count": pods.count,
+            "flavors": pods.flavors,
+            **_topology(pods, want.get(pods.name) if isinstance(want, dict) else None),
+        }
+        for pods in admission.pod_set_assignments
     }
     flavors = {flavor for pods in admission.pod_set_assignments for flavor in pods.flavors.values()}
     full = {pod_set.name: pod_set.count for pod_set in world.shape(name).pod_sets}
@@ -102,6 +133,25 @@ def _as_written(world: World, name: str, admission: Admission, want: Any) -> Any
     if isinstance(want, str) and whole and len(flavors) == 1:
         return flavors.pop()
     return pod_sets
+
+
+def _topology(pods: PodSetAssignment, want: Json | None) -> Json:
+    result: Json = {}
+    if pods.topology_assignment is not None:
+        result["topology"] = {",".join(values): count for values, count in pods.topology_assignment.domains()}
+        if want is not None and "topology" in want:
+            wanted = {str(domain): count for domain, count in (want["topology"] or {}).items()}
+            if wanted == result["topology"]:
+                result["topology"] = want["topology"]
+    return result
+
+
+def _placements(world: World, want: Json) -> Json:
+    result: Json = {}
+    for name in want:
+        admission = world.workloads[name].status.admission
+        result[name] = None if admission is None else _as_written(world, name, admission, want[name])
+    return result
 
 
 def _pending(world: World, want: Json) -> Json:
@@ -214,6 +264,10 @@ def _shares(world: World, want: Json) -> Json:
 ASPECTS: Mapping[str, Callable[[World, Json], Any]] = {
     "admitted": _admitted,
     "preempted": lambda world, want: world.preempted(),
+    "placements": _placements,
+    "unhealthyNodes": lambda world, want: {
+        name: [node.name for node in world.workloads[name].status.unhealthy_nodes] for name in want
+    },
     "pending": _pending,
     "conditions": _conditions,
     "requeueState": _requeue_state,

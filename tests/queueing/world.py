@@ -187,6 +187,14 @@ class World(GivenWorld):
                         )
                     case "flavors":
                         self.put_flavor(name, fields)
+                    case "nodes":
+                        nodes = self.given.setdefault("nodes", {})
+                        if fields is None:
+                            del nodes[name]
+                            self.state.remove_node(name)
+                        else:
+                            nodes[name] = {**nodes.get(name, {}), **fields}
+                            self.put_node(name)
                     case "namespaces":
                         self.state.put_namespace(name, fields)
                     case _:

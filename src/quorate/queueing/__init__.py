@@ -1,5 +1,5 @@
 """Quota admission of workloads: queue order, flavor assignment, preemption, fair sharing, lifecycle.
 
 Entry points: ``state`` (the model), ``scheduling.cycle`` (``AdmissionCycle``), ``lifecycle``, ``explain``.
-Imports ``quota`` and ``api``; it is pure: no I/O, clock, randomness or log.
+Imports ``placement``, ``quota`` and ``api``; it is pure: no I/O, clock, randomness or log.
 """

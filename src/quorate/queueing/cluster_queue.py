@@ -28,6 +28,7 @@ from quorate.queueing.consumed_usage import ConsumedUsage
 from quorate.queueing.pending.effective_requests import reclaimed_counts
 from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.queue import Entry, PendingQueue
+from quorate.queueing.topology.model import NO_PLACES
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
 
@@ -152,6 +153,7 @@ class Reservation:
         "is_readable",
         "key",
         "order",
+        "places",
         "ready",
         "reserved_at",
         "usage",
@@ -165,6 +167,7 @@ class Reservation:
         self.workload = workload
         self.admission = admission
         self.usage = {pair: amount for pair, amount in usage.items() if amount}
+        self.places = NO_PLACES  # of its pods, in topology flavors
         self.order = order  # as if it were pending: preemption compares priority and time
         self.assumed: Entry | None = None  # the pending entry, until the reservation is observed
         self.is_readable = True  # of its object; otherwise an eviction could not be carried out

@@ -255,8 +255,10 @@ def _of_flavor(reason: r.PodSetReason) -> str:
             return EXCEEDS_MAX_QUOTA
         case r.ResourceUncovered() | r.FlavorMissing():
             return NO_MATCHING_FLAVOR
-        case r.TaintUntolerated() | r.AffinityMismatched():
+        case r.TaintUntolerated() | r.AffinityMismatched() | r.TopologyMismatched():
             return NO_MATCHING_FLAVOR
+        case r.PlacementRefused():
+            return WAITING_FOR_QUOTA
     assert_never(reason)
 
 

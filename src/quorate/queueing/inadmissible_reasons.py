@@ -76,8 +76,35 @@ class QuotaShort(msgspec.Struct, frozen=True):
         return self.needed - self.available
 
 
+class TopologyMismatched(msgspec.Struct, frozen=True):
+    """The flavor cannot serve the topology request of the pod set; ``problem`` is the text."""
+
+    pod_set: str
+    flavor: str
+    problem: str
+
+
+class PlacementRefused(msgspec.Struct, frozen=True):
+    """The pods have no places in the topology of their flavor.
+
+    ``fitting`` of ``requested`` units, pods or slices, have places; both are 0 if the request is invalid.
+    """
+
+    pod_set: str
+    text: str
+    fitting: int = 0
+    requested: int = 0
+
+
 PodSetReason = (
-    ResourceUncovered | FlavorMissing | TaintUntolerated | AffinityMismatched | QuotaExceeded | QuotaShort
+    ResourceUncovered
+    | FlavorMissing
+    | TaintUntolerated
+    | AffinityMismatched
+    | QuotaExceeded
+    | QuotaShort
+    | TopologyMismatched
+    | PlacementRefused
 )
 
 
@@ -238,6 +265,10 @@ def pod_set_reason_text(reason: PodSetReason) -> str:
         case QuotaShort(_, flavor, resource):
             short_by = as_quantity(resource, reason.short_by)
             return f"insufficient unused quota for {resource} in flavor {flavor}, {short_by} more needed"
+        case TopologyMismatched(_, flavor, problem):
+            return f'Flavor "{flavor}" {problem}'
+        case PlacementRefused(_, text):
+            return text
     assert_never(reason)
 
 

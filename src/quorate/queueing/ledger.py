@@ -20,6 +20,7 @@ from quorate.queueing.pending.queue import Entry, RequeueReason
 from quorate.queueing.pending.shape import ShapeRegistry
 from quorate.queueing.pods_ready import UnreadyWorkloads
 from quorate.queueing.preemption.history import PreemptionHistory
+from quorate.queueing.topology.model import TopologyModel, has_places, recorded_places
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
 from quorate.quota.hierarchy import QuotaTree
@@ -40,6 +41,7 @@ class Ledger:
         self.configuration = configuration
         self.quota = QuotaTree()
         self.shapes = ShapeRegistry(configuration.resources, configuration.gates)
+        self.topology = TopologyModel(configuration.topology_gates)
         self.namespaces: dict[str, Mapping[str, str]] = {}  # labels, by namespace
         self.cluster_queues: dict[str, ClusterQueueState] = {}
         # Every local queue that exists or that a known workload names.
@@ -302,6 +304,7 @@ class Ledger:
     def add_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
         self.reservations[key] = reservation
+        self._set_places(reservation)
         if key in self.replacement_slices:
             reservation.usage = {}
         replaced = replaced_slice(reservation.workload, self.configuration.gates)
@@ -315,6 +318,14 @@ class Ledger:
         if queue is not None:
             self.count_reservation(queue, reservation)
 
+    def _set_places(self, reservation: Reservation) -> None:
+        if self.topology.is_on and has_places(reservation.admission):
+            per_pod = {
+                pod_set.name: pod_set.on_node
+                for pod_set in self.shapes.shape_of(reservation.workload).pod_sets
+            }
+            reservation.places = recorded_places(self.topology, reservation.admission, per_pod)
+
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
         """Replace ``old`` by ``new``, built from a newer object of the same workload."""
         queue = self.cluster_queues.get(new.admission.cluster_queue)
@@ -323,7 +334,13 @@ class Ledger:
         same_queues = old.admission.cluster_queue == new.admission.cluster_queue and (
             old.workload.spec.queue_name == new.workload.spec.queue_name
         )
-        if not same_queues or old.usage != new.usage or old.admitted != new.admitted:
+        self._set_places(new)
+        if (
+            not same_queues
+            or old.usage != new.usage
+            or old.admitted != new.admitted
+            or old.places.all != new.places.all
+        ):
             self.remove_reservation(old)
             self.add_reservation(new)
             return
@@ -382,11 +399,13 @@ class Ledger:
         queue.reservations[reservation.key] = reservation
         queue.totals.count(reservation, 1)
         tree.add_usage(queue.node, reservation.usage)
+        reservation.places.count(1)
 
     def uncount_reservation(self, queue: ClusterQueueState, reservation: Reservation) -> None:
         del queue.reservations[reservation.key]
         queue.totals.count(reservation, -1)
         tree.remove_usage(queue.node, reservation.usage)
+        reservation.places.count(-1)
 
     @contextmanager
     def without(self, reservations: Iterable[Reservation]) -> Iterator[None]:

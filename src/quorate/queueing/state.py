@@ -6,12 +6,13 @@ known here alone.  A cluster queue counts the usage of every workload with a quo
 workloads included, until the reservation is released or the workload finishes, is deactivated or deleted.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
 from quorate.api.configuration import Configuration
 from quorate.api.core import LimitRange, RuntimeClass
+from quorate.api.core.scheduling import Node as ClusterNode
 from quorate.api.kueue import (
     Admission,
     AdmissionCheck,
@@ -25,6 +26,7 @@ from quorate.api.kueue import (
     ResourceFlavor,
     Workload,
 )
+from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, epoch, is_older
 from quorate.api.quantity import NANOS
 from quorate.queueing import conditions as c
@@ -62,6 +64,7 @@ class State:
         self.configuration = configuration
         self.ledger = Ledger(configuration)
         self.flavors: dict[str, ResourceFlavor] = {}
+        self.ledger.topology.flavors = self.flavors
         self.checks: dict[str, AdmissionCheck] = {}
         # What can be read of workloads with quota that cannot be used: exactly the unreadable reservations.
         self.unreadable: dict[Key, Workload] = {}
@@ -76,6 +79,7 @@ class State:
         old, ledger = self.ledger, fresh.ledger
         for workload in self.unreadable.values():
             fresh.put_unreadable(workload)
+        ledger.topology.flavors = fresh.flavors
         self.ledger, self.flavors, self.checks, self._cohorts = (
             ledger,
             fresh.flavors,
@@ -116,10 +120,42 @@ class State:
             self._flavor_changed(name)
 
     def _flavor_changed(self, name: str) -> None:
-        for queue in self.ledger.cluster_queues.values():
-            if any(name in group.flavors for group in queue.groups.values()):
-                self._update_inactive_reasons(queue)
-                self.ledger.note_external_change(queue)
+        self.ledger.topology.flavor_changed(name)
+        for queue in self._queues_with_flavors((name,)):
+            self._update_inactive_reasons(queue)
+            self.ledger.note_external_change(queue)
+
+    def _queues_with_flavors(self, names: Collection[str]) -> list[ClusterQueueState]:
+        return [
+            queue
+            for queue in self.ledger.cluster_queues.values()
+            if any(name in group.flavors for group in queue.groups.values() for name in names)
+        ]
+
+    # Topologies and nodes.
+
+    def put_topology(self, topology: Topology) -> None:
+        self.ledger.topology.put_topology(topology)
+        self._topology_changed(topology.metadata.name)
+
+    def remove_topology(self, name: str) -> None:
+        self.ledger.topology.remove_topology(name)
+        self._topology_changed(name)
+
+    def _topology_changed(self, name: str) -> None:
+        for flavor in self.flavors.values():
+            if flavor.spec.topology_name == name:
+                self._flavor_changed(flavor.metadata.name)
+
+    def put_node(self, node: ClusterNode) -> None:
+        self._nodes_changed(self.ledger.topology.put_node(node))
+
+    def remove_node(self, name: str) -> None:
+        self._nodes_changed(self.ledger.topology.remove_node(name))
+
+    def _nodes_changed(self, flavors: Collection[str]) -> None:
+        for queue in self._queues_with_flavors(flavors):
+            self.ledger.note_external_change(queue)
 
     def put_admission_check(self, check: AdmissionCheck) -> None:
         self.checks[check.metadata.name] = check

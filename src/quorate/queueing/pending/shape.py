@@ -25,8 +25,10 @@ from quorate.api.core import (
 )
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.interning import InternCache
-from quorate.api.kueue import PodSetRequest, Workload
+from quorate.api.kueue import PodSet, PodSetRequest, Workload
 from quorate.api.meta import Key
+from quorate.placement.resources import in_base_units
+from quorate.placement.topology.request import NO_TOPOLOGY, SliceLayer, TopologyRequest
 from quorate.queueing.pending.effective_requests import (
     LimitRangeBounds,
     LimitRangeDefaults,
@@ -40,7 +42,7 @@ from quorate.queueing.pending.effective_requests import (
     requests_above_limits,
 )
 from quorate.queueing.pending.ordering import effective_priority
-from quorate.quota.amount import as_quantity
+from quorate.quota.amount import PODS, as_quantity
 
 _MAX_TEMPLATES: Final = 1024  # decoded ones that are kept
 _NO_DEFAULTS: Final = LimitRangeDefaults()
@@ -57,6 +59,8 @@ class PodSetShape(msgspec.Struct, frozen=True):
     node_selector: dict[str, str]
     affinity: tuple[NodeSelectorTerm, ...] | None  # required node affinity, terms ORed; None: not set
     tolerations: tuple[Toleration, ...]
+    topology: TopologyRequest = NO_TOPOLOGY
+    on_node: dict[str, int] = {}  # what one pod uses of a node, whatever counts against quota
 
     def request(self, count: int) -> dict[str, int]:
         """Return what ``count`` of the pods count against quota."""
@@ -152,7 +156,12 @@ class ShapeRegistry:
         ]
         reclaimed = reclaimed_counts(workload, self._gates)
         pod_sets = [
-            (pod_set.name, max(0, pod_set.count - reclaimed.get(pod_set.name, 0)), pod_set.min_count)
+            (
+                pod_set.name,
+                max(0, pod_set.count - reclaimed.get(pod_set.name, 0)),
+                pod_set.min_count,
+                topology_request(pod_set),
+            )
             for pod_set in workload.spec.pod_sets
         ]
         priority = effective_priority(workload, self._gates)
@@ -161,12 +170,12 @@ class ShapeRegistry:
         shape = self._shapes.get(key)
         if shape is None:
             shapes = tuple(
-                self._pod_set_shape(name, count, min_count, spec)
-                for (name, count, min_count), spec in zip(pod_sets, specs, strict=True)
+                self._pod_set_shape(name, count, min_count, topology, spec)
+                for (name, count, min_count, topology), spec in zip(pod_sets, specs, strict=True)
             )
             findings = (
                 finding
-                for (name, _, _), spec in zip(pod_sets, specs, strict=True)
+                for (name, *_), spec in zip(pod_sets, specs, strict=True)
                 for finding in (*invalid_requests(name, spec), *requests_above_limits(name, spec))
             )
             shape = Shape(priority, shapes, (*invalid, *findings))
@@ -195,7 +204,12 @@ class ShapeRegistry:
         return adjust_resources(spec, self._overheads.get(spec.runtime_class_name, {}), defaults)
 
     def _pod_set_shape(
-        self, name: str, count: int, min_count: int | msgspec.UnsetType, spec: PodSpec
+        self,
+        name: str,
+        count: int,
+        min_count: int | msgspec.UnsetType,
+        topology: TopologyRequest,
+        spec: PodSpec,
     ) -> PodSetShape:
         affinity = spec.affinity.node_affinity if spec.affinity is not None else None
         required = affinity.required if affinity is not None else None
@@ -207,7 +221,28 @@ class ShapeRegistry:
             node_selector=spec.node_selector,
             affinity=required.node_selector_terms if required is not None else None,
             tolerations=spec.tolerations,
+            topology=topology,
+            on_node={**in_base_units(pod_requests(spec)), PODS: 1},
         )
+
+
+def topology_request(pod_set: PodSet) -> TopologyRequest:
+    """Return what a pod set requests of a topology."""
+    given = pod_set.topology_request
+    if given is msgspec.UNSET:
+        return NO_TOPOLOGY
+    layers = tuple(
+        SliceLayer(layer.topology, layer.size) for layer in given.podset_slice_required_topology_constraints
+    )
+    if not layers and given.pod_set_slice_required_topology:
+        layers = (SliceLayer(given.pod_set_slice_required_topology, given.pod_set_slice_size or 0),)
+    return TopologyRequest(
+        required=given.required,
+        preferred=given.preferred,
+        unconstrained=given.unconstrained,
+        layers=layers,
+        group=given.pod_set_group_name,
+    )
 
 
 def _decode_template(template: bytes) -> _DecodedTemplate:

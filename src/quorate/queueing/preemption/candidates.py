@@ -39,6 +39,7 @@ class Preemptor(msgspec.Struct, frozen=True):
     # How much earlier it must have queued than a workload of equal priority in its own cluster queue.
     timestamp_buffer_s: float = 0.0
     excluded_victims: frozenset[Uid] = frozenset()  # see ``preemption.history``
+    has_places: Callable[[], bool] | None = None  # whether its pods have places in their topologies now
 
     @property
     def policy(self) -> Preemption:
@@ -147,12 +148,16 @@ def borrow_within_cohort_filter(preemptor: Preemptor) -> CandidateFilter:
 def workload_fits(preemptor: Preemptor, *, allow_borrowing: bool) -> bool:
     """Return True if the request fits now; without ``allow_borrowing``, within nominal quota."""
     node = preemptor.queue.node
-    return tree.fits(node, preemptor.usage) and (
-        allow_borrowing
-        or all(
-            tree.used(node, pair) + amount <= tree.nominal(node, pair)
-            for pair, amount in preemptor.usage.items()
+    return (
+        tree.fits(node, preemptor.usage)
+        and (
+            allow_borrowing
+            or all(
+                tree.used(node, pair) + amount <= tree.nominal(node, pair)
+                for pair, amount in preemptor.usage.items()
+            )
         )
+        and (preemptor.has_places is None or preemptor.has_places())
     )
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from quorate.api.kueue import Admission, PodSetAssignment
+from quorate.api.kueue.topology import topology_assignment
 from quorate.api.meta import Key
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.conditions import queued_since
@@ -36,7 +37,7 @@ from quorate.queueing.pending.queue import Entry, PreemptingAssignment, RequeueR
 from quorate.queueing.preemption.candidates import preemption_decision
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
-from quorate.queueing.scheduling.nomination import Nomination, assign_again, nominate
+from quorate.queueing.scheduling.nomination import Nomination, assign_again, nominate, place_again
 from quorate.queueing.scheduling.processing_order import (
     ClassicalOrder,
     FairSharingOrder,
@@ -44,6 +45,8 @@ from quorate.queueing.scheduling.processing_order import (
     precedes_as_preemptor,
 )
 from quorate.queueing.state import State
+from quorate.queueing.topology.model import Places
+from quorate.queueing.topology.placing import NO_PLACEMENT, Placement, fits
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Unlimited, Usage, as_quantity
 from quorate.quota.tree import Node
@@ -119,7 +122,9 @@ class Round:
         self._roots: dict[Node, None] = {}  # of the trees that take part
         self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
         self._to_requeue: list[tuple[Nomination, RequeueReason]] = []  # processed and not admitted
-        self._reserved_usage: list[tuple[Node, Usage]] = []  # counted only while the round is processed
+        # Counted only while the round is processed.
+        self._reserved_usage: list[tuple[Node, Usage]] = []
+        self._reserved_places: list[Places] = []
         # By root: the last workload that took quota, and the preemption targets, each with its preemptor.
         self._last_served: dict[Node, Key] = {}
         self._preemptors: dict[Node, dict[Key, Key]] = {}
@@ -147,6 +152,8 @@ class Round:
         self.is_suspended = False
         for node, usage in self._reserved_usage:
             tree.add_usage(node, usage)
+        for places in self._reserved_places:
+            places.count(1)
         while (nomination := self._order.next()) is not None:
             try:
                 decisions.extend(self._process(nomination, now))
@@ -159,6 +166,8 @@ class Round:
             self._order.done(nomination)
         for node, usage in self._reserved_usage:
             tree.remove_usage(node, usage)
+        for places in self._reserved_places:
+            places.count(-1)
         return decisions
 
     def pop_faults(self) -> list[CycleFault]:
@@ -238,7 +247,7 @@ class Round:
         if assignment.mode.needs_preemption and not nomination.targets:
             is_preemptor = precedes_as_preemptor(nomination, self._configuration.gates)
             usage = quota_to_reserve(nomination.queue, assignment, is_preemptor=is_preemptor)
-            self._reserve_for_round(nomination, usage)
+            self._reserve_for_round(nomination, usage, assignment.placement if usage else NO_PLACEMENT)
             return [self._keep_pending(nomination, RequeueReason.NO_CANDIDATES, nomination.reasons)]
         if is_deferred:
             return [self._defer(nomination, assignment, preemptors)]
@@ -249,6 +258,13 @@ class Round:
         shortages = self._shortages(nomination, assignment)
         if shortages:
             return [self._skip(nomination, NoLongerFits(self._last_served.get(root), shortages))]
+        if self._lost_places(nomination, assignment):
+            if nomination.is_recomputed or not self._ledger.topology.gates.recompute_in_cycle:
+                return [self._skip(nomination, NoLongerFits(self._last_served.get(root), ()))]
+            nomination.assignment, nomination.targets = place_again(self._state, nomination, assignment)
+            nomination.reasons = nomination.assignment.reasons
+            nomination.is_recomputed = True
+            return self._decide(nomination, now)
         if nomination.targets:
             return self._preempt(nomination, assignment)
         self._changed_roots.add(root)
@@ -294,6 +310,26 @@ class Round:
                 return shortages
             return self._shortages_beside_targets(nomination, assignment)
 
+    def _lost_places(self, nomination: Nomination, assignment: Assignment) -> bool:
+        """Return True if the places of the nomination are no longer free."""
+        if not assignment.placement.pod_sets:
+            return False
+        leaving = (
+            (
+                *self._preemptors.get(nomination.queue.node.root, ()),
+                *(target.reservation.key for target in nomination.targets),
+            )
+            if nomination.targets
+            else ()
+        )
+        with UsageSimulation() as simulation:
+            for key in leaving:
+                reservation = self._ledger.reservations.get(key)
+                if reservation is not None:
+                    queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
+                    simulation.remove(reservation, queue.node)
+            return not fits(self._ledger.topology, assignment.placement)
+
     def _shortages_without_targets(
         self, nomination: Nomination, assignment: Assignment
     ) -> tuple[Shortage, ...]:
@@ -322,9 +358,15 @@ class Round:
             tree.add_usage(node, usage)
         return shortages
 
-    def _reserve_for_round(self, nomination: Nomination, usage: Usage) -> None:
-        """Keep later heads of the round from taking ``usage``."""
+    def _reserve_for_round(
+        self, nomination: Nomination, usage: Usage, placement: Placement = NO_PLACEMENT
+    ) -> None:
+        """Keep later heads of the round from taking ``usage`` and the places of ``placement``."""
         node = nomination.queue.node
+        if placement.pod_sets:
+            places = Places(self._ledger.topology, placement.places())
+            self._reserved_places.append(places)
+            places.count(1)
         self._last_served[node.root] = nomination.entry.key
         self._reserved_usage.append((node, usage))
         tree.add_usage(node, usage)
@@ -332,7 +374,7 @@ class Round:
     def _preempt(self, nomination: Nomination, assignment: Assignment) -> list[Decision]:
         """Evict the targets that are not being evicted yet; no other head may take their quota this round."""
         ledger, queue, entry = self._ledger, nomination.queue, nomination.entry
-        self._reserve_for_round(nomination, assignment.usage)
+        self._reserve_for_round(nomination, assignment.usage, assignment.placement)
         keys = tuple(target.reservation.key for target in nomination.targets)
         self._preemptors.setdefault(queue.node.root, {}).update(dict.fromkeys(keys, entry.key))
         issued = [
@@ -460,6 +502,10 @@ def _hold(
 
 
 def _admission(cluster_queue: str, assignment: Assignment) -> Admission:
+    places = {
+        pod_set.name: topology_assignment(pod_set.levels, pod_set.domains)
+        for pod_set in assignment.placement.pod_sets
+    }
     return Admission(
         cluster_queue=cluster_queue,
         pod_set_assignments=tuple(
@@ -470,6 +516,7 @@ def _admission(cluster_queue: str, assignment: Assignment) -> Admission:
                     resource: as_quantity(resource, amount) for resource, amount in pods.requests.items()
                 },
                 count=pods.count,
+                topology_assignment=places.get(pods.name),
             )
             for pods in assignment.pod_sets
         ),

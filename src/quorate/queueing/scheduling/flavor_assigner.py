@@ -8,11 +8,12 @@ count against later ones.
 The result contains every refusal, so that all messages come from the same value.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from quorate.api.core import NodeSelectorTerm, Taint, Toleration
 from quorate.api.kueue import FlavorFungibility, Preemption, ResourceFlavor
@@ -26,8 +27,10 @@ from quorate.queueing.inadmissible_reasons import (
     QuotaShort,
     ResourceUncovered,
     TaintUntolerated,
+    TopologyMismatched,
 )
 from quorate.queueing.pending.shape import PodSetShape
+from quorate.queueing.topology.placing import NO_PLACEMENT, Placement
 from quorate.quota import tree
 from quorate.quota.amount import PODS, FlavorResource
 from quorate.quota.tree import Node
@@ -80,6 +83,8 @@ class FlavorSearchInput(msgspec.Struct, frozen=True):
     ignores_undeclared: bool  # resources that no group covers need no quota
     simulate_preemption: PreemptionOracle
     nominated_flavors: NominatedFlavors | None  # the only flavors to try; None: all
+    # Why a flavor cannot serve the topology request of a pod set; None if it can.
+    topology_mismatch: Callable[[PodSetShape, str, Collection[str]], TopologyMismatched | None]
 
     @property
     def can_preempt_while_borrowing(self) -> bool:
@@ -104,6 +109,8 @@ class Assignment(msgspec.Struct, frozen=True):
     pairs_needing_preemption: frozenset[FlavorResource]
     reasons: tuple[PodSetReason, ...]  # every refusal, except those of groups in which a flavor fits
     last_tried_flavors: tuple[dict[str, int], ...]  # per pod set and resource: see ``LastAssignment``
+    placement: Placement = NO_PLACEMENT  # of the pods that need places in a topology
+    quota_mode: AssignmentMode = AssignmentMode.FIT  # the mode without regard to places
 
 
 def assign_flavors(
@@ -118,18 +125,19 @@ def assign_flavors(
     """
     usage: dict[FlavorResource, int] = {}
     modes: dict[FlavorResource, AssignmentMode] = {}
-    assigned: list[PodSetFlavors] = []
-    tried: list[dict[str, int]] = []
+    assigned: dict[int, PodSetFlavors] = {}  # by index of the pod set
+    tried: dict[int, dict[str, int]] = {}
     reasons: list[PodSetReason] = []
     mode, borrowing_level = AssignmentMode.FIT, 0
-    for index, (pod_set, count) in enumerate(zip(pod_sets, counts, strict=True)):
-        requests = pod_set.request(count)
-        if PODS in search_input.groups:
-            requests[PODS] = count
-        start = last_tried_flavors[index] if last_tried_flavors else {}
-        search = _PodSetSearch(search_input, pod_set, requests, usage, start)
+    for members in _groups(pod_sets):
+        own_requests = [_requests(search_input, pod_sets[index], counts[index]) for index in members]
+        requests = own_requests[0] if len(members) == 1 else _sum(own_requests)
+        start = last_tried_flavors[members[0]] if last_tried_flavors else {}
+        shapes = [pod_sets[index] for index in members]
+        search = _PodSetSearch(search_input, shapes, requests, usage, start)
         search.run()
-        reasons.extend(search.reasons)
+        reasons += search.reasons
+        reasons += [replace(each, pod_set=shape.name) for shape in shapes[1:] for each in search.reasons]
         if search.failed:
             mode = AssignmentMode.NO_FIT
             break
@@ -140,33 +148,60 @@ def assign_flavors(
         for candidate in search.candidates.values():
             mode = min(mode, candidate.mode)
             borrowing_level = max(borrowing_level, candidate.borrowing_level)
-        charged = {resource: requests[resource] for resource in search.flavors}
-        assigned.append(PodSetFlavors(pod_set.name, count, search.flavors, charged))
-        tried.append(search.last_tried_flavors)
+        for index, own in zip(members, own_requests, strict=True):
+            flavors = {name: flavor for name, flavor in search.flavors.items() if name in own}
+            charged = {resource: own[resource] for resource in flavors}
+            assigned[index] = PodSetFlavors(pod_sets[index].name, counts[index], flavors, charged)
+            tried[index] = search.last_tried_flavors
     return Assignment(
-        tuple(assigned),
+        tuple(assigned[index] for index in sorted(assigned)),
         mode,
         borrowing_level,
         usage,
         frozenset(pair for pair, worst in modes.items() if worst.needs_preemption),
         tuple(reasons),
-        tuple(tried),
+        tuple(tried.get(index, {}) for index in range(max(tried, default=-1) + 1)),
+        quota_mode=mode,
     )
 
 
+def _groups(pod_sets: Sequence[PodSetShape]) -> list[list[int]]:
+    """Return the indices of the pod sets that get one flavor together: one, or those of a topology group."""
+    groups: dict[str | int, list[int]] = {}
+    for index, pod_set in enumerate(pod_sets):
+        groups.setdefault(pod_set.topology.group or index, []).append(index)
+    return list(groups.values())
+
+
+def _requests(search_input: FlavorSearchInput, pod_set: PodSetShape, count: int) -> dict[str, int]:
+    requests = pod_set.request(count)
+    if PODS in search_input.groups:
+        requests[PODS] = count
+    return requests
+
+
+def _sum(requests: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    total: dict[str, int] = {}
+    for each in requests:
+        for resource, amount in each.items():
+            total[resource] = total.get(resource, 0) + amount
+    return total
+
+
 class _PodSetSearch:
-    """The search for the flavors of one pod set."""
+    """The search for the flavors of one pod set, or of all pod sets of a topology group."""
 
     def __init__(
         self,
         search_input: FlavorSearchInput,
-        pod_set: PodSetShape,
+        pod_sets: Sequence[PodSetShape],
         requests: Mapping[str, int],
         previous_usage: Mapping[FlavorResource, int],
         start: Mapping[str, int],
     ) -> None:
         self._input = search_input
-        self._pod_set = pod_set
+        self._pod_sets = pod_sets
+        self._pod_set = pod_sets[0]
         self._requests = requests
         self._previous_usage = previous_usage  # of the earlier pod sets of the workload
         self._start = start  # by resource: the index of the last flavor tried before
@@ -200,7 +235,7 @@ class _PodSetSearch:
             nominated = self._input.nominated_flavors
             if nominated is not None and nominated.get(self._pod_set.name, {}).get(resource) != name:
                 continue
-            incompatible = flavor_incompatibility(self._pod_set, name, self._input.resource_flavors.get(name))
+            incompatible = self._incompatibility(name, group)
             if incompatible is not None:
                 reasons.append(incompatible)
                 continue
@@ -222,6 +257,14 @@ class _PodSetSearch:
         for name in resources:
             self.flavors[name], self.last_tried_flavors[name] = best_flavor, last_tried
             self.candidates[name] = best_by_resource[name]
+
+    def _incompatibility(self, name: str, group: FlavorGroup) -> PodSetReason | None:
+        for pod_set in self._pod_sets:
+            reason = flavor_incompatibility(pod_set, name, self._input.resource_flavors.get(name))
+            reason = reason or self._input.topology_mismatch(pod_set, name, group.covered)
+            if reason is not None:
+                return reason
+        return None
 
     def _evaluate_flavor(
         self, flavor: str, resources: Sequence[str], reasons: list[PodSetReason]

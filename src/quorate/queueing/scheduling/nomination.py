@@ -1,9 +1,11 @@
 """Nomination of a head: whether it may be admitted, with which flavors and counts, and what to preempt."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from quorate.api.kueue import Workload
 from quorate.queueing.cluster_queue import ClusterQueueState
@@ -12,6 +14,7 @@ from quorate.queueing.inadmissible_reasons import (
     InadmissibleReason,
     LimitRangeViolated,
     NamespaceMismatched,
+    PlacementRefused,
     QueueInactive,
     RequestsAboveLimits,
 )
@@ -30,6 +33,7 @@ from quorate.queueing.scheduling.flavor_assigner import (
 )
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.queueing.state import State
+from quorate.queueing.topology.placing import NO_PLACEMENT, PodSetToPlace, place_pod_sets, topology_mismatch
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
 
@@ -46,6 +50,7 @@ class Nomination(msgspec.Struct):
     assignment: Assignment | None  # None: inadmissible whatever the quota
     targets: tuple[Target, ...]  # to be preempted first
     reasons: tuple[InadmissibleReason, ...]
+    is_recomputed: bool = False  # its pods were placed again after an earlier head took their places
 
 
 def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number: int) -> Nomination:
@@ -106,9 +111,7 @@ def _choose_counts(
 
     def evaluate(counts: Sequence[int]) -> _Choice:
         assignment = assign_flavors(search_input, pod_sets, counts, start)
-        if not assignment.mode.needs_preemption:
-            return assignment, ()
-        return assignment, preemption.targets(assignment.usage, assignment.pairs_needing_preemption)
+        return with_places(state, queue, entry, assignment, preemption)
 
     def attempt(counts: Sequence[int]) -> _Choice | None:
         assignment, targets = evaluate(counts)
@@ -146,6 +149,102 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
         return assign_flavors(search_input, pod_sets, counts, ()).mode is AssignmentMode.FIT
 
 
+def with_places(
+    state: State,
+    queue: ClusterQueueState,
+    entry: Entry,
+    assignment: Assignment,
+    preemption: "_PreemptionSearch",
+) -> _Choice:
+    """Place the pods of topology flavors; return the assignment with the places, and preemption targets.
+
+    Enough quota without enough room is a case for preemption.  It does not fit only if the pods would have no
+    places if no pods had been placed in the topologies.
+    """
+    to_place = _pod_sets_to_place(state, queue, entry, assignment)
+    if isinstance(to_place, PlacementRefused):
+        return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=(*assignment.reasons, to_place)), ()
+    model = state.ledger.topology
+    if to_place and assignment.mode is AssignmentMode.FIT:
+        placement = place_pod_sets(model, to_place)
+        if not placement.failures:
+            return replace(assignment, placement=placement), ()
+        assignment = replace(
+            assignment, mode=AssignmentMode.PREEMPT, reasons=(*assignment.reasons, *placement.failures)
+        )
+    if not assignment.mode.needs_preemption:
+        return assignment, ()
+    if not to_place:
+        return assignment, preemption.targets(assignment.usage, assignment.pairs_needing_preemption)
+    in_empty = place_pod_sets(model, to_place, is_empty=True)
+    if in_empty.failures:
+        return replace(assignment, mode=AssignmentMode.NO_FIT), ()
+    flavors = {flavor for each in to_place for flavor in each.flavors}
+    pairs = assignment.pairs_needing_preemption | {
+        pair for pair in assignment.usage if pair.flavor in flavors
+    }
+    assignment = replace(assignment, pairs_needing_preemption=pairs, placement=in_empty)
+
+    def has_places() -> bool:
+        return not place_pod_sets(model, to_place).failures
+
+    targets = preemption.targets(assignment.usage, pairs, has_places)
+    if targets:
+        with UsageSimulation() as simulation:
+            for target in targets:
+                simulation.remove(target.reservation, target.queue.node)
+            assignment = replace(assignment, placement=place_pod_sets(model, to_place))
+    return assignment, targets
+
+
+def place_again(state: State, nomination: Nomination, assignment: Assignment) -> _Choice:
+    """Place the pods of a nomination on the current state, with the same flavors and counts."""
+    preemption = _PreemptionSearch(state, nomination.queue, nomination.entry)
+    by_quota = replace(
+        assignment,
+        mode=assignment.quota_mode,
+        placement=NO_PLACEMENT,
+        reasons=tuple(each for each in assignment.reasons if not isinstance(each, PlacementRefused)),
+    )
+    return with_places(state, nomination.queue, nomination.entry, by_quota, preemption)
+
+
+def _pod_sets_to_place(
+    state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment
+) -> list[PodSetToPlace] | PlacementRefused:
+    """Return the pod sets that need places, each with its one topology flavor."""
+    model = state.ledger.topology
+    if not model.is_on or assignment.mode is AssignmentMode.NO_FIT:
+        return []
+    result: list[PodSetToPlace] = []
+    is_topology_queue = _is_topology_queue(state, queue)
+    for shape, assigned in zip(entry.shape.pod_sets, assignment.pod_sets, strict=True):
+        if not (shape.topology.is_explicit or is_topology_queue) or not assigned.count:
+            continue
+        flavors = frozenset(filter(model.is_topology_flavor, assigned.flavors.values()))
+        if shape.topology.group and not flavors:
+            flavors = frozenset(
+                flavor
+                for other_shape, other in zip(entry.shape.pod_sets, assignment.pod_sets, strict=True)
+                if other_shape.topology.group == shape.topology.group
+                for flavor in other.flavors.values()
+                if model.is_topology_flavor(flavor)
+            )
+        if len(flavors) != 1:
+            names = ", ".join(sorted(flavors))
+            text = f"more than one TAS flavor assigned: {names}" if flavors else "no TAS flavor assigned"
+            return PlacementRefused(shape.name, f"failed to assign flavors to pod set {shape.name}: {text}")
+        result.append(PodSetToPlace(shape, assigned.count, flavors))
+    return result
+
+
+def _is_topology_queue(state: State, queue: ClusterQueueState) -> bool:
+    model = state.ledger.topology
+    return bool(queue.groups) and all(
+        model.levels(flavor) is not None for group in queue.groups.values() for flavor in group.flavors
+    )
+
+
 TIMESTAMP_BUFFER_S: Final = 300.0  # of the gate SchedulerTimestampPreemptionBuffer
 
 _Request = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource]]
@@ -163,16 +262,24 @@ class _PreemptionSearch:
         self._cache: dict[_Request, tuple[Target, ...]] = {}
 
     def targets(
-        self, usage: Usage, pairs_needing_preemption: frozenset[FlavorResource]
+        self,
+        usage: Usage,
+        pairs_needing_preemption: frozenset[FlavorResource],
+        has_places: Callable[[], bool] | None = None,
     ) -> tuple[Target, ...]:
         """Return what to preempt so that ``usage`` fits; empty if no set of candidates is enough."""
+        if has_places is not None:
+            return self._search(usage, pairs_needing_preemption, has_places)
         key = frozenset(usage.items()), pairs_needing_preemption
         if key not in self._cache:
             self._cache[key] = self._search(usage, pairs_needing_preemption)
         return self._cache[key]
 
     def _search(
-        self, usage: Usage, pairs_needing_preemption: frozenset[FlavorResource]
+        self,
+        usage: Usage,
+        pairs_needing_preemption: frozenset[FlavorResource],
+        has_places: Callable[[], bool] | None = None,
     ) -> tuple[Target, ...]:
         configuration, ledger, node = self._state.configuration, self._state.ledger, self._queue.node
         fair_sharing, gates = configuration.fair_sharing, configuration.gates
@@ -185,6 +292,7 @@ class _PreemptionSearch:
             pairs_needing_preemption,
             TIMESTAMP_BUFFER_S if gates.scheduler_timestamp_preemption_buffer else 0.0,
             excluded - ledger.expected_evictions,
+            has_places,
         )
         if fair_sharing is not None:
             return fair_sharing_targets(
@@ -258,4 +366,5 @@ def _search_input(
         configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         preemption.simulate,
         nominated_flavors,
+        partial(topology_mismatch, state.ledger.topology, is_topology_queue=_is_topology_queue(state, queue)),
     )

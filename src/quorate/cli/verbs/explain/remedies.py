@@ -20,6 +20,7 @@ from quorate.queueing.inadmissible_reasons import (
     LimitRangeViolated,
     NamespaceMismatched,
     NoLongerFits,
+    PlacementRefused,
     PodSetReason,
     QueueInactive,
     QueueMissing,
@@ -29,11 +30,12 @@ from quorate.queueing.inadmissible_reasons import (
     ResourceUncovered,
     TaintUntolerated,
     TargetsOverlap,
+    TopologyMismatched,
     pod_set_reason_text,
     workload_reason_text,
 )
 from quorate.queueing.state import State
-from quorate.quota.amount import as_quantity
+from quorate.quota.amount import PODS, as_quantity
 
 
 class Reason(Struct):
@@ -69,8 +71,14 @@ def reason_of(reason: InadmissibleReason) -> Reason:
             return Reason(cause=name, text=text, pod_set=pod_set, resource=resource)
         case FlavorMissing(pod_set, flavor) | AffinityMismatched(pod_set, flavor):
             return Reason(cause=name, text=text, pod_set=pod_set, flavor=flavor)
-        case TaintUntolerated(pod_set, flavor):
+        case TaintUntolerated(pod_set, flavor) | TopologyMismatched(pod_set, flavor):
             return Reason(cause=name, text=text, pod_set=pod_set, flavor=flavor)
+        case PlacementRefused(pod_set, _, fitting, requested):
+            needed, free, short_by = (str(number) for number in (requested, fitting, requested - fitting))
+            return Reason(
+                cause=name, text=text, pod_set=pod_set, resource=PODS,
+                needed=needed, free=free, short_by=short_by,
+            )  # fmt: skip
     assert_never(reason)
 
 
@@ -86,7 +94,7 @@ def remedies(
     for reason in reasons:
         remedy = _remedy(state, key, reason)
         if isinstance(reason, PodSetReason):
-            flavor = "" if isinstance(reason, ResourceUncovered) else reason.flavor
+            flavor = "" if isinstance(reason, ResourceUncovered | PlacementRefused) else reason.flavor
             by_pod_set.setdefault(reason.pod_set, {}).setdefault(flavor, []).append(remedy)
         else:
             sentences.append(remedy)
@@ -123,6 +131,10 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return (
                 f"change node selector and affinity of pod set {pod_set} to match flavor {flavor} ({labels})"
             )
+        case TopologyMismatched(pod_set, flavor):
+            return f"change the topology request of pod set {pod_set} to levels of the topology of {flavor}"
+        case PlacementRefused(pod_set):
+            return f"wait for room in the topology, or change the topology request of pod set {pod_set}"
         case QueueMissing("LocalQueue", name):
             return (
                 f"create the LocalQueue {key.namespace}/{name}, or set another one in the label {QUEUE_NAME}"

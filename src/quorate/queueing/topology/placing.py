@@ -1,0 +1,206 @@
+"""The places of the pods of one workload, given the flavors that it gets."""
+
+from collections.abc import Collection, Iterator, Sequence
+
+import msgspec
+
+from quorate.api.core import NodeSelector, Toleration
+from quorate.placement.topology.assignment import place
+from quorate.placement.topology.counting import Capacity
+from quorate.placement.topology.request import PodSetRequest, Profile
+from quorate.placement.topology.search import PlacedPods, PlacementFailure
+from quorate.placement.topology.tree import DomainTree, Path
+from quorate.queueing.inadmissible_reasons import PlacementRefused, TopologyMismatched
+from quorate.queueing.pending.shape import PodSetShape
+from quorate.queueing.topology.model import Amounts, Place, TopologyModel
+
+
+class PodSetPlaces(msgspec.Struct, frozen=True):
+    """Where the pods of one pod set run: the recorded values of each leaf, in order, and its pods."""
+
+    name: str
+    flavor: str
+    levels: tuple[str, ...]
+    domains: tuple[tuple[Path, int], ...]
+    per_pod: Amounts
+
+    def places(self) -> Iterator[Place]:
+        for values, count in self.domains:
+            yield Place(
+                self.flavor, values, {resource: amount * count for resource, amount in self.per_pod.items()}
+            )
+
+
+class PodSetToPlace(msgspec.Struct, frozen=True):
+    """A pod set that got quota, with the flavors of its resources."""
+
+    shape: PodSetShape
+    count: int
+    flavors: frozenset[str]
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """The places of all pod sets that need some, or why there are none."""
+
+    pod_sets: tuple[PodSetPlaces, ...] = ()
+    failures: tuple[PlacementRefused, ...] = ()
+
+    def places(self) -> list[Place]:
+        return [each for pod_set in self.pod_sets for each in pod_set.places()]
+
+
+NO_PLACEMENT = Placement()
+
+
+def topology_mismatch(
+    model: TopologyModel,
+    pod_set: PodSetShape,
+    flavor: str,
+    covered: Collection[str],
+    *,
+    is_topology_queue: bool,
+) -> TopologyMismatched | None:
+    """Return why ``flavor`` cannot serve the topology request of ``pod_set``; None if it can.
+
+    ``covered`` are the resources of the flavor's group: a plain flavor may serve those that pods do not
+    request themselves, which only transformations make.  ``is_topology_queue``: all flavors of the cluster
+    queue are topology flavors.
+    """
+    if not model.is_on:
+        return None
+    problem = ""
+    request = pod_set.topology
+    if not request.is_explicit:
+        if model.is_topology_flavor(flavor) and not is_topology_queue:
+            problem = "supports only TopologyAwareScheduling"
+    elif not model.is_topology_flavor(flavor):
+        if not any(resource in covered for resource in pod_set.on_node):
+            return None
+        problem = "does not support TopologyAwareScheduling"
+    else:
+        levels = model.levels(flavor)
+        if levels is None:
+            problem = "information missing in TAS cache"
+        elif any(level not in levels for level in request.levels) or (
+            request.unconstrained is False and not request.levels
+        ):
+            problem = "does not contain the requested level"
+    return TopologyMismatched(pod_set.name, flavor, problem) if problem else None
+
+
+def place_pod_sets(
+    model: TopologyModel, pod_sets: Sequence[PodSetToPlace], *, is_empty: bool = False
+) -> Placement:
+    """Place the pods of a workload, flavor by flavor in the order of their names.
+
+    Each pod set finds the capacity that the earlier ones leave.  ``is_empty``: as if no pods had been placed
+    in any topology.
+    """
+    by_flavor: dict[str, list[PodSetToPlace]] = {}
+    for pod_set in pod_sets:
+        (flavor,) = pod_set.flavors  # checked by the caller
+        by_flavor.setdefault(flavor, []).append(pod_set)
+    placed: list[PodSetPlaces] = []
+    failures: list[PlacementRefused] = []
+    assumed: list[Place] = []
+    for flavor in sorted(by_flavor):
+        tree = model.tree(flavor)
+        for workers, leader in _units(by_flavor[flavor]):
+            found: list[PodSetPlaces] | PlacementRefused
+            if tree is None:
+                text = "workload requires Topology, but there is no TAS cache information"
+                found = PlacementRefused(workers.shape.name, text)
+            else:
+                found = _place_unit(model, tree, flavor, workers, leader, assumed, is_empty=is_empty)
+            if isinstance(found, PlacementRefused):
+                failures.append(found)
+                break
+            placed += found
+            assumed += [each for pod_set in found for each in pod_set.places()]
+    order = {pod_set.shape.name: index for index, pod_set in enumerate(pod_sets)}
+    placed.sort(key=lambda each: order[each.name])
+    return Placement(() if failures else tuple(placed), tuple(failures))
+
+
+def _units(pod_sets: Sequence[PodSetToPlace]) -> Iterator[tuple[PodSetToPlace, PodSetToPlace | None]]:
+    """Return each pod set alone, or the workers and the leader of each group, in order."""
+    groups: dict[str, list[PodSetToPlace]] = {}
+    for pod_set in pod_sets:
+        groups.setdefault(pod_set.shape.topology.group or f"/{pod_set.shape.name}", []).append(pod_set)
+    for of_group in groups.values():
+        members = [member for member in of_group if member.count]
+        if len(members) == 2:
+            first, second = members
+            yield (second, first) if second.count > first.count else (first, second)
+        else:
+            for member in members:
+                yield member, None
+
+
+def _place_unit(
+    model: TopologyModel,
+    tree: DomainTree,
+    flavor: str,
+    workers: PodSetToPlace,
+    leader: PodSetToPlace | None,
+    assumed: Sequence[Place],
+    *,
+    is_empty: bool,
+) -> list[PodSetPlaces] | PlacementRefused:
+    by_leaf: dict[int, dict[str, int]] = {}
+    for each in assumed:
+        leaf = tree.leaf_of(each.values)
+        if leaf is not None and (each.flavor == flavor or tree.has_hosts):
+            amounts = by_leaf.setdefault(leaf, {})
+            for resource, amount in each.amounts.items():
+                amounts[resource] = amounts.get(resource, 0) + amount
+    gates = model.gates
+    profile = Profile(gates.mixed_profile, gates.balanced_placement)
+    tolerations = model.flavors[flavor].spec.tolerations
+    found = place(
+        Capacity(tree, by_leaf, is_empty),
+        _request(workers, tolerations),
+        None if leader is None else _request(leader, tolerations),
+        profile=profile,
+    )
+    if isinstance(found, PlacementFailure):
+        return PlacementRefused(workers.shape.name, found.text, found.fitting, found.requested)
+    result = [_places(tree, flavor, workers.shape, found.workers)]
+    if leader is not None:
+        result.append(_places(tree, flavor, leader.shape, found.leader))
+    return result
+
+
+def _request(pod_set: PodSetToPlace, tolerations: tuple[Toleration, ...]) -> PodSetRequest:
+    shape = pod_set.shape
+    return PodSetRequest(
+        name=shape.name,
+        count=pod_set.count,
+        per_pod=shape.on_node,
+        topology=shape.topology,
+        node_selector=shape.node_selector,
+        affinity=None if shape.affinity is None else NodeSelector(node_selector_terms=shape.affinity),
+        tolerations=(*shape.tolerations, *tolerations),
+    )
+
+
+def _places(tree: DomainTree, flavor: str, shape: PodSetShape, placed: Sequence[PlacedPods]) -> PodSetPlaces:
+    domains = tuple((tree.recorded_values(each.leaf), each.pods) for each in placed)
+    return PodSetPlaces(shape.name, flavor, tree.recorded_levels, domains, shape.on_node)
+
+
+def fits(model: TopologyModel, placement: Placement) -> bool:
+    """Return True if the places of ``placement`` are still free."""
+    needed: dict[tuple[str, Path], dict[str, int]] = {}
+    for each in placement.places():
+        amounts = needed.setdefault((each.flavor, each.values), {})
+        for resource, amount in each.amounts.items():
+            amounts[resource] = amounts.get(resource, 0) + amount
+    for (flavor, values), amounts in needed.items():
+        tree = model.tree(flavor)
+        leaf = None if tree is None else tree.leaf_of(values)
+        if tree is None or leaf is None:
+            return False
+        if any(amount > tree.remaining(resource)[leaf] for resource, amount in amounts.items() if amount):
+            return False
+    return True
