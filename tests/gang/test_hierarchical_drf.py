@@ -127,6 +127,17 @@ def test_a_saturated_queue_does_not_delay_its_parent() -> None:
     assert played(queues, pods, cpu=30, memory="30Gi") == {"a": 10, "b": 10, "c": 10, "m": 15, "n": 15}
 
 
+def test_an_allocation_to_one_queue_counts_for_its_siblings_at_once() -> None:
+    """Volcano compares a waiting queue only when another is pushed or popped, and allocates 3, 3 and 2."""
+    queues = [
+        annotated("sci", "root/sci", "1/1"),
+        annotated("dev", "root/eng/dev", "1/1/1"),
+        annotated("prod", "root/eng/prod", "1/1/1"),
+    ]
+    pods = [{"name": name, "count": 8, "cpu": 1} for name in ("sci", "dev", "prod")]
+    assert played(queues, pods, cpu=8) == {"sci": 4, "dev": 2, "prod": 2}
+
+
 def test_without_annotations_parents_and_weights_of_queues_count() -> None:
     queues: list[Json] = [
         {"name": "dept", "weight": 2},
