@@ -301,6 +301,15 @@ def test_hierarchy_annotations(queue: Queue, want: list[str]) -> None:
     assert texts(queue_update_findings(a_queue("q"), queue, tree(dev))) == want
 
 
+def test_the_amounts_of_the_root_cannot_change() -> None:
+    old = a_queue("root", "{capability: {cpu: 9}, reclaimable: false}")
+    assert texts(queue_update_findings(old, a_queue("root", "{capability: {cpu: 9}}"), tree(old))) == []
+    assert texts(queue_update_findings(old, a_queue("root", "{capability: {cpu: 8}}"), tree(old))) == [
+        "spec.capability: 'root' is the root of all queues: its amounts cannot change "
+        "(set those of queues below it)"
+    ]
+
+
 def test_deletion_of_queues() -> None:
     def deleted(queue: Queue, *others: Queue, refuse_in_use: bool = False) -> list[Finding]:
         return list(queue_delete_findings(queue, tree(*others), refuse_in_use=refuse_in_use))

@@ -84,8 +84,13 @@ def _updated_queue(old: Queue, new: Queue, queues: Queues, depth: int) -> Findin
     moved = parent_of(old) != parent_of(new)
     if moved:
         yield from _parent(new, queues, depth)
-    if moved or _amounts(old.spec) != _amounts(new.spec):
+    changed = {path for path, amounts in _amounts(old.spec).items() if amounts != _amounts(new.spec)[path]}
+    if moved or changed:
         yield from _hierarchy_quotas(new, queues)
+    if new.metadata.name == ROOT_QUEUE:
+        for path in sorted(changed):
+            rule = "is the root of all queues: its amounts cannot change (set those of queues below it)"
+            yield Finding(path, ROOT_QUEUE, rule)
 
 
 def _deleted_queue(queue: Queue, queues: Queues, *, refuse_in_use: bool) -> Findings:
