@@ -78,7 +78,8 @@ async def _until_granted(administrator: Client, account: str, roles: Iterable[di
         for rule in role.get("rules", [])[:1]:
             (group, *_), (resource, *_), (verb, *_) = rule["apiGroups"], rule["resources"], rule["verbs"]
             home = role["metadata"].get("namespace", "")
-            rights.append(PolicyRule(role["metadata"]["name"], group, (resource,), (verb,), home))
+            names = tuple(rule.get("resourceNames", ()))
+            rights.append(PolicyRule(role["metadata"]["name"], group, (resource,), (verb,), home, names))
     async with asyncio.timeout(WITHIN_S):
         while True:
             if not await denied_requests(administrator, rights, "", account):

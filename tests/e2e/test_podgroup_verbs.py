@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from quorate.api.scheduler_configuration.in_force import NAME
 from quorate.kube.resources import CONFIG_MAPS, NAMESPACES
 from quorate.local.nodes import Fleet
 from tests.e2e.gangs import GangWorld, run_gang_story
@@ -61,6 +62,9 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
         done = await command("podgroup", "explain", "huge", "-n", NAMESPACE)
         assert done.code == 0
         assert done.err == ("evaluated with ConfigMap quorate-system/quorate-scheduler-configuration\n")
+        await world.client.create(CONFIG_MAPS, {"metadata": {"name": NAME}, "data": data}, "kube-public")
+        done = await command("podgroup", "explain", "huge", "-n", NAMESPACE)
+        assert done.err == (f"evaluated with ConfigMap kube-public/{NAME}\n")
 
         first = await command.output_of("podgroup", "explain", "first", "-n", NAMESPACE)
         assert "its pods may be created: 0 of 2 exist" in first

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import load_scheduler_configuration
 from quorate.cli.deployment import scheduler
 from quorate.cli.run.apply import install_definitions
+from quorate.cli.stored_configuration import store_scheduler_in_force
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.manager.leader_election import LeaseTimings
 from quorate.kube.resources import (
+    CONFIG_MAPS,
     LEASES,
     NODES,
     POD_GROUPS,
@@ -47,7 +50,7 @@ tiers:
 EXERCISED = {
     "POST queues", "PATCH queues/status", "PATCH podgroups", "POST pods/binding", "PATCH pods/status",
     "DELETE pods", "POST events", "POST leases", "PATCH leases", "POST tokenreviews",
-    "POST subjectaccessreviews",
+    "POST subjectaccessreviews", "PATCH configmaps",
 }  # fmt: skip
 
 
@@ -61,6 +64,7 @@ async def running_scheduler(
     elected = ElectionOptions(Key(SYSTEM, LEASE_NAME), LeaseTimings(), join)
     seen = SchedulerStatus()
     running = asyncio.create_task(run_scheduler(client, WallClock(), options, configured, seen, elected))
+    storing = asyncio.create_task(store_scheduler_in_force(client, WallClock(), seen, lambda: CONFIGURATION))
 
     async def has_its_queues() -> bool:
         assert not running.done(), running.exception()
@@ -73,7 +77,8 @@ async def running_scheduler(
         yield
     finally:
         running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
+        storing.cancel()
+        await asyncio.gather(running, storing, return_exceptions=True)
         assert seen.model is None, "a stopped scheduler exports no model"
 
 
@@ -85,6 +90,7 @@ def test_the_scheduler_roles_suffice_for_gangs_and_grant_nothing_else() -> None:
         ):
             async with running_scheduler(world, client, Options()):
                 await live(world)
+                await world.until("the configuration is stored", partial(has_stored, client))
             reviewer = DelegatedAuth(client, WallClock())
             assert await reviewer.authenticate("of no user") is None
             assert not await reviewer.is_allowed(User("stranger"), PathAccess("get", "/metrics"))
@@ -97,11 +103,16 @@ def test_the_scheduler_roles_suffice_for_gangs_and_grant_nothing_else() -> None:
                 client.patch(NODES, Key("", "node-1"), {"spec": {"unschedulable": True}}),
                 client.delete(POD_GROUPS, Key(NAMESPACE, "low")),
                 client.create(PROVISIONING_REQUESTS, {"metadata": {"name": "a"}}, NAMESPACE),
+                client.apply(CONFIG_MAPS, Key("kube-public", "cluster-info"), {"data": {}}),
             ):
                 with pytest.raises(Forbidden):
                     await forbidden
 
     asyncio.run(story())
+
+
+async def has_stored(client: RecordingClient) -> bool:
+    return "PATCH configmaps" in client.succeeded
 
 
 async def live(world: GangWorld) -> None:

@@ -149,6 +149,9 @@ class Given:
             [quota for quota in self._quotas if quota.key.namespace == namespace], self._ledger, namespace
         )
 
+    def delays_pod_creation(self) -> bool:
+        return True
+
     async def namespace(self, name: str) -> Namespace:
         metadata = {"name": name, "annotations": self._annotations.get(name, {})}
         return codec.convert(Namespace, {"metadata": metadata})

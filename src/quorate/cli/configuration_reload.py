@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from quorate.api.configuration import Configuration, apply_reload
-from quorate.cli.files import InvalidFiles, configuration_in, read_text
+from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.cli.files import InvalidFiles, configuration_in, read_text, scheduler_configuration_in
 from quorate.kube.clock import Clock
 from quorate.kube.log import logger
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
@@ -44,6 +45,32 @@ def _read(path: Path) -> str | InvalidFiles:
         return read_text(path)
     except InvalidFiles as invalid:
         return invalid
+
+
+class SchedulerConfigurationInForce:
+    """The configuration by which a gang scheduler decides: its file, and every valid change of it."""
+
+    def __init__(self, path: Path | None, text: str, configuration: SchedulerConfiguration) -> None:
+        """``text`` is the content of ``path``."""
+        self.configured = DynamicConfiguration(configuration)
+        self.text = text  # as last applied
+        self._path = path
+
+    async def follow(self, clock: Clock) -> None:
+        """Apply changes of the file until cancelled; ignore an invalid file."""
+        if self._path is not None:
+            await follow(self._path, clock, self._apply)
+
+    def _apply(self, text: str) -> None:
+        """Apply a changed text.  Raises ``InvalidFiles``."""
+        assert self._path is not None
+        loaded = scheduler_configuration_in(self._path, text)
+        self.text = text
+        if loaded.configuration == self.configured.current:
+            return
+        for warning in loaded.warnings:
+            logger(__name__).warning("configuration", file=self._path, finding=warning)
+        self.configured.update(loaded.configuration)
 
 
 class ConfigurationInForce:

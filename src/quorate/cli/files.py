@@ -10,6 +10,7 @@ from quorate.api.configuration import GROUP, LoadedConfiguration, default_config
 from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.findings import Finding
 from quorate.api.scheduler_configuration import (
+    DEFAULT_FILE,
     LoadedSchedulerConfiguration,
     default_scheduler_configuration,
     load_scheduler_configuration,
@@ -97,6 +98,14 @@ def read_scheduler_configuration(path: Path | None) -> LoadedSchedulerConfigurat
     if path is None:
         return LoadedSchedulerConfiguration(default_scheduler_configuration(), ())
     return scheduler_configuration_in(path, read_text(path))
+
+
+def read_scheduler_configuration_text(path: Path | None) -> tuple[str, LoadedSchedulerConfiguration]:
+    """Return the text of the scheduler's configuration as well; for ``path`` None that of the defaults."""
+    if path is None:
+        return DEFAULT_FILE, read_scheduler_configuration(None)
+    text = read_text(path)
+    return text, scheduler_configuration_in(path, text)
 
 
 def scheduler_configuration_in(path: Path, text: str) -> LoadedSchedulerConfiguration:

@@ -20,7 +20,7 @@ from quorate.cli.files import (
     Config,
     SchedulerConf,
     read_configuration_text,
-    read_scheduler_configuration,
+    read_scheduler_configuration_text,
 )
 from quorate.cli.process import run_until_signal, tune_garbage_collection
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
@@ -204,11 +204,11 @@ def _configuration(path: Path | None) -> ConfigurationInForce:
 def _gang_scheduler_settings(scheduling: Scheduling, path: Path | None) -> GangSchedulerSettings | None:
     if scheduling is Scheduling.PLAIN:
         return None
-    loaded = read_scheduler_configuration(path)
+    text, loaded = read_scheduler_configuration_text(path)
     for warning in loaded.warnings:
         typer.echo(f"warning: {path}: {warning}", err=True)
     names = (*SCHEDULER_NAMES, "default-scheduler") if scheduling is Scheduling.GANG else SCHEDULER_NAMES
-    return GangSchedulerSettings(loaded.configuration, Options(names=names))
+    return GangSchedulerSettings(loaded.configuration, text, Options(names=names))
 
 
 async def _object_counts(kubeconfig: Path) -> list[tuple[str, str]]:

@@ -24,6 +24,7 @@ from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepare_namespaces, remove_webhooks
 from quorate.cli.process import new_uid
 from quorate.cli.run.apply import install_definitions
+from quorate.cli.stored_configuration import store_scheduler_in_force
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
@@ -46,6 +47,7 @@ class GangSchedulerSettings:
     """The settings of a gang scheduler that runs beside the cluster."""
 
     configuration: SchedulerConfiguration
+    text: str  # that it was read from
     options: Options
 
 
@@ -111,8 +113,12 @@ async def _run_gang_scheduler(
         scheduler = tasks.create_task(
             run_scheduler(client, clock, gang_scheduler.options, configured, status, None)
         )
+        storing = tasks.create_task(
+            store_scheduler_in_force(client, clock, status, lambda: gang_scheduler.text)
+        )
         await status.ready.wait()
         yield
+        storing.cancel()
         scheduler.cancel()
 
 

@@ -14,16 +14,14 @@ import uvloop
 from quorate.api.configuration.process import Address, Health, parse_address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.meta import Key
-from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.syntax import is_dns_label
 from quorate.api.volcano import GROUP, VERSION
-from quorate.cli.configuration_reload import follow
+from quorate.cli.configuration_reload import SchedulerConfigurationInForce
 from quorate.cli.errors import UsageError
 from quorate.cli.files import (
     SchedulerConf,
     SchedulerNames,
-    read_scheduler_configuration,
-    scheduler_configuration_in,
+    read_scheduler_configuration_text,
 )
 from quorate.cli.process import (
     Context,
@@ -36,10 +34,10 @@ from quorate.cli.process import (
     tune_garbage_collection,
     wait_for_signal,
 )
+from quorate.cli.stored_configuration import store_scheduler_in_force
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure, logger
-from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.manager.election_thread import in_own_thread
 from quorate.kube.manager.leader_election import LeaseTimings, WritePermit
 from quorate.kube.rest.config import load_rest_config
@@ -137,11 +135,11 @@ def scheduler(
 
     [b]Example:[/b] quorate scheduler --scheduler-conf volcano-scheduler.conf
     """
-    loaded = read_scheduler_configuration(scheduler_conf)
+    text, loaded = read_scheduler_configuration_text(scheduler_conf)
     configure(log_format, logging.DEBUG if verbose else logging.INFO)
     for warning in loaded.warnings:
         logger(__name__).warning("configuration", file=scheduler_conf, finding=warning)
-    configured = DynamicConfiguration(loaded.configuration)
+    in_force = SchedulerConfigurationInForce(scheduler_conf, text, loaded.configuration)
     options = Options(
         names=tuple(scheduler_name) if scheduler_name else SCHEDULER_NAMES,
         period_s=schedule_period,
@@ -153,7 +151,7 @@ def scheduler(
     addresses = ListenAddresses(health_address, metrics_address)
     raise_file_limit()
     tune_garbage_collection()
-    uvloop.run(_serve(kubeconfig, context, scheduler_conf, configured, options, lease, addresses))
+    uvloop.run(_serve(kubeconfig, context, in_force, options, lease, addresses))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,8 +165,7 @@ class ListenAddresses:
 async def _serve(
     kubeconfig: Path | None,
     context: str,
-    conf: Path | None,
-    configured: DynamicConfiguration[SchedulerConfiguration],
+    in_force: SchedulerConfigurationInForce,
     options: Options,
     lease: Key | None,
     addresses: ListenAddresses,
@@ -199,27 +196,18 @@ async def _serve(
         async with asyncio.TaskGroup() as tasks:
             parts = [
                 tasks.create_task(
-                    run_scheduler(deciding_client, clock, options, configured, status, election)
+                    run_scheduler(deciding_client, clock, options, in_force.configured, status, election)
                 ),
                 tasks.create_task(_announce(status, client.config.server, options.names)),
+                tasks.create_task(in_force.follow(clock)),
+                tasks.create_task(
+                    store_scheduler_in_force(deciding_client, clock, status, lambda: in_force.text)
+                ),
             ]
-            if conf is not None:
-                reload = follow(conf, clock, lambda text: _apply(conf, text, configured))
-                parts.append(tasks.create_task(reload))
             await wait_for_signal(lambda: log.info("starting", server=client.config.server))
             log.info("stopping")
             for part in parts:
                 part.cancel()
-
-
-def _apply(path: Path, text: str, configured: DynamicConfiguration[SchedulerConfiguration]) -> None:
-    """Apply a changed configuration file.  Raises ``InvalidFiles``."""
-    loaded = scheduler_configuration_in(path, text)
-    if loaded.configuration == configured.current:
-        return
-    for warning in loaded.warnings:
-        logger(__name__).warning("configuration", file=path, finding=warning)
-    configured.update(loaded.configuration)
 
 
 async def _announce(status: SchedulerStatus, server: str, names: tuple[str, ...]) -> None:

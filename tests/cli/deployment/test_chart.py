@@ -210,7 +210,7 @@ def test_the_schema_has_the_values_of_the_chart() -> None:
 @needs_helm
 def test_another_namespace_is_set_everywhere() -> None:
     elsewhere = chart("batch", enablePrometheus=True, gangScheduler={"enabled": True}, **CERT_MANAGER)
-    assert {namespace for _, namespace, _ in elsewhere} == {"", "batch", "kube-system"}
+    assert {namespace for _, namespace, _ in elsewhere} == {"", "batch", "kube-system", "kube-public"}
     subjects = [
         each["subjects"][0]["namespace"] for key, each in elsewhere.items() if key[0].endswith("Binding")
     ]

@@ -13,13 +13,13 @@ from quorate.api import codec
 from quorate.api.configuration.gang import PodGroupWebhooks
 from quorate.api.core import Pod
 from quorate.api.meta import Key
-from quorate.api.scheduler_configuration import default_scheduler_configuration
+from quorate.api.scheduler_configuration import default_scheduler_configuration, in_force
 from quorate.api.volcano import Queue
 from quorate.controllers.process import run_queueing
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError, Forbidden, ServerError
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
-from quorate.kube.resources import NAMESPACES, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, untyped
+from quorate.kube.resources import CONFIG_MAPS, NAMESPACES, POD_GROUPS, PODS, QUEUES, RESOURCE_QUOTAS, untyped
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.observe.replica import Replica
 from quorate.scheduler.observer import SchedulerStatus
@@ -133,6 +133,28 @@ def test_a_group_above_the_quota_is_refused_with_the_limit() -> None:
             await world.client.patch(POD_GROUPS, Key(TEAM, "a"), {"spec": {"minResources": {"cpu": "9"}}})
         await world.client.patch(POD_GROUPS, Key(TEAM, "a"), {"spec": {"minResources": {"cpu": "7"}}})
         await to_phase(world, "a", "Inqueue")
+
+    play(scenario)
+
+
+def test_without_the_action_enqueue_groups_count_only_what_their_pods_use() -> None:
+    """The scheduler then checks no group against quotas, so a group that is Inqueue reserves nothing."""
+
+    async def scenario(world: WebhookCluster) -> None:
+        await a_quota(world, "8")
+        await quota_is_cached(world)
+        await world.client.create(POD_GROUPS, a_group("a", "8"))
+        await to_phase(world, "a", "Inqueue")
+        refusal = await refused_eventually(lambda at: world.client.create(PODS, a_pod(f"probe-{at}", "1m")))
+        assert cause(refusal) == "QuotaReserved"
+
+        stored = {in_force.FILE: "actions: allocate, backfill"}
+        await world.client.create(
+            CONFIG_MAPS,
+            {"metadata": {"name": in_force.NAME, "namespace": in_force.NAMESPACE}, "data": stored},
+        )
+        await allowed_eventually(lambda: world.client.create(PODS, a_pod("b", "1")))
+        await world.client.create(POD_GROUPS, a_group("large", "9"))
 
     play(scenario)
 

@@ -12,6 +12,7 @@ from quorate.api.configuration.gang import PodGroupWebhooks
 from quorate.api.core import Namespace
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup, Queue
+from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.webhooks.admission_review import AdmissionResponse
 from quorate.webhooks.volcano.volcano_webhooks import VolcanoWebhooks
 from tests.webhooks.admission_requests import a_request, patched, refusals
@@ -31,6 +32,7 @@ class FakeReader:
     stored: Mapping[str, Queue] = field(default_factory=dict)
     phases: Mapping[str, str] = field(default_factory=dict)  # of the pod groups of namespace team
     lists: int = 0
+    delays: bool = True  # whether the scheduler admits groups
 
     def queues(self) -> Mapping[str, Queue] | None:
         return self.cached
@@ -56,6 +58,9 @@ class FakeReader:
 
     async def namespace(self, name: str) -> Namespace | None:
         return None
+
+    def delays_pod_creation(self) -> bool:
+        return self.delays
 
 
 def respond(
@@ -205,6 +210,26 @@ def test_pods_of_pending_groups_are_gated(pod: Json, want: list[str]) -> None:
     gates = patched(pod, respond("/pods/mutate", reader, pod, rules=rules))["spec"].get("schedulingGates")
     assert [gate["name"] for gate in gates or []] == want
     assert respond("/pods/mutate", reader, pod) == AdmissionResponse(), "no gates unless configured"
+
+
+@pytest.mark.parametrize(
+    ("delays", "refused", "gates"),
+    [(True, ["PodGroupPending"], 1), (False, [], 0)],
+    ids=["enqueue", "no enqueue"],
+)
+def test_pods_of_pending_groups_wait_only_for_a_scheduler_that_admits_groups(
+    delays: bool, refused: list[str], gates: int
+) -> None:
+    rules = PodGroupWebhooks(reject_pods_of_pending_groups=True, gate_pods_of_pending_groups=True)
+    reader = FakeReader(phases={"a": "Pending"}, delays=delays)
+    pod = {
+        "metadata": {"name": "a-0", "namespace": "team", "annotations": {GROUP_NAME: "a"}},
+        "spec": {"schedulerName": "volcano"},
+    }
+    response = respond("/pods/min-resources", reader, pod, rules=rules)
+    assert [finding.reason for finding in response.findings] == refused
+    gated = patched(pod, respond("/pods/mutate", reader, pod, rules=rules))
+    assert len(gated["spec"].get("schedulingGates", [])) == gates
 
 
 def test_unknown_fields_of_a_job_are_kept() -> None:

@@ -31,7 +31,7 @@ class PolicyRule:
     resources: tuple[str, ...]
     verbs: tuple[str, ...]
     namespace: str = (
-        ""  # empty: every namespace; or ``OWN``, or a namespace in which the cluster has the role
+        ""  # empty: every namespace; or ``OWN``, kube-public, or one in which the cluster has the role
     )
     names: tuple[str, ...] = ()  # resourceNames; empty: all objects
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from quorate.api import volcano
 from quorate.api.kueue import GROUP
+from quorate.api.scheduler_configuration import in_force
 from quorate.api.volcano import job as volcano_job
 from quorate.cli.deployment.controller_rules import (
     ADMIN,
@@ -46,6 +47,10 @@ def account_roles(name: str, account: str, rules: Iterable[PolicyRule], namespac
     if own:
         yield _role("Role", name, own, namespace)
         yield _binding("RoleBinding", name, account, namespace, namespace)
+    public = _rules(rule for rule in rules if rule.namespace == in_force.NAMESPACE)
+    if public:
+        yield _role("Role", name, public, in_force.NAMESPACE)
+        yield _binding("RoleBinding", name, account, namespace, in_force.NAMESPACE)
 
 
 def metrics_reader(name: str = "kueue-metrics-reader") -> Json:
@@ -76,7 +81,8 @@ def user_roles() -> Iterator[Json]:
         rules = [_rule(PENDING_GROUP, (f"{plural}/pendingworkloads",), READ)]
         labels = _aggregation(viewers, built_in)
         yield _role("ClusterRole", f"kueue-pending-workloads-{short}-viewer-role", rules, labels=labels)
-    rules = [{**_rule("", ("configmaps",), ("get",)), "resourceNames": [IN_FORCE]}]
+    names = [IN_FORCE, in_force.NAME]
+    rules = [{**_rule("", ("configmaps",), ("get",)), "resourceNames": names}]
     labels = _aggregation((ADMIN,), ())
     yield _role("ClusterRole", "quorate-configuration-viewer-role", rules, labels=labels)
 

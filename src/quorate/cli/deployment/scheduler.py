@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from quorate.api import volcano
 from quorate.api.kueue import provisioning
-from quorate.api.scheduler_configuration import DEFAULT_FILE
+from quorate.api.scheduler_configuration import DEFAULT_FILE, in_force
 from quorate.api.volcano import legacy as volcano_legacy
 from quorate.cli.deployment import manifest_builders
 from quorate.cli.deployment.controller_rules import OWN, READ, PolicyRule
@@ -43,6 +43,8 @@ SCHEDULER_RULES: Final = (
     PolicyRule("authenticating clients of metrics", "authentication.k8s.io", ("tokenreviews",), ("create",)),
     PolicyRule("authorizing clients of metrics", "authorization.k8s.io",
                ("subjectaccessreviews",), ("create",)),
+    PolicyRule("storing the configuration in force", "", ("configmaps",), ("create", "patch"),
+               in_force.NAMESPACE, (in_force.NAME,)),
     PolicyRule(
         "electing a leader", "coordination.k8s.io", ("leases",),
         ("get", "watch", "create", "patch"), OWN,
@@ -69,7 +71,7 @@ NAMESPACE: Final = "quorate-system"
 ACCOUNT: Final = "quorate-scheduler"
 SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "scheduler"}
 CONFIGURATION: Final = "quorate-scheduler-configuration"
-CONFIGURATION_FILE: Final = "volcano-scheduler.conf"  # as in Volcano's ConfigMap
+CONFIGURATION_FILE: Final = in_force.FILE
 CONFIGURATION_TEXT: Final = f"profile: design\n{DEFAULT_FILE}"
 HEALTH_PORT: Final = 8081
 METRICS_PORT: Final = 8443

@@ -9,7 +9,7 @@ import typer
 import uvloop
 from rich.console import Console
 
-from quorate.api.scheduler_configuration import default_scheduler_configuration
+from quorate.api.scheduler_configuration import DEFAULT_FILE, default_scheduler_configuration
 from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.files import Config, InvalidFiles, read_configuration_text
 from quorate.cli.process import run_until_signal
@@ -97,7 +97,7 @@ def run_directory(
     objects = manifests.objects
     if scheduler_name:
         objects = tuple(with_scheduler(each, scheduler_name) for each in objects)
-    gang_scheduler = GangSchedulerSettings(default_scheduler_configuration(), Options())
+    gang_scheduler = GangSchedulerSettings(default_scheduler_configuration(), DEFAULT_FILE, Options())
     plan = Plan(objects, in_force, settings, timeout_s, gang_scheduler)
     if plan.jobs == 0:
         raise InvalidFiles([f"{directory}: holds no Job, so there is nothing to wait for"])

@@ -16,6 +16,7 @@ from quorate.cli.deployment.scheduler import CONFIGURATION, CONFIGURATION_FILE
 from quorate.cli.deployment.scheduler import NAMESPACE as SCHEDULER_NAMESPACE
 from quorate.cli.errors import UsageError
 from quorate.cli.files import SchedulerConf, SchedulerNames, read_scheduler_configuration
+from quorate.cli.stored_configuration import SCHEDULER_KEY
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.job_names import job_uids
@@ -168,11 +169,14 @@ def explain(
 
 
 async def _settings(client: Client, path: Path | None) -> tuple[SchedulerConfiguration, str]:
-    """Return the configuration of a file or of an installed scheduler, and its origin; else the defaults."""
+    """Return the configuration of a file or of the scheduler, and its origin; else the defaults.
+
+    The scheduler stores the one in force; otherwise that of an installation counts.
+    """
     if path is not None:
         return read_scheduler_configuration(path).configuration, str(path)
     problems = []
-    for key in CONFIG_MAPS_TO_TRY:
+    for key in (SCHEDULER_KEY, *CONFIG_MAPS_TO_TRY):
         try:
             text = (await client.get(CONFIG_MAPS, key)).data.get(CONFIGURATION_FILE, "")
             return load_scheduler_configuration(text).configuration, f"ConfigMap {key}"

@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol
 from quorate.api import volcano
 from quorate.api.core import Namespace, ResourceQuota
 from quorate.api.meta import Key
+from quorate.api.scheduler_configuration import in_force
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup, Queue
 from quorate.gang.cache.from_objects import quota_amounts, quota_from_object
 from quorate.gang.namespace_quota.evaluation import (
@@ -27,15 +28,17 @@ from quorate.gang.namespace_quota.ledger import GroupQuotaMinimum, QuotaLedger
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
-from quorate.kube.errors import ApiError, Unreachable, Unreadable
+from quorate.kube.errors import ApiError, NotFound, Unreachable, Unreadable
 from quorate.kube.feed import Feed
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import POD_GROUPS, QUEUES, RESOURCE_QUOTAS
+from quorate.kube.resources import CONFIG_MAPS, POD_GROUPS, QUEUES, RESOURCE_QUOTAS
 from quorate.kube.rest.discovery import served_resources
 from quorate.webhooks.volcano.quota_pod import QUOTA_PODS, pod_quota_usage
 
 DISCOVERY_INTERVAL_S: Final = 30.0  # until the kinds are served
+SCHEDULER_INTERVAL_S: Final = 5.0  # between two reads of the scheduler's configuration in force
+_IN_FORCE: Final = Key(in_force.NAMESPACE, in_force.NAME)
 _BY_NAMESPACE: Final = "by namespace"  # index of pod groups and quotas
 _BY_QUEUE: Final = "by queue"  # index of pod groups
 
@@ -80,6 +83,10 @@ class VolcanoReader(Protocol):
 
     async def namespace(self, name: str) -> Namespace | None: ...
 
+    def delays_pod_creation(self) -> bool:
+        """Return False if the scheduler admits groups without a check, so that they reserve nothing."""
+        ...
+
 
 class _NamespaceQuotaView:
     def __init__(self, quotas: Sequence[NamespaceQuota], ledger: QuotaLedger, namespace: str) -> None:
@@ -104,6 +111,7 @@ class CachedVolcanoReader:
         self._namespace = namespace
         self._ledger = QuotaLedger()
         self._quota_of: dict[Key, NamespaceQuota] = {}  # by the key of the ResourceQuota
+        self._delays_pod_creation = True  # as long as the scheduler's configuration is not known
         self._ignored: set[Key] = set()  # quotas with unknown scopes, which were logged
         self._queues = Informer(client, QUEUES)
         self._groups = Informer(client, POD_GROUPS)
@@ -134,6 +142,7 @@ class CachedVolcanoReader:
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for webhooks")
+            tasks.create_task(self._follow_scheduler(), name="configuration of the scheduler for webhooks")
 
     async def _until_served(self) -> None:
         """Return once the kinds are served: before that, every list would fail."""
@@ -150,6 +159,21 @@ class CachedVolcanoReader:
                 log.info("pod groups are not served: their webhooks allow everything", group=volcano.GROUP)
                 logged = True
             await self._clock.sleep_until(self._clock.now() + DISCOVERY_INTERVAL_S)
+
+    async def _follow_scheduler(self) -> None:
+        """Read the scheduler's configuration in force again and again; without one, the defaults count."""
+        while True:
+            try:
+                stored = (await self._client.get(CONFIG_MAPS, _IN_FORCE)).data
+                self._delays_pod_creation = in_force.admits_groups(stored)
+            except NotFound:
+                self._delays_pod_creation = True
+            except (ApiError, Unreachable, Unreadable) as error:
+                logger(__name__).debug("configuration of the scheduler not read", error=str(error))
+            await self._clock.sleep_until(self._clock.now() + SCHEDULER_INTERVAL_S)
+
+    def delays_pod_creation(self) -> bool:
+        return self._delays_pod_creation
 
     def _quota_changed(self, change: Change[ResourceQuota]) -> None:
         before = self._quota_of.pop(change.key, None)

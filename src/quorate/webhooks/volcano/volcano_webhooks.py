@@ -56,6 +56,7 @@ from quorate.webhooks.volcano.volcano_reader import Queues, VolcanoReader
 
 POD_GROUP_PENDING: Final = "PodGroupPending"
 _ROOT_WEIGHT: Final = "1"
+_WITHOUT_DELAY: Final = PodGroupWebhooks(min_resources="off")
 
 
 class VolcanoWebhooks:
@@ -83,6 +84,11 @@ class VolcanoWebhooks:
         }
         handlers = {path: for_writes(handler) for path, handler in for_creates_and_updates.items()}
         return handlers | {volcano_routes.VALIDATE_QUEUES: self.validate_queue}
+
+    @property
+    def _delay(self) -> PodGroupWebhooks:
+        """The rules on quota and pods of pending groups, which need a scheduler that admits groups."""
+        return self._rules if self._reader.delays_pod_creation() else _WITHOUT_DELAY
 
     async def mutate_pod_group(self, request: AdmissionRequest) -> AdmissionResponse:
         namespace = await self._reader.namespace(request.namespace)
@@ -125,7 +131,7 @@ class VolcanoWebhooks:
         view = self._reader.quota(request.namespace)
         if group.spec.min_resources is None or view is None:
             return ALLOWED
-        mode = self._rules.min_resources
+        mode = self._delay.min_resources
         other_claims = [
             _claimant(other)
             for other in (self._reader.pod_groups(request.namespace) if mode == "strict" else ())
@@ -141,12 +147,13 @@ class VolcanoWebhooks:
         if pod is None:
             return ALLOWED
         group = pod_group_of(pod, self._names)
-        if self._rules.reject_pods_of_pending_groups and group:
+        rules = self._delay
+        if rules.reject_pods_of_pending_groups and group:
             known = self._reader.pod_group(Key(request.namespace, group))
             if known is not None and known.status.phase in ("", PENDING):
                 return AdmissionResponse((_pod_group_pending(group),))
         view = self._reader.quota(request.namespace)
-        if self._rules.min_resources == "off" or view is None or not view.quotas or not view.claims:
+        if rules.min_resources == "off" or view is None or not view.quotas or not view.claims:
             return ALLOWED
         findings = pod_findings(
             quota_usage_of(pod.spec),
@@ -159,7 +166,7 @@ class VolcanoWebhooks:
 
     async def gate_pod(self, request: AdmissionRequest) -> AdmissionResponse:
         """Add a gate to a pod if its pod group is not admitted; the gate controller removes it."""
-        pod = _new_pod(request) if self._rules.gate_pods_of_pending_groups else None
+        pod = _new_pod(request) if self._delay.gate_pods_of_pending_groups else None
         if pod is None or pod.spec.scheduler_name not in self._names:
             return ALLOWED
         group = self._reader.pod_group(Key(request.namespace, pod_group_of(pod, self._names)))
