@@ -217,6 +217,38 @@ def test_a_restarted_scheduler_completes_a_partly_bound_gang() -> None:
     run_gang_story(story, Fleet(1, cpu="2"), settings(WITHOUT_ENQUEUE))
 
 
+def test_the_time_for_repair_survives_restarts() -> None:
+    """Two of three members are bound, and no node takes the third, until the two are evicted."""
+    with_repair = (
+        f"{WITHOUT_ENQUEUE}\nconfigurations: [{{name: allocate, arguments: {{repair-within: 5s}}}}]\n"
+    )
+
+    async def story(world: GangWorld) -> None:
+        await world.stop_scheduler()
+        await world.group("a", 3)
+        await world.pods("a", 2, nodeName="node-1")
+        await world.pods("a", 1, first=2)
+        bound = {pod.metadata.uid for pod in await world.members("a") if pod.node_name}
+
+        async def since() -> str:
+            annotations = (await world.get_group("a")).metadata.annotations
+            return annotations.get("scheduling.volcano.sh/partially-bound-since", "")
+
+        await world.start_scheduler(settings(with_repair))
+        first = await world.until("the time is stored", since)
+        await world.stop_scheduler()
+        await world.start_scheduler(settings(with_repair))
+        await world.until_waits("a", "NotEnoughResources")
+        assert await since() == first
+
+        async def evicted() -> bool:
+            return not bound & {pod.metadata.uid for pod in await world.members("a")}
+
+        await world.until("the bound members are evicted", evicted)
+
+    run_gang_story(story, Fleet(1, cpu="2"), settings(with_repair))
+
+
 def test_a_gang_of_higher_priority_preempts_the_surplus_of_another() -> None:
     async def story(world: GangWorld) -> None:
         for name, value in (("low", 1), ("high", 100)):

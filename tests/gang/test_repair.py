@@ -81,6 +81,50 @@ def test_a_gang_completed_in_time_keeps_its_pods_and_the_time_starts_anew() -> N
     assert evicted(world.session()) == []
 
 
+def test_a_restart_does_not_start_the_time_anew() -> None:
+    """Each session has a model built from the objects."""
+    world = World(half_bound(), settings(), restarting=True)
+    for _ in range(3):
+        assert evicted(world.session()) == []
+        world.do("advance", 20)
+    assert evicted(world.session()) == ["a-0", "a-1"]
+
+
+def test_a_time_in_the_future_counts_as_now() -> None:
+    since = {"scheduling.volcano.sh/partially-bound-since": "2099-01-01T00:00:00Z"}
+    group = {"name": "a", "minMember": 3, "phase": "Inqueue", "annotations": since}
+    world = World(half_bound(podGroups=[group]), settings(), restarting=True)
+    assert world.session().wake_at == world.now + 60
+    world.do("advance", 60)
+    assert evicted(world.session()) == ["a-0", "a-1"]
+
+
+@pytest.mark.parametrize(
+    ("phase", "configuration"),
+    [("Inqueue", settings()), ("Pending", enqueueing())],
+    ids=["allocate", "enqueue"],
+)
+@pytest.mark.parametrize("restarting", [False, True], ids=["one process", "restarting"])
+def test_a_partially_bound_gang_is_completed_before_others(
+    phase: str, configuration: SchedulerConfiguration, restarting: bool
+) -> None:
+    """The other gang is older and has a higher priority, and there are nodes for one of the two."""
+    given = half_bound(
+        priorityClasses={"high": 9},
+        podGroups=[
+            {**WAITS, "phase": phase, "created": 5},
+            {**WAITS, "name": "b", "minMember": 1, "minResources": {"cpu": 1}, "phase": phase,
+             "priorityClassName": "high"},
+        ],
+    )  # fmt: skip
+    given["pods"].append({"name": "b-0", "group": "b", "cpu": 1, "created": 1})
+    for pod in given["pods"][:3]:
+        pod["created"] = 6
+    given["nodes"].append({"name": "n2", "cpu": 1})
+    world = World(given, configuration, restarting=restarting)
+    assert [name_of(bind.task) for bind in world.session().binds] == ["a-2"]
+
+
 @pytest.mark.parametrize(
     ("given", "configuration"),
     [

@@ -26,6 +26,7 @@ def status(**fields: Any) -> GangStatus:
 def test_times_are_written_in_rfc_3339() -> None:
     assert status_annotations(status(inqueue_since=1_600_000_000.25)) == {
         "scheduling.volcano.sh/inqueue-since": "2020-09-13T12:26:40.250000Z",
+        "scheduling.volcano.sh/partially-bound-since": None,
         "scheduling.volcano.sh/requeue-attempts": None,
         "scheduling.volcano.sh/requeue-spec": None,
         "scheduling.volcano.sh/requeue-not-before": None,

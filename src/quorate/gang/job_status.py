@@ -230,8 +230,8 @@ def _changed_status(gang: Gang) -> GangStatus | None:
         written.phase == gang.phase
         and written.conditions is gang.conditions
         and written.counts == counts
-        and (written.inqueue_since, written.not_before, written.attempts)
-        == (gang.inqueue_since, gang.not_before, gang.attempts)
+        and (written.inqueue_since, written.not_before, written.attempts, written.partial_since)
+        == (gang.inqueue_since, gang.not_before, gang.attempts, gang.partial_since)
     ):
         return None
     return GangStatus(
@@ -244,6 +244,7 @@ def _changed_status(gang: Gang) -> GangStatus | None:
         not_before=gang.not_before,
         attempts=gang.attempts,
         attempted_spec=gang.attempted_spec,
+        partial_since=gang.partial_since,
     )
 
 

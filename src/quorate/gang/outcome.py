@@ -64,6 +64,7 @@ class GangStatus:
     not_before: float | None  # seconds since the epoch; not admitted again earlier
     attempts: int  # how often it was rolled back since it last ran
     attempted_spec: str = ""  # the digest of the spec that was attempted
+    partial_since: float | None = None  # seconds since the epoch; since when it is partially bound
 
 
 @dataclass(frozen=True, slots=True)

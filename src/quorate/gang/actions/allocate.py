@@ -18,6 +18,7 @@ from quorate.gang.actions.refused_placements import (
     UnschedulableShapes,
     UsageVersion,
 )
+from quorate.gang.actions.repair import is_partially_bound
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.pending_reasons import GangUnschedulable, no_fit_message
@@ -45,24 +46,30 @@ def allocate(session: Session) -> None:
     ]
     placements: dict[Gang, GangPlacement] = {}
     trials = Trials(session)
-    for gangs in _nominated_first(session, candidates):
+    for gangs in _parts(session, candidates):
         _allocate(session, gangs, placements, trials)
 
 
-def _nominated_first(session: Session, gangs: Sequence[Gang]) -> tuple[Sequence[Gang], Sequence[Gang]]:
-    """Divide ``gangs`` into those for which pods were evicted and the rest.
+def _parts(session: Session, gangs: Sequence[Gang]) -> Sequence[Sequence[Gang]]:
+    """Divide ``gangs`` into partially bound ones, those for which pods were evicted, and the rest.
 
-    In profile ``compat`` all are the rest.  The first part must come first: else an evicted gang might get
-    its nodes back, and be evicted again, without end.
+    In profile ``compat`` all are the rest.  A partially bound gang holds nodes to no effect until it is
+    complete.  Nominated gangs must precede the rest: else an evicted gang might get its nodes back, and be
+    evicted again, without end.
     """
     if session.settings.profile == "compat":
-        return (), gangs
+        return (gangs,)
+    partial: list[Gang] = []
     nominated: list[Gang] = []
     rest: list[Gang] = []
     for gang in gangs:
-        has_nomination = any(task.nominated_node for task in gang.schedulable.values())
-        (nominated if has_nomination else rest).append(gang)
-    return nominated, rest
+        if is_partially_bound(gang):
+            partial.append(gang)
+        elif any(task.nominated_node for task in gang.schedulable.values()):
+            nominated.append(gang)
+        else:
+            rest.append(gang)
+    return partial, nominated, rest
 
 
 def _allocate(

@@ -22,6 +22,7 @@ from quorate.api.scheduler_configuration.actions import EnqueueArguments
 from quorate.api.volcano import INQUEUE, PENDING, UNSCHEDULABLE
 from quorate.gang.actions.admission_checks import AdmissionChecks
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
+from quorate.gang.actions.repair import is_partially_bound
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.status_annotations import spec_digest
 from quorate.gang.cache.task import Task, TaskStatus
@@ -118,10 +119,12 @@ class EnqueuePass:
         return self._session.now if gang.inqueue_since is None else gang.inqueue_since
 
     def waiting(self) -> Iterator[Gang]:
-        """Return the waiting groups in the order of evaluation."""
+        """Return the waiting groups in the order of evaluation, partially bound ones first."""
         if self._rules.order == "fair":
-            return _waiting_in_plugin_order(self._session)
-        return (gang for gang in self._session.gangs if gang.is_pending and not gang.is_terminating)
+            waiting = list(_waiting_in_plugin_order(self._session))
+        else:
+            waiting = [gang for gang in self._session.gangs if gang.is_pending and not gang.is_terminating]
+        return iter(sorted(waiting, key=lambda gang: not is_partially_bound(gang)))
 
     def _recheck(self, gang: Gang) -> None:
         if gang.inqueue_since is None:  # no annotation says when it was admitted

@@ -2,8 +2,8 @@
 
 Binds are not atomic: the API may refuse the bind of one member of a gang that was placed whole (its pod was
 deleted, another scheduler filled its node), and there may be no other node for it.  Sessions go on trying to
-complete the gang.  After the time allowed for that, its bound members hold resources to no effect and are
-evicted; their controller creates new pods, and the gang starts over as a whole.
+complete the gang, before all other gangs.  After the time allowed for that, its bound members hold resources
+to no effect and are evicted; their controller creates new pods, and the gang starts over as a whole.
 
 A pending group can be partially bound too: binds are written before its status, so that a scheduler that
 ended in between left the group Pending.  The action ``enqueue`` evaluates it for the members that it lacks.
@@ -24,10 +24,10 @@ def evict_partial_gangs(session: Session) -> None:
     if session.settings.profile == "compat" or repair_timeout_s is None:
         return
     for gang in session.gangs:
-        if not _is_partial(gang):
+        if not is_partially_bound(gang):
             gang.partial_since = None
             continue
-        if gang.partial_since is None:
+        if gang.partial_since is None or gang.partial_since > session.now:
             gang.partial_since = session.now
         if gang.inqueue_since is None:
             gang.inqueue_since = session.now  # records that it has not run, for when it becomes Unknown
@@ -41,7 +41,7 @@ def evict_partial_gangs(session: Session) -> None:
         gang.partial_since = None
 
 
-def _is_partial(gang: Gang) -> bool:
+def is_partially_bound(gang: Gang) -> bool:
     """Return True if some members have a node, but too few, those being bound included."""
     if gang.phase in (RUNNING, COMPLETED):  # most gangs, checked first
         return False

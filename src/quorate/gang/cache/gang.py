@@ -107,7 +107,7 @@ class Gang:
     not_before: float | None = None  # not admitted again earlier, after it was rolled back
     attempts: int = 0  # how often it was rolled back since it last ran, as in its annotations
     attempted_spec: str = ""  # the digest of the spec that was attempted_spec; "" if it is not known
-    partial_since: float | None = None  # since when some members, but too few, have nodes; not stored
+    partial_since: float | None = None  # since when some members, but too few, have nodes
     written_status: GangStatus | None = None  # the status that the API has, or that is being written
     # The last reason why it waits, with the conditions that report it.
     reported_conditions: tuple[PendingReason, tuple[PodGroupCondition, ...]] | None = None
@@ -139,6 +139,7 @@ class Gang:
         self.phase, self.conditions = status.phase, status.conditions
         self.inqueue_since, self.not_before = status.inqueue_since, status.not_before
         self.attempts, self.attempted_spec = status.attempts, status.attempted_spec
+        self.partial_since = status.partial_since
 
     def add(self, task: Task) -> None:
         assert task.key not in self.tasks, f"{task.key} is in {self.key} already"

@@ -1,7 +1,8 @@
 """The parts of a pod group's status that annotations store, so that they survive a restart.
 
 PodGroupStatus has no fields for them: when the group was admitted, how often it was rolled back and with
-which spec, and until when it is not tried again.  A value that cannot be parsed counts as absent.
+which spec, until when it is not tried again, and since when it is partially bound.  A value that cannot be
+parsed counts as absent.
 
 The spec is stored as a digest: ``metadata.generation`` does not identify a spec, because without a status
 subresource in the definition of PodGroup it grows with every write of the status.
@@ -21,6 +22,7 @@ from quorate.api.volcano import PodGroup, PodGroupSpec
 from quorate.gang.outcome import Counts, GangStatus
 
 INQUEUE_SINCE: Final = "scheduling.volcano.sh/inqueue-since"
+PARTIAL_SINCE: Final = "scheduling.volcano.sh/partially-bound-since"
 REQUEUE_ATTEMPTS: Final = "scheduling.volcano.sh/requeue-attempts"
 REQUEUE_SPEC: Final = "scheduling.volcano.sh/requeue-spec"
 REQUEUE_NOT_BEFORE: Final = "scheduling.volcano.sh/requeue-not-before"
@@ -33,6 +35,7 @@ def status_annotations(status: GangStatus) -> Mapping[str, str | None]:
     """Return the annotations that store ``status``; ``None`` for those to remove."""
     return {
         INQUEUE_SINCE: _format_time(status.inqueue_since),
+        PARTIAL_SINCE: _format_time(status.partial_since),
         REQUEUE_ATTEMPTS: str(status.attempts) if status.attempts else None,
         REQUEUE_SPEC: (status.attempted_spec or None) if status.attempts else None,
         REQUEUE_NOT_BEFORE: _format_time(status.not_before),
@@ -53,6 +56,7 @@ def status_from_object(group: PodGroup) -> GangStatus:
         not_before=_parse_time(annotations.get(REQUEUE_NOT_BEFORE)),
         attempts=int(attempts) if _COUNT.fullmatch(attempts) else 0,
         attempted_spec=annotations.get(REQUEUE_SPEC, ""),
+        partial_since=_parse_time(annotations.get(PARTIAL_SINCE)),
     )
 
 
