@@ -29,6 +29,7 @@ CORES = (
         pytest.param("quorate.cli", (*CLIENT, "quorate.queueing", "quorate.local", *CORES), id="help"),
         pytest.param("quorate.cli.verbs.workload", ("cryptography", *CORES), id="workload list"),
         pytest.param("quorate.cli.verbs.queue", ("cryptography", *CORES), id="queue list"),
+        pytest.param("quorate.cli.scheduler", ("quorate.queueing", *CORES), id="scheduler"),
     ],
 )
 def test_no_unneeded_module_is_imported(module: str, unneeded: tuple[str, ...]) -> None:

@@ -24,7 +24,7 @@ from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
 from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepare_namespaces, remove_webhooks
 from quorate.cli.process import new_uid
 from quorate.cli.run.apply import install_definitions
-from quorate.cli.stored_configuration import store_scheduler_in_force
+from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration

@@ -34,7 +34,7 @@ from quorate.cli.process import (
     tune_garbage_collection,
     wait_for_signal,
 )
-from quorate.cli.stored_configuration import store_scheduler_in_force
+from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.log import configure, logger

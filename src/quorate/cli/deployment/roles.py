@@ -10,6 +10,7 @@ from quorate.api import volcano
 from quorate.api.kueue import GROUP
 from quorate.api.scheduler_configuration import in_force
 from quorate.api.volcano import job as volcano_job
+from quorate.cli import labels
 from quorate.cli.deployment.controller_rules import (
     ADMIN,
     CONTROLLER_RULES,
@@ -25,7 +26,7 @@ from quorate.cli.deployment.controller_rules import (
 Json = dict[str, Any]
 
 ACCOUNT: Final = "quorate-controllers"
-NAME_LABEL: Final = {"app.kubernetes.io/name": "quorate"}
+NAME_LABEL: Final = labels.NAME_LABEL
 IN_FORCE: Final = "quorate-configuration-in-force"  # a ConfigMap that the controllers write
 _RBAC: Final = "rbac.authorization.k8s.io/v1"
 _EDIT: Final = ("create", "delete", "get", "list", "patch", "update", "watch")

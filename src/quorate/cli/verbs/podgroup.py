@@ -16,7 +16,7 @@ from quorate.cli.deployment.scheduler import CONFIGURATION, CONFIGURATION_FILE
 from quorate.cli.deployment.scheduler import NAMESPACE as SCHEDULER_NAMESPACE
 from quorate.cli.errors import UsageError
 from quorate.cli.files import SchedulerConf, SchedulerNames, read_scheduler_configuration
-from quorate.cli.stored_configuration import SCHEDULER_KEY
+from quorate.cli.stored_scheduler_configuration import SCHEDULER_KEY
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.job_names import job_uids
