@@ -453,7 +453,6 @@ class Model:
     def set_gang_aside(self, key: Key) -> None:
         """Leave a gang out of all sessions until its pod group or a pod of it changes."""
         self.revision += 1
-        self.revision += 1
         self._set_aside.add(key)
 
     def set_queue(self, queue: QueueObject) -> None:
