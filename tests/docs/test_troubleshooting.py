@@ -27,6 +27,14 @@ WORKLOAD_REASONS: tuple[tuple[r.InadmissibleReason, str], ...] = (
         r.QuotaShort("main", "FLAVOR", "RESOURCE", 5, 4, 10),
         "insufficient unused quota for RESOURCE in flavor",
     ),
+    (
+        r.TopologyMismatched("main", "FLAVOR", "does not contain the requested level"),
+        "does not contain the requested level",
+    ),
+    (
+        r.PlacementRefused("main", 'topology "dc" allows to fit only 2 out of 3 pod(s)', 2, 3),
+        "allows to fit only",
+    ),
     (r.QueueMissing("LocalQueue", "NAME"), "LocalQueue NAME doesn't exist"),
     (r.QueueInactive("ClusterQueue", "NAME"), "ClusterQueue NAME is inactive"),
     (r.NamespaceMismatched("team-a", "NAME"), "workload namespace doesn't match ClusterQueue selector"),

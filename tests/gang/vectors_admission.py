@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from quorate.api import codec
 from quorate.api.configuration.gang import GangScheduling, PodGroupWebhooks
@@ -82,6 +82,10 @@ def _changes(path: str, old: Any, new: Any) -> Iterator[tuple[str, Any]]:
             yield path, new
 
 
+# Of tasks, which have no pods in the short form.
+A_TEMPLATE: Final = {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}
+
+
 def _document(webhook: str, short: Mapping[str, Any]) -> Json:
     """Return the object as a user submits it, without fields that the short form omits."""
     if webhook.startswith("pods/"):
@@ -94,6 +98,8 @@ def _document(webhook: str, short: Mapping[str, Any]) -> Json:
     if "guarantee" in fields:
         fields["guarantee"] = {"resource": objects.quantities(fields["guarantee"])}
     status = {key: fields.pop(key) for key in STATUS if key in fields}
+    if webhook.startswith("jobs/"):
+        fields["tasks"] = [{"template": A_TEMPLATE, **task} for task in fields.get("tasks", ())]
     return {"metadata": metadata, "spec": fields, **({"status": status} if status else {})}
 
 
