@@ -305,3 +305,49 @@ def test_a_switch_disables_an_extension_point() -> None:
     assert opened.allocatable("more-a")
     assert opened.queue_order() == ["qa", "qb"]
     assert not opened.preemptive("more-a")
+
+
+@pytest.mark.parametrize(
+    ("profile", "pods", "want"),
+    [
+        pytest.param("design", 0, False, id="an admitted group without pods counts with its minResources"),
+        pytest.param("compat", 0, True, id="only pods count, as in Volcano"),
+        pytest.param("compat", 5, False, id="pods that wait count"),
+    ],
+)
+def test_what_an_admitted_group_requests_of_its_queue(profile: str, pods: int, want: bool) -> None:
+    """Each queue deserves 5 of 10 cpus if the other one requests as much, and the first uses 5."""
+    session = PluginSession(
+        {
+            "nodes": [NODE],
+            "queues": [{"name": "q1"}, {"name": "q2"}],
+            "podGroups": [
+                a_group("a", queue="q1"),
+                a_group("b", queue="q2", phase="Inqueue", minResources={"cpu": 5}),
+            ],
+            "pods": [
+                running("a", 5),
+                {"name": "more", "group": "a", "count": 1, "cpu": 1},
+                *([{"name": "b", "group": "b", "count": pods, "cpu": 1}] if pods else []),
+            ],
+        },
+        ["proportion"],
+        profile,
+    )
+    assert session.allocatable("more-0") is want
+
+
+def test_an_admission_changes_what_queues_deserve() -> None:
+    session = PluginSession(
+        {
+            "nodes": [NODE],
+            "queues": [{"name": "q1"}, {"name": "q2"}],
+            "podGroups": [a_group("a", queue="q1"), a_group("b", queue="q2", minResources={"cpu": 5})],
+            "pods": [running("a", 5), {"name": "more", "group": "a", "count": 1, "cpu": 1}],
+        },
+        ["proportion"],
+        "design",
+    )
+    assert session.allocatable("more-0")
+    session.admit("b")
+    assert not session.allocatable("more-0")

@@ -29,9 +29,10 @@ class Account:
 
     gangs: int = 0
     allocated: Counter[str] = field(default_factory=Counter)  # requests of tasks with a node
-    request: Counter[str] = field(
-        default_factory=Counter
-    )  # requests of tasks with a node and of pending ones
+    # Requests of tasks with a node and of pending ones.
+    request: Counter[str] = field(default_factory=Counter)
+    # The same, or what admitted gangs may allocate if that is more.
+    demand: Counter[str] = field(default_factory=Counter)
     reserved: Counter[str] = field(default_factory=Counter)  # what admitted gangs may still allocate
     reserved_in_full: Counter[str] = field(default_factory=Counter)  # the same, but of Inqueue gangs all
     elastic: Counter[str] = field(default_factory=Counter)  # what gangs have beyond their minResources
@@ -40,6 +41,7 @@ class Account:
         self.gangs += other.gangs * factor
         add(self.allocated, other.allocated, factor)
         add(self.request, other.request, factor)
+        add(self.demand, other.demand, factor)
         add(self.reserved, other.reserved, factor)
         add(self.reserved_in_full, other.reserved_in_full, factor)
         add(self.elastic, other.elastic, factor)
@@ -172,6 +174,7 @@ def _part_of(gang: Gang) -> Account:
         gangs=1,
         allocated=occupied,
         request=occupied + gang.pending_request,
+        demand=occupied + (gang.pending_request | reserved),
         reserved=reserved,
         reserved_in_full=Counter(reserved_on_admission(gang)) if gang.phase == INQUEUE else reserved,
         elastic=Counter(elastic_of(gang)),
@@ -180,7 +183,7 @@ def _part_of(gang: Gang) -> Account:
 
 def _occupied_part(gang: Gang) -> Account:
     """Return what a gang occupies that sessions leave out; nothing else of it is evaluated."""
-    return Account(gangs=1, allocated=gang.occupied, request=gang.occupied)
+    return Account(gangs=1, allocated=gang.occupied, request=gang.occupied, demand=gang.occupied)
 
 
 Path = Callable[[str], Sequence[str]]
@@ -215,7 +218,7 @@ class SessionAccounts:
         return EMPTY_AMOUNTS if account is None else account.allocated
 
     def share(self, queue: str, deserved: FractionalAmounts) -> Fraction:
-        """Return the dominant share of ``queue`` in ``deserved``, which is fixed in a session."""
+        """Return the dominant share of ``queue`` in ``deserved``; see ``deserved_changed``."""
         share = self._shares.get(queue)
         if share is None:
             share = self._shares[queue] = dominant_share(self.allocated(queue), deserved)
@@ -241,5 +244,11 @@ class SessionAccounts:
         self._reserve(gang, reserved_for(gang), -1)
 
     def _reserve(self, gang: Gang, amounts: Mapping[str, int], factor: int) -> None:
+        without_pods = Counter(amounts) - gang.pending_request
         for queue in self._path(gang.queue):
             add(self.by_queue[queue].reserved, amounts, factor)
+            add(self.by_queue[queue].demand, without_pods, factor)
+
+    def deserved_changed(self) -> None:
+        """Compute all shares again."""
+        self._shares.clear()

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from math import floor
+from typing import NamedTuple
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.cache.gang import Gang
@@ -32,14 +33,21 @@ def proportion(session: Session, entry: PluginEntry) -> PluginCallbacks:
         backfillable=shares.backfillable,
         preemptive=shares.allocatable,
         job_enqueueable=shares.job_enqueueable,
-        job_enqueued=shares.accounts.reserve,
-        job_dequeued=shares.accounts.unreserve,
+        job_enqueued=shares.reserve,
+        job_dequeued=shares.unreserve,
         reclaimable=shares.reclaimable,
         gang_reclaimable=shares.gang_reclaimable,
         queue_share=shares.queue_share,
         on_allocate=shares.accounts.on_allocate,
         on_deallocate=shares.accounts.on_deallocate,
     )
+
+
+class _Deserved(NamedTuple):
+    """What queues deserve, by name, exactly and in whole units."""
+
+    amounts: Mapping[str, Mapping[str, Fraction]]
+    limits: Mapping[str, ResourceLimits]
 
 
 class _QueueShares:
@@ -52,12 +60,37 @@ class _QueueShares:
         self._guaranteed = total_guarantee(session.queues.values())
         queues = [session.queues[name] for name in sorted(self.accounts.by_queue)]
         self._real_capability = {queue.name: self._real_capability_of(queue) for queue in queues}
-        self.deserved = deserved(self._total, {queue.name: self._demand(queue) for queue in queues})
-        # Amounts are integers, so that a fraction of a unit allows nothing.
-        self._limits = {
-            name: ResourceLimits({resource: floor(amount) for resource, amount in amounts.items()})
-            for name, amounts in self.deserved.items()
-        }
+        self._counts_claims = session.settings.profile == "design"
+        self._current: _Deserved | None = None  # None: to be computed
+
+    @property
+    def deserved(self) -> Mapping[str, Mapping[str, Fraction]]:
+        return self._deserved_and_limits().amounts
+
+    def _deserved_and_limits(self) -> "_Deserved":
+        if self._current is None:
+            queues = (self._session.queues[name] for name in sorted(self.accounts.by_queue))
+            amounts = deserved(self._total, {queue.name: self._demand(queue) for queue in queues})
+            # Amounts are integers, so that a fraction of a unit allows nothing.
+            limits = {
+                name: ResourceLimits({resource: floor(amount) for resource, amount in each.items()})
+                for name, each in amounts.items()
+            }
+            self._current = _Deserved(amounts, limits)
+        return self._current
+
+    def reserve(self, gang: Gang) -> None:
+        self.accounts.reserve(gang)
+        self._demand_changed()
+
+    def unreserve(self, gang: Gang) -> None:
+        self.accounts.unreserve(gang)
+        self._demand_changed()
+
+    def _demand_changed(self) -> None:
+        if self._counts_claims:
+            self._current = None
+            self.accounts.deserved_changed()
 
     def _real_capability_of(self, queue: Queue) -> Amounts:
         return real_capability(self._total, self._guaranteed, queue.guarantee, queue.capability)
@@ -65,7 +98,8 @@ class _QueueShares:
     def _demand(self, queue: Queue) -> QueueDemand:
         account = self.accounts.by_queue[queue.name]
         real_capability = self._real_capability[queue.name]
-        return QueueDemand(queue.weight, account.request, real_capability, queue.guarantee)
+        demand = account.demand if self._counts_claims else account.request
+        return QueueDemand(queue.weight, demand, real_capability, queue.guarantee)
 
     def _deserved(self, queue: str) -> Mapping[str, Fraction]:
         return self.deserved.get(queue, {})
@@ -89,7 +123,7 @@ class _QueueShares:
         return less_equal(self._deserved(queue.name), self.accounts.allocated(queue.name))
 
     def allocatable(self, queue: Queue, task: Task) -> bool:
-        limits = self._limits.get(queue.name, _NOTHING_ALLOWED)
+        limits = self._deserved_and_limits().limits.get(queue.name, _NOTHING_ALLOWED)
         return queue.is_open and limits.allow(self.accounts.allocated(queue.name), task.request)
 
     def backfillable(self, queue: Queue, task: Task) -> bool:
