@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from quorate.api.meta import Key
 from quorate.cli.run.apply import install_definitions
 from quorate.controllers.core.queues import INTERVAL_S, MAX_INTERVAL_S
 from quorate.controllers.jobs.unstructured import UnstructuredJob
+from quorate.kube.clock import WallClock
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
@@ -22,6 +24,7 @@ from quorate.kube.resources import (
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
 )
+from quorate.kube.writes import status_patch
 from quorate.local.nodes import Fleet
 from quorate.queueing.pods_ready import TIMEOUT_ANNOTATION
 from tests.e2e import world as e2e_world
@@ -50,9 +53,33 @@ async def until_no_writes(world: World, for_s: float) -> None:
     await world.until("the controllers write nothing", quiet)
 
 
+async def statuses_are_current(world: World) -> bool:
+    view = world.replica.view
+    assert view is not None, "the controllers run"
+    now = WallClock().now()
+    cluster_queues, local_queues = await asyncio.gather(
+        world.client.list(CLUSTER_QUEUES), world.client.list(LOCAL_QUEUES)
+    )
+    return not any(
+        (
+            *(
+                status_patch(CLUSTER_QUEUES, queue, view.state.cluster_queue_status(queue.metadata.name, now))
+                for queue in cluster_queues.items
+            ),
+            *(
+                status_patch(LOCAL_QUEUES, queue, view.state.local_queue_status(queue.metadata.key, now))
+                for queue in local_queues.items
+            ),
+        )
+    )
+
+
 async def writes_of_restarted_controllers(world: World, configuration: Configuration) -> dict[str, int]:
     """Restart the controllers in a settled cluster and return the writes that they attempt."""
     await until_no_writes(world, QUIET_S)
+    # On a slow server the statuses of queues are delayed for longer.
+    await world.until("the statuses of all queues are current", partial(statuses_are_current, world))
+    await until_no_writes(world, INTERVAL_S)
     await world.stop_queueing()
     world.queueing_client.attempted.clear()
     await world.start_queueing(configuration, seed=2)
