@@ -2,6 +2,7 @@
 
 import pytest
 
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import default_scheduler_configuration
 from quorate.gang.actions import ACTIONS
@@ -77,13 +78,19 @@ def test_a_pod_or_a_node_on_which_a_session_raises_is_set_aside_and_everything_e
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def raise_on_odd_objects(session: Session) -> None:
-        """Stand for a bug that one pod and one node reach."""
-        for pod in (task.pod for gang in session.gangs for task in gang.tasks.values()):
-            if pod.metadata.name == "odd-0":
-                raise LookupError("no such volume")
-        for node in session.model.cluster.nodes:
-            if node is not None and node.metadata.name == "node-2":
-                raise LookupError("no such zone")
+        """Stand for a bug that one pod and one node reach, each in a function of its own."""
+        for member in [task.pod for gang in session.gangs for task in gang.tasks.values()]:
+            raise_on_pod(member)
+        for each in session.model.cluster.nodes:
+            raise_on_node(each)
+
+    def raise_on_pod(pod: Pod) -> None:
+        if pod.metadata.name == "odd-0":
+            raise LookupError("no such volume")
+
+    def raise_on_node(node: Node | None) -> None:
+        if node is not None and node.metadata.name == "node-2":
+            raise LookupError("no such zone")
 
     monkeypatch.setitem(ACTIONS, "backfill", raise_on_odd_objects)
 

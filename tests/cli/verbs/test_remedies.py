@@ -54,6 +54,8 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.FlavorMissing("main", "spot"), "create the ResourceFlavor spot"),
     (TAINT, "add a toleration of gpu=yes:NoSchedule to pod set main or flavor dear"),
     (c.AffinityMismatched("main", "spot"), "pod set main to match flavor spot (zone=a)"),
+    (c.TopologyMismatched("main", "spot", "does not contain"), "to levels of the topology of spot"),
+    (c.PlacementRefused("main", "fits only 2 of 3", 2, 3), "wait for room in the topology"),
     (c.QueueMissing("LocalQueue", "main"), "create the LocalQueue team/main"),
     (c.QueueMissing("ClusterQueue", "research"), "create the ClusterQueue research"),
     (c.QueueInactive("LocalQueue", "main"), "quorate queue resume lq/main --namespace team"),
