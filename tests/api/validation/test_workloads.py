@@ -219,6 +219,11 @@ READY = "admissionChecks: [{{name: c, state: {}, podSetUpdates: [{{name: main, l
             reserved(), reserved().replace("count: 3}]", "count: 3, topologyAssignment: {levels: [rack]}}]"),
             [], id="a topology that is assigned later",
         ),
+        pytest.param(
+            reserved().replace("count: 3}]", "count: 3, delayedTopologyRequest: Pending}]"),
+            reserved().replace("count: 3}]", "count: 3, delayedTopologyRequest: Ready}]"),
+            [], id="a delayed topology that is ready",
+        ),
         pytest.param(reserved(), f"spec: {{podSets: [{PODS}]}}", [], id="removed admission"),
         pytest.param(reserved(), reserved(status=RECLAIMED), [], id="reclaimed pods"),
         pytest.param(

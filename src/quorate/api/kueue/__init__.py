@@ -238,6 +238,7 @@ class PodSetAssignment(Struct):
     resource_usage: Resources = {}  # the total of the pod set
     count: Int32 | None = None
     topology_assignment: TopologyAssignment | None = None
+    delayed_topology_request: Literal["Pending", "Ready"] | None = None  # None: placed at admission
 
 
 class Admission(Struct):

@@ -27,11 +27,14 @@ class SliceConstraint(Struct):
 
 
 class PodSetTopologyRequest(Struct):
-    """What a pod set requests, without the labels by which its pods are ranked."""
+    """What a pod set requests of a topology, and the labels by which its pods are ranked."""
 
     required: str = ""
     preferred: str = ""
     unconstrained: bool | None = None
+    pod_index_label: str = ""
+    sub_group_index_label: str = ""
+    sub_group_count: Int32 | None = None
     pod_set_group_name: str = ""
     pod_set_slice_required_topology: str = ""
     pod_set_slice_size: Int32 | None = None

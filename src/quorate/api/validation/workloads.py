@@ -215,7 +215,10 @@ _WHILE_RESERVED: Final = "while quota is reserved"
 
 def _without_places(admission: Admission) -> Admission:
     """Return the admission without topology assignments, which may follow later and change."""
-    assignments = (replace(each, topology_assignment=None) for each in admission.pod_set_assignments)
+    assignments = (
+        replace(each, topology_assignment=None, delayed_topology_request=None)
+        for each in admission.pod_set_assignments
+    )
     return replace(admission, pod_set_assignments=tuple(assignments))
 
 
