@@ -13,7 +13,7 @@ LINTS := lint-types lint-format lint-style lint-layers lint-dead-code lint-spell
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding crds manifests helm reference clean
+.PHONY: help install demo lint check test coverage docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding crds manifests helm reference clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -62,7 +62,10 @@ check: lint ## lint and the fast tests (over a minute)
 	@$(BIN)/pytest -q -m 'not slow' $(PARALLEL)
 
 test: lint ## lint and every test, end-to-end ones included, with branch coverage (under ten minutes)
-	@$(BIN)/pytest $(PARALLEL) --cov --cov-report=term:skip-covered
+	@$(BIN)/pytest $(PARALLEL) --cov --cov-report= --durations 15 --durations-min 5
+
+coverage: $(STAMP) ## the lines and branches that the last `make test` did not run
+	@$(BIN)/coverage report
 
 search: $(STAMP) ## look for counterexamples to the laws, at random and for longer
 	@HYPOTHESIS_PROFILE=search $(BIN)/pytest -q $(PARALLEL) --timeout 0 -k 'laws or oracle or history or machine' $(ARGS)
