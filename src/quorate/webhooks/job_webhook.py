@@ -16,6 +16,7 @@ from quorate.api.findings import Finding
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.api.meta import ObjectMeta
 from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
+from quorate.api.validation.topology import added_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.interface import J, JobKind, ValidationScope
 from quorate.kube.patches import json_patch, merged
@@ -37,6 +38,7 @@ class JobWebhook(Generic[J]):
         self._reader = reader
         self._manage_all = configuration.manage_jobs_without_queue_name
         self._gates = configuration.webhook_gates
+        self._topology = configuration.topology_gates
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
@@ -104,7 +106,8 @@ class JobWebhook(Generic[J]):
 
     async def _validate_create(self, request: AdmissionRequest, job: J) -> AdmissionResponse:
         scope = await self._scope(job, request)
-        findings = (*job_findings(self._job_info(job)), *self._kind.findings(None, job, scope))
+        own = (*self._kind.findings(None, job, scope), *self._topology_findings(job))
+        findings = (*job_findings(self._job_info(job)), *own)
         named_by_annotation = queue_name_of(job.metadata) and QUEUE_NAME not in job.metadata.labels
         return AdmissionResponse(findings, (_QUEUE_ANNOTATION_WARNING,) if named_by_annotation else ())
 
@@ -116,8 +119,18 @@ class JobWebhook(Generic[J]):
             self._job_info(old), self._job_info(new), has_default_queue=has_default_queue
         )
         scope = await self._scope(new, request)
-        findings: list[Finding] = [*general, *self._kind.findings(old, new, scope)]
+        topology = added_findings(self._topology_findings(old), self._topology_findings(new))
+        findings: list[Finding] = [*general, *self._kind.findings(old, new, scope), *topology]
         return AdmissionResponse(tuple(findings))
+
+    def _topology_findings(self, job: J) -> tuple[Finding, ...]:
+        """Validate topology annotations, unless another object has them, as the runtime of a TrainJob."""
+        if self._topology is None:
+            return ()
+        try:
+            return self._kind.topology_findings(job, self._topology)
+        except InvalidTemplate:
+            return ()
 
     def _validates_update(self, new: J) -> bool:
         """Return False for a Ray or Spark job without a queue, also if it had one before.

@@ -12,13 +12,22 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
+from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.findings import Finding
 from quorate.api.meta import ObjectMeta
 from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
+from quorate.api.validation.topology import AnnotatedPodSet, added_findings, annotated_topology_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of
-from quorate.controllers.pods.defaulting import DefaultingContext, default_pod, pod_findings, pod_warnings
+from quorate.controllers.pods.defaulting import (
+    ANNOTATIONS,
+    DefaultingContext,
+    default_pod,
+    pod_findings,
+    pod_warnings,
+)
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_suspended
+from quorate.controllers.serving.kinds import SETS, ServingSet, set_topology_findings
 from quorate.controllers.serving.set_templates import (
     DEPLOYMENT,
     LEADER_WORKER_SET,
@@ -69,6 +78,7 @@ class _Settings:
         self._reader = reader
         self._manage_all = configuration.manage_jobs_without_queue_name
         self._default_class = configuration.webhook_gates.default_priority_class
+        self._topology = configuration.topology_gates is not None
 
     async def of(self, metadata: ObjectMeta, namespace: str) -> DefaultingContext:
         reader = self._reader
@@ -82,6 +92,7 @@ class _Settings:
             has_default_queue=names_none and await reader.has_default_queue(namespace),
             default_priority_class=self._default_class and await reader.has_default_priority_class(),
             manage_without_queue_name=self._manage_all,
+            topology=self._topology,
         )
 
 
@@ -89,6 +100,7 @@ class PodWebhook:
     def __init__(self, reader: ClusterReader, configuration: Configuration) -> None:
         self._reader = reader
         self._settings = _Settings(reader, configuration)
+        self._gates = configuration.topology_gates
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
@@ -103,17 +115,35 @@ class PodWebhook:
             pod = _decode(request.object)
             warnings = tuple(pod_warnings(pod.document, self._reader.has_job_owner(pod.metadata)))
             if request.operation == "CREATE":
-                own = pod_findings(pod.document, None)
+                own = (*pod_findings(pod.document, None), *self._topology(pod))
                 return AdmissionResponse((*job_findings(_pod_info(request.object)), *own), warnings)
-            before = _decode(request.old_object).document
+            before = _decode(request.old_object)
             general = job_update_findings(
                 _pod_info(request.old_object),
                 _pod_info(request.object),
                 has_default_queue=await self._reader.has_default_queue(request.namespace),
             )
-            return AdmissionResponse((*general, *pod_findings(pod.document, before)), warnings)
+            own = (*pod_findings(pod.document, before.document), *self._topology(pod, before))
+            return AdmissionResponse((*general, *own), warnings)
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED
+
+    def _topology(self, new: _Decoded, old: _Decoded | None = None) -> tuple[Finding, ...]:
+        """Return the findings about topology annotations that ``old`` does not have."""
+        if self._gates is None:
+            return ()
+        path, multi_layer = ANNOTATIONS, self._gates.multi_layer
+        found, known = (
+            ()
+            if each is None
+            else tuple(
+                annotated_topology_findings(
+                    AnnotatedPodSet(path, None, each.metadata.annotations), multi_layer=multi_layer
+                )
+            )
+            for each in (new, old)
+        )
+        return added_findings(known, found)
 
 
 def _pod_info(body: msgspec.Raw) -> JobInfo:
@@ -128,13 +158,37 @@ def _pod_info(body: msgspec.Raw) -> JobInfo:
     )
 
 
+def _set_topology(
+    framework: str, gates: TopologyGates | None, new: Json, old: Json | None
+) -> tuple[Finding, ...]:
+    """Return the findings about topology annotations of a set that ``old`` does not have."""
+    kind = SETS[framework].serving
+    if kind is None or gates is None:
+        return ()
+    try:
+        found, known = (
+            () if each is None else set_topology_findings(kind, codec.convert(ServingSet, each), gates)
+            for each in (new, old)
+        )
+    except InvalidTemplate:
+        return ()  # reported where a workload is made of it
+    return added_findings(known, found)
+
+
 SetFindings = Callable[[Json, Json | None, ScaleDownState], Iterator[Finding]]
 
 
 class SetWebhook:
     def __init__(
-        self, kind: SetKind, name: str, findings: SetFindings, reader: ClusterReader, settings: _Settings
+        self,
+        kind: SetKind,
+        name: str,
+        findings: SetFindings,
+        reader: ClusterReader,
+        settings: _Settings,
+        gates: TopologyGates | None,
     ) -> None:
+        self._gates = gates
         self._kind = kind
         self._name = name
         self._findings = findings
@@ -156,7 +210,10 @@ class SetWebhook:
             new = _decode(request.object)
             old = _decode(request.old_object).document if request.operation == "UPDATE" else None
             remains = await self._remaining_pods(new, old, request.namespace)
-            own = self._findings(new.document, old, remains)
+            own = (
+                *self._findings(new.document, old, remains),
+                *_set_topology(self._kind.framework, self._gates, new.document, old),
+            )
             general = job_findings(self._job_info(new.metadata)) if old is None else ()
             return AdmissionResponse((*general, *own))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
@@ -192,7 +249,7 @@ def pod_webhooks(
         (LEADER_WORKER_SETS, LEADER_WORKER_SET, lambda new, old, _: of_groups(new, old)),
     )
     webhooks: dict[Resource[Any], AdmissionWebhook] = {
-        resource: SetWebhook(kind, resource.kind, findings, reader, settings)
+        resource: SetWebhook(kind, resource.kind, findings, reader, settings, configuration.topology_gates)
         for resource, kind, findings in sets
     }
     webhooks[PODS] = PodWebhook(reader, configuration)

@@ -63,11 +63,10 @@ def gated(value: str) -> str:
             "spec: {podSets: [{topologyRequest: {podSetSliceSize: 0}}, "
             "{topologyRequest: {podSetSliceRequiredTopology: rack}}]}",
             [
-                "spec.podSets[0].topologyRequest.podSetSliceSize: 0 must be more than 0",
-                "spec.podSets[0].topologyRequest.podSetSliceSize: 0 needs podSetSliceRequiredTopology "
-                "(give both)",
-                "spec.podSets[1].topologyRequest.podSetSliceRequiredTopology: 'rack' needs podSetSliceSize "
-                "(give both)",
+                "spec.podSets[0].topologyRequest.podSetSliceSize: 0 may not be set when "
+                "podSetSliceRequiredTopology is not specified",
+                "spec.podSets[1].topologyRequest.podSetSliceSize: null must be set when "
+                "podSetSliceRequiredTopology is specified",
             ],
             id="an incomplete slice request",
         ),
@@ -141,6 +140,13 @@ def test_a_workload(text: str, want: list[str]) -> None:
 @pytest.mark.parametrize(
     ("gate", "text", "want"),
     [
+        pytest.param(
+            "TASValidateWorkloadSliceSize",
+            "spec: {podSets: [{topologyRequest: {podSetSliceSize: 2}}]}",
+            "spec.podSets[0].topologyRequest.podSetSliceSize: 2 may not be set when "
+            "podSetSliceRequiredTopology is not specified",
+            id="incomplete slices",
+        ),
         pytest.param(
             "WorkloadValidateResourcesAreNonNegative",
             "spec: {podSets: [{template: {spec: {containers: [{resources: {requests: {cpu: -1}}}]}}}]}",

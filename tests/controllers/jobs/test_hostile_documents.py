@@ -9,9 +9,10 @@ import msgspec
 import pytest
 
 from quorate.api import codec
+from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core import Toleration
 from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import PodSet
+from quorate.api.kueue import TOPOLOGY_GATE, PodSet
 from quorate.controllers.jobframework.interface import JobKind
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.jobframework.podset_info import PodSetInfo
@@ -25,6 +26,8 @@ Json = dict[str, Any]
 
 DOCUMENTS = 60
 ADDED: Json = {"labels": {"a": "b"}, "node_selector": {"pool": "spot"}, "tolerations": (Toleration(key="x"),)}
+ADDED["scheduling_gates"] = (TOPOLOGY_GATE,)
+OPTIONS = JobOptions(topology=TopologyGates())
 CONTEXT = ReconcileContext(
     namespace_managed=True, flavors={}, workload_classes={}, pod_classes={}, ancestor_workloads=None
 )
@@ -51,7 +54,7 @@ def test_no_document_raises_anything_else(name: str) -> None:
             job = codec.convert(kind.resource.type, document)
         except (msgspec.ValidationError, UnicodeError):  # the informer reports it, or no server stores it
             continue
-        planned += decide(kind, job, (), CONTEXT, JobOptions(), 0.0) is not None
+        planned += decide(kind, job, (), CONTEXT, OPTIONS, 0.0) is not None
         with contextlib.suppress(InvalidTemplate):
             originals = originals or kind.pod_sets(job)
         with contextlib.suppress(InvalidTemplate):

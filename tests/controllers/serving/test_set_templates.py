@@ -84,9 +84,9 @@ def test_a_set_without_a_queue_name_is_unchanged() -> None:
 
 
 def test_templates_can_have_the_gate() -> None:
-    gated = gate_templates(DEPLOYMENT, a_set())
+    gated = gate_templates(DEPLOYMENT, a_set(), HERE)
     assert gated["spec"]["template"]["spec"]["schedulingGates"] == [{"name": constants.ADMISSION_GATE}]
-    assert gate_templates(DEPLOYMENT, gated) == gated
+    assert gate_templates(DEPLOYMENT, gated, HERE) == gated
 
 
 @pytest.mark.parametrize(
@@ -162,5 +162,5 @@ def test_a_template_without_its_structure_is_refused_by_field(template: Json, wa
     given = a_set()
     given["spec"]["template"] = template
     with pytest.raises(InvalidTemplate) as refusal:
-        gate_templates(DEPLOYMENT, default_set(DEPLOYMENT, given, HERE))
+        gate_templates(DEPLOYMENT, default_set(DEPLOYMENT, given, HERE), HERE)
     assert want in str(refusal.value)

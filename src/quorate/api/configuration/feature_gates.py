@@ -83,8 +83,7 @@ ABSENT_FEATURES: Final = frozenset(
         "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors",
         "TASMultiLayerTopology", "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle",
         "TASReplaceNodeDueToNotReadyOverFixedTime", "TASReplaceNodeOnNodeTaints",
-        "TASReplaceNodeOnPodTermination", "TASRespectNodeAffinityPreferred", "TASValidateWorkloadSliceSize",
-        "TopologyAwareScheduling",
+        "TASReplaceNodeOnPodTermination", "TASRespectNodeAffinityPreferred", "TopologyAwareScheduling",
     )
 )  # fmt: skip
 # Gates that have one value here, and why.
@@ -132,7 +131,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
 
 
 class TopologyGates(msgspec.Struct, frozen=True, kw_only=True):
-    """Gates of topology-aware scheduling that the queueing core reads.
+    """Gates of topology-aware scheduling that the queueing core and the controllers read.
 
     The controllers do not place pods in topologies yet, so no configuration file sets these gates.
     """
@@ -141,6 +140,7 @@ class TopologyGates(msgspec.Struct, frozen=True, kw_only=True):
     balanced_placement: bool = msgspec.field(name="TASBalancedPlacement", default=False)
     overlapping_flavors: bool = msgspec.field(name="TASHandleOverlappingFlavors", default=True)
     recompute_in_cycle: bool = msgspec.field(name="TASRecomputeAssignmentWithinSchedulingCycle", default=True)
+    multi_layer: bool = msgspec.field(name="TASMultiLayerTopology", default=True)
 
 
 DEFAULT_GATES: Final = Gates()
@@ -163,6 +163,7 @@ class WebhookGates(msgspec.Struct, frozen=True, kw_only=True):
     default_priority_class: bool = msgspec.field(name="WorkloadPriorityClassDefaulting", default=False)
     immutable_group_size: bool = msgspec.field(name="LWSImmutableGroupSize", default=True)
     ray_and_spark_updates: bool = msgspec.field(name="ValidateRayAndSparkJobUpdates", default=True)
+    slice_sizes: bool = msgspec.field(name="TASValidateWorkloadSliceSize", default=True)
 
 
 def webhook_gates(given: Mapping[str, bool]) -> WebhookGates:

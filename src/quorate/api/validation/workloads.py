@@ -20,7 +20,6 @@ from quorate.api.kueue import (
     ReclaimablePod,
     Workload,
 )
-from quorate.api.kueue.topology import PodSetTopologyRequest
 from quorate.api.meta import is_true
 from quorate.api.validation.fields import (
     Findings,
@@ -32,6 +31,7 @@ from quorate.api.validation.fields import (
     template_resources,
     toleration_findings,
 )
+from quorate.api.validation.topology import topology_request_findings
 
 PODS: Final = "pods"  # counted by the queue itself, so pods must not request it
 RESERVED: Final = "QuotaReserved"
@@ -93,8 +93,8 @@ def _pod_set(path: str, pod_set: PodSet, gates: WebhookGates) -> Findings:
         yield from annotation_findings(f"{path}.template.metadata.annotations", template.metadata.annotations)
     for where, amounts in template_resources(f"{path}.template", template):
         yield from _amounts(where, amounts, non_negative=gates.non_negative_resources)
-    if pod_set.topology_request is not msgspec.UNSET:
-        yield from _slices(f"{path}.topologyRequest", pod_set.topology_request)
+    if pod_set.topology_request is not msgspec.UNSET and gates.slice_sizes:
+        yield from topology_request_findings(f"{path}.topologyRequest", pod_set.topology_request)
 
 
 def _amounts(path: str, resources: ResourceRequirements, *, non_negative: bool) -> Findings:
@@ -105,17 +105,6 @@ def _amounts(path: str, resources: ResourceRequirements, *, non_negative: bool) 
                 yield Finding(where, str(amount), "must not be requested by pods: a queue counts them itself")
             elif amount.nanos < 0 and non_negative:
                 yield Finding(where, str(amount), "is negative, must be at least 0")
-
-
-def _slices(path: str, request: PodSetTopologyRequest) -> Findings:
-    topology, size = request.pod_set_slice_required_topology, request.pod_set_slice_size
-    if size is not None and size <= 0:
-        yield Finding(f"{path}.podSetSliceSize", size, "must be more than 0")
-    if not topology and size is not None:
-        yield Finding(f"{path}.podSetSliceSize", size, "needs podSetSliceRequiredTopology (give both)")
-    if topology and size is None:
-        rule = "needs podSetSliceSize (give both)"
-        yield Finding(f"{path}.podSetSliceRequiredTopology", topology, rule)
 
 
 def _min_counts(workload: Workload) -> Findings:

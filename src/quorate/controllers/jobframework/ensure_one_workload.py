@@ -9,6 +9,13 @@ from typing import Final
 
 from quorate.api.batch import decode_template
 from quorate.api.kueue import JOB_UID, PodSet, Workload
+from quorate.api.kueue.topology_annotations import (
+    POD_SET_PREFIX,
+    PREFERRED,
+    REQUIRED,
+    SLICE_CONSTRAINTS,
+    SLICE_LEVEL,
+)
 from quorate.api.meta import Uid
 from quorate.api.syntax import is_label_value
 from quorate.controllers.executor import ObjectEvent, warning_event
@@ -26,15 +33,7 @@ from quorate.queueing.pods_ready import override_findings
 _MISSING: Final = "Missing Workload; unable to restore pod templates"
 _MISMATCH: Final = "No matching Workload; restoring pod templates according to existent Workload"
 
-_TOPOLOGY_PREFIX: Final = "kueue.x-k8s.io/podset-"
-REQUIRED_TOPOLOGY: Final = f"{_TOPOLOGY_PREFIX}required-topology"
-PREFERRED_TOPOLOGY: Final = f"{_TOPOLOGY_PREFIX}preferred-topology"
-_TOPOLOGY_REQUESTS: Final = (
-    REQUIRED_TOPOLOGY,
-    PREFERRED_TOPOLOGY,
-    f"{_TOPOLOGY_PREFIX}slice-required-topology",
-    f"{_TOPOLOGY_PREFIX}slice-required-topology-constraints",
-)
+_TOPOLOGY_REQUESTS: Final = (REQUIRED, PREFERRED, SLICE_LEVEL, SLICE_CONSTRAINTS)
 _TOPOLOGY_RULE: Final = (
     "is without effect: there is no topology-aware scheduling here, pods are admitted by quota alone "
     "(affinity can keep them together)"
@@ -163,7 +162,9 @@ def without_workload(state: JobState[J]) -> JobPlan:
     plan = create_workload(state, constructed)
     if isinstance(constructed, NotComposed) or not state.kind.reports_workload:
         return plan
-    ignored = (*override_findings(state.job.metadata.annotations), *topology_findings(state.pod_sets))
+    ignored = override_findings(state.job.metadata.annotations)
+    if state.options.topology is None:
+        ignored = (*ignored, *ignored_topology_findings(state.pod_sets))
     reference = state.kind.reference(state.job)
     warnings = tuple(warning_event(reference, "IgnoredAnnotation", finding) for finding in ignored)
     return replace(plan, events=(*warnings, *plan.events))
@@ -186,12 +187,12 @@ def update(workload: Workload, body: Mapping[str, object]) -> Patch:
     return Patch(WORKLOADS, workload.metadata.key, workload.metadata.resource_version, body)
 
 
-def topology_findings(pod_sets: Iterable[PodSet]) -> tuple[str, ...]:
+def ignored_topology_findings(pod_sets: Iterable[PodSet]) -> tuple[str, ...]:
     """Return one finding for each topology request in a pod template; the requests are ignored."""
     return tuple(
         f"pod set {pod_set.name}: metadata.annotations[{key}]: {annotations[key]!r} {_TOPOLOGY_RULE}"
         for pod_set in pod_sets
-        if _TOPOLOGY_PREFIX.encode() in bytes(pod_set.template)  # decode only templates that may have one
+        if POD_SET_PREFIX.encode() in bytes(pod_set.template)  # decode only templates that may have one
         for annotations in (decode_template(pod_set.template).metadata.annotations,)
         for key in _TOPOLOGY_REQUESTS
         if key in annotations

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from quorate.api.configuration.feature_gates import Gates
+from quorate.api.configuration.feature_gates import Gates, TopologyGates
 from quorate.api.events import ObjectReference
 from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet, ReclaimablePod, Workload
@@ -27,6 +27,11 @@ from quorate.controllers.jobframework.construct_workload import (
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
+from quorate.controllers.jobframework.topology import (
+    TopologySource,
+    topology_findings,
+    with_topology_requests,
+)
 from quorate.kube.resources import Resource, reference_to
 from quorate.kube.writes import Delete, Patch, Write
 
@@ -81,9 +86,10 @@ class JobState(Generic[J]):
     def of(
         cls, kind: "JobKind[J]", job: J, context: ReconcileContext, options: JobOptions, now: float
     ) -> "JobState[J]":
-        return cls(
-            kind, job, kind.pod_sets(job), kind.is_suspended(job), kind.finished(job), context, options, now
-        )
+        pod_sets = kind.pod_sets(job)
+        if options.topology is not None:
+            pod_sets = with_topology_requests(pod_sets, kind.topology_sources(job), options.topology)
+        return cls(kind, job, pod_sets, kind.is_suspended(job), kind.finished(job), context, options, now)
 
     def event(self, reason: str, message: str) -> ObjectEvent:
         return normal_event(self.kind.reference(self.job), reason, message)
@@ -102,6 +108,7 @@ class JobKind(ABC, Generic[J]):
     updates_in_place: bool = True  # a workload without quota is updated when it no longer fits
     releases_quota_with_stop: bool = False  # the quota of an evicted job is released with its stop
     reports_workload: bool = True  # checks, ignored annotations and the end are reported on the job, too
+    groups_pod_sets: bool = False  # a leader and workers may share a group name for their topology
 
     @property
     @abstractmethod
@@ -151,6 +158,15 @@ class JobKind(ABC, Generic[J]):
     @abstractmethod
     def pod_sets(self, job: J) -> tuple[PodSet, ...]:
         """Return the groups of equal pods that the job asks for, always in the same order."""
+
+    @abstractmethod
+    def topology_sources(self, job: J) -> tuple[TopologySource, ...]:
+        """Return where the topology annotations of each pod set are, in the order of the pod sets."""
+
+    def topology_findings(self, job: J, gates: TopologyGates) -> tuple[Finding, ...]:
+        """Validate the topology annotations of the job."""
+        sources = self.topology_sources(job)
+        return topology_findings(self.pod_sets(job), sources, gates, grouped=self.groups_pod_sets)
 
     def priority_class(self, job: J) -> str | None:
         """Return the PriorityClass that the job names; None if the kind has no such field."""
@@ -226,6 +242,10 @@ class JobKind(ABC, Generic[J]):
     def construct(self, state: JobState[J], extra: str = "") -> Workload | NotComposed:
         """Construct the workload of the job; ``extra`` makes the names of several workloads differ."""
         gates, metadata = state.options.gates, state.job.metadata
+        if state.options.topology is not None:
+            findings = self.topology_findings(state.job, state.options.topology)
+            if findings:
+                return NotComposed("; ".join(map(str, findings)))
         priority = resolve_priority(
             metadata.labels,
             self.priority_class(state.job),

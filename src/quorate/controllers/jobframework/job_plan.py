@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
+from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates, TopologyGates
 from quorate.api.core import PriorityClass
 from quorate.api.kueue import ResourceFlavor, Workload, WorkloadPriorityClass
 from quorate.controllers.executor import Plan
@@ -42,6 +42,7 @@ class JobOptions:
     gates: Gates = DEFAULT_GATES
     elastic_jobs: bool = True  # jobs with the annotation may change their size while they run
     deactivated_retention_s: float | None = None  # how long deactivated jobs are kept; None: for ever
+    topology: TopologyGates | None = None  # None: jobs get no places in topologies
 
 
 def job_options(configuration: Configuration) -> JobOptions:
@@ -56,6 +57,7 @@ def job_options(configuration: Configuration) -> JobOptions:
         gates=configuration.gates,
         elastic_jobs=configuration.webhook_gates.elastic_jobs,
         deactivated_retention_s=configuration.retention.deactivated_s,
+        topology=configuration.topology_gates,
     )
 
 

@@ -14,6 +14,7 @@ from quorate.api.core import Toleration
 from quorate.api.kueue import (
     POD_SET,
     SLICE_NAME,
+    TOPOLOGY_GATE,
     WORKLOAD_ANNOTATION,
     PodSet,
     PodSetAssignment,
@@ -21,6 +22,7 @@ from quorate.api.kueue import (
     ResourceFlavor,
     Workload,
 )
+from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import Key
 from quorate.api.syntax import is_dns_label
 
@@ -41,6 +43,7 @@ class PodSetInfo(msgspec.Struct, frozen=True, kw_only=True):
     annotations: dict[str, str] = {}
     node_selector: dict[str, str] = {}
     tolerations: tuple[Toleration, ...] = ()
+    scheduling_gates: tuple[str, ...] = ()
 
 
 class InjectionConflict(msgspec.Struct, frozen=True):
@@ -74,6 +77,9 @@ def inject(template: msgspec.Raw, info: PodSetInfo) -> dict[str, Any] | Injectio
     added_tolerations = _not_yet_in(have_tolerations, to_builtins(info.tolerations))
     if added_tolerations:
         patch.setdefault("spec", {})["tolerations"] = [*have_tolerations, *added_tolerations]
+    have_gates = _part(present, "spec", "schedulingGates", [])
+    if added_gates := _not_yet_in(have_gates, [{"name": gate} for gate in info.scheduling_gates]):
+        patch.setdefault("spec", {})["schedulingGates"] = [*have_gates, *added_gates]
     return patch
 
 
@@ -141,9 +147,16 @@ class FlavorNotFound:
 
 
 def pod_set_infos(
-    workload: Workload, flavors: Mapping[str, ResourceFlavor], *, with_queue_labels: bool
+    workload: Workload,
+    flavors: Mapping[str, ResourceFlavor],
+    *,
+    with_queue_labels: bool,
+    topology: bool = False,
 ) -> tuple[PodSetInfo, ...] | NotAdmitted | FlavorNotFound | InjectionConflict:
-    """Return one info for each pod set of an admitted workload, in their order."""
+    """Return one info for each pod set of an admitted workload, in their order.
+
+    ``topology``: pods wait for their places in the topology that the workload is assigned to.
+    """
     admission = workload.status.admission
     if admission is None:
         return NotAdmitted(workload.metadata.key)
@@ -162,10 +175,16 @@ def pod_set_infos(
     slice_name = {key: annotations[key] for key in (SLICE_NAME,) if key in annotations}
     infos: list[PodSetInfo] = []
     for pod_set, assignment in zip(workload.spec.pod_sets, assignments, strict=True):
+        placed = topology and assignment.topology_assignment is not None
         info = msgspec.structs.replace(
             info_of(pod_set, assignment, flavors),
             labels={POD_SET: pod_set.name, **labels},
-            annotations={WORKLOAD_ANNOTATION: workload.metadata.name, **slice_name},
+            annotations={
+                WORKLOAD_ANNOTATION: workload.metadata.name,
+                **slice_name,
+                **(_implied_request(pod_set) if placed else {}),
+            },
+            scheduling_gates=(TOPOLOGY_GATE,) if placed else (),
         )
         for check in workload.status.admission_checks:
             for update in check.pod_set_updates:
@@ -176,6 +195,19 @@ def pod_set_infos(
                     info = merged
         infos.append(info)
     return tuple(infos)
+
+
+def _implied_request(pod_set: PodSet) -> dict[str, str]:
+    """Return the annotation of pods that are placed without a request for a level.
+
+    It distinguishes them from pods that only occupy room in the topology.
+    """
+    request = pod_set.topology_request
+    if request is not msgspec.UNSET and (
+        request.required or request.preferred or request.unconstrained is not None
+    ):
+        return {}
+    return {UNCONSTRAINED: "true"}
 
 
 def _queue_labels(local_queue: str, cluster_queue: str) -> dict[str, str]:

@@ -313,7 +313,12 @@ def _start(state: JobState[J], workload: Workload) -> JobPlan:
     if not state.kind.has_pods_to_start(state.job):
         return IDLE
     with_queue_labels = state.options.gates.assign_queue_labels_for_pods
-    infos = pod_set_infos(workload, state.context.flavors, with_queue_labels=with_queue_labels)
+    infos = pod_set_infos(
+        workload,
+        state.context.flavors,
+        with_queue_labels=with_queue_labels,
+        topology=state.options.topology is not None,
+    )
     if isinstance(infos, NotAdmitted):
         about = state.kind.reference(state.job)
         reported = state.kind.reports_workload

@@ -20,8 +20,11 @@ from quorate.api.field_path import (
     read_field,
 )
 from quorate.api.kueue import PodSet
+from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
+from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.interface import Outcome
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
+from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
     UnstructuredJob,
@@ -34,6 +37,8 @@ from quorate.kube.resources import Json
 
 _COMPONENTS: Final[Path] = ("spec", "components")
 _INFOS: Final = "podSetInfos"
+_TAS_PREFIX: Final = "workload.codeflare.dev.appwrapper/tas-"
+_INDEX_ANNOTATIONS: Final = ("pod-index-label", "sub-group-index-label", "sub-group-count")
 
 
 class AppWrapper(UnstructuredJobKind):
@@ -50,10 +55,10 @@ class AppWrapper(UnstructuredJobKind):
         specs: list[PodSetSpec] = []
         for index in range(len(read_entries(job.document, _COMPONENTS))):
             component: Path = (*_COMPONENTS, index)
-            for number, (template, count) in enumerate(self._templates(job, component)):
+            for number, (template, count, pod_index) in enumerate(self._templates(job, component)):
                 name = f"{job.metadata.name}-{len(specs)}"
                 info: Path = (*component, _INFOS, number)
-                specs.append(PodSetSpec(name, template, count, injection_path=info))
+                specs.append(PodSetSpec(name, template, count, injection_path=info, index=pod_index))
         return tuple(specs)
 
     def is_active(self, job: UnstructuredJob) -> bool:
@@ -84,32 +89,38 @@ class AppWrapper(UnstructuredJobKind):
         component, _ = _position(spec)
         look_up(document, component).pop(_INFOS, None)
 
-    def _templates(self, job: UnstructuredJob, component: Path) -> list[tuple[Path, int]]:
-        """Return the path of each pod template of a component, and the number of its pods."""
+    def _templates(self, job: UnstructuredJob, component: Path) -> list[tuple[Path, int, PodIndex]]:
+        """Return the path of each pod template of a component, the number of its pods, and their index."""
         declared: Path = (*component, "podSets")
         entries: list[Path] = [
             (*declared, index) for index in range(len(read_entries(job.document, declared)))
         ]
         if entries:
-            return [(_template(job, component, entry), _replicas(job, entry)) for entry in entries]
+            return [
+                (_template(job, component, entry), _replicas(job, entry), _index(job, entry))
+                for entry in entries
+            ]
         return self._inferred(job, (*component, "template"))
 
-    def _inferred(self, job: UnstructuredJob, wrapped: Path) -> list[tuple[Path, int]]:
+    def _inferred(self, job: UnstructuredJob, wrapped: Path) -> list[tuple[Path, int, PodIndex]]:
         content = read_field(job.document, wrapped, dict)
         match content.get("apiVersion"), content.get("kind"):
             case "v1", "Pod":
-                return [(wrapped, 1)]
+                return [(wrapped, 1, NO_INDEX)]
             case "apps/v1", "Deployment" | "StatefulSet":
                 template: Path = (*wrapped, "spec", "template")
-                return [(template, read_count(job.document, (*wrapped, "spec", "replicas"), 1))]
+                return [(template, read_count(job.document, (*wrapped, "spec", "replicas"), 1), NO_INDEX)]
             case "batch/v1", "Job":
                 spec: Path = (*wrapped, "spec")
                 parallelism = read_count(job.document, (*spec, "parallelism"), 1)
                 completions = read_count(job.document, (*spec, "completions"), parallelism)
-                return [((*spec, "template"), min(parallelism, completions))]
+                return [((*spec, "template"), min(parallelism, completions), COMPLETION_INDEX)]
             case version, kind if (known := self._known.get((str(version), str(kind)))) is not None:
                 inner = codec.convert(UnstructuredJob, {"metadata": {}, **content})
-                return [((*wrapped, *each.template), each.count) for each in known.pod_set_specs(inner)]
+                return [
+                    ((*wrapped, *each.template), each.count, each.index)
+                    for each in known.pod_set_specs(inner)
+                ]
         return []
 
 
@@ -128,6 +139,15 @@ def _replicas(job: UnstructuredJob, entry: Path) -> int:
     return read_count(job.document, (*entry, "replicas"), 1)
 
 
+def _index(job: UnstructuredJob, entry: Path) -> PodIndex:
+    """Return the index that annotations of a declared pod set name; a malformed count is ignored."""
+    given = read_field(job.document, (*entry, "annotations"), dict, {})
+    label, group, count = (given.get(f"{_TAS_PREFIX}{name}", "") for name in _INDEX_ANNOTATIONS)
+    if not all(isinstance(each, str) for each in (label, group, count)):
+        raise InvalidTemplate((*entry, "annotations"), "has a value that is no text")
+    return PodIndex(label, group, signed_int32(count))
+
+
 def _position(spec: PodSetSpec) -> tuple[Path, int]:
     """Return the component of a pod set, and its index there."""
     assert spec.injection_path is not None, f"{spec.name} has no component"
@@ -142,5 +162,6 @@ def _info(info: PodSetInfo) -> Json:
         "labels": info.labels,
         "nodeSelector": info.node_selector,
         "tolerations": codec.to_builtins(info.tolerations),
+        "schedulingGates": [{"name": gate} for gate in info.scheduling_gates],
     }
     return {name: value for name, value in fields.items() if value}

@@ -1,13 +1,14 @@
 """batch/v1 Job: one pod set, suspended by ``spec.suspend``."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from quorate.api.batch import Job
 from quorate.api.findings import Finding
 from quorate.api.kueue import STOPPING, PodSet, ReclaimablePod
+from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.api.syntax import signed_int32
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop, ValidationScope
@@ -18,6 +19,7 @@ from quorate.controllers.jobframework.podset_info import (
     read_template,
     restore,
 )
+from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.jobs.batch_validation import (
     COMPLETIONS_EQUAL_PARALLELISM,
     MIN_PARALLELISM,
@@ -31,6 +33,8 @@ from quorate.kube.writes import Patch
 # The Job controller sets these on the template; the first three identify one job and must not be copied.
 _OWN_LABELS = ("job-name", "controller-uid", "batch.kubernetes.io/controller-uid")
 _MANAGED_LABELS = frozenset({*_OWN_LABELS, "batch.kubernetes.io/job-name"})
+
+COMPLETION_INDEX: Final = PodIndex("batch.kubernetes.io/job-completion-index")
 
 
 class BatchJob(JobKind[Job]):
@@ -59,6 +63,9 @@ class BatchJob(JobKind[Job]):
                 template=_without_own_labels(job.spec.template),
             ),
         )
+
+    def topology_sources(self, job: Job) -> tuple[TopologySource, ...]:
+        return (TopologySource("spec.template.metadata.annotations", COMPLETION_INDEX),)
 
     def is_gated(self, job: Job) -> bool:
         return any(gate.get("name") == ELASTIC_GATE for gate in _gates(job))

@@ -6,8 +6,8 @@ from typing import Final
 from quorate.api.batch import Job, decode_template
 from quorate.api.findings import Finding
 from quorate.api.kueue import ELASTIC_JOB
+from quorate.api.kueue.topology_annotations import PREFERRED, REQUIRED
 from quorate.api.syntax import signed_int32
-from quorate.controllers.jobframework.ensure_one_workload import PREFERRED_TOPOLOGY, REQUIRED_TOPOLOGY
 from quorate.controllers.jobframework.interface import ValidationScope
 
 MIN_PARALLELISM: Final = "kueue.x-k8s.io/job-min-parallelism"
@@ -75,7 +75,7 @@ def _completions(job: Job) -> Iterator[Finding]:
 
 def _elastic(job: Job) -> Iterator[Finding]:
     annotations = decode_template(job.spec.template).metadata.annotations
-    for name in (REQUIRED_TOPOLOGY, PREFERRED_TOPOLOGY):
+    for name in (REQUIRED, PREFERRED):
         if name in annotations:
             path = f"spec.template.metadata.annotations[{name}]"
             yield Finding(path, annotations[name], f"is not supported together with {_at(ELASTIC_JOB)}")

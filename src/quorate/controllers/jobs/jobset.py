@@ -1,8 +1,12 @@
 """jobset.x-k8s.io JobSet: one pod set for each replicated job."""
 
+from typing import Final
+
 from quorate.api.field_path import Path, read_count, read_entries, read_field
 from quorate.api.kueue import ReclaimablePod
+from quorate.api.kueue.topology_annotations import PodIndex
 from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobs.batch import COMPLETION_INDEX
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
     UnstructuredJob,
@@ -14,6 +18,13 @@ from quorate.controllers.jobs.unstructured import (
 
 _JOBS: Path = ("spec", "replicatedJobs")
 _STATUSES: Path = ("status", "replicatedJobsStatus")
+
+_JOB_INDEX: Final = "jobset.sigs.k8s.io/job-index"
+
+
+def replicated_job_index(replicas: int) -> PodIndex:
+    """Return how the pods of a replicated job are numbered: within a job, and the jobs."""
+    return PodIndex(COMPLETION_INDEX.label, _JOB_INDEX, replicas)
 
 
 class JobSet(UnstructuredJobKind):
@@ -29,6 +40,7 @@ class JobSet(UnstructuredJobKind):
                 name=read_field(job.document, (*path, "name"), str),
                 template=(*path, "template", "spec", "template"),
                 count=_replicas(job, path) * _pods_per_replica(job, path),
+                index=replicated_job_index(_replicas(job, path)),
             )
             for path in _job_paths(job)
         )

@@ -3,8 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
+
 from quorate.api.field_path import Path, look_up, read_count, read_field
+from quorate.api.kueue import TOPOLOGY_GATE
+from quorate.api.kueue.topology_annotations import GROUP_NAME, INDEX_OFFSET, PodIndex
 from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobs.unstructured import (
     PodSetSpec,
     UnstructuredJob,
@@ -13,8 +18,11 @@ from quorate.controllers.jobs.unstructured import (
     outcome_of_conditions,
     unstructured_resource,
 )
+from quorate.kube.writes import Patch
 
 GROUP = "kubeflow.org"
+_ANNOTATIONS: Final[Path] = ("metadata", "annotations")
+_REPLICA_INDEX: Final = PodIndex("training.kubeflow.org/replica-index")
 
 _POLICY: Path = ("spec", "runPolicy")
 _STATUSES: Path = ("status", "replicaStatuses")
@@ -64,7 +72,9 @@ class KubeflowJob(UnstructuredJobKind):
         count_field = (*self._specs, type_, "replicas")
         count = read_count(job.document, count_field, 1)
         min_count = self.min_count(job, type_, count)
-        return PodSetSpec(type_.lower(), self._template(type_), count, min_count, count_field)
+        return PodSetSpec(
+            type_.lower(), self._template(type_), count, min_count, count_field, index=_REPLICA_INDEX
+        )
 
     def _template(self, type_: str) -> Path:
         return (*self._specs, type_, "template")
@@ -85,6 +95,18 @@ class MPIJob(KubeflowJob):
         if type_ != "Worker" or not look_up(job.document, _MIN_AVAILABLE):
             return None
         return min(read_count(job.document, _MIN_AVAILABLE), count)
+
+    def start(
+        self, job: UnstructuredJob, infos: Sequence[PodSetInfo]
+    ) -> tuple[Patch, ...] | InjectionConflict:
+        """Number the workers from 1 where the launcher works, too; a group of pod sets needs no offset."""
+        if look_up(job.document, ("spec", "runLauncherAsWorker")) is True and len(infos) == 2:
+            grouped = look_up(job.document, (*self._template("Launcher"), *_ANNOTATIONS, GROUP_NAME))
+            given = look_up(job.document, (*self._template("Worker"), *_ANNOTATIONS, INDEX_OFFSET))
+            if TOPOLOGY_GATE in infos[1].scheduling_gates and grouped is None and given is None:
+                annotations = {**infos[1].annotations, INDEX_OFFSET: "1"}
+                infos = (infos[0], msgspec.structs.replace(infos[1], annotations=annotations))
+        return super().start(job, infos)
 
 
 _MASTER_AND_WORKERS = ("Master", "Worker")

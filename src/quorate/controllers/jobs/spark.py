@@ -28,6 +28,7 @@ from quorate.kube.resources import Json
 _DRIVER: Final[Path] = ("spec", "driver")
 _EXECUTOR: Final[Path] = ("spec", "executor")
 _CONTAINER: Final = {"driver": "spark-kubernetes-driver", "executor": "spark-kubernetes-executor"}
+_GATES: Final[Path] = ("template", "spec", "schedulingGates")
 _CORES: Final = 1  # Spark's default
 _STATE: Final[Path] = ("status", "applicationState", "state")
 _JAVA_MEMORY: Final = re.compile(r"([0-9.]+)(kb?|mb?|gb?|tb?)", re.IGNORECASE)
@@ -110,6 +111,10 @@ class SparkApplication(UnstructuredJobKind):
         kept_tolerations = look_up(before, ("spec", "tolerations")) or []
         view["spec"]["tolerations"] = [
             each for each in view["spec"]["tolerations"] if each in kept_tolerations
+        ]
+        kept_gates = look_up(before, ("spec", "schedulingGates")) or []
+        view["spec"]["schedulingGates"] = [
+            each for each in view["spec"]["schedulingGates"] if each in kept_gates
         ]
         _write(document, spec, view)
         # Spark's API rejects 0 for a number of executors that was absent.
@@ -195,6 +200,7 @@ def _view(document: Json, spec: PodSetSpec) -> Json:
         "spec": {
             "nodeSelector": _node_selector(document, path),
             "tolerations": read_entries(document, (*path, "tolerations")),
+            "schedulingGates": read_entries(document, (*path, *_GATES)),
         },
     }
 
@@ -206,6 +212,20 @@ def _write(document: Json, spec: PodSetSpec, view: Json) -> None:
         write_field(document, (*path, name), metadata.get(name) or None)
     write_field(document, (*path, "tolerations"), template_spec.get("tolerations") or None)
     write_field(document, _selector_path(document, path), template_spec.get("nodeSelector") or None)
+    _write_gates(document, path, template_spec.get("schedulingGates") or None)
+
+
+def _write_gates(document: Json, path: Path, gates: list[Json] | None) -> None:
+    """Write scheduling gates, which only a template can have; one made for them ends with them."""
+    own: Path = (*path, "template")
+    if gates is None and look_up(document, (*path, *_GATES)) is None:
+        return
+    made = {"containers": [{"name": _CONTAINER[str(path[-1])]}]}  # a template needs one
+    if look_up(document, own) is None:
+        write_field(document, own, {"spec": dict(made)})
+    write_field(document, (*path, *_GATES), gates)
+    if look_up(document, own) == {"spec": {**made, "schedulingGates": None}}:
+        write_field(document, own, None)
 
 
 def _findings(job: UnstructuredJob) -> Iterator[Finding]:

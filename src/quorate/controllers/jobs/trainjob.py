@@ -13,6 +13,8 @@ from quorate.api.kueue import PodSet, ReclaimablePod
 from quorate.api.meta import Key
 from quorate.controllers.jobframework.interface import Outcome, Stop
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
+from quorate.controllers.jobframework.topology import TopologySource
+from quorate.controllers.jobs.jobset import replicated_job_index
 from quorate.controllers.jobs.training_runtime import (
     MANAGER,
     PATCHED_JOBS,
@@ -69,8 +71,15 @@ class TrainJob(UnstructuredJobKind):
                 template=("spec", "runtimeRef"),
                 count=replicas_of(each) * pods_per_replica(each),
                 effective_template=pod_template_of(each),
+                index=replicated_job_index(replicas_of(each)),
             )
             for each in replicated_jobs(job)
+        )
+
+    def topology_sources(self, job: UnstructuredJob) -> tuple[TopologySource, ...]:
+        """Return the paths in the JobSet, as in Kueue: annotations of the runtime or of runtime patches."""
+        return tuple(
+            TopologySource(f"job[{spec.name}].annotations", spec.index) for spec in self.pod_set_specs(job)
         )
 
     def is_active(self, job: UnstructuredJob) -> bool:

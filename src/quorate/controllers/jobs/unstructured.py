@@ -18,6 +18,7 @@ from quorate.api.batch import decode_template
 from quorate.api.field_path import (
     InvalidTemplate,
     Path,
+    format_path,
     look_up,
     read_count,
     read_entries,
@@ -25,11 +26,13 @@ from quorate.api.field_path import (
     write_field,
 )
 from quorate.api.kueue import PodSet
+from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
 from quorate.api.meta import Key, ObjectMeta, Struct
 from quorate.api.syntax import is_dns_label
 from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, restore
+from quorate.controllers.jobframework.topology import TopologySource
 from quorate.kube.patches import merge_patch, merged
 from quorate.kube.resources import Json, Resource
 from quorate.kube.writes import Patch
@@ -62,6 +65,7 @@ class PodSetSpec:
     count_field: Path | None = None  # the field that takes the admitted count
     injection_path: Path | None = None  # where PodSetInfo is written, if not into the template
     effective_template: Json | None = None  # the template of the pods, if it differs from the field
+    index: PodIndex = NO_INDEX
 
 
 def unstructured_resource(
@@ -108,6 +112,7 @@ def counts_by_name(job: UnstructuredJob, path: Path, field: str) -> dict[str, in
 class UnstructuredJobKind(JobKind[UnstructuredJob]):
     """A ``JobKind`` of JSON objects; methods that read them raise ``InvalidTemplate``."""
 
+    groups_pod_sets = True
     referenced_kinds: tuple[Resource[UnstructuredJob], ...] = ()
 
     def __init__(
@@ -143,6 +148,12 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
                 problem = f"belongs to {spec.name!r}, the name of another pod set, too"
                 raise InvalidTemplate(spec.template, problem)
         return tuple(_pod_set(job, spec) for spec in specs)
+
+    def topology_sources(self, job: UnstructuredJob) -> tuple[TopologySource, ...]:
+        return tuple(
+            TopologySource(format_path((*spec.template, "metadata", "annotations")), spec.index)
+            for spec in self.pod_set_specs(job)
+        )
 
     def elastic_specs(self, job: UnstructuredJob) -> tuple[PodSetSpec, ...]:
         """Return the groups that may change their size while an elastic job runs."""

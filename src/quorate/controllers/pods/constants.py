@@ -4,7 +4,6 @@ from typing import Final
 
 MANAGED: Final = "kueue.x-k8s.io/managed"  # the label with the value "true", and the finalizer
 ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
-TOPOLOGY_GATE: Final = "kueue.x-k8s.io/topology"
 
 GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"  # a label, or an annotation if it is too long for a label
 TOTAL_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"

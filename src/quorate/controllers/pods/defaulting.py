@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.api.findings import Finding
-from quorate.api.kueue import PREBUILT_WORKLOAD, PRIORITY_CLASS, QUEUE_NAME
+from quorate.api.kueue import PREBUILT_WORKLOAD, PRIORITY_CLASS, QUEUE_NAME, TOPOLOGY_GATE
+from quorate.api.kueue.topology_annotations import GROUP_POD_INDEX, GROUP_POD_INDEX_LABEL
 from quorate.api.syntax import is_dns_subdomain, positive_int32
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import group_name_in
@@ -32,18 +33,19 @@ class DefaultingContext:
     has_default_queue: bool = False  # a LocalQueue named ``default``
     default_priority_class: bool = False  # a class named ``default`` exists, and its gate is enabled
     manage_without_queue_name: bool = False
+    topology: bool = False  # pods may get places in topologies
 
 
 def default_pod(pod: Json, context: DefaultingContext) -> Json:
     """Add gate, label and finalizer to a new pod that is to be queued."""
     if constants.SUSPENDING_PARENT in _annotations(pod):
-        return _gated(pod)
+        return _gated(pod, context)
     if not context.namespace_managed or context.is_child:
         return pod
     queued = with_default_queue(pod, context)
     if not (_labels(queued).get(QUEUE_NAME) or context.manage_without_queue_name):
         return queued
-    gated = _gated(queued)
+    gated = _gated(queued, context)
     metadata = gated["metadata"]
     metadata["labels"] = {**_labels(gated), constants.MANAGED: "true"}
     finalizers = metadata.get("finalizers") or []
@@ -62,12 +64,21 @@ def with_default_queue(obj: Json, context: DefaultingContext) -> Json:
     return obj if labels == _labels(obj) else {**obj, "metadata": {**obj["metadata"], "labels": labels}}
 
 
-def _gated(pod: Json) -> Json:
+def gates_of(context: DefaultingContext) -> tuple[str, ...]:
+    """Return the scheduling gates of queued pods."""
+    return (constants.ADMISSION_GATE, TOPOLOGY_GATE) if context.topology else (constants.ADMISSION_GATE,)
+
+
+def _gated(pod: Json, context: DefaultingContext) -> Json:
     gated = copy.deepcopy(pod)
     spec, metadata = gated["spec"], gated["metadata"]
-    gates = spec.get("schedulingGates") or []
-    if constants.ADMISSION_GATE not in [gate.get("name") for gate in gates]:
-        spec["schedulingGates"] = [*gates, {"name": constants.ADMISSION_GATE}]
+    for name in gates_of(context):
+        gates = spec.get("schedulingGates") or []
+        if name not in [gate.get("name") for gate in gates]:
+            spec["schedulingGates"] = [*gates, {"name": name}]
+    indexed = _annotations(gated).get(GROUP_POD_INDEX_LABEL) if context.topology else None
+    if indexed is not None:
+        metadata["labels"] = {**_labels(gated), GROUP_POD_INDEX: _labels(gated).get(indexed, "")}
     metadata["annotations"] = {constants.ROLE_HASH: role_hash(spec), **_annotations(gated)}
     return gated
 

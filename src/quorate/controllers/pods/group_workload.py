@@ -17,6 +17,7 @@ from quorate.controllers.jobframework.construct_workload import (
 from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileContext
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.pod_group import PodGroup, by_age, by_precedence
+from quorate.controllers.pods.pod_topology import request_topology
 from quorate.controllers.pods.pod_writes import template_of
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, can_count
 from quorate.controllers.pods.roles import role_of
@@ -43,11 +44,16 @@ def construct_group_workload(
     if (conflict := _conflict(group.pods)) is not None:
         return conflict
     pods = by_age(runnable[: group.total])
-    pod_sets = _pod_sets(pods, group)
+    firsts, pod_sets = _pod_sets(pods, group)
     if len(pod_sets) > MAX_ROLES:
         return NotComposed(
             f"pod group can't include more than {MAX_ROLES} roles, {group.name} has {len(pod_sets)}"
         )
+    if options.topology is not None:
+        requested = request_topology(firsts, pod_sets, options.topology)
+        if isinstance(requested, NotComposed):
+            return requested
+        pod_sets = requested
     labels = _copied("label", (pod.metadata.labels for pod in pods), options.label_keys_to_copy)
     if isinstance(labels, NotComposed):
         return labels
@@ -88,15 +94,15 @@ def owner_reference(pod: QueuedPod) -> OwnerReference:
     return OwnerReference(api_version=PODS.api_version, kind=PODS.kind, name=metadata.name, uid=metadata.uid)
 
 
-def _pod_sets(pods: Sequence[QueuedPod], group: PodGroup) -> tuple[PodSet, ...]:
-    """Return one pod set for each role, by name; with fast admission one for the first pod."""
-    if group.is_fast:
-        return (PodSet(name=role_of(pods[0]), count=group.total, template=template_of(pods[0])),)
-    counts = Counter(map(role_of, pods))
+def _pod_sets(pods: Sequence[QueuedPod], group: PodGroup) -> tuple[tuple[QueuedPod, ...], tuple[PodSet, ...]]:
+    """Return one pod set for each role, by name, and its first pod; with fast admission one in all."""
+    counts = Counter({role_of(pods[0]): group.total} if group.is_fast else map(role_of, pods))
     firsts = {role_of(pod): pod for pod in reversed(pods)}
-    return tuple(
-        PodSet(name=role, count=counts[role], template=template_of(firsts[role])) for role in sorted(counts)
+    roles = sorted(counts)
+    pod_sets = tuple(
+        PodSet(name=role, count=counts[role], template=template_of(firsts[role])) for role in roles
     )
+    return tuple(firsts[role] for role in roles), pod_sets
 
 
 def _conflict(pods: Sequence[QueuedPod]) -> NotComposed | None:

@@ -28,6 +28,7 @@ from quorate.controllers.jobframework.ensure_one_workload import (
 )
 from quorate.controllers.jobframework.interface import ComposableJobKind, JobState, Outcome
 from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan
+from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.group_workload import construct_group_workload, malformed_total, owner_reference
 from quorate.controllers.pods.pod_group import CountedPods, PodGroup, by_precedence, count_pods
@@ -75,6 +76,9 @@ class PodGroupKind(PodsKind[PodGroup], ComposableJobKind[PodGroup]):
 
     def pod_sets(self, job: PodGroup) -> tuple[PodSet, ...]:
         return ()  # which pods count depends on the workload, see ``ensure_one_workload``
+
+    def topology_sources(self, job: PodGroup) -> tuple[TopologySource, ...]:
+        return ()  # for the same reason
 
     def finished(self, job: PodGroup) -> Outcome | None:
         return job.outcome

@@ -9,7 +9,8 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
-from quorate.api.configuration.feature_gates import Gates
+from quorate.api.configuration.feature_gates import Gates, TopologyGates
+from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import find_condition
 from quorate.controllers.executor import normal_event
@@ -23,7 +24,9 @@ from quorate.controllers.jobframework.interface import (
 )
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, UngatedPods
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
+from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.pods.constants import ADMISSION_GATE
+from quorate.controllers.pods.pod_topology import missing_gate_findings, topology_source
 from quorate.controllers.pods.pod_writes import delete_pods, remove_finalizers, template_of, terminate, ungate
 from quorate.controllers.pods.queued_pod import (
     PODS,
@@ -152,6 +155,12 @@ class PodKind(PodsKind[QueuedPod]):
 
     def pod_sets(self, job: QueuedPod) -> tuple[PodSet, ...]:
         return (PodSet(template=template_of(job)),)
+
+    def topology_sources(self, job: QueuedPod) -> tuple[TopologySource, ...]:
+        return (topology_source(job),)
+
+    def topology_findings(self, job: QueuedPod, gates: TopologyGates) -> tuple[Finding, ...]:
+        return (*super().topology_findings(job, gates), *missing_gate_findings(job))
 
     def finished(self, job: QueuedPod) -> Outcome | None:
         if not is_terminated(job):

@@ -6,6 +6,8 @@ from typing import Final
 import msgspec
 
 from quorate.api import codec
+from quorate.api.kueue import TOPOLOGY_GATE
+from quorate.api.kueue.topology_annotations import GROUP_POD_INDEX, GROUP_POD_INDEX_LABEL
 from quorate.api.meta import at_epoch
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject
 from quorate.controllers.pods import constants
@@ -15,10 +17,6 @@ from quorate.kube.resources import Json
 from quorate.kube.writes import Apply, Delete, Patch, Write
 
 FIELD_MANAGER: Final = "kueue"
-_OUR_GATES: Final = (  # no other controller here would remove the topology gate
-    constants.ADMISSION_GATE,
-    constants.TOPOLOGY_GATE,
-)
 
 
 def template_of(pod: QueuedPod) -> msgspec.Raw:
@@ -27,22 +25,38 @@ def template_of(pod: QueuedPod) -> msgspec.Raw:
 
 
 def ungate(pod: QueuedPod, info: PodSetInfo) -> Patch | InjectionConflict:
-    """Inject ``info`` and remove our gates.
+    """Inject ``info`` and remove our gates, except the topology gate of a pod that gets a place.
 
-    The API allows to add tolerations and node selectors to a gated pod.  The role is stored as an annotation,
-    because the injected fields would change the computed one.
+    The API allows to add tolerations and node selectors to a gated pod, but no gates.  The role is stored as
+    an annotation, because the injected fields would change the computed one.
     """
     metadata = pod.metadata
-    annotations = {constants.ROLE_HASH: role_of(pod), **info.annotations}
-    info = msgspec.structs.replace(info, annotations=annotations)
+    placed = TOPOLOGY_GATE in info.scheduling_gates
+    info = msgspec.structs.replace(
+        info,
+        annotations={constants.ROLE_HASH: role_of(pod), **info.annotations},
+        labels={**info.labels, **(_group_index(pod) if placed else {})},
+        scheduling_gates=(),
+    )
     whole = {"metadata": {"labels": metadata.labels, "annotations": metadata.annotations}, "spec": pod.spec}
     injected = inject(msgspec.Raw(codec.encode(whole)), info)
     if isinstance(injected, InjectionConflict):
         return injected
-    left = [{"name": gate} for gate in pod.gates if gate not in _OUR_GATES]
+    removed = (constants.ADMISSION_GATE,) if placed else (constants.ADMISSION_GATE, TOPOLOGY_GATE)
+    left = [{"name": gate} for gate in pod.gates if gate not in removed]
     spec = {**injected.get("spec", {}), "schedulingGates": left or None}
     body: dict[str, Json] = {**injected, "spec": spec}
     return Patch(PODS, metadata.key, metadata.resource_version, body)
+
+
+def _group_index(pod: QueuedPod) -> dict[str, str]:
+    """Return the index label of a pod with the annotation that names another label for the index.
+
+    The webhook sets it when the pod is created; this is for clusters without webhooks.
+    """
+    labels = pod.metadata.labels
+    named = pod.metadata.annotations.get(GROUP_POD_INDEX_LABEL, "")
+    return {GROUP_POD_INDEX: labels[named]} if named in labels and GROUP_POD_INDEX not in labels else {}
 
 
 def terminate(pod: QueuedPod, reason: str, message: str, now: float) -> tuple[Write, ...]:

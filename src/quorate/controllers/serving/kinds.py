@@ -6,16 +6,24 @@ constructed from the set before its pods exist; labels add the pods to the group
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
 
 from quorate.api import codec
-from quorate.api.field_path import look_up, read_count, read_field
+from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.field_path import format_path, look_up, read_count, read_field
+from quorate.api.findings import Finding
 from quorate.api.kueue import PodSet
+from quorate.api.kueue.topology_annotations import NO_INDEX, PodIndex
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.controllers.jobframework.construct_workload import workload_name
+from quorate.controllers.jobframework.topology import (
+    TopologySource,
+    topology_findings,
+    with_topology_requests,
+)
 from quorate.controllers.jobs.unstructured import pod_template
 from quorate.controllers.pods.queued_pod import QueuedPod
 from quorate.controllers.serving.set_templates import DEPLOYMENT, LEADER_WORKER_SET, STATEFUL_SET, SetKind
@@ -28,6 +36,8 @@ _TEMPLATES: Final = ("spec", "leaderWorkerTemplate")
 _LWS_NAME: Final = "leaderworkerset.sigs.k8s.io/name"
 _LWS_GROUP: Final = "leaderworkerset.sigs.k8s.io/group-index"
 _LWS_WORKER: Final = "leaderworkerset.sigs.k8s.io/worker-index"
+_STATEFUL_INDEX: Final = PodIndex("apps.kubernetes.io/pod-index")
+_WORKER_INDEX: Final = PodIndex(_LWS_WORKER)
 
 
 class ServingSet(Struct):
@@ -79,6 +89,10 @@ class ServingKind(ABC):
         return ""
 
     @abstractmethod
+    def topology_source(self, role: str) -> TopologySource:
+        """Return where a set has the topology annotations of the pods with ``role``."""
+
+    @abstractmethod
     def position_of(self, pod: QueuedPod) -> PodPosition | None:
         """Return the position of a pod; None if its labels are missing."""
 
@@ -99,6 +113,9 @@ class StatefulSets(ServingKind):
         kind, group = self.resource.kind, self.resource.group
         return workload_name(kind, group, obj.metadata.name, Uid(""), short=short_names)
 
+    def topology_source(self, role: str) -> TopologySource:
+        return TopologySource("spec.template.metadata.annotations", _STATEFUL_INDEX)
+
     def position_of(self, pod: QueuedPod) -> PodPosition | None:
         return PodPosition(None, MAIN)
 
@@ -117,12 +134,45 @@ class LeaderWorkerSets(ServingKind):
             for index in range(max(wanted, present))
         )
 
+    def topology_source(self, role: str) -> TopologySource:
+        template, index = (
+            ("leaderTemplate", NO_INDEX) if role == LEADER else ("workerTemplate", _WORKER_INDEX)
+        )
+        return TopologySource(f"{format_path(_TEMPLATES)}.{template}.metadata.annotations", index)
+
     def position_of(self, pod: QueuedPod) -> PodPosition | None:
         labels = pod.metadata.labels
         group, worker = labels.get(_LWS_GROUP, ""), labels.get(_LWS_WORKER, "")
         if not (group.isdecimal() and worker.isdecimal()):
             return None
         return PodPosition(int(group), LEADER if worker == "0" else WORKER)
+
+
+def with_requests(kind: ServingKind, group: ServingGroup, gates: TopologyGates) -> ServingGroup:
+    """Return the group with the topology requests of its pod sets."""
+    return replace(
+        group, pod_sets=with_topology_requests(group.pod_sets, _topology_sources(kind, group), gates)
+    )
+
+
+def group_topology_findings(
+    kind: ServingKind, group: ServingGroup, gates: TopologyGates
+) -> tuple[Finding, ...]:
+    """Validate the topology annotations of a group's pods."""
+    return topology_findings(group.pod_sets, _topology_sources(kind, group), gates, grouped=True)
+
+
+def set_topology_findings(kind: ServingKind, obj: ServingSet, gates: TopologyGates) -> tuple[Finding, ...]:
+    """Validate the topology annotations of a set, all groups of which are equal; none if it has no pods.
+
+    Raises ``InvalidTemplate``.
+    """
+    groups = kind.groups(obj, short_names=False)
+    return group_topology_findings(kind, groups[0], gates) if groups else ()
+
+
+def _topology_sources(kind: ServingKind, group: ServingGroup) -> list[TopologySource]:
+    return [kind.topology_source(pod_set.name) for pod_set in group.pod_sets]
 
 
 def _pod_sets_of_a_replica(obj: ServingSet) -> tuple[PodSet, ...]:

@@ -145,7 +145,8 @@ class SetController:
     def _plan(self, obj: ServingSet, workloads: list[Workload], pods: list[QueuedPod], now: float) -> Plan:
         kind = self._kind
         try:
-            plan = gate_plan(kind.templates, kind.resource, obj)
+            topology = self._options.topology is not None
+            plan = gate_plan(kind.templates, kind.resource, obj, topology=topology)
             if plan is not None:
                 return plan
             if kind.serving is None:

@@ -13,7 +13,7 @@ from quorate.api.field_path import Path, look_up, read_entries, read_field, writ
 from quorate.api.findings import Finding
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.controllers.pods import constants
-from quorate.controllers.pods.defaulting import DefaultingContext, with_default_queue
+from quorate.controllers.pods.defaulting import DefaultingContext, gates_of, with_default_queue
 from quorate.controllers.pods.roles import role_hash
 from quorate.kube.resources import Json
 
@@ -63,17 +63,18 @@ def default_set(kind: SetKind, obj: Json, context: DefaultingContext) -> Json:
     return marked
 
 
-def gate_templates(kind: SetKind, obj: Json) -> Json:
-    """Add the gate to the templates, so that pods are gated without a webhook.
+def gate_templates(kind: SetKind, obj: Json, context: DefaultingContext) -> Json:
+    """Add the gates to the templates, so that pods are gated without a webhook.
 
     Raises ``InvalidTemplate``.
     """
     gated = copy.deepcopy(obj)
     for path in _template_paths(kind, gated):
         gates_path: Path = (*path, "spec", "schedulingGates")
-        gates = read_entries(gated, gates_path)
-        if constants.ADMISSION_GATE not in [gate.get("name") for gate in gates]:
-            write_field(gated, gates_path, [*gates, {"name": constants.ADMISSION_GATE}])
+        for name in gates_of(context):
+            gates = read_entries(gated, gates_path)
+            if name not in [gate.get("name") for gate in gates]:
+                write_field(gated, gates_path, [*gates, {"name": name}])
     return gated
 
 

@@ -26,16 +26,16 @@ from quorate.kube.patches import merge_patch
 from quorate.kube.resources import Json, Resource, reference_to
 from quorate.kube.writes import Patch
 
-_QUEUED: Final = DefaultingContext(
-    namespace_managed=True, manage_without_queue_name=True
-)  # checked by the reconciler
 REPLICAS_BEFORE_GATING: Final = "quorate.dev/replicas-before-gating"
 _REPLICAS: Final = re.compile(r"[0-9]{1,9}")  # users may write the annotation, too
 
 
-def gate_plan(kind: SetKind, resource: Resource[ServingSet], obj: ServingSet) -> Plan | None:
+def gate_plan(
+    kind: SetKind, resource: Resource[ServingSet], obj: ServingSet, *, topology: bool = False
+) -> Plan | None:
     """Return what a set needs before its pods can be admitted; None: it is gated.
 
+    ``topology``: pods may get places in topologies, for which they wait behind a gate of its own.
     Raises ``InvalidTemplate``.
     """
     document = obj.document
@@ -57,7 +57,10 @@ def gate_plan(kind: SetKind, resource: Resource[ServingSet], obj: ServingSet) ->
         )
         return Plan(events=(warning_event(reference_to(resource, obj), NOT_GATED, text),))
     wanted = replicas(document)
-    gated = gate_templates(kind, default_set(kind, document, _QUEUED))
+    queued = DefaultingContext(  # checked by the reconciler
+        namespace_managed=True, manage_without_queue_name=True, topology=topology
+    )
+    gated = gate_templates(kind, default_set(kind, document, queued), queued)
     change = merge_patch({"spec": obj.spec}, {"spec": gated["spec"]})
     if wanted:
         change = {

@@ -9,7 +9,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from quorate.api.kueue import PREBUILT_WORKLOAD, QUEUE_NAME, RESOURCE_IN_USE, Workload, WorkloadSpec
+from quorate.api.kueue.topology_annotations import INDEX_OFFSET
 from quorate.api.meta import ObjectMeta, find_condition
 from quorate.controllers.executor import Plan, normal_event, warning_event
 from quorate.controllers.finalizers import remove_finalizer
@@ -24,7 +27,15 @@ from quorate.controllers.jobframework.job_plan import JobOptions, ReconcileConte
 from quorate.controllers.jobframework.sync_workload import workload_update
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import PODS, QueuedPod, is_deleted
-from quorate.controllers.serving.kinds import MAIN, ServingGroup, ServingKind, ServingSet
+from quorate.controllers.serving.kinds import (
+    MAIN,
+    WORKER,
+    ServingGroup,
+    ServingKind,
+    ServingSet,
+    group_topology_findings,
+    with_requests,
+)
 from quorate.controllers.serving.set_templates import replicas
 from quorate.kube.patches import merged
 from quorate.kube.resources import WORKLOADS, Resource, reference_to
@@ -53,6 +64,8 @@ def serving_plan(
     """
     by_name = {workload.metadata.name: workload for workload in workloads}
     groups = [_as_named(each, by_name) for each in kind.groups(obj, options.gates.short_workload_names)]
+    if options.topology is not None:
+        groups = [with_requests(kind, group, options.topology) for group in groups]
     plan = Plan()
     for group in groups:
         workload = by_name.pop(group.workload, None)
@@ -79,6 +92,8 @@ def _create(
     if not group.total or not replicas(obj.document):
         return Plan()
     about = reference_to(kind.resource, obj)
+    if options.topology is not None and (findings := group_topology_findings(kind, group, options.topology)):
+        return Plan(events=(warning_event(about, "ErrWorkloadCompose", "; ".join(map(str, findings))),))
     metadata = obj.metadata
     priority = resolve_priority(
         metadata.labels, None, group.pod_sets, context.workload_classes, context.pod_classes
@@ -224,6 +239,7 @@ def _membership(pod: QueuedPod, group: ServingGroup, role: str, queue: str) -> P
         constants.SERVING: "true",
         constants.ROLE_HASH: role,
         PREBUILT_WORKLOAD: group.workload,
+        **_index_offset(group, role),
     }
     labels = {constants.MANAGED: "true", QUEUE_NAME: queue}
     if len(group.workload) <= _MAX_LABEL_LENGTH:
@@ -239,3 +255,11 @@ def _membership(pod: QueuedPod, group: ServingGroup, role: str, queue: str) -> P
     if not missing:
         return None
     return Patch(PODS, metadata.key, metadata.resource_version, {"metadata": missing})
+
+
+def _index_offset(group: ServingGroup, role: str) -> dict[str, str]:
+    """Number workers from 1 beside a leader; in a group of pod sets the leader is counted anyway."""
+    request = next(each.topology_request for each in group.pod_sets if each.name == role)
+    if role != WORKER or request is msgspec.UNSET or request.pod_set_group_name:
+        return {}
+    return {INDEX_OFFSET: "1"}
