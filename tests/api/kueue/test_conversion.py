@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.api import codec
 from quorate.api.kueue.conversion import V1BETA1, V1BETA2, UnknownVersion, convert_version
+from quorate.api.kueue.topology import topology_assignment
 
 Json = dict[str, Any]
 
@@ -215,25 +217,17 @@ def test_an_unknown_version_is_rejected(have: str | None, want: str, unknown: ob
 names = st.sampled_from(["a", "b", "node-1", "node-2", "rack"])
 
 
+hosts = st.sampled_from(["pool-a-1", "pool-a-2", "pool-b-1", "pool-b-2.x", "node-1", "node"])
+
+
 @st.composite
 def slices(draw: st.DrawFn) -> Json:
-    """Return one slice in the form this module writes: shared values are universal."""
-    domains = draw(st.lists(st.tuples(names, names, st.integers(1, 9)), min_size=1, max_size=4))
-    levels = [[domain[at] for domain in domains] for at in (0, 1)]
-    counts = [domain[2] for domain in domains]
-    return {
-        "levels": ["rack", "host"],
-        "slices": [
-            {
-                "domainCount": len(domains),
-                "podCounts": {"universal": counts[0]} if len(set(counts)) == 1 else {"individual": counts},
-                "valuesPerLevel": [
-                    {"universal": values[0]} if len(set(values)) == 1 else {"individual": {"roots": values}}
-                    for values in levels
-                ],
-            }
-        ],
-    }
+    """Return an assignment in the encoding that this module writes."""
+    level = draw(st.sampled_from(["host", "kubernetes.io/hostname"]))
+    values = draw(st.lists(st.tuples(names, hosts), unique=True, max_size=6))
+    domains = [(each, draw(st.integers(1, 9))) for each in values]
+    found: Json = codec.to_builtins(topology_assignment(("rack", level), domains))
+    return found
 
 
 @st.composite

@@ -141,6 +141,7 @@ class TopologyGates(msgspec.Struct, frozen=True, kw_only=True):
     overlapping_flavors: bool = msgspec.field(name="TASHandleOverlappingFlavors", default=True)
     recompute_in_cycle: bool = msgspec.field(name="TASRecomputeAssignmentWithinSchedulingCycle", default=True)
     multi_layer: bool = msgspec.field(name="TASMultiLayerTopology", default=True)
+    host_prefix_slices: bool = msgspec.field(name="TASAssignmentsEncodingByHostnamePrefix", default=True)
 
 
 DEFAULT_GATES: Final = Gates()

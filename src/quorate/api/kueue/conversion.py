@@ -10,7 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, Final
 
+from quorate.api import codec
 from quorate.api.kueue import GROUP
+from quorate.api.kueue.topology import topology_assignment
 
 Json = dict[str, Any]
 V1BETA1: Final = f"{GROUP}/v1beta1"
@@ -84,7 +86,7 @@ def _upgrade_workload(spec: Json, status: Json) -> None:
     for assignment in _items(_part(status, "admission"), "podSetAssignments"):
         topology = _part(assignment, "topologyAssignment")
         if "domains" in topology:
-            topology["slices"] = _slices(topology.pop("domains"), len(topology.get("levels", ())))
+            topology["slices"] = _slices(topology.pop("domains"), topology.get("levels", ()))
 
 
 def _downgrade_workload(spec: Json, status: Json) -> None:
@@ -103,22 +105,12 @@ def _downgrade_workload(spec: Json, status: Json) -> None:
             topology["domains"] = _domains(topology.pop("slices"))
 
 
-def _slices(domains: list[Json], levels: int) -> list[Json]:
-    """Return all domains as one slice, with shared values stored once and the others in order."""
-    if not domains:
-        return []
-    counts = [domain["count"] for domain in domains]
-    columns = [[domain["values"][level] for domain in domains] for level in range(levels)]
-    return [
-        {
-            "domainCount": len(domains),
-            "podCounts": {"universal": counts[0]} if _all_equal(counts) else {"individual": counts},
-            "valuesPerLevel": [
-                {"universal": values[0]} if _all_equal(values) else {"individual": {"roots": values}}
-                for values in columns
-            ],
-        }
-    ]
+def _slices(domains: list[Json], levels: Sequence[str]) -> Any:
+    listed = (
+        (tuple(domain["values"][level] for level in range(len(levels))), domain["count"])
+        for domain in domains
+    )
+    return codec.to_builtins(topology_assignment(tuple(levels), listed).slices)
 
 
 # A slice states the number of its domains and shared values once; a list of domains has each of them.
@@ -161,10 +153,6 @@ def _value(level: Json, at: int) -> str:
 def _pods(part: Json, at: int) -> int:
     counts = part["podCounts"]
     return int(counts["universal"] if "universal" in counts else counts["individual"][at])
-
-
-def _all_equal(values: list[Any]) -> bool:
-    return all(value == values[0] for value in values)
 
 
 _FUNGIBILITY: Final = {"whenCanBorrow": "Borrow", "whenCanPreempt": "Preempt"}

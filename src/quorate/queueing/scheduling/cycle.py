@@ -411,7 +411,9 @@ class Round:
     def _reserve(self, nomination: Nomination, assignment: Assignment, now: float) -> Reserve:
         entry, queue = nomination.entry, nomination.queue
         metadata = entry.workload.metadata
-        admission = _admission(queue.name, assignment)
+        admission = _admission(
+            queue.name, assignment, by_host_prefix=self._ledger.topology.gates.host_prefix_slices
+        )
         ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
         admitted = ready.issuperset(queue.checks_for(admission))
         decision = Reserve(
@@ -501,9 +503,9 @@ def _hold(
     return entry.hold
 
 
-def _admission(cluster_queue: str, assignment: Assignment) -> Admission:
+def _admission(cluster_queue: str, assignment: Assignment, *, by_host_prefix: bool) -> Admission:
     places = {
-        pod_set.name: topology_assignment(pod_set.levels, pod_set.domains)
+        pod_set.name: topology_assignment(pod_set.levels, pod_set.domains, by_host_prefix=by_host_prefix)
         for pod_set in assignment.placement.pod_sets
     }
     return Admission(
