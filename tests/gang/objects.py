@@ -65,6 +65,7 @@ def queue(given: Mapping[str, Any]) -> Queue:
         "priority": given.get("priority", 0),
         "dequeueStrategy": given.get("dequeueStrategy", "traverse"),
         "maxPodGroups": given.get("maxPodGroups"),
+        "affinity": given.get("affinity"),
     }
     metadata = _metadata(given, namespaced=False) | {"annotations": given.get("annotations", {})}
     status = {"state": given.get("state", "Open")}

@@ -57,6 +57,7 @@ class RawScores:
     pod_affinity: Vector | None = None  # sum of the weights of pod affinity terms; may be negative
     spread: SpreadScorer | None = None
     images: Vector | None = None  # 0 to 100, the same whatever nodes the choice is among
+    node_groups: Vector | None = None  # in millionths of a point, without a weight; likewise
 
     def at(self, indexes: Vector) -> "RawScores":
         """Return the scores of only the nodes at ``indexes``, in that order."""

@@ -198,13 +198,17 @@ class NodeRanking:
     def _set_raw_scores(self, raw: RawScores) -> None:
         self._fixed_scores = np.zeros(self._cluster.size, np.int64)
         self._raw_scores, self._normalizes = RawScores(), False
+        if raw.node_groups is not None:
+            self._fixed_scores = raw.node_groups
         order = self._scoring.node_order
         if order is None:
             return
         if raw.images is not None:
             all_nodes = np.ones(self._cluster.size, np.bool_)
-            self._fixed_scores = normalized_scores(order, RawScores(images=raw.images), all_nodes)
-        self._raw_scores = replace(raw, images=None).at(self._names.indexes)
+            self._fixed_scores = self._fixed_scores + normalized_scores(
+                order, RawScores(images=raw.images), all_nodes
+            )
+        self._raw_scores = replace(raw, images=None, node_groups=None).at(self._names.indexes)
         self._normalizes = depends_on_candidates(order, raw)
 
     def _normalized(self, among: Mask) -> Vector:

@@ -26,6 +26,7 @@ from quorate.api.core.scheduling import (
     TopologySpreadConstraint,
 )
 from quorate.api.meta import LabelSelector
+from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.volumes.requirements import NO_VOLUMES, VolumeRequirements
 from quorate.placement.resources import MEMORY, is_empty, placed_pod_amounts
 from quorate.quota.amount import CPU
@@ -52,6 +53,7 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
     spread: tuple[TopologySpreadConstraint, ...] = ()
     host_ports: tuple[ContainerPort, ...] = ()
     volumes: VolumeRequirements = NO_VOLUMES
+    node_groups: NodeGroupRule | None = None  # of the queue; None: the plugin nodegroup is not enabled
     images: tuple[str, ...] = ()  # one per container
 
     @property
@@ -81,7 +83,12 @@ class Shapes:
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._encoder = msgspec.msgpack.Encoder(order="deterministic")
 
-    def of(self, pod: Pod, volumes: VolumeRequirements = NO_VOLUMES) -> Shape:
+    def of(
+        self,
+        pod: Pod,
+        volumes: VolumeRequirements = NO_VOLUMES,
+        node_groups: NodeGroupRule | None = None,
+    ) -> Shape:
         """Return the shape of ``pod``; ``volumes`` are its current ``volume_requirements``."""
         spec = pod.spec
         self._add_selectors(spec)
@@ -101,6 +108,7 @@ class Shapes:
                 port for container in _long_running(spec) for port in container.ports if port.host_port
             ),
             volumes=volumes,
+            node_groups=node_groups,
             images=tuple(sorted(container.image for container in containers if container.image)),
         )
         key = blake2b(self._encoder.encode(shape), digest_size=16).digest()

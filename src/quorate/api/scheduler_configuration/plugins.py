@@ -55,6 +55,11 @@ class CapacityArguments(msgspec.Struct, frozen=True):
     ancestor_reclaim_level: int = 0
 
 
+class NodeGroupArguments(msgspec.Struct, frozen=True):
+    strict: bool = True  # whether queues without affinity to node groups may use no node at all
+    preferred_order: bool = False  # whether preferred groups score by their place in the list
+
+
 class BinpackArguments(msgspec.Struct, frozen=True):
     """``resources`` are weights by resource; resources that are not listed have weight 0."""
 
@@ -94,6 +99,7 @@ PluginArguments = (
     | OvercommitArguments
     | SlaArguments
     | CapacityArguments
+    | NodeGroupArguments
     | BinpackArguments
     | NodeOrderArguments
     | PredicateArguments
@@ -121,6 +127,13 @@ def _sla(given: Arguments) -> SlaArguments:
 
 def _capacity(given: Arguments) -> CapacityArguments:
     return CapacityArguments(given.value("ancestorReclaimLevel", non_negative_integer, 0))
+
+
+def _node_group(given: Arguments) -> NodeGroupArguments:
+    return NodeGroupArguments(
+        strict=given.value("strict", lenient_boolean, True),
+        preferred_order=given.value("enablePreferredOrder", lenient_boolean, False),
+    )
 
 
 def _binpack(given: Arguments) -> BinpackArguments:
@@ -182,17 +195,19 @@ PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "predicates": _predicates,
     "nodeorder": _node_order,
     "binpack": _binpack,
+    "nodegroup": _node_group,
     "resourcequota": _none,
     "sla": _sla,
 }
-HIERARCHICAL_PLUGINS: Final = frozenset({"capacity", "drf"})  # plugins that support enableHierarchy
+HIERARCHICAL_PLUGINS: Final = frozenset(
+    {"capacity", "drf", "nodegroup"}
+)  # plugins that support enableHierarchy
 
 # Unsupported plugins of Volcano that filter. Without them, pods could run where an administrator forbade it.
 UNSUPPORTED_FILTERS: Final[Mapping[str, str]] = {
     "deviceshare": "gives out shares of devices",
     "extender": "asks other servers where pods may run",
     "network-topology-aware": "keeps gangs within a part of the network",
-    "nodegroup": "keeps queues on their groups of nodes",
     "numa-aware": "keeps pods to the NUMA nodes they can have",
     "pdb": "protects pods by their PodDisruptionBudgets",
     "tdm": "keeps pods off revocable nodes outside of their hours",

@@ -86,6 +86,15 @@ REASONS: Final = (
         failures.NODE_AFFINITY, "the labels or the name of the node do not match those that the pod requires"
     ),
     Reason(
+        failures.NO_NODE_GROUP,
+        "the node does not have the label `volcano.sh/nodegroup-name`, which the plugin `nodegroup` requires",
+    ),
+    Reason(
+        failures.NO_NODE_GROUP_AFFINITY,
+        "the node is in a node group, and the `affinity` of the queue names none",
+    ),
+    Reason(failures.NODE_GROUP, "the `affinity` of the queue does not allow the node group of the node"),
+    Reason(
         failures.PORT_CONFLICT,
         "another pod on the node uses the host port, for the same address or for all addresses",
     ),

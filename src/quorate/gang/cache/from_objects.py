@@ -178,6 +178,7 @@ def queue_from_object(queue: QueueObject) -> Queue:
         dequeue="fifo" if spec.dequeue_strategy == "fifo" else "traverse",
         created=epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0,
         weighted_path=_weighted_path(metadata.annotations),
+        affinity=spec.affinity,
     )
 
 

@@ -13,6 +13,7 @@ from quorate.api.volcano import PodGroupCondition, PodGroupSpec
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
 from quorate.gang.outcome import GangStatus
 from quorate.gang.pending_reasons import PendingReason
+from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.shapes import Shape
 
 UNSEEN: Final = Uid("")
@@ -114,6 +115,7 @@ class Gang:
     # When the last event was recorded, by its reason and what it was about.
     last_events: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
+    node_groups: NodeGroupRule | None = None  # of its queue, in the shapes of all tasks
     tasks: dict[Key, Task] = field(default_factory=dict)
     status_is_current: bool = False  # the status was computed in a final phase, and nothing changed since
     current_reason: PendingReason | None = None  # why it waited then

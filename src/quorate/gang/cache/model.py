@@ -38,6 +38,7 @@ from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
 from quorate.gang.queue_accounts import Account, Ledger
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.filters.engine import ConstraintEngine
+from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.volumes.binding import VolumeBinding, volume_bindings
 from quorate.placement.filters.volumes.requirements import VolumeRequirements, volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
@@ -75,6 +76,7 @@ class Model:
         self._shapes = Shapes()
         self._quota_usages = QuotaUsageCache()
         self._shapes_generation = self._shapes.generation  # of the shapes of all pods
+        self._any_node_groups = False  # whether any gang may have ``node_groups``
         self._tasks: dict[Key, Task] = {}  # each is in the gang that it names
         self._foreign_pods: dict[Key, Pod] = {}  # all other pods
         self._volumes: dict[Key, VolumeRequirements] = {}  # of pods with claims, as in their shapes
@@ -123,13 +125,13 @@ class Model:
 
     def _replace_pod(self, key: Key, pod: Pod) -> None:
         self._remove_pod(key)
-        shape = self._shape(key, pod)
         group = pod_group_key(pod, self._schedulers)
         if group is None:
             self._foreign_pods[key] = pod
-            self._put_foreign_pod(pod, shape)
+            self._put_foreign_pod(pod, self._shape(key, pod))
             return
         gang = self._gang(group)
+        shape = self._shape(key, pod, gang.node_groups)
         task = task_from_pod(pod, key, gang.key, shape, self._quota_usages.of(pod.spec))
         task.status, task.node = self._assumed_status(task, task.status, task.node)
         self._tasks[key] = task
@@ -205,15 +207,27 @@ class Model:
             for key, pod in list(self._foreign_pods.items()):
                 self._replace_pod(key, pod)
 
+    def set_node_groups(self, rules: Mapping[str, NodeGroupRule]) -> None:
+        """Set the node groups of each queue; none while the plugin nodegroup is not enabled."""
+        if not rules and not self._any_node_groups:
+            return
+        self._any_node_groups = bool(rules)
+        for gang in list(self.gangs.values()):
+            rule = rules.get(gang.queue)
+            if gang.exists and gang.node_groups != rule:
+                gang.node_groups = rule
+                for key, task in list(gang.tasks.items()):
+                    self._replace_pod(key, task.pod)
+
     def _pod(self, key: Key) -> Pod | None:
         task = self._tasks.get(key)
         return self._foreign_pods.get(key) if task is None else task.pod
 
-    def _shape(self, key: Key, pod: Pod) -> Shape:
+    def _shape(self, key: Key, pod: Pod, node_groups: NodeGroupRule | None = None) -> Shape:
         volumes = volume_requirements(pod, self.storage)
         if pod.spec.volumes:
             self._volumes[key] = volumes
-        return self._shapes.of(pod, volumes)
+        return self._shapes.of(pod, volumes, node_groups)
 
     def _put_foreign_pod(self, pod: Pod, shape: Shape) -> None:
         """Count a pod of another scheduler, also on a node that is only nominated."""
@@ -407,6 +421,7 @@ class Model:
         if gang is not None and (gang.tasks or gang.unreadable):
             orphaned = self._gang(key)
             orphaned.queue, orphaned.unreadable = gang.queue, gang.unreadable
+            orphaned.node_groups = gang.node_groups
             for task in gang.tasks.values():
                 orphaned.add(task)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, Literal
 
+from quorate.api.volcano import QueueAffinity
 from quorate.quota.amount import UNLIMITED, Amount
 
 ROOT: Final = "root"
@@ -28,6 +29,7 @@ class Queue:
     created: float = 0.0
     # Its path below the root in the hierarchy of its annotations, with weights; empty without annotations.
     weighted_path: tuple[tuple[str, Fraction], ...] = ()
+    affinity: QueueAffinity | None = None  # to node groups
 
     @property
     def creation_order(self) -> tuple[float, str]:

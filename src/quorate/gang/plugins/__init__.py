@@ -9,6 +9,7 @@ from quorate.gang.plugins.cdp import cdp
 from quorate.gang.plugins.conformance import conformance
 from quorate.gang.plugins.drf import drf
 from quorate.gang.plugins.gang import gang
+from quorate.gang.plugins.nodegroup import nodegroup
 from quorate.gang.plugins.overcommit import overcommit
 from quorate.gang.plugins.placement import binpack, nodeorder, predicates
 from quorate.gang.plugins.priority import priority
@@ -25,6 +26,7 @@ PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], PluginCallbacks]]] 
     "conformance": conformance,
     "drf": drf,
     "gang": gang,
+    "nodegroup": nodegroup,
     "nodeorder": nodeorder,
     "overcommit": overcommit,
     "predicates": predicates,

@@ -12,6 +12,7 @@ from quorate.api.scheduler_configuration.plugins import (
 )
 from quorate.gang.cache.model import Model
 from quorate.gang.plugins import PLUGINS
+from quorate.gang.plugins.nodegroup import node_group_rules
 from quorate.gang.session.callbacks import PluginCallbacks, SessionCallbacks, all_callbacks
 from quorate.gang.session.session import Session
 from quorate.placement.scoring import Scoring
@@ -67,6 +68,8 @@ def open_session(
 ) -> Session:
     """Return a session with the callbacks of its plugins, before any action."""
     stopwatch.begin("opening")
+    entries = (entry for tier in settings.tiers for entry in tier)
+    model.set_node_groups(node_group_rules(model.queues, entries))
     model.refresh_shapes()
     session = Session(model, settings, now)
     session.callbacks = _open_plugins(session, settings.tiers, stopwatch)

@@ -42,6 +42,10 @@ class FilterFailure:
 NOT_READY: Final = FilterFailure(Remedy.WAITING, "node(s) were not ready")
 UNSCHEDULABLE: Final = FilterFailure(Remedy.WAITING, "node(s) were unschedulable")
 NODE_AFFINITY: Final = FilterFailure(Remedy.OTHER_NODES, "node(s) didn't match Pod's node affinity/selector")
+# Volcano's messages, of its plugin nodegroup.
+NO_NODE_GROUP: Final = FilterFailure(Remedy.OTHER_NODES, "node group label not found")
+NO_NODE_GROUP_AFFINITY: Final = FilterFailure(Remedy.OTHER_NODES, "node group affinity not specified")
+NODE_GROUP: Final = FilterFailure(Remedy.OTHER_NODES, "node does not satisfy the node group affinity")
 PORT_CONFLICT: Final = FilterFailure(
     Remedy.PREEMPTION, "node(s) didn't have free ports for the requested pod ports"
 )

@@ -12,6 +12,7 @@ from quorate.placement.filters.inter_pod import pod_affinity, topology_spread
 from quorate.placement.filters.inter_pod.affinity_index import AffinityIndex, OwnTerm
 from quorate.placement.filters.node_affinity import matching_nodes, preferred_weights
 from quorate.placement.filters.node_columns import NodeColumns
+from quorate.placement.filters.node_groups import filter_node_groups, node_group_scores
 from quorate.placement.filters.node_ports import HostPortIndex
 from quorate.placement.filters.requirements import PodRequirements
 from quorate.placement.filters.volumes.filters import (
@@ -88,6 +89,8 @@ class NodeConstraintIndex:
         if enabled.node_affinity:
             matching = matching_nodes(self.nodes, requirements.node_labels, requirements.node_affinity)
             statuses.reject(~matching, failures.NODE_AFFINITY)
+        if requirements.node_groups is not None:
+            filter_node_groups(self.nodes, requirements.node_groups, statuses)
         return statuses
 
     def filter_by_pods(
@@ -125,7 +128,7 @@ class NodeConstraintIndex:
             pod_affinity.filter_existing_anti_affinity(pods, label_set, capacity, statuses)
 
     def raw_scores(self, requirements: PodRequirements) -> RawScores:
-        terms = requirements.preferred_node_affinity
+        terms, rule = requirements.preferred_node_affinity, requirements.node_groups
         pod_weights = pod_affinity.affinity_weights(
             self.nodes, self.pods, requirements.preferred_pod_affinity, requirements.label_set, Capacity.IDLE
         )
@@ -135,6 +138,7 @@ class NodeConstraintIndex:
             pod_affinity=_none_if_zero(pod_weights),
             spread=topology_spread.spread_scorer(self.nodes, self.pods, requirements),
             images=_none_if_zero(self.images.scores(requirements.images)),
+            node_groups=None if rule is None else _none_if_zero(node_group_scores(self.nodes, rule)),
         )
 
     def invalidation_scope(self, requirements: PodRequirements) -> InvalidationScope:

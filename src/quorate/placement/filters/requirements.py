@@ -25,6 +25,7 @@ from quorate.placement.filters.inter_pod.pod_selectors import (
     spread_constraint,
 )
 from quorate.placement.filters.inter_pod.topology_counts import NodeInclusion
+from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.node_ports import HostPort, host_ports
 from quorate.placement.filters.taints import Tolerations
 from quorate.placement.filters.volumes.requirements import VolumeRequirements
@@ -39,6 +40,7 @@ class PodRequirements:
     label_set: PodLabelSet  # of the pod itself
     node_labels: frozenset[tuple[str, str]]  # the node selector
     node_affinity: NodeSelector | None
+    node_groups: NodeGroupRule | None  # of the queue
     tolerations: Tolerations
     host_ports: tuple[HostPort, ...]
     volumes: VolumeRequirements
@@ -57,7 +59,7 @@ class PodRequirements:
 
         Pods with equal ones share its result.
         """
-        return self.node_labels, self.node_affinity, self.tolerations, self.volumes.failure
+        return self.node_labels, self.node_affinity, self.node_groups, self.tolerations, self.volumes.failure
 
     def node_inclusion(
         self, constraint: SpreadConstraint, constraints: tuple[SpreadConstraint, ...]
@@ -114,6 +116,7 @@ def pod_requirements(shape: Shape) -> PodRequirements:
         label_set=pod_label_set(shape.namespace, shape.labels),
         node_labels=frozenset(shape.node_selector.items()),
         node_affinity=node_affinity.required,
+        node_groups=shape.node_groups,
         tolerations=shape.tolerations,
         host_ports=host_ports(shape.host_ports),
         volumes=shape.volumes,

@@ -1,0 +1,43 @@
+"""Filter and score by node groups: which groups of nodes a queue may use, and which it prefers.
+
+The label ``volcano.sh/nodegroup-name`` of a node names its group.  Source: the plugin nodegroup of Volcano.
+"""
+
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from quorate.placement.filters import failures
+from quorate.placement.filters.failures import NodeStatuses
+from quorate.placement.filters.node_columns import NodeColumns
+from quorate.placement.vectors import Vector
+
+NODE_GROUP_LABEL: Final = "volcano.sh/nodegroup-name"
+
+
+class NodeGroupRule(msgspec.Struct, frozen=True):
+    """The node groups of one queue, for the filter and for the score."""
+
+    filters: bool = True  # whether nodes are filtered at all
+    has_affinity: bool = False  # whether the queue names any group
+    allowed: tuple[str, ...] = ()  # sorted
+    allows_no_group: bool = False  # whether nodes without a group are allowed
+    scores: tuple[tuple[str, int], ...] = ()  # of the nodes of a group, in millionths of a point
+
+
+def filter_node_groups(nodes: NodeColumns, rule: NodeGroupRule, statuses: NodeStatuses) -> None:
+    if not rule.filters:
+        return
+    groups = nodes.label(NODE_GROUP_LABEL)
+    in_group = groups.present()
+    if not rule.allows_no_group:
+        statuses.reject(~nodes.vacant & ~in_group, failures.NO_NODE_GROUP)
+    failure = failures.NODE_GROUP if rule.has_affinity else failures.NO_NODE_GROUP_AFFINITY
+    statuses.reject(in_group & ~groups.in_values(rule.allowed), failure)
+
+
+def node_group_scores(nodes: NodeColumns, rule: NodeGroupRule) -> Vector:
+    """Return the score of each node in millionths of a point; 0 for other groups and without a group."""
+    groups, scores = nodes.label(NODE_GROUP_LABEL), dict(rule.scores)
+    return groups.by_node(np.array([scores.get(group, 0) for group in groups.values], np.int64))
