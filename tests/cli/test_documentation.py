@@ -52,7 +52,7 @@ def test_links_between_pages_have_targets() -> None:
 
 COMMANDS = (
     "local up", "local down", "local status", "local reset", "local run", "demo", "crds", "controllers",
-    "queue list", "queue create", "flavor list", "flavor create",
+    "queue list", "queue create", "flavor list", "flavor create", "topology list", "topology describe",
     "queue describe", "queue stop", "queue resume", "workload list", "workload describe",
     "workload stop", "workload resume", "workload explain", "workload delete", "workload pods",
     "version", "preflight", "manifests",

@@ -47,6 +47,10 @@ class Commands(LazyGroup):
             "Resource flavors, the kinds of nodes that quota is defined for: list, create.",
         ),
         LazyCommand(
+            "topology", "quorate.cli.verbs.topology:topology",
+            "Topologies, the hierarchies of nodes: list, describe with what is free in each domain.",
+        ),
+        LazyCommand(
             "demo", "quorate.cli.run.demo:demo",
             "Run two jobs into a deadlock, then the same jobs to completion in two ways.",
         ),

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from quorate.api import batch, codec, core, events, kueue, volcano
 from quorate.api.core import scheduling, volumes
 from quorate.api.events import ObjectReference
-from quorate.api.kueue import provisioning
+from quorate.api.kueue import provisioning, topology
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.api.volcano import job as volcano_job
 from quorate.api.volcano import legacy as volcano_legacy
@@ -132,6 +132,7 @@ WORKLOADS = _kueue("workloads", True, kueue.Workload)
 LOCAL_QUEUES = _kueue("localqueues", True, kueue.LocalQueue)
 CLUSTER_QUEUES = _kueue("clusterqueues", False, kueue.ClusterQueue)
 COHORTS = _kueue("cohorts", False, kueue.Cohort)
+TOPOLOGIES = _kueue("topologies", False, topology.Topology)
 RESOURCE_FLAVORS = _kueue("resourceflavors", False, kueue.ResourceFlavor)
 PROVISIONING_REQUESTS = Resource(
     provisioning.GROUP, "v1", "provisioningrequests", "ProvisioningRequest", True,

@@ -22,6 +22,7 @@ from quorate.cli.preflight.cluster_checks import (
 )
 from quorate.cli.preflight.findings import PreflightFinding, Severity, by_severity, info, warning
 from quorate.cli.preflight.queue_checks import QueueSetup, queue_findings
+from quorate.cli.preflight.topology_checks import topology_findings
 from quorate.cli.server_version import server_version
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_model import effective_configuration, evaluate_all, load_state
@@ -29,7 +30,7 @@ from quorate.cli.verbs.printing import is_structured, print_rows, print_value
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import Forbidden, NotFound
-from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, NODES, Resource, T
+from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, NODES, TOPOLOGIES, Resource, T
 
 WANTED = (
     "workloads", "clusterqueues", "localqueues", "resourceflavors", "cohorts", "admissionchecks",
@@ -156,6 +157,8 @@ class Preflight:
         except (Forbidden, NotFound) as failure:
             return [warning("queues", f"they cannot be read: {failure.message}")]
         nodes = await self._try(NODES)
-        return list(
-            queue_findings(QueueSetup(state, evaluate_all(state, now), namespaces, nodes, local_queues))
-        )
+        setup = QueueSetup(state, evaluate_all(state, now), namespaces, nodes, local_queues)
+        findings = list(queue_findings(setup))
+        if state.ledger.topology.is_on:
+            findings += topology_findings(state.flavors, await self._try(TOPOLOGIES), nodes)
+        return findings

@@ -265,11 +265,11 @@ def _nodes(setup: QueueSetup) -> Iterator[PreflightFinding]:
 def _unsupported(setup: QueueSetup) -> Iterator[PreflightFinding]:
     """Yield objects of Kueue that no controller acts on."""
     for name, flavor in sorted(setup.state.flavors.items()):
-        if flavor.spec.topology_name:
+        if flavor.spec.topology_name and not setup.state.ledger.topology.is_on:
             yield warning(
                 f"flavor {name}",
-                f"topologyName is {flavor.spec.topology_name}, but topology-aware scheduling is not "
-                "supported, so its pods are admitted by quota alone",
+                f"topologyName is {flavor.spec.topology_name}, but topology-aware scheduling is off, so its "
+                "pods are admitted by quota alone",
                 "use pod affinity to keep the pods of a job together",
             )
     for name, check in sorted(setup.state.checks.items()):

@@ -8,11 +8,7 @@ from quorate.api.findings import Finding
 from quorate.api.kueue import TOPOLOGY_GATE, PodSet
 from quorate.api.kueue.topology_annotations import (
     GROUP_POD_INDEX,
-    PREFERRED,
-    REQUIRED,
-    SLICE_CONSTRAINTS,
-    SLICE_LEVEL,
-    UNCONSTRAINED,
+    REQUESTS,
     PodIndex,
 )
 from quorate.controllers.jobframework.construct_workload import NotComposed
@@ -24,7 +20,6 @@ from quorate.controllers.jobframework.topology import (
 from quorate.controllers.pods.queued_pod import QueuedPod, is_gated
 
 _INDEX: Final = PodIndex(GROUP_POD_INDEX)
-_REQUESTS: Final = (REQUIRED, PREFERRED, UNCONSTRAINED, SLICE_LEVEL, SLICE_CONSTRAINTS)
 
 
 def topology_source(pod: QueuedPod) -> TopologySource:
@@ -33,7 +28,7 @@ def topology_source(pod: QueuedPod) -> TopologySource:
 
 def missing_gate_findings(pod: QueuedPod) -> Iterator[Finding]:
     """Report a pod that requests a place and could not wait for it: gates cannot be added to a pod."""
-    requests = any(key in pod.metadata.annotations for key in _REQUESTS)
+    requests = any(key in pod.metadata.annotations for key in REQUESTS)
     if requests and is_gated(pod) and TOPOLOGY_GATE not in pod.gates:
         rule = f"lack {TOPOLOGY_GATE}, with which the pod waits for its place (create it again with the gate)"
         yield Finding("spec.schedulingGates", list(pod.gates), rule)

@@ -1,0 +1,222 @@
+"""``quorate topology``: list and describe Topologies, with what their domains have free."""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.kueue import ResourceFlavor
+from quorate.api.kueue.topology import Topology
+from quorate.api.meta import Key
+from quorate.cli.errors import UsageError
+from quorate.cli.files import Config
+from quorate.cli.run.formatting import format_quantity
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_model import effective_configuration
+from quorate.cli.verbs.printing import (
+    Column,
+    Fields,
+    age,
+    as_untyped,
+    is_structured,
+    print_documents,
+    print_objects,
+    print_rows,
+    print_sections,
+    print_value,
+    qualified_name,
+)
+from quorate.cli.verbs.topology_report import (
+    DomainReport,
+    FlavorReport,
+    TopologyReport,
+    occupancy,
+    put_foreign_pods,
+    report_topology,
+    walk,
+)
+from quorate.controllers.feeds import queueing_feeds
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.feed import load
+from quorate.kube.resources import PLACEABLE_NODES, PODS, RESOURCE_FLAVORS, TOPOLOGIES
+from quorate.queueing.state import State
+
+_MAP_WIDTH: Final = 64  # domains in one line of the map
+_COLOURS: Final = ("green", "yellow", "red")
+
+topology = typer.Typer(
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Topologies, the hierarchies of nodes: list, describe with what is free in each domain.",
+)
+
+
+@topology.command("list")
+def list_(
+    selector: o.LabelSelector = "",
+    field_selector: o.FieldSelector = "",
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """List topologies, their levels and the flavors that use them.
+
+    [b]Example:[/b] quorate topology list
+    """
+    now = WallClock().now()
+
+    async def show(connection: o.Connection) -> None:
+        client = connection.client
+        if is_structured(output):
+            found = await client.list(as_untyped(TOPOLOGIES), "", selector, field_selector)
+            print_documents(TOPOLOGIES, found.items, output)
+            return
+        topologies = (await client.list(TOPOLOGIES, "", selector, field_selector)).items
+        flavors = (await client.list(RESOURCE_FLAVORS)).items
+        if topologies:
+            print_objects(_columns(flavors, now), topologies, output)
+        else:
+            typer.echo("No resources found", err=True)
+
+    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
+
+
+def _columns(flavors: Sequence[ResourceFlavor], now: float) -> Sequence[Column[Topology]]:
+    def users(topology: Topology) -> str:
+        name = topology.metadata.name
+        return ", ".join(sorted(each.metadata.name for each in flavors if each.spec.topology_name == name))
+
+    return (
+        Column("NAME", lambda each: each.metadata.name),
+        Column("LEVELS", lambda each: ", ".join(level.node_label for level in each.spec.levels)),
+        Column("FLAVORS", users),
+        Column("AGE", lambda each: age(each.metadata.creation_timestamp, now)),
+    )
+
+
+@topology.command()
+def describe(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the topology.")],
+    resource: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="The resource of which the tables tell the amounts: cpu, nvidia.com/gpu."
+        ),
+    ] = "cpu",
+    config: Config = None,
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Show the domains of a topology: capacity, usage, what is free, and a map of its hosts.
+
+    USED is what pods with places in the topology use, OTHERS what all other pods use. LARGEST FREE is the
+    most that a single domain of the next level has free. [b]-o wide[/b] adds the domains of the lowest level;
+    [b]-o json[/b] has all resources.
+
+    In the map each domain of the lowest level is one character: the tenths in use, or X if nothing is free.
+
+    [b]Example:[/b] quorate topology describe default --resource nvidia.com/gpu
+    """
+
+    async def show(connection: o.Connection) -> None:
+        client = connection.client
+        found = await client.get(TOPOLOGIES, Key("", name))
+        if output is o.Output.NAME:
+            typer.echo(qualified_name(TOPOLOGIES, name))
+            return
+        used = await effective_configuration(client, config)
+        report = await load_report(client, found, used.configuration, WallClock().now())
+        if is_structured(output):
+            print_value(report, output)
+            return
+        known = sorted({each for domain in _all_domains(report) for each in domain.capacity})
+        if known and resource not in known:
+            raise UsageError(f"--resource: no node of {name} has {resource} (known: {', '.join(known)})")
+        is_on = used.configuration.topology_gates is not None
+        _print(report, resource, is_on=is_on, origin=used.origin, wide=output is o.Output.WIDE)
+
+    o.with_cluster(o.ClusterOptions(kubeconfig, context), show)
+
+
+async def load_report(
+    client: Client, found: Topology, configuration: Configuration, now: float
+) -> TopologyReport:
+    """Return the domains of a topology with their usage, as the controllers would count it."""
+    gates = configuration.topology_gates or TopologyGates()
+    state = State(msgspec.structs.replace(configuration, topology_gates=gates))
+    for each in (await client.list(TOPOLOGIES)).items:
+        state.put_topology(each)
+    nodes = (await client.list(PLACEABLE_NODES)).items
+    for node in nodes:
+        state.put_node(node)
+    put_foreign_pods(state.ledger.topology, (await client.list(PODS)).items)
+    await load(client, queueing_feeds(state, lambda: now))
+    return report_topology(found, state.ledger.topology, nodes)
+
+
+def _all_domains(report: TopologyReport) -> Iterator[DomainReport]:
+    for flavor in report.flavors:
+        yield from walk(flavor.domains)
+
+
+def _print(report: TopologyReport, resource: str, *, is_on: bool, origin: str, wide: bool) -> None:
+    scheduling = "on" if is_on else f"off in {origin}, so pods are admitted without places"
+    rows = (
+        ("Name", report.name),
+        ("Levels", ", ".join(report.levels)),
+        ("Topology-aware scheduling", scheduling),
+        ("Flavors", ", ".join(flavor.name for flavor in report.flavors) or "none uses it"),
+    )
+    print_sections((Fields(rows),))
+    for flavor in report.flavors:
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(flavor.node_labels.items()))
+        if not flavor.domains:
+            typer.echo(f"Flavor {flavor.name} ({labels}): no ready node has its labels and all levels\n")
+            continue
+        typer.echo(f"Flavor {flavor.name} ({labels}), {resource}:")
+        titles = ("DOMAIN", "LEAVES", "CAPACITY", "USED", "OTHERS", "FREE", "LARGEST FREE")
+        print_rows(titles, _rows(flavor, resource, depth=len(report.levels), wide=wide), indent=2)
+        typer.echo(f"\nIn use of each {report.levels[-1]}, in tenths of its {resource}:")
+        _print_map(flavor, resource, depth=len(report.levels))
+        typer.echo()
+
+
+def _rows(flavor: FlavorReport, resource: str, *, depth: int, wide: bool) -> list[tuple[str, ...]]:
+    rows: list[tuple[str, ...]] = []
+    for domain in walk(flavor.domains):
+        level = len(domain.path)
+        if level == depth > 1 and not wide:
+            continue
+        amounts = (domain.capacity, domain.used, domain.others, domain.free, domain.largest_free)
+        cells = [format_quantity(each[resource]) if resource in each else "0" for each in amounts]
+        rows.append((f"{'  ' * (level - 1)}{domain.name}", str(domain.leaves), *cells))
+    return rows
+
+
+def _print_map(flavor: FlavorReport, resource: str, *, depth: int) -> None:
+    """Print one character for each leaf, in one row for each domain of the level above."""
+    console = Console()
+    parents = [domain for domain in walk(flavor.domains) if len(domain.path) == depth - 1]
+    groups = [("/".join(domain.path), domain.domains) for domain in parents] or [("", flavor.domains)]
+    width = max(len(name) for name, _ in groups) + 3
+    for name, leaves in groups:
+        for first in range(0, len(leaves), _MAP_WIDTH):
+            line = Text(f"  {(name if not first else ''):<{width}}")
+            for leaf in leaves[first : first + _MAP_WIDTH]:
+                tenths = occupancy(leaf, resource)
+                line.append(*_cell(tenths))
+            console.print(line, soft_wrap=True)
+
+
+def _cell(tenths: int | None) -> tuple[str, str]:
+    """Return the character of a leaf and its colour, which only a terminal shows."""
+    if tenths is None:
+        return "-", ""
+    return ("X" if tenths == 10 else str(tenths)), _COLOURS[min(2, tenths // 4)]

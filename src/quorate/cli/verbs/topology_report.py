@@ -1,0 +1,156 @@
+"""What the domains of a topology have, what is used of it, and what is free: values for tables and JSON.
+
+``capacity`` is what the nodes can allocate, ``used`` is used by pods with places in the topology, ``others``
+by all other pods.  The nodes of a flavor are those that are ready and schedulable and have all labels.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.core import Pod, Resources
+from quorate.api.core.pod_resources import pod_requests
+from quorate.api.core.scheduling import Node
+from quorate.api.kueue import ResourceFlavor
+from quorate.api.kueue.topology import Topology
+from quorate.api.kueue.topology_annotations import REQUESTS
+from quorate.api.meta import Struct
+from quorate.placement.resources import in_base_units
+from quorate.placement.topology.tree import DomainTree
+from quorate.placement.vectors import Vector
+from quorate.queueing.topology.model import TopologyModel
+from quorate.quota.amount import as_quantity
+
+PODS = "pods"
+
+
+class DomainReport(Struct, omit_defaults=False):
+    """One domain; ``largest_free`` is the most that a single domain of the next level has free."""
+
+    name: str
+    path: tuple[str, ...]  # values of the levels down to its own
+    leaves: int  # domains of the lowest level in it
+    capacity: Resources
+    used: Resources
+    others: Resources
+    free: Resources
+    largest_free: Resources
+    domains: tuple["DomainReport", ...]
+
+
+class FlavorReport(Struct, omit_defaults=False):
+    name: str
+    node_labels: dict[str, str]
+    domains: tuple[DomainReport, ...]
+
+
+class TopologyReport(Struct, omit_defaults=False):
+    name: str
+    levels: tuple[str, ...]
+    flavors: tuple[FlavorReport, ...]
+
+
+def put_foreign_pods(model: TopologyModel, pods: Iterable[Pod]) -> None:
+    """Count the bound pods that have not terminated and no places in topologies."""
+    for pod in pods:
+        ended = pod.status.phase in ("Succeeded", "Failed")
+        if pod.spec.node_name and not ended and not any(key in pod.metadata.annotations for key in REQUESTS):
+            amounts = {**in_base_units(pod_requests(pod.spec)), PODS: 1}
+            model.put_foreign_pod(pod.spec.node_name, pod.metadata.uid, amounts)
+
+
+def report_topology(topology: Topology, model: TopologyModel, nodes: Sequence[Node]) -> TopologyReport:
+    """Return the domains of a topology by flavor; ``model`` has all nodes, pods and usage."""
+    bare = TopologyModel(TopologyGates())  # without pods
+    bare.flavors = model.flavors
+    bare.put_topology(topology)
+    for node in nodes:
+        bare.put_node(node)
+    name = topology.metadata.name
+    resources = sorted({resource for node in nodes for resource in in_base_units(node.status.allocatable)})
+    flavors = (flavor for _, flavor in sorted(model.flavors.items()) if flavor.spec.topology_name == name)
+    return TopologyReport(
+        name=name,
+        levels=tuple(level.node_label for level in topology.spec.levels),
+        flavors=tuple(_flavor(flavor, model, bare, resources) for flavor in flavors),
+    )
+
+
+def _flavor(
+    flavor: ResourceFlavor, model: TopologyModel, bare: TopologyModel, resources: Sequence[str]
+) -> FlavorReport:
+    name = flavor.metadata.name
+    tree, empty = model.tree(name), bare.tree(name)
+    if tree is None or empty is None or not tree.leaf_count:
+        return FlavorReport(name=name, node_labels=flavor.spec.node_labels, domains=())
+    amounts = [_amounts(resource, tree, empty) for resource in resources]
+    present = [each for each in amounts if each.capacity.any()]
+    domains = tuple(_domain(tree, 0, at, present) for at in range(len(tree.paths[0])))
+    return FlavorReport(name=name, node_labels=flavor.spec.node_labels, domains=domains)
+
+
+@dataclass(frozen=True, slots=True)
+class _Amounts:
+    """Amounts of one resource in base units, by leaf."""
+
+    resource: str
+    capacity: Vector
+    used: Vector
+    others: Vector
+    free: Vector
+
+
+def _amounts(resource: str, tree: DomainTree, empty: DomainTree) -> _Amounts:
+    capacity, without_others = empty.remaining(resource), tree.remaining(resource, empty=True)
+    remaining = tree.remaining(resource)
+    free: Vector = remaining.clip(min=0)
+    return _Amounts(resource, capacity, without_others - remaining, capacity - without_others, free)
+
+
+def _domain(tree: DomainTree, level: int, domain: int, amounts: Sequence[_Amounts]) -> DomainReport:
+    leaves = tree.leaves_below(level, domain)
+    is_leaf = level + 1 == len(tree.levels)
+    below = [domain] if is_leaf else [int(each) for each in tree.children(level, domain)]
+    below_level = level if is_leaf else level + 1
+    path = tree.paths[level][domain]
+    return DomainReport(
+        name=path[-1],
+        path=path,
+        leaves=leaves.stop - leaves.start,
+        capacity=_sums(amounts, [each.capacity for each in amounts], leaves),
+        used=_sums(amounts, [each.used for each in amounts], leaves),
+        others=_sums(amounts, [each.others for each in amounts], leaves),
+        free=_sums(amounts, [each.free for each in amounts], leaves),
+        largest_free={
+            each.resource: as_quantity(
+                each.resource, max(int(each.free[tree.leaves_below(below_level, at)].sum()) for at in below)
+            )
+            for each in amounts
+        },
+        domains=() if is_leaf else tuple(_domain(tree, level + 1, at, amounts) for at in below),
+    )
+
+
+def _sums(amounts: Sequence[_Amounts], vectors: Sequence[Vector], leaves: slice) -> Resources:
+    return {
+        each.resource: as_quantity(each.resource, int(vector[leaves].sum()))
+        for each, vector in zip(amounts, vectors, strict=True)
+    }
+
+
+def walk(domains: Iterable[DomainReport]) -> Iterator[DomainReport]:
+    """Yield all domains, each before those below it."""
+    for domain in domains:
+        yield domain
+        yield from walk(domain.domains)
+
+
+def occupancy(domain: DomainReport, resource: str) -> int | None:
+    """Return the tenths of a domain that are in use, rounded down; 10: nothing is free.
+
+    None: the domain has nothing of the resource.
+    """
+    capacity, free = domain.capacity.get(resource), domain.free.get(resource)
+    if capacity is None or free is None or capacity.nanos <= 0:
+        return None
+    return 10 if free.nanos <= 0 else max(0, min(9, (capacity.nanos - free.nanos) * 10 // capacity.nanos))
