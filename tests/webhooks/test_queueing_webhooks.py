@@ -125,3 +125,16 @@ def test_a_workload_with_reserved_quota_cannot_change_its_pod_sets() -> None:
     assert findings_of(new, old) == [
         "spec.podSets[0].count: 2 cannot change while quota is reserved (it was 1)"
     ]
+
+
+def test_a_negative_number_of_sub_groups_gets_a_warning() -> None:
+    pod_sets = [{"name": "a"}, {"name": "b", "topologyRequest": {"subGroupCount": -1}}]
+    webhook = queueing_webhooks(DEFAULTS)["Workload"]
+    for old in (None, an_object("Workload", {"podSets": pod_sets})):
+        request = a_request(an_object("Workload", {"podSets": pod_sets}), old)
+        response = asyncio.run(webhook.validate(request))
+        assert response.findings == ()
+        assert response.warnings == (
+            "spec.podSets[1].topologyRequest.subGroupCount: negative value -1 is deprecated and will be "
+            "rejected in a future release",
+        )

@@ -1,6 +1,6 @@
 """The admission webhooks of workloads, cluster queues, flavors and cohorts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -18,7 +18,7 @@ from quorate.api.validation.queues import (
     cohort_findings,
     resource_flavor_findings,
 )
-from quorate.api.validation.workloads import workload_findings, workload_update_findings
+from quorate.api.validation.workloads import workload_findings, workload_update_findings, workload_warnings
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, AdmissionWebhook
@@ -35,11 +35,13 @@ class QueueingWebhook(Generic[T]):
         validate_create: Callable[[T], Findings],
         validate_update: Callable[[T, T], Findings],
         default: Callable[[Json], Json],
+        warn: Callable[[T], Iterable[str]] = lambda _: (),
     ) -> None:
         self._type = type_
         self._validate_create = validate_create
         self._validate_update = validate_update
         self._default = default
+        self._warn = warn
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Apply defaults; a malformed object is allowed, as its schema is checked afterwards."""
@@ -54,13 +56,14 @@ class QueueingWebhook(Generic[T]):
             new = codec.decode(self._type, request.object)
         except msgspec.ValidationError as error:
             return AdmissionResponse((undecodable_finding(request.object, error),))
+        warnings = tuple(self._warn(new))
         if request.operation == "CREATE":
-            return AdmissionResponse(tuple(self._validate_create(new)))
+            return AdmissionResponse(tuple(self._validate_create(new)), warnings)
         try:
             old = codec.decode(self._type, request.old_object)
         except msgspec.ValidationError:  # an undecodable old object forbids no change
-            return AdmissionResponse(tuple(self._validate_create(new)))
-        return AdmissionResponse(tuple(self._validate_update(old, new)))
+            return AdmissionResponse(tuple(self._validate_create(new)), warnings)
+        return AdmissionResponse(tuple(self._validate_update(old, new)), warnings)
 
 
 def undecodable_finding(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
@@ -81,6 +84,7 @@ def queueing_webhooks(configuration: Configuration) -> Mapping[str, AdmissionWeb
         lambda new: workload_findings(new, gates),
         lambda old, new: workload_update_findings(old, new, gates),
         _unchanged if partial else _without_min_counts,
+        workload_warnings,
     )
     cluster_queues = QueueingWebhook(
         ClusterQueue,

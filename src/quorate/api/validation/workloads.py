@@ -1,6 +1,6 @@
 """Validation of Workloads and their updates beyond the schema of the CRD."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -42,6 +42,18 @@ def workload_findings(workload: Workload, gates: WebhookGates = WebhookGates()) 
     yield from gate_findings(workload.metadata.annotations)
     yield from _object(workload, gates)
     yield from _reservation(workload)
+
+
+def workload_warnings(workload: Workload) -> Iterator[str]:
+    """Return what is accepted for now, with Kueue's texts."""
+    for at, pod_set in enumerate(workload.spec.pod_sets):
+        request = pod_set.topology_request
+        count = None if request is msgspec.UNSET else request.sub_group_count
+        if count is not None and count < 0:
+            yield (
+                f"spec.podSets[{at}].topologyRequest.subGroupCount: negative value {count} is deprecated and "
+                "will be rejected in a future release"
+            )
 
 
 def workload_update_findings(old: Workload, new: Workload, gates: WebhookGates) -> Findings:
