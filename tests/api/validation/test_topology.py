@@ -5,11 +5,15 @@ from typing import Any
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
+from quorate.api.kueue.topology_annotations import topology_request
 from quorate.api.validation.topology import (
     AnnotatedPodSet,
     annotated_topology_findings,
     pod_set_group_findings,
+    topology_request_findings,
 )
 
 PREFIX = "kueue.x-k8s.io/podset-"
@@ -19,16 +23,16 @@ IN_RACK = "{required-topology: rack, group-name: g}"
 CONSISTENT = "must specify 'required-topology' or 'preferred-topology' topology consistent with"
 
 
-def layers(*given: tuple[str, int]) -> str:
-    return json.dumps([{"topology": topology, "size": size} for topology, size in given])
+def layers(*pairs: tuple[str, int]) -> str:
+    return json.dumps([{"topology": topology, "size": size} for topology, size in pairs])
 
 
 ONE_LAYER = layers(("b", 4))
 
 
 def a_pod_set(text: str, count: int | None = 4, path: str = "t") -> AnnotatedPodSet:
-    given: dict[str, Any] = yaml.safe_load(text) or {}
-    return AnnotatedPodSet(path, count, {f"{PREFIX}{key}": value for key, value in given.items()})
+    annotations: dict[str, Any] = yaml.safe_load(text) or {}
+    return AnnotatedPodSet(path, count, {f"{PREFIX}{key}": value for key, value in annotations.items()})
 
 
 def short(findings: Any) -> list[str]:
@@ -198,3 +202,29 @@ def test_sizes_are_not_compared_with_an_unknown_number_of_pods() -> None:
 def test_groups_of_pod_sets(pod_sets: list[tuple[str, int]], want: list[str]) -> None:
     members = [a_pod_set(text, count, f"p{at}") for at, (text, count) in enumerate(pod_sets)]
     assert short(pod_set_group_findings(members)) == want
+
+
+KEYS = (
+    "required-topology", "preferred-topology", "unconstrained-topology", "slice-required-topology",
+    "slice-size", LAYERS, "group-name",
+)  # fmt: skip
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats() | st.text(max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(st.sampled_from(["topology", "size", "x"]), inner, max_size=3)
+    ),
+)
+texts = st.text(max_size=8) | st.integers().map(str) | json_values.map(json.dumps)
+
+
+@given(st.dictionaries(st.sampled_from(KEYS), texts, max_size=4), st.none() | st.integers(-1, 5))
+def test_no_annotation_raises_and_valid_ones_make_a_valid_request(
+    given_: dict[str, str], count: int | None
+) -> None:
+    annotations = {f"{PREFIX}{key}": value for key, value in given_.items()}
+    findings = list(annotated_topology_findings(AnnotatedPodSet("t", count, annotations)))
+    request = topology_request(annotations)
+    list(pod_set_group_findings([AnnotatedPodSet("t", count, annotations)] * 2))
+    if request is not None and not findings:
+        assert list(topology_request_findings("t", request)) == []

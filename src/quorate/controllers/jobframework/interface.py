@@ -86,10 +86,9 @@ class JobState(Generic[J]):
     def of(
         cls, kind: "JobKind[J]", job: J, context: ReconcileContext, options: JobOptions, now: float
     ) -> "JobState[J]":
-        pod_sets = kind.pod_sets(job)
-        if options.topology is not None:
-            pod_sets = with_topology_requests(pod_sets, kind.topology_sources(job), options.topology)
-        return cls(kind, job, pod_sets, kind.is_suspended(job), kind.finished(job), context, options, now)
+        return cls(
+            kind, job, kind.pod_sets(job), kind.is_suspended(job), kind.finished(job), context, options, now
+        )
 
     def event(self, reason: str, message: str) -> ObjectEvent:
         return normal_event(self.kind.reference(self.job), reason, message)
@@ -242,10 +241,13 @@ class JobKind(ABC, Generic[J]):
     def construct(self, state: JobState[J], extra: str = "") -> Workload | NotComposed:
         """Construct the workload of the job; ``extra`` makes the names of several workloads differ."""
         gates, metadata = state.options.gates, state.job.metadata
+        pod_sets = state.pod_sets
         if state.options.topology is not None:
             findings = self.topology_findings(state.job, state.options.topology)
             if findings:
                 return NotComposed("; ".join(map(str, findings)))
+            sources = self.topology_sources(state.job)
+            pod_sets = with_topology_requests(pod_sets, sources, state.options.topology)
         priority = resolve_priority(
             metadata.labels,
             self.priority_class(state.job),
@@ -259,7 +261,7 @@ class JobKind(ABC, Generic[J]):
         return construct_workload(
             self.resource,
             metadata,
-            state.pod_sets,
+            pod_sets,
             priority,
             state.options.label_keys_to_copy,
             state.options.annotation_keys_to_copy,
