@@ -1,5 +1,6 @@
 """Jobs request topologies of their workloads; an invalid request leads to an event, and can be corrected."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -8,9 +9,13 @@ import pytest
 from quorate.api import codec
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.core import SchedulingGate
+from quorate.api.kueue import TOPOLOGY_GATE
 from quorate.api.meta import Key
-from quorate.kube.resources import EVENTS, JOBS
-from tests.e2e.world import NAMESPACE, World, run_story
+from quorate.controllers.jobframework.podset_info import PodSetInfo
+from quorate.controllers.jobs.batch import BatchJob
+from quorate.kube.resources import EVENTS, JOBS, PODS
+from tests.e2e.world import NAMESPACE, World, run_story, running_cluster
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +54,44 @@ def test_a_workload_requests_the_topology_of_its_job() -> None:
         await world.until_condition("invalid", "QuotaReserved", "False", "Pending")
 
     run_story(story, PLACING)
+
+
+def test_pods_of_a_placed_job_wait_behind_the_gate_until_it_stops() -> None:
+    """The server accepts the gate in the template of a suspended Job, and its removal after a stop."""
+
+    async def story() -> None:
+        async with running_cluster() as world:
+            await world.job("train", queue="", suspend=True)
+            kind, before = BatchJob(), await world.get_job("train")
+            originals = kind.pod_sets(before)
+            infos = [PodSetInfo(name="main", count=1, scheduling_gates=(TOPOLOGY_GATE,))]
+            await send(world, kind.start(before, infos))
+
+            async def gated() -> bool:
+                pods = (await world.client.list(PODS, NAMESPACE)).items
+                return [each.spec.scheduling_gates for each in pods] == [
+                    (SchedulingGate(name=TOPOLOGY_GATE),)
+                ]
+
+            async def is_active() -> bool:
+                return (await world.get_job("train")).status.active == 1
+
+            async def has_stopped() -> bool:
+                await send(world, kind.stop(await world.get_job("train"), originals).patches)
+                return kind.is_suspended(await world.get_job("train"))
+
+            await world.until("the pod is gated", gated)
+            await world.until("the Job counts it", is_active)
+            await world.until("the Job has stopped", has_stopped)
+            assert kind.pod_sets(await world.get_job("train")) == originals
+
+    asyncio.run(story())
+
+
+async def send(world: World, patches: object) -> None:
+    assert isinstance(patches, tuple)
+    for patch in patches:
+        await world.client.patch(patch.resource, patch.key, patch.body, subresource=patch.subresource)
 
 
 async def create_in(world: World, name: str, level: str) -> None:
