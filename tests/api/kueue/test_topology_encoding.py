@@ -195,3 +195,12 @@ ROOTS = LevelValues(individual=IndividualValues(prefix="n", roots=("1", "2", "3"
 )  # fmt: skip
 def test_reading_is_limited_by_what_is_stored(part: AssignmentSlice, want: str) -> None:
     assert list(part.domains()) == domains(want)
+
+
+def test_prefixes_of_very_many_hosts_are_not_looked_for() -> None:
+    """A search over a large object would block the event loop."""
+    hosts = [((f"a-long-name-of-a-pool-{'ab'[at // 5000]}-node-{at}",), 1) for at in range(10_000)]
+    found = topology_assignment((HOST,), hosts)
+    assert len(found.slices) == 1
+    assert list(found.domains()) == hosts
+    assert len(topology_assignment((HOST,), hosts[4_500:5_500]).slices) == 2

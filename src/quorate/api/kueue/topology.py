@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby, islice, repeat
+from itertools import accumulate, chain, groupby, islice, pairwise, repeat
 from typing import Final
 
 from msgspec import field
@@ -13,6 +13,7 @@ from quorate.api.meta import Int32, ObjectMeta, Struct
 MAX_SLICES: Final = 1_000  # of an assignment, as the schema requires
 MAX_DOMAINS: Final = 100_000  # of a slice, likewise
 HOSTNAME: Final = "kubernetes.io/hostname"
+_MAX_PREFIXES: Final = 25_000  # of all host names together; many more take over 50 ms
 
 Domain = tuple[tuple[str, ...], int]
 """The values that identify a domain, one for each level, and a number of pods."""
@@ -137,12 +138,7 @@ def topology_assignment(
     listed = list(domains)
     if not by_host_prefix or len(listed) < 2:
         return _cut(levels, [listed])
-    runs = [listed]
-    if levels and levels[-1] == HOSTNAME:
-        keys = _prefix_keys([values[-1] for values, _ in listed])
-        runs = [
-            [listed[at] for at in group] for _, group in groupby(range(len(listed)), key=keys.__getitem__)
-        ]
+    runs = _runs_of_hosts(listed) if levels and levels[-1] == HOSTNAME else [listed]
     cut = _cut(levels, runs)
     if len(cut.slices) == 1 or len(listed) > MAX_DOMAINS:
         return cut
@@ -196,6 +192,18 @@ def _common_prefix(one: str, other: str) -> str:
     return one[: min(len(one), len(other)) if length is None else length]
 
 
+def _runs_of_hosts(domains: Sequence[Domain]) -> Iterable[Sequence[Domain]]:
+    """Return the domains in runs of hosts with a common prefix; in one run if there is nothing to gain.
+
+    Prefixes of very many or odd host names are not looked for, so that a large object takes little time.
+    """
+    hosts = [values[-1] for values, _ in domains]
+    if not 0 < sum(host.count("-", 0, -1) for host in hosts) <= _MAX_PREFIXES:
+        return [domains]
+    ends = list(accumulate(len(list(run)) for _, run in groupby(_prefix_keys(hosts))))
+    return [domains[first:end] for first, end in pairwise((0, *ends))]
+
+
 def _prefix_keys(hosts: Sequence[str]) -> Sequence[str]:
     """Return a prefix of each host name, such that equal neighbours form at most ``MAX_SLICES`` slices.
 
@@ -214,6 +222,9 @@ def _prefix_keys(hosts: Sequence[str]) -> Sequence[str]:
     return [""] * len(hosts)
 
 
-def _prefix_ends(host: str) -> list[int]:
-    """Return the ends of all prefixes of a host name that end in a hyphen, without the whole name."""
-    return [at + 1 for at, character in enumerate(host[:-1]) if character == "-"]
+def _prefix_ends(host: str) -> Iterator[int]:
+    """Yield the ends of all prefixes of a host name that end in a hyphen, without the whole name."""
+    end = host.find("-") + 1
+    while 0 < end < len(host):
+        yield end
+        end = host.find("-", end) + 1
