@@ -107,6 +107,7 @@ def test_the_kinds_of_gang_scheduling_are_those_of_volcano() -> None:
         "queues.scheduling.volcano.sh": ("Cluster", ["q", "queue-v1beta1"], [("v1beta1", True)]),
         "jobs.batch.volcano.sh": ("Namespaced", ["vcjob", "vj"], [("v1alpha1", True)]),
         "commands.bus.volcano.sh": ("Namespaced", [], [("v1alpha1", False)]),
+        "hypernodes.topology.volcano.sh": ("Cluster", ["hn"], [("v1alpha1", True)]),
     }
 
 
@@ -159,7 +160,7 @@ def test_every_cel_rule_compiles() -> None:
     }
     for rule in rules:
         environment.compile(rule)
-    assert len(rules) == 43
+    assert len(rules) == 45
 
 
 @pytest.mark.parametrize("kind", sorted(DEFINITIONS))

@@ -13,6 +13,7 @@ from quorate.api.kueue import provisioning, topology
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
 from quorate.api.volcano import job as volcano_job
 from quorate.api.volcano import legacy as volcano_legacy
+from quorate.api.volcano import topology as volcano_topology
 
 Json = dict[str, Any]
 Body = Struct | Mapping[str, Any]
@@ -149,6 +150,10 @@ VOLCANO_JOBS = Resource(volcano_job.GROUP, volcano_job.VERSION, "jobs", "Job", T
 COMMANDS = Resource(
     volcano_job.BUS_GROUP, volcano_job.VERSION, "commands", "Command", True, volcano_job.Command
 )
+HYPER_NODES = Resource(
+    volcano_topology.GROUP, volcano_topology.VERSION, "hypernodes", "HyperNode", False,
+    volcano_topology.HyperNode,
+)  # fmt: skip
 LEGACY_POD_GROUPS = tuple(
     Resource(group, version, "podgroups", "PodGroup", True, volcano_legacy.LegacyPodGroup)
     for group, version in volcano_legacy.VERSIONS

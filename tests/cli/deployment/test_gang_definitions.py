@@ -24,7 +24,10 @@ Json = dict[str, Any]
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
 GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
 QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+HYPER_NODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
 JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+RACK: Json = {"type": "Node", "selector": {"labelMatch": {"matchLabels": {"rack": "r1"}}}}
+NAMED: Json = {"exactMatch": {"name": "a"}}
 TASK: Json = {"template": {"spec": {"containers": [{"name": "main", "image": "busybox"}]}}}
 
 
@@ -47,6 +50,7 @@ def new(path: str, name: str, spec: Json) -> Json:
     kinds = {
         GROUPS: ("scheduling.volcano.sh/v1beta1", "PodGroup"),
         JOBS: ("batch.volcano.sh/v1alpha1", "Job"),
+        HYPER_NODES: ("topology.volcano.sh/v1alpha1", "HyperNode"),
     }
     version, kind = kinds.get(path, ("scheduling.volcano.sh/v1beta1", "Queue"))
     return {"apiVersion": version, "kind": kind, "metadata": {"name": name}, "spec": spec}
@@ -67,6 +71,10 @@ def new(path: str, name: str, spec: Json) -> Json:
             JOBS, {"tasks": [TASK]}, {"state": {"phase": "Running"}, "minAvailable": 2, "running": 1},
             "Name STATUS minAvailable RUNNINGS AGE QUEUE", ["a", "Running", 2, 1, "default"], id="vcjob",
         ),
+        pytest.param(
+            HYPER_NODES, {"tier": 1, "tierName": "rack", "members": [RACK]}, {"nodeCount": 8},
+            "Name Tier TierName NodeCount Age", ["a", "1", "rack", 8], id="hypernode",
+        ),
     ],
 )  # fmt: skip
 def test_kubectl_columns(path: str, body: Json, status: Json, columns: str, cells: list[Any]) -> None:
@@ -78,7 +86,7 @@ def test_kubectl_columns(path: str, body: Json, status: Json, columns: str, cell
         assert code == 200
         _, table = await api_client.send("GET", path, Accept=TABLE)
         assert [column["name"] for column in table["columnDefinitions"]] == columns.split()
-        ages = [at for at, column in enumerate(table["columnDefinitions"]) if column["name"] == "AGE"]
+        ages = [at for at, column in enumerate(table["columnDefinitions"]) if column["name"].upper() == "AGE"]
         shown = [cell for at, cell in enumerate(table["rows"][0]["cells"]) if at not in ages]
         assert shown == cells
 
@@ -106,6 +114,22 @@ def test_kubectl_columns(path: str, body: Json, status: Json, columns: str, cell
         pytest.param(
             JOBS, {"tasks": [TASK], "policies": [{"event": "PodLost", "action": "AbortJob"}]},
             "spec.policies[0].event", id="an unknown event",
+        ),
+        pytest.param(HYPER_NODES, {"tier": 1, "members": []}, "spec.members", id="no members"),
+        pytest.param(HYPER_NODES, {"members": [RACK]}, "spec.tier", id="no tier"),
+        pytest.param(HYPER_NODES, {"tier": -1, "members": [RACK]}, "spec.tier", id="a negative tier"),
+        pytest.param(
+            HYPER_NODES, {"tier": 1, "members": [{"type": "Rack", "selector": NAMED}]},
+            "spec.members[0].type", id="an unknown type of member",
+        ),
+        pytest.param(
+            HYPER_NODES, {"tier": 1, "members": [{"type": "Node", "selector": {}}]},
+            "spec.members[0].selector", id="a member without a selector",
+        ),
+        pytest.param(
+            HYPER_NODES,
+            {"tier": 1, "members": [{"type": "Node", "selector": RACK["selector"] | NAMED}]},
+            "spec.members[0].selector", id="a member with two selectors",
         ),
     ],
 )  # fmt: skip
@@ -160,7 +184,7 @@ def test_installation_waits_until_the_server_lists_the_kinds() -> None:
             cluster = RestConfig(server.url, credentials=Token(server.token))
             async with ListedLate(cluster, random.Random(1), groups=".volcano.sh") as client:
                 await install_definitions(client, gang_definitions())
-                assert len(client.late) == 3
+                assert len(client.late) == 4
                 served = await served_resources(client, "scheduling.volcano.sh/v1beta1")
                 assert {each.name for each in served} == {"podgroups", "queues", "queues/status"}
 

@@ -32,6 +32,7 @@ mutatequeue.volcano.sh /queues/mutate
 validatequeue.volcano.sh /queues/validate
 mutatejob.volcano.sh /jobs/mutate
 validatejob.volcano.sh /jobs/validate
+validatehypernode.volcano.sh /hypernodes/validate
 podgroupminresources.volcano.sh /podgroups/min-resources
 podminresources.volcano.sh /pods/min-resources
 """

@@ -8,6 +8,7 @@ from quorate.api import volcano
 from quorate.api.configuration import NAMESPACE_NAME_LABEL
 from quorate.api.configuration.gang import PodGroupWebhooks
 from quorate.api.volcano import job as volcano_job
+from quorate.api.volcano import topology as volcano_topology
 from quorate.api.volcano.annotations import GROUP_NAME, QUEUE_ALLOCATION_GATE
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import Operation
@@ -22,6 +23,7 @@ MUTATE_QUEUES: Final = "/queues/mutate"
 VALIDATE_QUEUES: Final = "/queues/validate"
 MUTATE_JOBS: Final = "/jobs/mutate"
 VALIDATE_JOBS: Final = "/jobs/validate"
+VALIDATE_HYPER_NODES: Final = "/hypernodes/validate"
 PODS_MIN_RESOURCES: Final = "/pods/min-resources"
 MUTATE_PODS: Final = "/pods/mutate"
 UNUSED: Final = "/pods/validate"  # named in Volcano's configurations; all requests are allowed
@@ -55,6 +57,7 @@ def _scheduling(plural: str) -> tuple[str, str, str]:
 
 
 _JOBS: Final = (volcano_job.GROUP, volcano_job.VERSION, "jobs")
+_HYPER_NODES: Final = (volcano_topology.GROUP, volcano_topology.VERSION, "hypernodes")
 # PodGroup has no status subresource: the scheduler's writes of the status are not sent.
 _NEW_SPEC: Final = (
     "oldObject == null || has(object.spec) != has(oldObject.spec) || "
@@ -92,6 +95,9 @@ def webhook_routes(rules: PodGroupWebhooks) -> Iterator[WebhookRoute]:
     )
     yield WebhookRoute(MUTATE_JOBS, "mutatejob.volcano.sh", *_JOBS, ("CREATE",))
     yield WebhookRoute(VALIDATE_JOBS, "validatejob.volcano.sh", *_JOBS, ("CREATE", "UPDATE"))
+    yield WebhookRoute(
+        VALIDATE_HYPER_NODES, "validatehypernode.volcano.sh", *_HYPER_NODES, ("CREATE", "UPDATE")
+    )
     if rules.min_resources != "off" or rules.reject_pods_of_pending_groups:
         yield WebhookRoute(
             PODS_MIN_RESOURCES, "podminresources.volcano.sh", "", "v1", "pods", ("CREATE",), _NO_DAEMON

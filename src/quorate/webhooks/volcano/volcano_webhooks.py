@@ -14,6 +14,7 @@ from quorate.api.configuration.gang import PodGroupWebhooks
 from quorate.api.findings import Finding, child_path
 from quorate.api.meta import Key
 from quorate.api.validation.fields import Findings
+from quorate.api.validation.hyper_nodes import hyper_node_findings
 from quorate.api.validation.pod_groups import (
     QueueLoad,
     pod_group_findings,
@@ -36,6 +37,7 @@ from quorate.api.validation.volcano_queues import (
 from quorate.api.volcano import COMPLETED, DEFAULT_QUEUE, PENDING, ROOT_QUEUE, PodGroup, Queue
 from quorate.api.volcano.annotations import GROUP_NAME, HIERARCHY, HIERARCHY_WEIGHTS, QUEUE_NAME
 from quorate.api.volcano.job import Job, with_defaults
+from quorate.api.volcano.topology import HyperNode
 from quorate.controllers.volcano.pod_groups.scheduling_gates import gate_for
 from quorate.gang.cache.from_objects import quota_amounts
 from quorate.gang.namespace_quota.evaluation import ScopeAttributes
@@ -78,6 +80,7 @@ class VolcanoWebhooks:
             volcano_routes.MUTATE_QUEUES: self.mutate_queue,
             volcano_routes.MUTATE_JOBS: self.mutate_job,
             volcano_routes.VALIDATE_JOBS: self.validate_job,
+            volcano_routes.VALIDATE_HYPER_NODES: validate_hyper_node,
             volcano_routes.PODS_MIN_RESOURCES: self.check_pod_quota,
             volcano_routes.MUTATE_PODS: self.gate_pod,
             volcano_routes.UNUSED: None,
@@ -229,6 +232,14 @@ class VolcanoWebhooks:
         if known is not None and not tuple(check(known)):
             return ()
         return tuple(check(await self._reader.list_queues()))
+
+
+async def validate_hyper_node(request: AdmissionRequest) -> AdmissionResponse:
+    try:
+        hyper_node = codec.decode(HyperNode, request.object)
+    except msgspec.ValidationError as error:
+        return AdmissionResponse((undecodable_finding(request.object, error),))
+    return AdmissionResponse(tuple(hyper_node_findings(hyper_node)))
 
 
 def _new_pod(request: AdmissionRequest) -> IncomingPod | None:

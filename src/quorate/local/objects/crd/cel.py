@@ -16,7 +16,7 @@ from typing import Any
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_bindings, ext_optional, ext_strings
 
-from quorate.local.objects.crd.go_regexp import Pattern
+from quorate.api.go_regexp import Pattern
 from quorate.local.objects.schema_types import Json
 
 _OLD_SELF = re.compile(r"\boldSelf\b")

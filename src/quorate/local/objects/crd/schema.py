@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from quorate.api.go_regexp import Pattern
 from quorate.local.objects.crd.cel import Rule, compile_rules
-from quorate.local.objects.crd.go_regexp import Pattern
 from quorate.local.objects.schema_types import (
     Json,
     ListMergeType,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.local.objects.crd.go_regexp import InvalidPattern, Pattern
+from quorate.api.go_regexp import InvalidPattern, Pattern
 
 
 @pytest.mark.parametrize(
