@@ -10,6 +10,7 @@ from quorate.api.core import PriorityClass, ResourceQuota
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import at_epoch
 from quorate.api.volcano import PodGroup, Queue
+from quorate.api.volcano.topology import HyperNode
 
 Json = dict[str, Any]
 
@@ -93,10 +94,26 @@ def pod_group(given: Mapping[str, Any]) -> PodGroup:
         "queue": given.get("queue", "default"),
         "priorityClassName": given.get("priorityClassName", ""),
         "minResources": None if minimum is None else quantities(minimum),
+        **{key: given[key] for key in ("networkTopology", "subGroupPolicy") if key in given},
     }
     metadata = _metadata(given) | {"annotations": given.get("annotations", {})}
     status = {"phase": given.get("phase", ""), "conditions": given.get("conditions", ())}
     return codec.convert(PodGroup, {"metadata": metadata, "spec": spec, "status": status})
+
+
+def hyper_node(given: Mapping[str, Any]) -> HyperNode:
+    """Return the HyperNode with ``nodes``, ``hyperNodes`` (names, separated by spaces) and other members."""
+    members = [
+        {"type": kind, "selector": {"exactMatch": {"name": name}}}
+        for kind, key in (("Node", "nodes"), ("HyperNode", "hyperNodes"))
+        for name in given.get(key, "").split()
+    ]
+    if "regex" in given:
+        members.append({"type": "Node", "selector": {"regexMatch": {"pattern": given["regex"]}}})
+    if "labels" in given:
+        members.append({"type": "Node", "selector": {"labelMatch": {"matchLabels": given["labels"]}}})
+    spec = {"tier": given["tier"], "tierName": given.get("tierName", ""), "members": members}
+    return codec.convert(HyperNode, {"metadata": _metadata(given, namespaced=False), "spec": spec})
 
 
 def pods(given: Mapping[str, Any], classes: Mapping[str, int]) -> Iterator[Pod]:

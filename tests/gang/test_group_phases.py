@@ -4,8 +4,7 @@ from collections import Counter
 
 import pytest
 
-from quorate.gang.cache.gang import TaskCounts
-from quorate.gang.cache.task import TaskStatus
+from quorate.gang.cache.task import TaskCounts, TaskStatus
 from quorate.gang.job_status import phase_after
 
 

@@ -36,8 +36,16 @@ _QUEUE = _keys(
     "dequeueStrategy annotations"
 )
 _QUOTA = _keys("namespace name hard used scopes scopeSelector")
+_HYPER_NODE = _keys("name tier tierName nodes hyperNodes regex labels")
+_TOPOLOGY = _keys("mode highestTierAllowed highestTierName")
 _POD_GROUP = _keys(
-    "name namespace queue minMember minTaskMember minResources priorityClassName phase created annotations"
+    "name namespace queue minMember minTaskMember minResources priorityClassName phase created annotations",
+    networkTopology=_TOPOLOGY,
+    subGroupPolicy=_keys(
+        "name subGroupSize minSubGroups matchLabelKeys",
+        networkTopology=_TOPOLOGY,
+        labelSelector=Keys(frozenset({"matchLabels"})),
+    ),
 )
 _POD = _keys(
     "name count group namespace cpu memory scalars node phase deleting role priority priorityClassName "
@@ -53,10 +61,12 @@ _OPERATION = _keys(
     delayPods=_POD,
     addPodGroups=_POD_GROUP,
     addNodes=_NODE,
+    setHyperNode=_HYPER_NODE,
 )
 _SESSION = _keys(
     "conf now priorityClasses defaultPriority",
     nodes=_NODE,
+    hyperNodes=_HYPER_NODE,
     queues=_QUEUE,
     quotas=_QUOTA,
     podGroups=_POD_GROUP,

@@ -3,8 +3,7 @@
 from collections import Counter
 from typing import Any
 
-from quorate.gang.cache.gang import TaskCounts
-from quorate.gang.cache.task import TaskStatus
+from quorate.gang.cache.task import TaskCounts, TaskStatus
 from quorate.gang.job_status import phase_after
 
 Json = dict[str, Any]

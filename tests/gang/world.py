@@ -47,6 +47,7 @@ class World:
         self._classes: dict[str, int] = given.get("priorityClasses", {})
         self._default_priority: int = given.get("defaultPriority", 0)
         self.nodes = {node["name"]: objects.node(node) for node in given.get("nodes", [])}
+        self.hyper_nodes = {each["name"]: objects.hyper_node(each) for each in given.get("hyperNodes", [])}
         self._queues: dict[str, Json] = {
             queue["name"]: queue for queue in given.get("queues", [{"name": "default"}])
         }
@@ -73,6 +74,8 @@ class World:
         model = Model(schedulers=(objects.OUR_SCHEDULER, "quorate"))
         for node in self.nodes.values():
             model.set_node(node)
+        for hyper_node in self.hyper_nodes.values():
+            model.set_hyper_node(hyper_node)
         for name, value in self._classes.items():
             model.set_priority_class(objects.priority_class(name, value))
         if self._default_priority:
@@ -105,6 +108,10 @@ class World:
             del self.pods[key]
             self.model.remove_pod(key)
 
+    def _set_hyper_node(self, given: Json) -> None:
+        hyper_node = self.hyper_nodes[given["name"]] = objects.hyper_node(given)
+        self.model.set_hyper_node(hyper_node)
+
     # Operations of a step, by name.
 
     def do(self, operation: str, argument: Any) -> None:
@@ -117,6 +124,7 @@ class World:
             "finish": lambda told: self._finish(self._named(told["pods"]), told.get("result", "Succeeded")),
             "advance": self._advance,
             "addPods": self._add_pods,
+            "setHyperNode": self._set_hyper_node,
             "delayPods": self._delay_pods,
             "addPodGroups": self._add_groups,
             "addNodes": self._add_nodes,

@@ -22,6 +22,10 @@ class Pattern:
         found = self._compiled.search(text)
         return None if found is None else str(found.group())
 
+    def matches(self, text: str) -> bool:
+        """Return True if a part of ``text`` matches."""
+        return self._compiled.search(text) is not None
+
     def find_all(self, text: str) -> list[str]:
         """Return all matches in a text that do not overlap."""
         return [found.group() for found in self._compiled.finditer(text)]

@@ -20,13 +20,16 @@ from quorate.api.volcano import (
     UNKNOWN,
     UNSCHEDULABLE,
 )
-from quorate.gang.cache.gang import Gang, TaskCounts
-from quorate.gang.cache.task import ALLOCATED_STATUSES, TaskStatus
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import ALLOCATED_STATUSES, TaskCounts, TaskStatus
 from quorate.gang.outcome import Counts, GangStatus, RefusedGang
 from quorate.gang.pending_reasons import (
     AwaitsEvictions,
     GangUnschedulable,
+    NetworkTopologyUnsatisfied,
+    NoSuchTier,
     NotEnoughPodsOfTask,
+    NotEnoughSubGroups,
     NotEnoughTasks,
     PendingReason,
     equivalence_key,
@@ -179,7 +182,13 @@ class _StatusUpdater:
 def _condition_reason(reason: PendingReason) -> str:
     """Return the condition reason of Volcano's gang plugin, which ignores queue limits."""
     match reason:
-        case NotEnoughTasks() | NotEnoughPodsOfTask():
+        case (
+            NotEnoughTasks()
+            | NotEnoughPodsOfTask()
+            | NotEnoughSubGroups()
+            | NetworkTopologyUnsatisfied()
+            | NoSuchTier()
+        ):
             return reason.reason
         case _:
             return NOT_ENOUGH_RESOURCES

@@ -188,6 +188,87 @@ class NotEnoughPodsOfTask:
 
 
 @dataclass(frozen=True, slots=True)
+class NotEnoughSubGroups:
+    """Fewer sub groups of one policy have all their pods than the gang needs."""
+
+    reason: ClassVar[str] = "NotEnoughSubGroups"
+    policy: str
+    sub_groups: int
+    needed: int
+    size: int
+
+    def __str__(self) -> str:
+        return (
+            f"sub groups {self.policy}: {self.sub_groups} of {self.needed} exist with all "
+            f"{_count(self.size, 'member')}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkTopologyUnsatisfied:
+    """No HyperNode of the tiers that a hard ``networkTopology`` allows takes the members that are needed."""
+
+    reason: ClassVar[str] = "NetworkTopologyUnsatisfied"
+    limit: str  # the tiers, as text
+    needed: int
+    hyper_nodes: int  # with nodes, of these tiers
+    best: str  # the one that takes most members; "" if there is none
+    room: int  # how many it takes
+    sub_group: str = ""  # "" if all members are meant
+    beside_placed: bool = False  # whether other members have nodes, which the HyperNode must contain
+    never_fits: bool = False  # whether it takes no more with all other pods gone
+    by_amounts: int = 0  # how many it takes by resources, if constraints between pods leave less room
+
+    def __str__(self) -> str:
+        pods = _count(self.needed, "more pod" if self.beside_placed else "pod")
+        needs = f"needs {pods} within one HyperNode of {self.limit}"
+        if self.beside_placed:
+            needs += " that contains its other pods"
+        if self.sub_group:
+            needs = f"sub group {self.sub_group} {needs}"
+        if not self.hyper_nodes:
+            return f"{needs}: there is none with nodes"
+        text = f"{needs}: the largest of {self.hyper_nodes} has room for {self.room} ({self.best})"
+        if self.by_amounts:
+            text += f", and by resources alone for {self.by_amounts}"
+        return f"{text}, so it can never fit" if self.never_fits else text
+
+
+@dataclass(frozen=True, slots=True)
+class HyperNodesTooSmall:
+    """``minResources`` exceed what any HyperNode of the allowed tiers has, even without pods (design)."""
+
+    reason: ClassVar[str] = "NetworkTopologyUnsatisfied"
+    limit: str
+    resource: str
+    needed: int
+    hyper_nodes: int
+    best: str
+    at_most: int
+
+    def __str__(self) -> str:
+        name = self.resource
+        needs = f"needs {name}: {_rounded_up(name, self.needed)} within one HyperNode of {self.limit}"
+        if not self.best:
+            return f"{needs}: none exists with nodes that have it"
+        return (
+            f"{needs}: the largest of {self.hyper_nodes} has {_rounded_down(name, self.at_most)} "
+            f"({self.best}), so it can never fit"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class NoSuchTier:
+    """No HyperNode of the allowed tiers has nodes (design)."""
+
+    reason: ClassVar[str] = "NetworkTopologyUnsatisfied"
+    limit: str
+
+    def __str__(self) -> str:
+        return f"must be within one HyperNode of {self.limit}, and none exists with nodes"
+
+
+@dataclass(frozen=True, slots=True)
 class GangUnschedulable:
     """The pods exist, but no placement was found for enough of them at once."""
 
@@ -249,6 +330,10 @@ PendingReason = (
     | InqueueTimeout
     | NotEnoughTasks
     | NotEnoughPodsOfTask
+    | NotEnoughSubGroups
+    | NetworkTopologyUnsatisfied
+    | HyperNodesTooSmall
+    | NoSuchTier
     | GangUnschedulable
     | AwaitsEvictions
 )
@@ -261,8 +346,10 @@ def can_never_fit(reason: PendingReason) -> bool:
             return any(shortage.never_fits for shortage in reason.shortages)
         case QueuePodGroupLimit():
             return reason.limit == 0
-        case GangUnschedulable():
+        case GangUnschedulable() | NetworkTopologyUnsatisfied():
             return reason.never_fits
+        case HyperNodesTooSmall() | NoSuchTier():
+            return True
         case _:
             return False
 
@@ -278,6 +365,8 @@ def equivalence_key(reason: PendingReason) -> object:
             return (reason.reason, reason.source, shortages)
         case AwaitsEvictions():
             return (AwaitsEvictions, reason.nodes)
+        case NetworkTopologyUnsatisfied(never_fits=False):
+            return (NetworkTopologyUnsatisfied, reason.limit, reason.needed, reason.sub_group)
         case _:
             return reason
 

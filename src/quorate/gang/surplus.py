@@ -20,7 +20,8 @@ class MinMemberSurplus:
     __slots__ = ("_members", "_roles")
 
     def __init__(self, gang: Gang, *, by_role: bool) -> None:
-        self._members = gang.task_counts.ready - gang.min_member
+        # Which members of a gang with sub groups are beyond its minimum is not known: none are lost.
+        self._members = gang.task_counts.ready - gang.min_member if gang.sub_groups is None else 0
         minima = gang.role_minima if by_role else {}
         self._roles = {role: gang.role(role).ready - minimum for role, minimum in minima.items()}
 

@@ -8,14 +8,14 @@ nodes matter: a node keeps its score until it is chosen, and each better node is
 
 from collections.abc import Iterator
 from heapq import heapify, heappop, heapreplace
-from typing import Final
+from typing import Final, Protocol
 
 import numpy as np
 
 from quorate.placement.cluster import AllocationState, Cluster
 from quorate.placement.framework import Capacity
 from quorate.placement.name_order import NameOrder
-from quorate.placement.node_ranking import INFEASIBLE, NodeRanking
+from quorate.placement.node_ranking import INFEASIBLE
 from quorate.placement.shapes import Shape
 from quorate.placement.vectors import Vector
 
@@ -33,6 +33,20 @@ ALLOCATION_STATES: Final = {
     Capacity.IDLE: AllocationState.USED,
     Capacity.FUTURE_IDLE: AllocationState.PIPELINED,
 }
+
+
+class Ranking(Protocol):
+    """The ranking of all nodes for one shape, or of some of them; see ``NodeRanking``."""
+
+    @property
+    def one_at_a_time(self) -> bool: ...
+
+    @property
+    def one_per_node(self) -> bool: ...
+
+    def candidates(self, capacity: Capacity) -> Vector: ...
+
+    def scores_after(self, positions: Vector, placed: Vector, capacity: Capacity) -> Vector: ...
 
 
 class BatchPlacement:
@@ -66,7 +80,7 @@ class BatchPlacement:
             return None
         return self._choose(position, self._chosen[1])
 
-    def start(self, ranking: NodeRanking, position: int, capacity: Capacity) -> tuple[int, Capacity]:
+    def start(self, ranking: Ranking, position: int, capacity: Capacity) -> tuple[int, Capacity]:
         """Choose the best node, at ``position``; plan ahead if pods of the run were placed before."""
         self._plan = iter(())
         if self._length and not ranking.one_at_a_time:
@@ -97,7 +111,7 @@ class BatchPlacement:
         return self._cluster.pod_counts(self._index).get((self.shape, ALLOCATION_STATES[capacity]), 0)
 
 
-def _merge(ranking: NodeRanking, capacity: Capacity, count: int) -> Iterator[int]:
+def _merge(ranking: Ranking, capacity: Capacity, count: int) -> Iterator[int]:
     """Yield the positions of the nodes for ``count`` pods, while they fit.
 
     Each pod must be placed before the next position is requested.
@@ -137,7 +151,7 @@ def _top(scores: Vector, count: int) -> Vector:
 class _FollowingScores:
     """The scores of nodes for the pods after the first one, computed several at a time."""
 
-    def __init__(self, ranking: NodeRanking, capacity: Capacity, positions: Vector, count: int) -> None:
+    def __init__(self, ranking: Ranking, capacity: Capacity, positions: Vector, count: int) -> None:
         self._ranking, self._capacity = ranking, capacity
         per_node = max(1 + 2 * count // len(positions), _SCORES_AT_ONCE // len(positions))
         per_node = min(per_node, _MAX_ON_A_NODE)

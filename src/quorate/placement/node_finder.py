@@ -16,7 +16,7 @@ from quorate.placement.cluster import Cluster
 from quorate.placement.diagnosis import Diagnosis, diagnose
 from quorate.placement.framework import Capacity, Constraints
 from quorate.placement.name_order import NameOrder
-from quorate.placement.node_ranking import INFEASIBLE, NodeRanking
+from quorate.placement.node_ranking import INFEASIBLE, UNLIMITED, NodeRanking
 from quorate.placement.resources import EMPTY_AMOUNTS, Amounts
 from quorate.placement.scoring import Scoring
 from quorate.placement.shapes import Shape
@@ -127,6 +127,20 @@ class NodeFinder:
             diagnosis = diagnose(self.cluster, shape, filter_result, self.names.indexes)
             cached = self._diagnoses[shape] = state, diagnosis
         return cached[1]
+
+    def room_when_empty(self, shape: Shape) -> Vector:
+        """Return by index how many pods of ``shape`` each node takes with all other pods gone."""
+        permanent = self._constraints.filter(shape).permanent
+        cluster = self.cluster
+        fitting = np.full(cluster.size, UNLIMITED)
+        for resource, amount in shape.amounts.items():
+            if amount:
+                fitting = np.minimum(fitting, cluster.allocatable[cluster.row(resource)] // amount)
+        self.names.refresh()
+        room = np.zeros(cluster.size, np.int64)
+        indexes = self.names.indexes
+        room[indexes] = np.where(permanent[indexes], 0, fitting[indexes])
+        return room
 
     def ranking(self, shape: Shape) -> NodeRanking:
         """Return the current ranking for ``shape``."""

@@ -32,6 +32,9 @@ from quorate.placement.vectors import Mask, Matrix, Vector
 # The score of a node that is not a candidate.
 INFEASIBLE: Final = int(np.iinfo(np.int64).min)
 
+# Pods on one node that request nothing: as many as a sum over all nodes can count.
+UNLIMITED: Final = 2**31
+
 _ALL: Final = slice(None)
 _NEVER: Final = -1
 
@@ -123,6 +126,26 @@ class NodeRanking:
         if self._idle[position] != INFEASIBLE:
             return Capacity.IDLE
         return Capacity.FUTURE_IDLE if self._future_idle[position] != INFEASIBLE else None
+
+    def room(self, capacity: Capacity) -> Vector:
+        """Return by index how many more pods of the shape each node takes, if each needs only resources.
+
+        With future idle capacity, nodes with idle capacity are included.
+        """
+        cluster = self._cluster
+        candidates = self._idle != INFEASIBLE
+        free = cluster.allocatable - cluster.used
+        if capacity is Capacity.FUTURE_IDLE:
+            candidates |= self._future_idle != INFEASIBLE
+            free = free + cluster.releasing - cluster.pipelined
+        most = 1 if self.one_per_node else UNLIMITED
+        fitting = np.full(cluster.size, most)
+        for row, amount in self._request.items():
+            fitting = np.minimum(fitting, free[row] // amount)
+        room = np.zeros(cluster.size, np.int64)
+        indexes = self._names.indexes[candidates]
+        room[indexes] = np.maximum(fitting[indexes], 1)  # a candidate takes one pod
+        return room
 
     def by_score(self, among: Mask) -> Iterator[int]:
         """Return the positions of nodes ``among``, whether the pod fits or not, by descending score.

@@ -67,6 +67,12 @@ class BinpackArguments(msgspec.Struct, frozen=True):
     resources: Mapping[str, int] = MappingProxyType({"cpu": 1, "memory": 1})
 
 
+class NetworkTopologyArguments(msgspec.Struct, frozen=True):
+    """``resources`` are the weights of resources in the score of a HyperNode; others have weight 0."""
+
+    resources: Mapping[str, int] = MappingProxyType({"cpu": 1, "memory": 1})
+
+
 class NodeOrderArguments(msgspec.Struct, frozen=True, kw_only=True):
     """The weight of each score."""
 
@@ -101,6 +107,7 @@ PluginArguments = (
     | CapacityArguments
     | NodeGroupArguments
     | BinpackArguments
+    | NetworkTopologyArguments
     | NodeOrderArguments
     | PredicateArguments
 )
@@ -134,6 +141,23 @@ def _node_group(given: Arguments) -> NodeGroupArguments:
         strict=given.value("strict", lenient_boolean, True),
         preferred_order=given.value("enablePreferredOrder", lenient_boolean, False),
     )
+
+
+def _network_topology(given: Arguments) -> NetworkTopologyArguments:
+    # The weight of all scores of the plugin, which here order HyperNodes and not nodes.
+    given.value("weight", non_negative_integer, 1)
+    prefix = "hypernode.binpack."
+    weights = {name: given.value(f"{prefix}{name}", non_negative_integer, 1) for name in ("cpu", "memory")}
+    listed = given.value(f"{prefix}resources", text, "")
+    for name in filter(None, map(str.strip, listed.split(","))):
+        weights[name] = given.value(f"{prefix}resources.{name}", non_negative_integer, 1)
+    # Pods without networkTopology are not packed into HyperNodes.
+    if given.value(f"{prefix}normal-pod.enable", lenient_boolean, False):
+        given.at(f"{prefix}normal-pod.enable").warn("is not supported and has no effect")
+    given.value(f"{prefix}normal-pod.fading", exact_number, Fraction(4, 5))
+    # No pods are evicted for gangs that must be within a HyperNode.
+    given.value("hypernode.gradient.evict.max-hypernodes", non_negative_integer, 8)
+    return NetworkTopologyArguments(weights)
 
 
 def _binpack(given: Arguments) -> BinpackArguments:
@@ -196,6 +220,7 @@ PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "nodeorder": _node_order,
     "binpack": _binpack,
     "nodegroup": _node_group,
+    "network-topology-aware": _network_topology,
     "resourcequota": _none,
     "sla": _sla,
 }
@@ -207,7 +232,6 @@ HIERARCHICAL_PLUGINS: Final = frozenset(
 UNSUPPORTED_FILTERS: Final[Mapping[str, str]] = {
     "deviceshare": "gives out shares of devices",
     "extender": "asks other servers where pods may run",
-    "network-topology-aware": "keeps gangs within a part of the network",
     "numa-aware": "keeps pods to the NUMA nodes they can have",
     "pdb": "protects pods by their PodDisruptionBudgets",
     "tdm": "keeps pods off revocable nodes outside of their hours",

@@ -3,6 +3,7 @@
 The checks run in a fixed order, the cheapest and those that change least often first; the first that fails is
 the reason.  Admitted groups are *charged*, so that a later group is checked against what they leave:
 
+    topology ``minResources`` within one HyperNode of the allowed tiers, without any pods
     room     cluster x idle factor - used + releasing - claims of active groups
     share    the votes of the plugins that speak for queues
     quota    hard - used - quota claims of active groups, for each quota that counts the group
@@ -21,6 +22,7 @@ from operator import attrgetter
 
 from quorate.api.meta import Key
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
+from quorate.gang.actions.topology_placement import check_topology
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, with_ancestors
 from quorate.gang.namespace_quota.evaluation import QuotaTotals, is_counted_by, quota_shortages
@@ -69,6 +71,7 @@ class AdmissionChecks:
         return (
             self._check_queue_open(gang)
             or self._check_group_limit(gang)
+            or (check_topology(self._session, gang) if gang.topology is not None else None)
             or self._check_amounts(gang, self._quotas.shortage, may_evict=True)
         )
 
@@ -82,6 +85,8 @@ class AdmissionChecks:
             "queue": self._check_queue_open(gang),
             "pod groups": self._check_group_limit(gang),
         }
+        if gang.topology is not None:
+            results["topology"] = check_topology(self._session, gang)
         if gang.min_resources is not None:
             results["room"] = self._check_nodes(gang)
             results["share"] = self._check_share(gang)
@@ -96,8 +101,10 @@ class AdmissionChecks:
 
         ``may_evict``: whether it may keep its admission for an eviction plan.
         """
-        return self._check_queue_open(gang) or self._check_amounts(
-            gang, self._quotas.confirmed_shortage, may_evict=may_evict
+        return (
+            self._check_queue_open(gang)
+            or (check_topology(self._session, gang) if gang.topology is not None else None)
+            or self._check_amounts(gang, self._quotas.confirmed_shortage, may_evict=may_evict)
         )
 
     def _check_amounts(

@@ -8,7 +8,7 @@ are undone.
 """
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from quorate.api.volcano import INQUEUE
 from quorate.gang.actions.ordering import GangQueues, tasks_to_place
@@ -19,9 +19,10 @@ from quorate.gang.actions.refused_placements import (
     UsageVersion,
 )
 from quorate.gang.actions.repair import is_partially_bound
+from quorate.gang.actions.topology_placement import TopologyPlacement
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task, TaskStatus
-from quorate.gang.pending_reasons import GangUnschedulable, no_fit_message
+from quorate.gang.pending_reasons import GangUnschedulable, PendingReason, no_fit_message
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.placement.colocation import choose_anchor_node, requires_affinity
@@ -44,7 +45,7 @@ def allocate(session: Session) -> None:
         and _shapes(session, gang)
         and session.invalid_reason(gang) is None
     ]
-    placements: dict[Gang, GangPlacement] = {}
+    placements: dict[Gang, GangPlacement | TopologyPlacement] = {}
     trials = Trials(session)
     for gangs in _parts(session, candidates):
         _allocate(session, gangs, placements, trials)
@@ -75,7 +76,7 @@ def _parts(session: Session, gangs: Sequence[Gang]) -> Sequence[Sequence[Gang]]:
 def _allocate(
     session: Session,
     gangs: Sequence[Gang],
-    placements: dict[Gang, "GangPlacement"],
+    placements: dict[Gang, "GangPlacement | TopologyPlacement"],
     trials: "Trials",
 ) -> None:
     gang_queues = GangQueues(session)
@@ -87,7 +88,8 @@ def _allocate(
             continue
         gang = gang_queues.pop(queue)
         if gang not in placements:
-            placements[gang] = GangPlacement(session, gang, trials)
+            kind = GangPlacement if gang.topology is None else TopologyPlacement
+            placements[gang] = kind(session, gang, trials)
         if placements[gang].run_turn():
             gang_queues.push(gang)
 
@@ -105,6 +107,7 @@ class Trials:
         self.version = UsageVersion(session.cluster.usage_changes)
         self.unschedulable = UnschedulableShapes(self.version)
         self.refused = RefusedPlacements(session, self.version)
+        self.refused_topologies: dict[Hashable, PendingReason] = {}
 
 
 class GangPlacement:

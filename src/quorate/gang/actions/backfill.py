@@ -26,6 +26,8 @@ def backfill(session: Session) -> None:
 def _is_candidate(session: Session, gang: Gang) -> bool:
     if not gang.schedulable and not gang.task_counts.pipelined:
         return False
+    if gang.topology is not None:  # ``allocate`` places all its members, within its HyperNode
+        return False
     may_have_tasks = session.settings.backfill.fill_fragments or any(
         shape.best_effort for shape in gang.shapes
     )

@@ -42,9 +42,13 @@ def _preempt_for(session: Session, gang: Gang) -> bool:
 
 
 def is_preemptor(session: Session, gang: Gang) -> bool:
-    """Return True if tasks may be evicted for ``gang``: it starves and can be placed."""
+    """Return True if tasks may be evicted for ``gang``: it starves and can be placed.
+
+    Not for a gang that must be within a HyperNode: the victims would be anywhere.
+    """
     return (
         not gang.is_pending
+        and (gang.topology is None or not gang.topology.limits)
         and bool(gang.schedulable)
         and session.is_starving(gang)
         and session.invalid_reason(gang) is None

@@ -8,8 +8,8 @@ hopeless gangs costs one trial for each kind of gang in it, and not one for each
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 
-from quorate.gang.cache.gang import Gang, TaskCounts
-from quorate.gang.cache.task import Task
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.task import Task, TaskCounts
 from quorate.gang.session.callbacks import all_callbacks
 from quorate.gang.session.session import Session
 from quorate.placement.change_log import ChangeLog

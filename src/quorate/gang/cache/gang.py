@@ -10,7 +10,8 @@ from typing import Final
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition, PodGroupSpec
-from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskStatus
+from quorate.gang.cache.sub_groups import GangTopology, SubGroups
+from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskCounts, TaskStatus
 from quorate.gang.outcome import GangStatus
 from quorate.gang.pending_reasons import PendingReason
 from quorate.placement.filters.node_groups import NodeGroupRule
@@ -36,49 +37,6 @@ def _plus(sums: Counter[str], amounts: Mapping[str, int], factor: int) -> Counte
     return sums if factor > 0 or any(sums.values()) else _EMPTY
 
 
-@dataclass(slots=True)
-class TaskCounts:
-    """The numbers of tasks by status, of a gang or of one role in it."""
-
-    by_status: Counter[TaskStatus] = field(default_factory=Counter)
-    best_effort: int = 0  # pending best-effort tasks, gated ones included
-
-    def add(self, task: Task, amount: int) -> None:
-        self.by_status[task.status] += amount
-        if task.status is TaskStatus.PENDING and task.best_effort:
-            self.best_effort += amount
-
-    @property
-    def ready(self) -> int:
-        """Members that have a node, or have succeeded and need none any more."""
-        count = self.by_status.get  # without a loop: this is read several times for each task that is placed
-        return (
-            count(TaskStatus.RUNNING, 0)
-            + count(TaskStatus.BOUND, 0)
-            + count(TaskStatus.BINDING, 0)
-            + count(TaskStatus.ALLOCATED, 0)
-            + count(TaskStatus.SUCCEEDED, 0)
-        )
-
-    @property
-    def pipelined(self) -> int:
-        return self.by_status.get(TaskStatus.PIPELINED, 0)
-
-    @property
-    def scheduled(self) -> int:
-        """Members with a node in the API, finished ones included."""
-        return self.by_status[TaskStatus.RUNNING] + self.by_status[TaskStatus.BOUND] + self.finished
-
-    @property
-    def finished(self) -> int:
-        return sum(self.by_status[status] for status in FINISHED_STATUSES)
-
-    @property
-    def valid(self) -> int:
-        """Members that count or may still count for the minimum: neither failed nor releasing."""
-        return self.ready + self.pipelined + self.by_status[TaskStatus.PENDING]
-
-
 @dataclass(slots=True, eq=False)
 class Gang:
     """One pod group, and the pods that name it (Volcano: JobInfo).
@@ -97,6 +55,8 @@ class Gang:
     min_task_member: Mapping[str, int] = field(default_factory=dict)
     min_resources: Mapping[str, int] | None = None  # in base units; None: no reservation is made
     quota_minimum: Mapping[str, int] = field(default_factory=dict)  # minResources, by the names of quotas
+    topology: GangTopology | None = None  # None: its members may be anywhere, and it has no sub groups
+    sub_groups: SubGroups | None = None  # of its tasks; None without policies
     priority_class: str = ""
     priority: int = 0
     preemptable: bool = True  # whether it may be evicted as a whole
@@ -146,12 +106,16 @@ class Gang:
     def add(self, task: Task) -> None:
         assert task.key not in self.tasks, f"{task.key} is in {self.key} already"
         self.tasks[task.key] = task
+        if self.sub_groups is not None:
+            self.sub_groups.add(task)
         self._count(task, 1)
         self.quota_used = _plus(self.quota_used, task.quota_usage, 1)
 
     def remove(self, task: Task) -> None:
         del self.tasks[task.key]
         self._count(task, -1)
+        if self.sub_groups is not None:
+            self.sub_groups.remove(task)
         self.quota_used = _plus(self.quota_used, task.quota_usage, -1)
 
     def set_task_status(self, task: Task, status: TaskStatus, node: str) -> None:
@@ -174,6 +138,8 @@ class Gang:
         if task.role not in self.roles:
             self.roles[task.role] = TaskCounts()
         self.roles[task.role].add(task, amount)
+        if self.sub_groups is not None:
+            self.sub_groups.count(task, amount)
         if task.status in ALLOCATED_STATUSES:
             self.allocated = _plus(self.allocated, task.request, amount)
         elif task.status is TaskStatus.PENDING:
@@ -277,9 +243,20 @@ class Gang:
         return self.task_counts.ready + self.task_counts.pipelined < self.min_member
 
     def _meets_minima(self, count: Callable[[TaskCounts], int]) -> bool:
-        return count(self.task_counts) >= self.min_member and all(
-            count(self.role(role)) >= minimum for role, minimum in self.role_minima.items()
+        return (
+            count(self.task_counts) >= self.min_member
+            and all(count(self.role(role)) >= minimum for role, minimum in self.role_minima.items())
+            and (self.sub_groups is None or self.sub_groups.first_short(count) is None)
         )
+
+    def set_topology(self, topology: GangTopology | None) -> None:
+        """Set what the pod group requires, and divide the tasks into its sub groups."""
+        self.topology = topology
+        self.sub_groups = SubGroups(topology.policies) if topology is not None and topology.policies else None
+        if self.sub_groups is not None:
+            for task in self.tasks.values():
+                self.sub_groups.add(task)
+                self.sub_groups.count(task, 1)
 
 
 _NO_TASKS = TaskCounts()

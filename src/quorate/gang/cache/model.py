@@ -16,6 +16,7 @@ from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano.annotations import PREEMPTABLE
+from quorate.api.volcano.topology import HyperNode
 from quorate.gang.cache.from_objects import (
     QuotaUsageCache,
     differ_only_in_status,
@@ -32,6 +33,7 @@ from quorate.gang.cache.priority_classes import PriorityClasses
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.refused_plans import RefusedPlans
 from quorate.gang.cache.status_annotations import has_status, spec_digest, status_from_object
+from quorate.gang.cache.sub_groups import gang_topology
 from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus, hold_for_status
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.outcome import Bind, Eviction, GangStatus, Nomination
@@ -42,6 +44,7 @@ from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.volumes.binding import VolumeBinding, volume_bindings
 from quorate.placement.filters.volumes.requirements import VolumeRequirements, volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
+from quorate.placement.hyper_nodes.index import HyperNodeIndex
 from quorate.placement.node_finder import NodeFinder
 from quorate.placement.resources import in_base_units
 from quorate.placement.scoring import Scoring
@@ -68,6 +71,7 @@ class Model:
         self.revision = 0  # incremented by every change of an object
         self.refused_plans = RefusedPlans()
         self.storage = StorageIndex()
+        self.hyper_nodes = HyperNodeIndex(self.cluster)
         # The watches of namespaces and of the drivers of nodes update it too.
         self.constraints = ConstraintEngine(self.cluster, PredicateArguments())
         self._schedulers = frozenset(schedulers)
@@ -104,6 +108,14 @@ class Model:
         self.revision += 1
         if self.cluster.index(name) is not None:  # otherwise it was never set, or set aside
             self.cluster.remove_node(name)
+
+    def set_hyper_node(self, hyper_node: HyperNode) -> None:
+        self.revision += 1
+        self.hyper_nodes.set(hyper_node)
+
+    def remove_hyper_node(self, name: str) -> None:
+        self.revision += 1
+        self.hyper_nodes.remove(name)
 
     def node_finder(self, predicates: PredicateArguments, scoring: Scoring) -> NodeFinder:
         """Return the filtered and scored nodes, which are kept up to date from session to session."""
@@ -374,6 +386,10 @@ class Model:
         gang.min_task_member = spec.min_task_member
         gang.min_resources = None if spec.min_resources is None else in_base_units(spec.min_resources)
         gang.quota_minimum = quota_amounts(spec.min_resources or {})
+        if spec.network_topology is not None or spec.sub_group_policy:
+            gang.set_topology(gang_topology(spec))
+        elif gang.topology is not None:
+            gang.set_topology(None)
         gang.priority_class = spec.priority_class_name
         gang.priority = self._priority_classes.value(spec.priority_class_name)
         gang.preemptable = annotations.get(PREEMPTABLE, "true").lower() != "false"

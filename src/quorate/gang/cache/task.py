@@ -1,6 +1,8 @@
 """Tasks: the pods of gangs."""
 
+from collections import Counter
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
@@ -80,6 +82,49 @@ class Task(msgspec.Struct, eq=False, gc=False):
     @property
     def creation_order(self) -> tuple[float, Key]:
         return (self.created, self.key)
+
+
+@dataclass(slots=True)
+class TaskCounts:
+    """The numbers of tasks by status, of a gang or of one role in it."""
+
+    by_status: Counter[TaskStatus] = field(default_factory=Counter)
+    best_effort: int = 0  # pending best-effort tasks, gated ones included
+
+    def add(self, task: Task, amount: int) -> None:
+        self.by_status[task.status] += amount
+        if task.status is TaskStatus.PENDING and task.best_effort:
+            self.best_effort += amount
+
+    @property
+    def ready(self) -> int:
+        """Members that have a node, or have succeeded and need none any more."""
+        count = self.by_status.get  # without a loop: this is read several times for each task that is placed
+        return (
+            count(TaskStatus.RUNNING, 0)
+            + count(TaskStatus.BOUND, 0)
+            + count(TaskStatus.BINDING, 0)
+            + count(TaskStatus.ALLOCATED, 0)
+            + count(TaskStatus.SUCCEEDED, 0)
+        )
+
+    @property
+    def pipelined(self) -> int:
+        return self.by_status.get(TaskStatus.PIPELINED, 0)
+
+    @property
+    def scheduled(self) -> int:
+        """Members with a node in the API, finished ones included."""
+        return self.by_status[TaskStatus.RUNNING] + self.by_status[TaskStatus.BOUND] + self.finished
+
+    @property
+    def finished(self) -> int:
+        return sum(self.by_status[status] for status in FINISHED_STATUSES)
+
+    @property
+    def valid(self) -> int:
+        """Members that count or may still count for the minimum: neither failed nor releasing."""
+        return self.ready + self.pipelined + self.by_status[TaskStatus.PENDING]
 
 
 def hold_for_status(status: TaskStatus) -> AllocationState | None:

@@ -9,7 +9,12 @@ from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import Task
-from quorate.gang.pending_reasons import NotEnoughPodsOfTask, NotEnoughTasks, PendingReason
+from quorate.gang.pending_reasons import (
+    NotEnoughPodsOfTask,
+    NotEnoughSubGroups,
+    NotEnoughTasks,
+    PendingReason,
+)
 from quorate.gang.session.callbacks import PluginCallbacks, SortKey, Vote
 from quorate.gang.session.session import Session
 from quorate.gang.surplus import MinMemberSurplus
@@ -41,7 +46,7 @@ def gang(session: Session, entry: PluginEntry) -> PluginCallbacks:
         return victims
 
     def has_no_surplus(preemptor: Gang, victim: Gang) -> bool:
-        return victim.task_counts.ready <= victim.min_member
+        return victim.task_counts.ready <= victim.min_member or victim.sub_groups is not None
 
     return PluginCallbacks(
         job_order=job_order,
@@ -64,4 +69,11 @@ def invalid_reason(gang: Gang) -> PendingReason | None:
             return NotEnoughPodsOfTask(role, members, minimum)
     if gang.task_counts.valid < gang.min_member:
         return NotEnoughTasks(gang.task_counts.valid, gang.min_member)
+    if gang.sub_groups is not None:
+        short = gang.sub_groups.first_short(lambda counts: counts.valid)
+        if short is not None:
+            policy = short.policy
+            return NotEnoughSubGroups(
+                policy.name, short.sub_groups, policy.min_sub_groups, policy.sub_group_size
+            )
     return None

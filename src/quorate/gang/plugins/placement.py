@@ -1,8 +1,9 @@
-"""Plugins ``predicates``, ``nodeorder`` and ``binpack``: arguments for ``placement``."""
+"""Plugins that are arguments for ``placement``: predicates, nodeorder, binpack, network-topology-aware."""
 
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.api.scheduler_configuration.plugins import (
     BinpackArguments,
+    NetworkTopologyArguments,
     NodeOrderArguments,
     PredicateArguments,
 )
@@ -29,3 +30,12 @@ def binpack(session: Session, entry: PluginEntry) -> PluginCallbacks:
     """Prefer the nodes that the pod fills most."""
     assert isinstance(entry.arguments, BinpackArguments), f"{entry.arguments} are not for binpack"
     return PluginCallbacks(node_order=entry.arguments)
+
+
+def network_topology_aware(session: Session, entry: PluginEntry) -> PluginCallbacks:
+    """Score HyperNodes by the resources that the gang leaves unused.
+
+    Without the plugin their weights have the defaults; limits of ``networkTopology`` hold all the same.
+    """
+    assert isinstance(entry.arguments, NetworkTopologyArguments), f"{entry.arguments} are not for HyperNodes"
+    return PluginCallbacks(hyper_node_order=entry.arguments)

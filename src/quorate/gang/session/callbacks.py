@@ -20,6 +20,7 @@ from typing import Any, Literal, TypeVar
 
 from quorate.api.scheduler_configuration.plugins import (
     BinpackArguments,
+    NetworkTopologyArguments,
     NodeOrderArguments,
     PredicateArguments,
 )
@@ -98,6 +99,7 @@ class PluginCallbacks:
 
     predicates: PredicateArguments | None = None  # the constraints that filter nodes
     node_order: NodeOrderArguments | BinpackArguments | None = None  # how nodes are scored
+    hyper_node_order: NetworkTopologyArguments | None = None  # how HyperNodes of one tier are scored
 
     on_allocate: Callable[[Task], None] | None = None  # the task was allocated or pipelined
     on_deallocate: Callable[[Task], None] | None = None  # the task is neither any more
@@ -135,6 +137,7 @@ class SessionCallbacks:
     queue_share: Tiers[Callable[[Queue], QueueShare]]
     predicates: Tiers[PredicateArguments]
     node_order: Tiers[NodeOrderArguments | BinpackArguments]
+    hyper_node_order: Tiers[NetworkTopologyArguments]
     on_allocate: Tiers[Callable[[Task], None]]
     on_deallocate: Tiers[Callable[[Task], None]]
 

@@ -33,6 +33,7 @@ EXTENSION_POINTS: Final[Mapping[ExtensionPoint, tuple[str, ...]]] = {
     "Allocatable": ("allocatable", "backfillable"),
     "Predicate": ("predicates",),
     "NodeOrder": ("node_order",),
+    "HyperNodeOrder": ("hyper_node_order",),
 }
 
 _NO_PREDICATES: Final = PredicateArguments(

@@ -14,6 +14,7 @@ from typing import Final, Literal
 
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.api.scheduler_configuration.plugins import NetworkTopologyArguments
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import Queue
@@ -41,6 +42,7 @@ from quorate.gang.session.callbacks import (
     first_tier_agrees,
 )
 from quorate.gang.session.statement import Move, Statement
+from quorate.placement.hyper_nodes.domains import DomainSearch
 from quorate.placement.node_finder import NodeFinder
 
 EVENT_INTERVAL_S: Final = 300.0  # between two events of one reason about one gang
@@ -91,6 +93,13 @@ class Session:
     def queue_accounts(self) -> Mapping[str, Account]:
         """The account of each queue that has gangs, as of the opening of the session."""
         return self.model.queue_accounts(self.gangs)
+
+    @cached_property
+    def domain_search(self) -> DomainSearch:
+        """The search among the HyperNodes, for gangs that require something of the network."""
+        self.model.hyper_nodes.refresh()
+        weights = next(iter(all_callbacks(self.callbacks.hyper_node_order)), NetworkTopologyArguments())
+        return DomainSearch(self.model.hyper_nodes, self.node_finder, weights.resources)
 
     @property
     def counts_best_effort(self) -> bool:

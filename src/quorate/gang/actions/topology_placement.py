@@ -1,0 +1,390 @@
+"""The placement of gangs that have a ``networkTopology`` or sub groups.
+
+A gang with a hard limit is placed within one HyperNode of the allowed tiers, or not at all; one without a
+limit prefers the lowest tier and may use all nodes.  The HyperNodes are tried in the order of
+``hyper_nodes.domains``; one that does not take the gang leaves no trace.  Members that have nodes already
+stay: the HyperNode must contain these nodes, so later members join them.
+
+Each sub group is placed within the HyperNode of its gang in the same way, with the limit of its own policy,
+as a whole or not at all.  Sub groups that are needed for ``minSubGroups`` come first, then members of no sub
+group, then the other sub groups; among them those that are placed in part, then by priority, then in order.
+
+Source: Volcano's action allocate and plugin network-topology-aware (1.15).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from quorate.gang.actions.ordering import tasks_to_place
+from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.sub_groups import SubGroup, SubGroupKey, TierLimit, tier_limit
+from quorate.gang.cache.task import ALLOCATED_STATUSES, Task, TaskStatus
+from quorate.gang.pending_reasons import (
+    GangUnschedulable,
+    HyperNodesTooSmall,
+    NetworkTopologyUnsatisfied,
+    NoSuchTier,
+    PendingReason,
+    no_fit_message,
+)
+from quorate.gang.session.callbacks import all_callbacks
+from quorate.gang.session.session import Session
+from quorate.gang.session.statement import Statement
+from quorate.placement.diagnosis import Diagnosis
+from quorate.placement.framework import Capacity
+from quorate.placement.hyper_nodes.domains import Domain, DomainSearch, PodGroupRoom
+from quorate.placement.hyper_nodes.part_finder import PartFinder
+from quorate.placement.shapes import Shape
+from quorate.placement.vectors import Mask
+from quorate.quota.amount import PODS
+
+if TYPE_CHECKING:
+    from quorate.gang.actions.allocate import Trials
+
+# HyperNodes tried for one gang or sub group in one session.  One that has room by amounts nearly always takes
+# the pods, unless they constrain each other.
+MAX_TRIALS: Final = 64
+
+
+_HOLDING: Final = ALLOCATED_STATUSES | {TaskStatus.PIPELINED}
+_MAX_INDEX_DIGITS: Final = 18
+
+
+@dataclass(slots=True)
+class _Unit:
+    """Tasks that are placed in one domain: those of a sub group, or all of no sub group."""
+
+    group: SubGroup | None
+    tasks: list[Task]  # without a node, in order
+
+
+class _Filling:
+    """One domain that is being filled, part by part.  Its nodes only get fuller while it is used."""
+
+    def __init__(self, session: Session, domain: Domain, room: PodGroupRoom) -> None:
+        self.domain = domain
+        self._session = session
+        parts = session.domain_search.parts(domain, room)
+        self._parts = [PartFinder(session.node_finder, part) for part in parts]
+        self._next: dict[tuple[Shape, Capacity], int] = {}  # the parts before take no pod of the shape
+        self.failed: dict[Shape, Diagnosis | None] = {}  # with the reason, if all nodes are in the domain
+
+    def place(self, task: Task, statement: Statement) -> bool:
+        """Give ``task`` a node; return False if there is none."""
+        shape = task.shape
+        if shape in self.failed:
+            return False
+        for capacity in Capacity:
+            for at in range(self._next.get((shape, capacity), 0), len(self._parts)):
+                node = self._parts[at].best(shape, capacity)
+                if node:
+                    self._next[shape, capacity] = at
+                    if capacity is Capacity.IDLE:
+                        statement.allocate(task, node)
+                    else:
+                        statement.pipeline(task, node)
+                    return True
+            self._next[shape, capacity] = len(self._parts)
+        self.failed[shape] = None if self.domain.name else self._session.node_finder.diagnose(shape)
+        return False
+
+
+class TopologyPlacement:
+    """The placement of one gang in one session, over several turns; see ``GangPlacement``."""
+
+    def __init__(self, session: Session, gang: Gang, trials: "Trials") -> None:
+        assert gang.topology is not None, f"{gang.key} requires nothing of the network"
+        self._session = session
+        self._gang = gang
+        self._trials = trials
+        self._queue = session.queue_of(gang)
+        self._search: DomainSearch = session.domain_search
+        self._limit = gang.topology.limit
+        self._tasks = tasks_to_place(session, gang, best_effort=True)  # those that have no node yet
+        self._filling: _Filling | None = None  # of the last turn: later members go there if they fit
+        self._failed: dict[Shape, Diagnosis | None] = {}
+        self._sub_group_reason: PendingReason | None = None  # of the first sub group that has no place
+        self._most_placed = 0  # in one trial
+
+    def run_turn(self) -> bool:
+        """Place the tasks of one turn; return True if the gang needs another turn."""
+        session, gang = self._session, self._gang
+        key = self._trial_key()
+        known = None if key is None else self._trials.refused_topologies.get(key)
+        if known is not None:
+            session.pending_reasons[gang.key] = known
+            return False
+        before = self._trials.version.current
+        with session.statement() as statement:
+            for domain in self._gang_domains():
+                filling = self._fill(domain, statement)
+                if statement.moves and session.is_ready(gang):
+                    session.dispatch(statement.commit(), gang)
+                    self._filling = filling
+                    self._tasks = [task for task in self._tasks if task.status is TaskStatus.PENDING]
+                    return bool(self._tasks)
+                if statement.moves and session.is_pipelined(gang):
+                    session.hold(statement.commit())
+                    return False
+                self._most_placed = max(self._most_placed, len(statement.moves))
+                statement.undo_after(0)
+        self._trials.version.restored(before)
+        if not session.is_ready(gang):
+            reason = session.pending_reasons[gang.key] = self._reason()
+            if key is not None:
+                self._trials.refused_topologies[key] = reason
+        return False
+
+    def _trial_key(self) -> Hashable:
+        """Return what a trial with a gang of one shape depends on; None if it depends on more."""
+        gang = self._gang
+        if gang.sub_groups is not None or len(gang.shapes) != 1 or gang.role_minima or gang.allocated:
+            return None
+        votes = tuple(callback(gang) for callback in all_callbacks(self._session.callbacks.job_pipelined))
+        (shape,) = gang.shapes
+        members = gang.min_member, len(gang.tasks), len(self._tasks), gang.task_counts.ready
+        return self._trials.version.current, gang.queue, self._limit, shape, members, votes
+
+    # Domains.
+
+    def _gang_domains(self) -> Iterator[Domain]:
+        if self._filling is not None:
+            yield self._filling.domain
+        if self._limit is not None:
+            yield from self._domains(self._limit, self._gang_room(), None)
+        if self._limit is None or not self._limit.is_hard:
+            yield self._search.everywhere()
+
+    def _domains(self, limit: TierLimit, room: PodGroupRoom, within: Mask | None) -> Iterator[Domain]:
+        highest = highest_tier(self._search, limit)
+        if highest is None and limit.is_hard:
+            return
+        yield from islice(self._search.domains(room, highest, within), MAX_TRIALS)
+
+    def _gang_room(self) -> PodGroupRoom:
+        counts = self._gang.task_counts
+        needed = max(1, self._gang.min_member - counts.ready - counts.pipelined)
+        return self._room(self._tasks, self._gang.tasks.values(), needed)
+
+    def _room(self, tasks: Iterable[Task], members: Iterable[Task], needed: int) -> PodGroupRoom:
+        cluster = self._session.cluster
+        names = {task.node for task in members if task.node and task.status in _HOLDING}
+        placed = sorted(index for name in names if (index := cluster.index(name)) is not None)
+        return PodGroupRoom(Counter(task.shape for task in tasks), needed, np.array(placed, np.int64))
+
+    # Members.
+
+    def _fill(self, domain: Domain, statement: Statement) -> _Filling | None:
+        """Place members in ``domain`` until the gang is ready; return how it was filled, if by members."""
+        if self._gang.sub_groups is not None:
+            self._fill_with_units(domain, statement)
+            return None
+        filling = self._filling
+        if filling is None or filling.domain is not domain:
+            filling = _Filling(self._session, domain, self._room(self._tasks, (), 1))
+        all_needed = self._gang.min_member >= len(self._gang.tasks)
+        self._place(self._tasks, filling, statement, all_needed=all_needed)
+        return filling
+
+    def _place(
+        self, tasks: Iterable[Task], filling: _Filling, statement: Statement, *, all_needed: bool
+    ) -> bool:
+        """Place ``tasks`` until the gang is ready; return True if any has a node."""
+        session, placed = self._session, False
+        for task in tasks:
+            if task.status is not TaskStatus.PENDING or not session.allocatable(self._queue, task):
+                continue
+            if filling.place(task, statement):
+                placed = True
+                if session.is_ready(self._gang):
+                    return True
+            elif all_needed:
+                break
+        self._failed |= filling.failed
+        return placed
+
+    # Sub groups.
+
+    def _fill_with_units(self, domain: Domain, statement: Statement) -> None:
+        session, gang = self._session, self._gang
+        units = self._units()
+        within = None
+        if domain.name:
+            within = np.zeros(session.cluster.size, np.bool_)
+            within[domain.nodes] = True
+        progress = True
+        while progress:  # after the first round only members beyond the size of their sub group are left
+            progress = False
+            for unit in units:
+                if unit.tasks and self._place_unit(unit, domain, within, statement):
+                    progress = True
+                    unit.tasks = [task for task in unit.tasks if task.status is TaskStatus.PENDING]
+                    if session.is_ready(gang):
+                        return
+
+    def _place_unit(self, unit: _Unit, domain: Domain, within: Mask | None, statement: Statement) -> bool:
+        """Place a sub group, or one more member of a complete one; return True if it was placed."""
+        group = unit.group
+        if group is None:
+            filling = _Filling(self._session, domain, self._room(unit.tasks, (), 1))
+            return self._place(unit.tasks, filling, statement, all_needed=False)
+        counts = group.task_counts
+        needed = max(1, group.policy.sub_group_size - counts.ready - counts.pipelined)
+        if len(unit.tasks) < needed:
+            return False
+        room = self._room(unit.tasks, group.tasks.values(), needed)
+        limit = tier_limit(group.policy.network_topology)
+        for each in self._sub_group_domains(limit, room, domain, within):
+            before = len(statement.moves)
+            filling = _Filling(self._session, each, room)
+            if self._place_sub_group(unit.tasks, needed, filling, statement):
+                return True
+            self._failed |= filling.failed
+            statement.undo_after(before)
+        if self._sub_group_reason is None and limit is not None and limit.is_hard:
+            self._sub_group_reason = self._unsatisfied(limit, room, within, group.name)
+        return False
+
+    def _sub_group_domains(
+        self, limit: TierLimit | None, room: PodGroupRoom, domain: Domain, within: Mask | None
+    ) -> Iterator[Domain]:
+        if limit is not None:
+            yield from self._domains(limit, room, within)
+        if limit is None or not limit.is_hard:
+            yield domain
+
+    def _place_sub_group(
+        self, tasks: Collection[Task], needed: int, filling: _Filling, statement: Statement
+    ) -> bool:
+        left = len(tasks)
+        for task in tasks:
+            if left < needed:
+                return False
+            left -= 1
+            if self._session.allocatable(self._queue, task) and filling.place(task, statement):
+                needed -= 1
+                if not needed:
+                    return True
+        return False
+
+    def _units(self) -> list[_Unit]:
+        """Return the tasks by sub group, in the order in which they are placed."""
+        sub_groups = self._gang.sub_groups
+        assert sub_groups is not None, f"{self._gang.key} has no sub groups"
+        units: dict[SubGroupKey | None, _Unit] = {}
+        for task in self._tasks:
+            group = sub_groups.of(task)
+            unit = units.setdefault(None if group is None else group.key, _Unit(group, []))
+            unit.tasks.append(task)
+        missing = sub_groups.missing()
+        ordered: list[tuple[tuple[object, ...], _Unit]] = []
+        for unit in sorted(units.values(), key=_unit_order):
+            if unit.group is None:
+                rank = 1
+            elif missing.get(unit.group.key.policy, 0) > 0:
+                rank = 0
+                missing[unit.group.key.policy] -= 1
+            else:
+                rank = 2
+            ordered.append(((rank,), unit))
+        return [unit for _, unit in sorted(ordered, key=lambda each: each[0])]
+
+    # Reasons.
+
+    def _reason(self) -> PendingReason:
+        gang, counts = self._gang, self._gang.task_counts
+        if self._sub_group_reason is not None:
+            return self._sub_group_reason
+        missing = gang.min_member - counts.ready - counts.pipelined
+        if self._limit is not None and self._limit.is_hard:
+            reason = self._unsatisfied(self._limit, self._gang_room(), None, "")
+            if reason is not None:
+                return reason
+        causes = sorted({no_fit_message(each) for each in self._failed.values() if each is not None})
+        never = sum(
+            gang.shapes[shape] for shape, each in self._failed.items() if each is not None and each.never_fits
+        )
+        return GangUnschedulable(
+            missing - self._most_placed,
+            gang.min_member,
+            cause="; ".join(causes) or "their queue may not allocate more now",
+            never_fits=counts.valid - never < gang.min_member,
+        )
+
+    def _unsatisfied(
+        self, limit: TierLimit, room: PodGroupRoom, within: Mask | None, sub_group: str
+    ) -> NetworkTopologyUnsatisfied | None:
+        """Return why no HyperNode takes the pods; None if only their queue keeps them from one."""
+        highest = highest_tier(self._search, limit)
+        text = str(limit)
+        beside = bool(len(room.placed))
+        if highest is None:
+            return NetworkTopologyUnsatisfied(text, room.needed, 0, "", 0, sub_group, beside)
+        now = self._search.largest(room, highest, within, empty=False)
+        if now.pods >= room.needed:
+            if not self._failed:
+                return None
+            return NetworkTopologyUnsatisfied(
+                text, room.needed, now.hyper_nodes, now.best, self._most_placed, sub_group, beside,
+                by_amounts=now.pods,
+            )  # fmt: skip
+        empty = self._search.largest(room, highest, within, empty=True)
+        never = empty.pods < room.needed
+        best = empty if never else now
+        return NetworkTopologyUnsatisfied(
+            text, room.needed, best.hyper_nodes, best.best, best.pods, sub_group, beside,
+            never_fits=never and bool(best.hyper_nodes),
+        )  # fmt: skip
+
+
+def check_topology(session: Session, gang: Gang) -> PendingReason | None:
+    """Return why no HyperNode that ``gang`` may use can hold it, even without pods; None if one can.
+
+    Before its members exist only its ``minResources`` are known.
+    """
+    topology = gang.topology
+    search = session.domain_search
+    for limit in () if topology is None else topology.limits:
+        highest = highest_tier(search, limit)
+        lowest = next(iter(search.index.tiers), None)
+        if highest is None or lowest is None or lowest.number > highest:
+            return NoSuchTier(str(limit))
+    if topology is None or topology.limit is None or not topology.limit.is_hard:
+        return None
+    highest = highest_tier(search, topology.limit)
+    assert highest is not None, f"{topology.limit} was resolved before"
+    for resource, amount in sorted((gang.min_resources or {}).items()):
+        if amount > 0 and resource != PODS:
+            hyper_nodes, best, most = search.largest_amount(resource, highest)
+            if most < amount:
+                return HyperNodesTooSmall(str(topology.limit), resource, amount, hyper_nodes, best, most)
+    return None
+
+
+def highest_tier(search: DomainSearch, limit: TierLimit) -> int | None:
+    """Return the highest tier that ``limit`` allows; None: every tier, or with a hard limit none."""
+    return limit.tier if limit.tier_name is None else search.index.tier_named(limit.tier_name)
+
+
+def _unit_order(unit: _Unit) -> tuple[object, ...]:
+    """Order sub groups: those with placed members first, then by priority, then by policy and labels."""
+    group = unit.group
+    if group is None:
+        return (False, 0, 0, ())
+    return (
+        not (group.task_counts.ready or group.task_counts.pipelined),
+        -max(task.priority for task in unit.tasks),
+        group.key.policy,
+        tuple(map(_natural, group.key.values)),
+    )
+
+
+def _natural(value: str) -> tuple[int, str]:
+    """Return a key that orders numbers by value, before other texts."""
+    is_number = value.isdecimal() and value.isascii() and len(value) <= _MAX_INDEX_DIGITS
+    return (int(value), "") if is_number else (10**_MAX_INDEX_DIGITS, value)

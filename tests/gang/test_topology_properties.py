@@ -1,0 +1,131 @@
+"""Laws of network topology: limits hold, and a place that exists is found."""
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import combinations_with_replacement
+from typing import Any, NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.gang.outcome import Outcome
+from tests.gang.vectors import settings_of
+from tests.gang.world import World
+
+Json = dict[str, Any]
+
+CONF: Json = {"actions": "allocate, backfill", "tiers": [["gang"], ["predicates", "nodeorder"]]}
+
+
+class Tree(NamedTuple):
+    """Free cpus by node, leaf and block: HyperNodes of tiers 1 and 2."""
+
+    blocks: tuple[tuple[tuple[int, ...], ...], ...]
+
+    @property
+    def nodes(self) -> dict[str, int]:
+        return {
+            f"n{block}{leaf}{at}": cpus
+            for block, leaves in enumerate(self.blocks)
+            for leaf, nodes in enumerate(leaves)
+            for at, cpus in enumerate(nodes)
+        }
+
+    @property
+    def hyper_nodes(self) -> list[Json]:
+        made: list[Json] = []
+        for block, leaves in enumerate(self.blocks):
+            for leaf, nodes in enumerate(leaves):
+                names = " ".join(f"n{block}{leaf}{at}" for at, _ in enumerate(nodes))
+                made.append({"name": f"l{block}{leaf}", "tier": 1, "nodes": names})
+            names = " ".join(f"l{block}{leaf}" for leaf, _ in enumerate(leaves))
+            made.append({"name": f"b{block}", "tier": 2, "hyperNodes": names})
+        return made
+
+    def domains(self, highest: int) -> Sequence[Sequence[str]]:
+        """Return the nodes of each HyperNode up to a tier, the lowest first."""
+        by_prefix = [sorted({name[:length] for name in self.nodes}) for length in (3, 2)]
+        return [
+            [name for name in self.nodes if name.startswith(prefix)]
+            for prefixes in by_prefix[:highest]
+            for prefix in prefixes
+        ]
+
+
+LEAVES = st.lists(st.integers(0, 5), min_size=1, max_size=2).map(tuple)
+BLOCKS = st.lists(LEAVES, min_size=1, max_size=2).map(tuple)
+TREES = st.builds(Tree, st.lists(BLOCKS, min_size=1, max_size=2).map(tuple))
+ONE_TO_THREE = st.integers(1, 3)
+
+
+def world_of(tree: Tree, group: Json, pods: Sequence[Json]) -> World:
+    given = {
+        "nodes": [{"name": name, "cpu": cpus} for name, cpus in tree.nodes.items()],
+        "hyperNodes": tree.hyper_nodes,
+        "podGroups": [{"name": "g", "phase": "Inqueue", **group}],
+        "pods": [{"group": "g", **each} for each in pods],
+    }
+    return World(given, settings_of(CONF, "design"), restarting=False)
+
+
+def places(world: World) -> dict[str, str]:
+    outcome: Outcome = world.session()
+    return {bind.task.name: bind.node for bind in outcome.binds}
+
+
+@given(TREES, st.integers(1, 6), ONE_TO_THREE, st.integers(0, 3), st.integers(1, 6))
+def test_equal_pods_are_placed_within_one_hyper_node_whenever_one_takes_them(
+    tree: Tree, count: int, cpu: int, highest: int, least: int
+) -> None:
+    minimum = min(count, least)
+    group = {"minMember": minimum, "networkTopology": {"highestTierAllowed": highest}}
+    found = places(world_of(tree, group, [{"name": "p", "count": count, "cpu": cpu}]))
+    rooms = {
+        tier: [sum(tree.nodes[name] // cpu for name in domain) for domain in tree.domains(tier)]
+        for tier in range(highest + 1)
+    }
+    sufficient = [tier for tier in sorted(rooms) if max(rooms[tier], default=0) >= minimum]
+    assert len(found) >= (minimum if sufficient else 0)
+    assert bool(found) == bool(sufficient)
+    if not found:
+        return
+    allowed = sufficient[0] if minimum == count else highest  # surplus members may need a higher tier
+    assert any(set(found.values()) <= set(domain) for domain in tree.domains(allowed))
+    assert all(pods * cpu <= tree.nodes[name] for name, pods in Counter(found.values()).items())
+
+
+def possible(tree: Tree, groups: int, size: int, cpu: int, highest: int) -> bool:
+    """Return True if some choice of one HyperNode for each sub group has room for all of them (exhaustive).
+
+    Nested HyperNodes have room together if each has room for the sub groups in it and below it.
+    """
+    domains = [frozenset(domain) for domain in tree.domains(highest)]
+    rooms = {domain: sum(tree.nodes[name] // cpu for name in domain) for domain in domains}
+    return any(
+        all(sum(size for each in choice if each <= domain) <= rooms[domain] for domain in set(choice))
+        for choice in combinations_with_replacement(domains, groups)
+    )
+
+
+@given(TREES, ONE_TO_THREE, ONE_TO_THREE, ONE_TO_THREE, st.integers(1, 2))
+def test_equal_sub_groups_are_placed_whenever_a_choice_of_hyper_nodes_takes_them(
+    tree: Tree, groups: int, size: int, cpu: int, highest: int
+) -> None:
+    policy = {
+        "name": "w",
+        "subGroupSize": size,
+        "minSubGroups": groups,
+        "matchLabelKeys": ["part"],
+        "networkTopology": {"highestTierAllowed": highest},
+    }
+    group = {"minMember": groups * size, "subGroupPolicy": [policy]}
+    pods = [
+        {"name": f"p{number}", "count": size, "cpu": cpu, "labels": {"part": str(number)}}
+        for number in range(groups)
+    ]
+    found = places(world_of(tree, group, pods))
+    assert len(found) == (groups * size if possible(tree, groups, size, cpu, highest) else 0)
+    domains = [set(domain) for domain in tree.domains(highest)]
+    for number in range(groups):
+        used = {node for name, node in found.items() if name.startswith(f"p{number}-")}
+        assert any(used <= domain for domain in domains)
