@@ -23,7 +23,7 @@ from quorate.cli.run.apply import install_definitions
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
-from quorate.kube.resources import PLACEABLE_PODS, POD_GROUPS, QUEUES
+from quorate.kube.resources import HYPER_NODES, PLACEABLE_PODS, POD_GROUPS, QUEUES
 from quorate.local.controllers import run_controllers
 from quorate.local.nodes import Fleet, run_nodes
 from quorate.local.nodes.fleet import register
@@ -111,6 +111,12 @@ class GangWorld:
     async def node(self, name: str, cpu: str) -> None:
         """Create a node outside of the fleet; a pod bound to it never starts."""
         await register(self.client, WallClock(), Fleet(1, cpu=cpu), name)
+
+    async def hyper_node(self, name: str, tier: int, pattern: str) -> None:
+        """Create a HyperNode of the nodes with names that match."""
+        member = {"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}
+        spec = {"tier": tier, "members": [member]}
+        await self.client.create(HYPER_NODES, {"metadata": {"name": name}, "spec": spec})
 
     async def queue(self, name: str, **spec: Any) -> None:
         await self.client.create(QUEUES, {"metadata": {"name": name}, "spec": spec})

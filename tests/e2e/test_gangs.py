@@ -9,8 +9,16 @@ import pytest
 
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key
+from quorate.api.volcano import find_condition
 from quorate.kube.errors import Forbidden
-from quorate.kube.resources import EVENTS, NODES, PLACEABLE_PODS, PRIORITY_CLASSES, RESOURCE_QUOTAS
+from quorate.kube.resources import (
+    EVENTS,
+    NODES,
+    PLACEABLE_PODS,
+    POD_GROUPS,
+    PRIORITY_CLASSES,
+    RESOURCE_QUOTAS,
+)
 from quorate.local.nodes import Fleet
 from tests.e2e.gangs import GangWorld, run_gang_story, settings
 from tests.e2e.world import NAMESPACE
@@ -331,21 +339,35 @@ def test_waiting_pods_have_the_unschedulable_reason_that_autoscalers_read() -> N
     run_gang_story(story, Fleet(1, cpu="4"), settings(WITHOUT_ENQUEUE))
 
 
-def test_a_group_with_an_unsupported_field_is_placed_and_gets_an_event() -> None:
+def test_a_hard_network_topology_holds_until_a_hyper_node_has_room() -> None:
+    """The gang waits with the reason although all nodes together have room, until one HyperNode has."""
+
     async def story(world: GangWorld) -> None:
-        await world.group("a", 2, networkTopology={"mode": "hard", "highestTierAllowed": 1})
+        for name in ("west-1", "west-2", "east-1"):
+            await world.node(name, cpu="2")
+        await world.hyper_node("west", 1, "^west-")
+        await world.hyper_node("east", 1, "^east-")
+        await world.group("a", 3, networkTopology={"mode": "hard", "highestTierAllowed": 1})
+        await world.pods("a", 3, cpu="2")
 
         async def reported() -> bool:
-            events = (await world.client.list(EVENTS, NAMESPACE)).items
-            return any(
-                each.reason == "NotServed" and each.regarding.name == "a" for each in events if each.regarding
+            (group,) = (await world.client.list(POD_GROUPS)).items
+            condition = find_condition(group.status.conditions, "Unschedulable")
+            return condition is not None and condition.message.startswith(
+                "needs 3 pods within one HyperNode of tier ≤ 1: the largest of 2 has room for 2 (west)"
             )
 
-        await world.until("the group has the event", reported)
-        await world.pods("a", 2)
-        await world.until_bound(a=2)
+        await world.until("the reason has the numbers", reported)
+        assert not any(pod.node_name for pod in await world.members("a"))
+        await world.node("west-3", cpu="2")
 
-    run_gang_story(story, Fleet(1, cpu="4"))
+        async def bound() -> bool:
+            nodes = {pod.node_name for pod in await world.members("a")}
+            return nodes == {"west-1", "west-2", "west-3"}
+
+        await world.until("all pods are in one HyperNode", bound)
+
+    run_gang_story(story, Fleet(1, cpu="1"))
 
 
 def test_references_to_missing_objects_are_reported() -> None:

@@ -16,6 +16,7 @@ from quorate.api.core.scheduling import Node, Pod
 from quorate.api.core.volumes import CSINode
 from quorate.api.meta import Key, Struct, find_condition
 from quorate.api.volcano import PodGroup, Queue
+from quorate.api.volcano.topology import HyperNode
 from quorate.gang.cache.from_objects import differ_only_in_status
 from quorate.gang.cache.model import Model
 from quorate.kube.client import Client
@@ -25,6 +26,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.object_faults import ObjectFault
 from quorate.kube.resources import (
     CSI_NODES,
+    HYPER_NODES,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -37,6 +39,7 @@ from quorate.kube.resources import (
     STORAGE_CLASSES,
     Resource,
 )
+from quorate.kube.rest.discovery import plural_of
 
 
 def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
@@ -81,6 +84,11 @@ def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
             set_aside=set_aside_pod,
         ),
     )
+
+
+def hyper_node_feed(model: Model) -> Feed[HyperNode]:
+    """Return the feed of HyperNodes, which most clusters do not serve."""
+    return cluster_feed(HYPER_NODES, model.set_hyper_node, model.remove_hyper_node, _hyper_nodes_differ)
 
 
 def subscribe_informers(
@@ -144,8 +152,13 @@ def _queue_of(fault: ObjectFault) -> str:
 async def load_model(client: Client, clock: Clock, schedulers: Collection[str]) -> Model:
     """Return the model that a scheduler with the names ``schedulers`` would have if it started now."""
     model = Model(tuple(schedulers))
-    await load(client, gang_feeds(model, clock))
+    feeds = gang_feeds(model, clock)
+    await load(client, (hyper_node_feed(model), *feeds) if await serves_hyper_nodes(client) else feeds)
     return model
+
+
+async def serves_hyper_nodes(client: Client) -> bool:
+    return bool(await plural_of(client, HYPER_NODES.api_version, HYPER_NODES.kind))
 
 
 def _labels_differ(old: Namespace, new: Namespace) -> bool:
@@ -153,6 +166,10 @@ def _labels_differ(old: Namespace, new: Namespace) -> bool:
 
 
 def _specs_differ(old: CSINode, new: CSINode) -> bool:
+    return old.spec != new.spec
+
+
+def _hyper_nodes_differ(old: HyperNode, new: HyperNode) -> bool:
     return old.spec != new.spec
 
 

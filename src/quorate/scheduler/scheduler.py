@@ -24,7 +24,7 @@ from quorate.gang.session.run import SessionFailed, run_session
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
 from quorate.kube.events import EventRecorder
-from quorate.kube.flowcontrol import Backoff
+from quorate.kube.flowcontrol import Backoff, until_answered
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault, fault_of
@@ -39,7 +39,7 @@ from quorate.kube.resources import (
 )
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.binder import Binder
-from quorate.scheduler.feeds import gang_feeds, subscribe_informers
+from quorate.scheduler.feeds import gang_feeds, hyper_node_feed, serves_hyper_nodes, subscribe_informers
 from quorate.scheduler.legacy import follow_legacy
 from quorate.scheduler.missing_references import MissingReferences
 from quorate.scheduler.observer import Bound, SchedulerStatus, SessionTimer, SessionTimes
@@ -48,12 +48,13 @@ from quorate.scheduler.pod_group_status import PodGroupStatusWriter
 from quorate.scheduler.preemption import Evictor, Nominator
 from quorate.scheduler.provisioning_requests import ProvisioningRequester
 from quorate.scheduler.queues import BuiltInQueues, QueueStatusWriter
-from quorate.scheduler.unsupported import report_unsupported_fields
+from quorate.scheduler.unsupported import report_unsupported_scopes
 from quorate.scheduler.volume_binder import VolumeBinder
 
 COMPONENT: Final = "quorate-scheduler"
 SCHEDULER_NAMES: Final = ("quorate", "volcano")
 SESSION_RETRY: Final = Backoff(first_s=1.0, cap_s=60.0)  # while sessions fail for an unknown reason
+DISCOVERY_INTERVAL_S: Final = 30.0  # between two requests whether HyperNodes are served by now
 REST_PER_SESSION: Final = 2.0  # the least pause after a session, in durations of that session
 
 
@@ -99,7 +100,7 @@ class Scheduler:
         quotas: Informer[ResourceQuota] = self._informers[RESOURCE_QUOTAS]
         self._groups: Informer[PodGroup] = self._informers[POD_GROUPS]
         self._queues: Informer[Queue] = self._informers[QUEUES]
-        report_unsupported_fields(self._events, self._groups, quotas)
+        report_unsupported_scopes(quotas)
         self._statuses = PodGroupStatusWriter(
             client, clock, self._groups, self.model, self._gate, subresource=status_subresource
         )
@@ -136,6 +137,7 @@ class Scheduler:
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers.values():
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
+            await self._follow_hyper_nodes(tasks)
             for informer in self._informers.values():
                 await informer.synced.wait()
             tasks.create_task(self._built_in_queues.run(), name="built-in queues")
@@ -153,6 +155,30 @@ class Scheduler:
                 tasks.create_task(legacy, name="older API versions")
             self._status.ready.set()
             await self._run_sessions(tasks)
+
+    async def _follow_hyper_nodes(self, tasks: asyncio.TaskGroup) -> None:
+        """Read HyperNodes before the first session if they are served, otherwise as soon as they are.
+
+        Without them, gangs that must be within one wait.
+        """
+        client, clock = self._client, self._clock
+        feed = hyper_node_feed(self.model)
+        informer = subscribe_informers(client, (feed,), self._changed.set)[feed.resource]
+
+        async def is_served() -> bool:
+            return await until_answered(lambda: serves_hyper_nodes(client), clock, client.rng)
+
+        async def run_when_served() -> None:
+            steady = clock.steady
+            while not await is_served():
+                await steady.sleep_until(steady.now() + DISCOVERY_INTERVAL_S)
+            await informer.run()
+
+        if await is_served():
+            tasks.create_task(informer.run(), name="watch hypernodes")
+            await informer.synced.wait()
+        else:
+            tasks.create_task(run_when_served(), name="discovery of hypernodes")
 
     async def _run_sessions(self, tasks: asyncio.TaskGroup) -> None:
         steady = self._clock.steady

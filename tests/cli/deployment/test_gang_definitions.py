@@ -163,8 +163,8 @@ def test_empty_fields_are_accepted_like_missing_ones() -> None:
 
 
 def test_volcanos_own_definitions_stay_as_they_are() -> None:
-    volcanos = deepcopy(gang_definitions()[-1])
-    assert volcanos["spec"]["names"]["kind"] == "Queue"
+    kinds = {each["spec"]["names"]["kind"]: each for each in gang_definitions()}
+    volcanos = deepcopy(kinds["Queue"])
     volcanos["metadata"]["labels"] = {"app.kubernetes.io/name": "volcano"}
     schema = volcanos["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     del schema["properties"]["spec"]["properties"]["maxPodGroups"]

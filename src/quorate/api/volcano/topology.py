@@ -10,9 +10,6 @@ from quorate.api.meta import Condition, Int32, Int64, LabelSelector, ObjectMeta,
 GROUP: Final = "topology.volcano.sh"
 VERSION: Final = "v1alpha1"
 
-# On a HyperNode, a label: the discovery that made it.  HyperNodes without it are made by administrators.
-SOURCE: Final = "volcano.sh/network-topology-source"
-
 MemberType = Literal["Node", "HyperNode"]
 
 

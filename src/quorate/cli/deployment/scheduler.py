@@ -11,6 +11,7 @@ from quorate.api import volcano
 from quorate.api.kueue import provisioning
 from quorate.api.scheduler_configuration import DEFAULT_FILE, in_force
 from quorate.api.volcano import legacy as volcano_legacy
+from quorate.api.volcano import topology as volcano_topology
 from quorate.cli.deployment import manifest_builders
 from quorate.cli.deployment.controller_rules import OWN, READ, PolicyRule
 from quorate.cli.deployment.roles import NAME_LABEL, account_roles
@@ -37,6 +38,7 @@ SCHEDULER_RULES: Final = (
     PolicyRule("reading queues, and creating the two default queues", volcano.GROUP, ("queues",),
                (*READ, "create")),
     PolicyRule("writing the status of queues", volcano.GROUP, ("queues/status",), ("patch",)),
+    PolicyRule("reading the network topology", volcano_topology.GROUP, ("hypernodes",), READ),
     PolicyRule("checking ResourceQuotas of pod groups", "", ("resourcequotas",), READ),
     PolicyRule("reading priorities of pod groups", "scheduling.k8s.io", ("priorityclasses",), READ),
     PolicyRule("recording events", "events.k8s.io", ("events",), ("create", "get", "patch")),
