@@ -108,7 +108,7 @@ def test_the_page_applies_the_written_gang_scheduler_manifests(tmp_path: Path) -
     shell.output_of(write)
     applied = [shlex.split(each)[-1] for each in (definitions, rest)]
     assert applied == ["install/crds/gang", "install/gang"]
-    assert len(list((tmp_path / applied[0]).glob("*.yaml"))) == 4
+    assert len(list((tmp_path / applied[0]).glob("*.yaml"))) == 5
     assert (tmp_path / applied[1] / "kustomization.yaml").exists()
     name, *_ = shlex.split(process)
     assert name == "quorate"

@@ -343,10 +343,10 @@ def test_a_hard_network_topology_holds_until_a_hyper_node_has_room() -> None:
     """The gang waits with the reason although all nodes together have room, until one HyperNode has."""
 
     async def story(world: GangWorld) -> None:
-        for name in ("west-1", "west-2", "east-1"):
+        for name in ("node-11", "node-12", "node-21"):
             await world.node(name, cpu="2")
-        await world.hyper_node("west", 1, "^west-")
-        await world.hyper_node("east", 1, "^east-")
+        await world.hyper_node("west", 1, "^node-1[0-9]$")
+        await world.hyper_node("east", 1, "^node-2[0-9]$")
         await world.group("a", 3, networkTopology={"mode": "hard", "highestTierAllowed": 1})
         await world.pods("a", 3, cpu="2")
 
@@ -359,11 +359,11 @@ def test_a_hard_network_topology_holds_until_a_hyper_node_has_room() -> None:
 
         await world.until("the reason has the numbers", reported)
         assert not any(pod.node_name for pod in await world.members("a"))
-        await world.node("west-3", cpu="2")
+        await world.node("node-13", cpu="2")
 
         async def bound() -> bool:
             nodes = {pod.node_name for pod in await world.members("a")}
-            return nodes == {"west-1", "west-2", "west-3"}
+            return nodes == {"node-11", "node-12", "node-13"}
 
         await world.until("all pods are in one HyperNode", bound)
 

@@ -219,8 +219,8 @@ PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "predicates": _predicates,
     "nodeorder": _node_order,
     "binpack": _binpack,
-    "nodegroup": _node_group,
     "network-topology-aware": _network_topology,
+    "nodegroup": _node_group,
     "resourcequota": _none,
     "sla": _sla,
 }

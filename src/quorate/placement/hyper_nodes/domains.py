@@ -37,7 +37,7 @@ class Domain(NamedTuple):
     nodes: Vector  # indexes
 
 
-class Room(NamedTuple):
+class LargestDomain(NamedTuple):
     """The HyperNode that takes most pods of a group, and how many."""
 
     hyper_nodes: int  # the number of HyperNodes that were looked at
@@ -99,13 +99,15 @@ class DomainSearch:
                 nodes = self.index.nodes(name)
                 yield Domain(name, nodes if within is None else nodes[within[nodes]])
 
-    def largest(self, group: PodGroupRoom, highest_tier: int, within: Mask | None, *, empty: bool) -> Room:
+    def largest(
+        self, group: PodGroupRoom, highest_tier: int, within: Mask | None, *, empty: bool
+    ) -> LargestDomain:
         """Return the HyperNode with room for most pods; ``empty``: as if no pods were on the nodes.
 
         Of equal ones it is the first by tier and name.  ``within``: only these nodes count.
         """
         marks = self._marks(group.placed)
-        best = Room(0, "", 0)
+        best = LargestDomain(0, "", 0)
         for tier in self.index.tiers:
             if tier.number > highest_tier:
                 break
@@ -115,7 +117,7 @@ class DomainSearch:
             number = int(fitting.argmax())
             looked_at = best.hyper_nodes + int(np.count_nonzero(fitting >= 0))
             if fitting[number] > best.pods or (fitting[number] == 0 and not best.best):
-                best = Room(looked_at, tier.names[number], int(fitting[number]))
+                best = LargestDomain(looked_at, tier.names[number], int(fitting[number]))
             else:
                 best = best._replace(hyper_nodes=looked_at)
         return best
