@@ -95,8 +95,11 @@ def _allocate(
 
 
 def _shapes(session: Session, gang: Gang) -> list[Shape]:
-    """Return the shapes to place; in profile ``compat`` ``backfill`` places best-effort ones."""
-    best_effort = session.settings.profile == "design"
+    """Return the shapes to place.
+
+    In profile ``compat`` ``backfill`` places best-effort ones, except those of gangs within a HyperNode.
+    """
+    best_effort = session.settings.profile == "design" or gang.topology is not None
     return [shape for shape in gang.shapes if best_effort or not shape.best_effort]
 
 
