@@ -22,7 +22,6 @@ from quorate.kube.resources import (
     EVENTS,
     NAMESPACES,
     PODS,
-    VOLCANO_JOBS,
     WORKLOADS,
     Resource,
     untyped,
@@ -281,10 +280,8 @@ def test_a_job_of_a_kind_that_is_not_queued_has_an_event_and_an_explanation(
     pod = {"spec": {"containers": [{"name": "c", "image": "quorate:1"}]}}
     template = {"metadata": {"labels": {"a": "b"}}, **pod}
     deployment = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
-    volcano_job = {"tasks": [{"name": "w", "replicas": 1, "template": pod}], "minAvailable": 1}
 
     jobs: list[tuple[Resource[Any], Any]] = [
-        (VOLCANO_JOBS, volcano_job),
         (DEPLOYMENTS, deployment),
         (PODS, pod["spec"]),
     ]
@@ -308,21 +305,16 @@ def test_a_job_of_a_kind_that_is_not_queued_has_an_event_and_an_explanation(
                 for each in events
                 if each.regarding is not None
             }
-            return notes if len(notes) == 3 and {each.type for each in events} == {"Warning"} else None
+            return notes if len(notes) == 2 and {each.type for each in events} == {"Warning"} else None
 
         notes = await world.until("an event about each job", find)
-        assert notes.keys() == {"Job labelled", "Deployment labelled", "Pod labelled"}
-        assert "spec.queue names the queue of their pod group" in notes["Job labelled"]
+        assert notes.keys() == {"Deployment labelled", "Pod labelled"}
         assert (
             "the integration deployment is off (add it to integrations.frameworks"
             in (notes["Deployment labelled"])
         )
-        for job, reason in (
-            ("deployment/labelled", "the integration deployment is off (add it"),
-            ("job.batch.volcano.sh/labelled", "Volcano Jobs are not queued by local queues"),
-        ):
-            done = await command("workload", "explain", job)
-            assert done.code == 2
-            assert reason in done.err.replace("\n", " ")
+        done = await command("workload", "explain", "deployment/labelled")
+        assert done.code == 2
+        assert "the integration deployment is off (add it" in done.err.replace("\n", " ")
 
     run_with_commands(story)

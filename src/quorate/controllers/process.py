@@ -15,6 +15,7 @@ from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.metric_labels import LabelSource
 from quorate.api.meta import Key
+from quorate.api.volcano.job import Job as VolcanoJobObject
 from quorate.controllers.admission.auditor import Auditor
 from quorate.controllers.admission.driver import AdmissionDriver
 from quorate.controllers.context import ControllerContext
@@ -29,6 +30,7 @@ from quorate.controllers.jobframework.reconciler import JobController, as_stored
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.integrations import (
     BATCH_JOB,
+    VOLCANO_JOB,
     enabled_kinds,
     intermediate_kinds,
     queues_pods,
@@ -41,7 +43,8 @@ from quorate.controllers.pods.reconciler import PodController
 from quorate.controllers.provisioning.provisioning_controller import run_provisioning
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.reconciler import run_sets
-from quorate.controllers.volcano.manager import run_volcano
+from quorate.controllers.volcano.job.queued_job import VolcanoJob
+from quorate.controllers.volcano.manager import QueuedKinds, run_volcano
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -52,7 +55,7 @@ from quorate.kube.manager import leader_election
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.manager.leader_election import JoinElection, LeaseTimings
 from quorate.kube.manager.restart import run_restarting
-from quorate.kube.resources import JOBS, NODES, Resource, T, metadata_of
+from quorate.kube.resources import JOBS, NODES, VOLCANO_JOBS, Resource, T, metadata_of
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -160,6 +163,8 @@ async def _run_controllers(
     sets = [SETS[name] for name in integrations.frameworks if name in SETS]
     resources: list[Resource[Any]] = [kind.resource for kind in kinds]
     resources += [framework.resource for framework in sets]
+    if VOLCANO_JOB in integrations.frameworks:
+        resources.append(VOLCANO_JOBS)
     ancestors = _ancestor_finder(client, configuration, resources)
 
     def controller_for(
@@ -167,6 +172,9 @@ async def _run_controllers(
     ) -> JobController[J]:
         ancestors.add(kind.resource, jobs.get)
         return JobController(context, kind, jobs, ancestors, completed)
+
+    def queue_volcano_jobs(jobs: Informer[VolcanoJobObject]) -> JobController[VolcanoJobObject]:
+        return controller_for(VolcanoJob(), jobs)
 
     reconcilers = _core_reconcilers(context, driver)
     all_informers = list(informers.all)
@@ -207,7 +215,9 @@ async def _run_controllers(
                 tasks.create_task(run_sets(context, framework, pods, ancestors), name=name)
             tasks.create_task(run_unserved(context), name="unserved kinds")
             tasks.create_task(run_provisioning(context), name="provisioning")
-            tasks.create_task(run_volcano(volcano_context, memberships, batch_jobs), name="volcano")
+            queues_volcano = VOLCANO_JOB in integrations.frameworks
+            queued = QueuedKinds(batch_jobs, queue_volcano_jobs if queues_volcano else None)
+            tasks.create_task(run_volcano(volcano_context, memberships, queued), name="volcano")
             tasks.create_task(Auditor(context, driver, replica).run(), name="auditor")
             replica.set_view(view)
 

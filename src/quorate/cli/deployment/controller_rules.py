@@ -153,7 +153,7 @@ CONTROLLER_RULES: Final = (
     PolicyRule("creating queues of pod groups", volcano.GROUP, ("queues",), (*READ, "create", "patch")),
     PolicyRule("writing the status of queues of pod groups", volcano.GROUP, ("queues/status",), ("patch",)),
     PolicyRule("reading pod group annotations of pod owners", "apps", ("daemonsets",), ("get",)),
-    PolicyRule("running Volcano Jobs", volcano_job.GROUP, ("jobs",), (*READ, "delete")),
+    PolicyRule("running and queueing Volcano Jobs", volcano_job.GROUP, ("jobs",), (*READ, "patch", "delete")),
     PolicyRule("writing the status of Volcano Jobs", volcano_job.GROUP, ("jobs/status",), ("patch",)),
     PolicyRule("owner references to Volcano Jobs", volcano_job.GROUP, ("jobs/finalizers",), ("update",)),
     PolicyRule("executing commands of Volcano", volcano_job.BUS_GROUP, ("commands",), (*READ, "delete")),

@@ -12,9 +12,10 @@ Json = dict[str, Any]
 SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "controllers"}
 CONFIGURATION: Final = "quorate-configuration"
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
-# Kueue's default frameworks; webhooks are installed for these.
+# Kueue's default frameworks, for which webhooks are installed, and Volcano Jobs.
 FRAMEWORKS: Final = (
     "batch/job",
+    "batch.volcano.sh/job",
     "kubeflow.org/mpijob",
     "ray.io/rayjob",
     "ray.io/raycluster",
@@ -41,7 +42,7 @@ VISIBILITY_PORT: Final = 8082
 
 
 def configuration_text(namespace: str) -> str:
-    """Return the shipped Configuration: Kueue's frameworks, leader election on, defaults otherwise."""
+    """Return the shipped Configuration: the frameworks, leader election on, defaults otherwise."""
     frameworks = "".join(f"  - {name}\n" for name in FRAMEWORKS)
     return f"""\
 namespace: {namespace}

@@ -75,6 +75,10 @@ class AncestorFinder:
         """Look up jobs of this kind in a cache from now on, not at the API server."""
         self._finders[resource.api_version, resource.kind] = find
 
+    def is_owned_by_queued_kind(self, metadata: ObjectMeta) -> bool:
+        """Return True if the controller of an object is of a kind that is queued, here or elsewhere."""
+        return metadata.controller is not None and self._is_managed(_kind_of(metadata.controller))
+
     async def managing_ancestor(self, metadata: ObjectMeta) -> Uid | OwnerNotFound | BrokenOwnerChain | None:
         """Return the uid of the topmost managed ancestor of an object; None if there is none."""
         topmost: Uid | None = None

@@ -34,7 +34,7 @@ _ELASTIC = (WORKLOAD_ANNOTATION, SLICE_NAME)  # a job that grew may have those o
 _LISTS = (("spec", "tolerations"), ("spec", "schedulingGates"))
 
 
-class PodSetInfo(msgspec.Struct, frozen=True, kw_only=True):
+class PodSetInfo(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """What one pod set starts with: the number of pods, and what is merged into their template."""
 
     name: str

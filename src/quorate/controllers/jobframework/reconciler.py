@@ -264,6 +264,7 @@ class JobController(JobSource[J]):
         self._kind = kind
         self._jobs = jobs
         self._completed = completed
+        self._ancestors = ancestors
         self._workloads = context.informers.workloads
         name = f"jobs.{kind.resource.plural}"
         self._framework = JobReconciler(
@@ -284,6 +285,15 @@ class JobController(JobSource[J]):
             return self._completed(await self._client.get(self._kind.resource, key))
         except NotFound:
             return None
+
+    def is_queued(self, job: J) -> bool:
+        """Return True if the job starts only with a workload of its own; what a queued job owns has none."""
+        metadata = job.metadata
+        return (
+            self._framework.manages_namespace(metadata.namespace)
+            and self._kind.is_managed(job, self._framework.options)
+            and not self._ancestors.is_owned_by_queued_kind(metadata)
+        )
 
     def versions(self, job: J) -> set[Version]:
         return versions(self._kind.resource, (job,))

@@ -29,11 +29,12 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import JOBS, PODS, Resource
+from quorate.kube.resources import JOBS, PODS, VOLCANO_JOBS, Resource
 from quorate.kube.rest.discovery import served_resources
 
 BATCH_JOB: Final = "batch/job"
 POD: Final = "pod"
+VOLCANO_JOB: Final = f"{VOLCANO_JOBS.group}/job"
 POD_FRAMEWORKS: Final = (POD, "deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "statefulset")
 _WRAPPABLE: Final[Mapping[str, UnstructuredJobKind]] = {
     "jobset.x-k8s.io/jobset": JobSet(),
@@ -65,6 +66,7 @@ FRAMEWORK_RESOURCES: Final[Mapping[str, Resource[Any]]] = {
     **{name: resource for name, resource in _SERVING.items() if name != "replicaset"},
     BATCH_JOB: JOBS,
     POD: PODS,
+    VOLCANO_JOB: VOLCANO_JOBS,
 }
 DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each kind that is not served
 

@@ -14,12 +14,10 @@ from quorate.api.meta import Key, ObjectMeta, Struct, matches_selector
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.jobs.integrations import FRAMEWORK_RESOURCES, is_served
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import VOLCANO_JOBS, Resource, reference
+from quorate.kube.resources import Resource, reference
 
 NOT_QUEUED: Final = "NotQueued"  # reason of an event of our own
 DISCOVERY_INTERVAL_S: Final = 60.0  # one small request for each kind that the cluster does not serve
-VOLCANO_JOB: Final = f"{VOLCANO_JOBS.group}/job"
-_RESOURCES: Final = {**FRAMEWORK_RESOURCES, VOLCANO_JOB: VOLCANO_JOBS}
 
 
 class LabelledObject(Struct):
@@ -29,7 +27,7 @@ class LabelledObject(Struct):
 def unserved_kinds(integrations: Integrations) -> Iterator[tuple[str, Resource[Any]]]:
     """Yield the known kinds of job that are not queued, by the name of their integration."""
     elsewhere = _other_kinds(integrations)
-    for name, resource in _RESOURCES.items():
+    for name, resource in FRAMEWORK_RESOURCES.items():
         by_kind = f"{resource.group}/{resource.kind.lower()}"
         if name not in integrations.frameworks and not {name, by_kind} & elsewhere:
             yield name, resource
@@ -42,7 +40,7 @@ def _other_kinds(integrations: Integrations) -> set[str]:
 
 def why_not_queued(integrations: Integrations, group: str, kind: str) -> str:
     """Return why objects of a kind are not queued, with the remedy; empty if they are."""
-    names = [name for name, each in _RESOURCES.items() if (each.group, each.kind) == (group, kind)]
+    names = [name for name, each in FRAMEWORK_RESOURCES.items() if (each.group, each.kind) == (group, kind)]
     unserved = dict(unserved_kinds(integrations))
     if names:
         return _reason(names[0]) if names[0] in unserved else ""
@@ -55,11 +53,6 @@ def why_not_queued(integrations: Integrations, group: str, kind: str) -> str:
 
 
 def _reason(name: str) -> str:
-    if name == VOLCANO_JOB:
-        return (
-            "Volcano Jobs are not queued by local queues: spec.queue names the queue of their pod group "
-            f"(set that and remove the label {QUEUE_NAME})"
-        )
     gate = " and set featureGates.SparkApplicationIntegration: true" if name == SPARK else ""
     return f"the integration {name} is off (add it to integrations.frameworks of the Configuration{gate})"
 

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from quorate.api.batch import Job
 from quorate.api.configuration.gang import ManagedKind
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Command
+from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import synced
+from quorate.controllers.jobframework.reconciler import JobController
 from quorate.controllers.volcano.job.job_controller import VolcanoJobController
 from quorate.controllers.volcano.job.job_pods import JOB_POD_SELECTOR, JOB_PODS
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import (
@@ -29,13 +32,22 @@ from quorate.kube.rest.discovery import served_resources
 DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each API group that is not served
 
 
-async def run_volcano(
-    context: ControllerContext, memberships: BatchJobMemberships, jobs: Informer[Job] | None
-) -> None:
-    """Wait until pod groups are served, then run the configured controllers.
+@dataclass(frozen=True, slots=True)
+class QueuedKinds:
+    """What this process queues of the kinds that the Volcano controllers manage.
 
-    ``jobs``: the informer of batch/v1 Jobs, if this process queues them.
+    ``batch_jobs``: the informer of batch/v1 Jobs; ``queue_volcano_jobs``: makes the controller that queues
+    Volcano Jobs.  None: they are not queued.
     """
+
+    batch_jobs: Informer[Job] | None
+    queue_volcano_jobs: Callable[[Informer[VolcanoJob]], JobController[VolcanoJob]] | None
+
+
+async def run_volcano(
+    context: ControllerContext, memberships: BatchJobMemberships, queued: QueuedKinds
+) -> None:
+    """Wait until pod groups are served, then run the configured controllers."""
     rules = context.configuration.gang
     if "batchJobs" not in rules.managed_kinds or not await _is_served(context, POD_GROUPS):
         memberships.set_unserved()
@@ -43,10 +55,10 @@ async def run_volcano(
     groups = Informer(context.client, POD_GROUPS)
     commands = Informer(context.client, COMMANDS)
     runs: Mapping[ManagedKind, Callable[[], Coroutine[None, None, None]]] = {
-        "volcanoJobs": lambda: _run_jobs(context, groups, commands),
+        "volcanoJobs": lambda: _run_jobs(context, groups, commands, queued),
         "queues": lambda: _run_queues(context, groups, commands),
         "pods": lambda: _run_pods(context, groups),
-        "batchJobs": lambda: _run_batch(context, groups, memberships, jobs),
+        "batchJobs": lambda: _run_batch(context, groups, memberships, queued.batch_jobs),
     }
     async with asyncio.TaskGroup() as tasks:
         await _start_informers(context, tasks, groups)
@@ -103,16 +115,27 @@ async def _run_queues(
 
 
 async def _run_jobs(
-    context: ControllerContext, groups: Informer[PodGroup], commands: Informer[Command]
+    context: ControllerContext, groups: Informer[PodGroup], commands: Informer[Command], queued: QueuedKinds
 ) -> None:
     await _until_served(context, VOLCANO_JOBS)
     jobs = Informer(context.client, VOLCANO_JOBS)
     pods = Informer(context.client, JOB_PODS, label_selector=JOB_POD_SELECTOR)
     async with asyncio.TaskGroup() as tasks:
         await _start_informers(context, tasks, jobs, pods)
+        is_queued: Callable[[VolcanoJob], bool] = _is_never_queued
+        if queued.queue_volcano_jobs is not None:
+            queueing = queued.queue_volcano_jobs(jobs)
+            is_queued = queueing.is_queued
+            tasks.create_task(queueing.reconciler.run(), name=queueing.reconciler.name)
         keep = context.configuration.gang.keep_pending_pods_on_rollback
-        controller = VolcanoJobController(context, jobs, groups, pods, commands, keep_pending=keep)
+        controller = VolcanoJobController(
+            context, jobs, groups, pods, commands, keep_pending=keep, is_queued=is_queued
+        )
         tasks.create_task(controller.run(), name=controller.reconciler.name)
+
+
+def _is_never_queued(job: VolcanoJob) -> bool:
+    return False
 
 
 async def _start_informers(

@@ -132,10 +132,11 @@ def planned(
     lost: Iterable[LostPod] = (),
     now: float = NOW,
     keep_pending: bool = False,
+    is_queued: bool = False,
 ) -> JobPlan:
     own = job_pods(pods, version=job.status.version) if isinstance(pods, str) else pods
     stored = a_group(group) if isinstance(group, str) else group
-    return decide(JobInfo(job, own, stored, tuple(commands), tuple(lost), {}, now, keep_pending))
+    return decide(JobInfo(job, own, stored, tuple(commands), tuple(lost), {}, now, keep_pending, is_queued))
 
 
 def show(plan: JobPlan) -> str:
@@ -155,6 +156,9 @@ def show(plan: JobPlan) -> str:
         parts.append(f"retry {plan.status.retry_count}")
     if plan.handled_commands:
         parts.append(f"delete command {' '.join(each.metadata.name for each in plan.handled_commands)}")
+    if plan.patch is not None:
+        annotations = plan.patch.body["metadata"]["annotations"]
+        parts.append(f"remove {' '.join(key.partition('/')[2] for key in annotations)}")
     if plan.delete_job:
         parts.append("delete job")
     return "; ".join(parts)

@@ -1,9 +1,10 @@
 """The job controller: execute the plans for Volcano Jobs."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from quorate.api.core import Namespace
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid
 from quorate.api.volcano import DEFAULT_QUEUE, PodGroup
 from quorate.api.volcano.job import GROUP, Command, Job, JobPhase
@@ -17,6 +18,7 @@ from quorate.controllers.volcano.job.job_pods import JOB_PODS, JobPod
 from quorate.controllers.volcano.job.job_sync import JobInfo, JobPlan, decide
 from quorate.controllers.volcano.job.lifecycle_policies import SYNC
 from quorate.controllers.volcano.job.pod_creator import PodCreator, refusal_message
+from quorate.controllers.volcano.job.quota_admission import is_suspended
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, Conflict, Unreachable
@@ -40,7 +42,8 @@ _BY_JOB: Final = "pods by job"  # index of pods by the uid of their job
 class VolcanoJobController:
     """Keeps each Volcano Job, its pod group and its pods in sync.
 
-    ``keep_pending``: keep pods without a node when their pod group becomes pending again.
+    ``keep_pending``: keep pods without a node when their pod group becomes pending again.  ``is_queued``: a
+    job starts only when a cluster queue admits it.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class VolcanoJobController:
         commands: Informer[Command],
         *,
         keep_pending: bool,
+        is_queued: Callable[[Job], bool],
     ) -> None:
         self._client = context.client
         self._clock = context.clock
@@ -63,7 +67,9 @@ class VolcanoJobController:
         self._pods = pods
         self._commands = CommandBus(context.client, context.clock, commands, VOLCANO_JOBS)
         self._classes = context.informers.pod_classes
+        self._namespaces = context.informers.namespaces
         self._keep_pending = keep_pending
+        self._is_queued = is_queued
         self._assume_cache = AssumeCache(context.clock)
         self._lost_pods = LostPods(context.clock)
         self._creator = PodCreator(context.client, context.clock, self._assume_cache, context.record)
@@ -84,6 +90,7 @@ class VolcanoJobController:
         self._pods.subscribe(self._pod_changed)
         self._commands.subscribe(self.reconciler.enqueue)
         self._classes.subscribe(self._class_changed)
+        self._namespaces.subscribe(self._namespace_changed)
 
     async def run(self) -> None:
         try:
@@ -115,6 +122,14 @@ class VolcanoJobController:
         for job in self._jobs:
             self.reconciler.enqueue(job.metadata.key)
 
+    def _namespace_changed(self, change: Change[Namespace]) -> None:
+        """Reconcile the jobs of a namespace with other labels, which may select it for queueing."""
+        old, new = change.old, change.new
+        if new is not None and old is not None and old.metadata.labels != new.metadata.labels:
+            for job in self._jobs:
+                if job.metadata.namespace == new.metadata.name:
+                    self.reconciler.enqueue(job.metadata.key)
+
     async def reconcile(self, key: Key) -> float | None:
         job = self._jobs.get(key)
         if job is None:
@@ -138,6 +153,7 @@ class VolcanoJobController:
             priorities={name: each.value for name, each in ByName(self._classes).items()},
             now=self._clock.now(),
             keep_pending=self._keep_pending,
+            is_queued=self._is_queued(job),
         )
 
     def _group_of(self, job: Job) -> PodGroup | None:
@@ -153,7 +169,7 @@ class VolcanoJobController:
         deferred_until = await self._executor.execute(
             key,
             Plan(
-                writes=() if soon_outdated else _status_patch(job, plan),
+                writes=(*_admission_patch(plan), *(() if soon_outdated else _status_patch(job, plan))),
                 events=() if plan.action == SYNC else _object_events(job, plan.events),
                 deferrable=_changes_only_counts(job, plan),
             ),
@@ -194,7 +210,9 @@ class VolcanoJobController:
 
     async def _create_pods(self, job: Job, plan: JobPlan) -> tuple[float | None, tuple[str, ...]]:
         def is_admitted() -> bool:
-            return not awaits_admission(self._group_of(job))
+            current = self._jobs.get(job.metadata.key)
+            suspended = current is not None and self._is_queued(current) and is_suspended(current)
+            return not suspended and not awaits_admission(self._group_of(job))
 
         return await self._creator.create(plan.job, plan.pods_to_create, is_admitted)
 
@@ -279,6 +297,10 @@ def _status_patch(job: Job, plan: JobPlan) -> tuple[Patch, ...]:
     return (Patch(VOLCANO_JOBS, metadata.key, metadata.resource_version, {"status": changes}, "status"),)
 
 
+def _admission_patch(plan: JobPlan) -> tuple[Patch, ...]:
+    return () if plan.patch is None else (plan.patch,)
+
+
 def _object_events(job: Job, events: tuple[Event, ...]) -> tuple[ObjectEvent, ...]:
     regarding = reference_to(VOLCANO_JOBS, job)
     return tuple(ObjectEvent(regarding, event) for event in events)
@@ -293,6 +315,7 @@ def _changes_only_counts(job: Job, plan: JobPlan) -> bool:
         or plan.handled_commands
         or plan.delete_job
         or plan.releases_plugins
+        or plan.patch
     )
     return _same_phase(job, plan) and plan.status != job.status and not acts
 

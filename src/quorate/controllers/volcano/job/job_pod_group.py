@@ -13,13 +13,15 @@ import msgspec
 from quorate.api.batch import decode_template
 from quorate.api.core import Resources
 from quorate.api.core.pod_resources import quota_usage, sum_resources
+from quorate.api.kueue import STOPPING
 from quorate.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from quorate.api.volcano import PENDING, PodGroup, PodGroupSpec, SubGroupPolicy
 from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import GROUP, PARTITION, VERSION, Job, TaskSpec, task_min_available
+from quorate.controllers.volcano.job.quota_admission import RECORD
 from quorate.kube.patches import merge_patch
 
-_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_NOT_COPIED: Final = ("kubectl.kubernetes.io/last-applied-configuration", RECORD, STOPPING)
 
 
 def group_name(job: Job) -> str:
@@ -29,7 +31,7 @@ def group_name(job: Job) -> str:
 def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
     """Return the desired pod group of a defaulted job; the scheduler writes its status."""
     metadata = job.metadata
-    annotations = {name: text for name, text in metadata.annotations.items() if name != _LAST_APPLIED}
+    annotations = {name: text for name, text in metadata.annotations.items() if name not in _NOT_COPIED}
     return PodGroup(
         metadata=ObjectMeta(
             name=group_name(job),

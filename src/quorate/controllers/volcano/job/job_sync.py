@@ -2,7 +2,7 @@
 
 No pod is created before the job's pod group is admitted; then all missing pods are.  What an action deletes
 is written into the status before anything is deleted (see ``job_phases.KillAction``), so that an action that
-is interrupted in between is resumed.
+is interrupted in between is resumed.  A job that is queued has no pod group before a cluster queue admits it.
 """
 
 from collections import Counter
@@ -26,6 +26,7 @@ from quorate.api.volcano.job import (
     task_min_available,
     with_defaults,
 )
+from quorate.controllers.jobframework.podset_info import InjectionConflict
 from quorate.controllers.volcano.job.job_phases import (
     ACTIVE,
     FINISHED,
@@ -60,9 +61,19 @@ from quorate.controllers.volcano.job.lifecycle_policies import (
     apply_policies,
     job_events,
 )
+from quorate.controllers.volcano.job.quota_admission import (
+    admitted_pod_sets,
+    as_admitted,
+    forget_admission,
+    is_stopping,
+    is_suspended,
+    stop_completed,
+)
+from quorate.kube.writes import Patch
 from quorate.queueing.lifecycle.transition import Event
 
 MAX_PODS: Final = 100_000  # of one job; a larger one could never be placed, and would delay all other jobs
+_SUSPENDED: Final = "the job waits until its Workload is admitted"
 MAX_EVENTS: Final = 5  # validation events on one job; the rest appear once these are corrected
 MAX_CREATIONS: Final = 10_000  # pods created by one plan; the next plan creates more
 
@@ -79,6 +90,11 @@ class JobInfo:
     priorities: Mapping[str, int]  # PriorityClass values by name
     now: float
     keep_pending: bool = False  # keep pods without a node when their pod group becomes pending again
+    is_queued: bool = False  # the job starts only when a cluster queue admits it
+
+    @property
+    def is_suspended(self) -> bool:
+        return self.is_queued and is_suspended(self.job)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +107,8 @@ class NewPod:
 class JobPlan:
     """What to do, in the order of execution."""
 
-    job: Job  # with defaults; the source of the pods to create
+    job: Job  # with defaults, as it was admitted; the source of the pods to create
+    patch: Patch | None = None  # of the record of its admission
     status: JobStatus | None = None  # None: it does not change
     handled_commands: tuple[Command, ...] = ()  # to delete
     group: PodGroup | None = None  # the desired pod group; None: it is not written
@@ -115,16 +132,22 @@ def decide(info: JobInfo) -> JobPlan:
     job = with_defaults(info.job)
     if job.metadata.deletion_timestamp is not None:
         return JobPlan(job, handled_commands=tuple(info.commands))  # its dependents are garbage-collected
-    if problem := _validation_error(job):
-        return JobPlan(job, events=(Event("Warning", "InvalidJob", problem),))
-    info = replace(info, job=job)
     phase: JobPhase = job.status.state.phase or "Pending"
+    admitted = admitted_pod_sets(job) if info.is_queued else None
+    if admitted is not None and phase == "Aborted":
+        return JobPlan(job, patch=forget_admission(job))  # when it is resumed, it needs quota again
+    effective = job if admitted is None else as_admitted(job, admitted)
+    problem = str(effective.message) if isinstance(effective, InjectionConflict) else ""
+    if problem := problem or _validation_error(job):
+        return JobPlan(job, events=(Event("Warning", "InvalidJob", problem),))
+    assert isinstance(effective, Job), problem
+    job, info = effective, replace(info, job=effective)
     requested, commands, wake_at = _requested_action(info, phase)
     transition = None if requested is None else TRANSITIONS.get(phase, {}).get(requested.action)
     if requested is not None and transition is not None and _has_target(transition, requested):
         return replace(_kill_job(info, transition, requested), handled_commands=commands)
     if phase in ACTIVE:
-        plan = _sync_job(info)
+        plan = _suspend(info) if info.is_suspended else _sync_job(info)
     elif phase in FINISHED:
         plan = _clean_up(info)
     else:
@@ -159,7 +182,7 @@ def _requested_action(
             return None, (command,), None  # it was executed, but not yet deleted
         event = JobEvent(COMMAND_ISSUED, info.now, status.version, status.retry_count)
         return RequestedAction(command.action, event), (command,), None
-    if phase not in ACTIVE:
+    if phase not in ACTIVE or info.is_suspended:
         return None, (), None
     events = job_events(info.job, info.pods, info.lost, info.group)
     requested, wake_at = apply_policies(info.job, events, info.now)
@@ -194,6 +217,22 @@ def _kill_job(info: JobInfo, transition: Transition, requested: RequestedAction)
         status=status,
         events=(Event("Normal", "ExecuteAction", f"{action} because of {event}"),),
         action=requested.action,
+    )
+
+
+def _suspend(info: JobInfo) -> JobPlan:
+    """Delete the pods and the pod group of a job without quota; end its stop when they are gone."""
+    pods = tuple(pod for pod in info.pods if not pod.is_terminating)
+    status = updated_status(
+        info.job, _counts_without(info.pods, pods), "Pending", info.now, PhaseReason("Suspended", _SUSPENDED)
+    )
+    is_over = is_stopping(info.job) and not info.pods and info.group is None
+    return JobPlan(
+        info.job,
+        patch=stop_completed(info.job) if is_over else None,
+        pods_to_delete=pods,
+        group_to_delete=_unless_terminating(info.group),
+        status=status,
     )
 
 

@@ -1,0 +1,104 @@
+"""The admission of a Volcano Job by a cluster queue, as it is recorded on the job.
+
+A Volcano Job has no field that suspends it.  A job that is queued is suspended as long as it does not record
+an admission of its own: it gets no pod group and no pods.  The record has what admission adds to the pod
+templates.  They stay as they are, because the webhooks of Volcano accept no changes of tasks.  A stop removes
+the record and leaves a mark, which the job controller removes when the last pod is gone.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from quorate.api import codec
+from quorate.api.kueue import STOPPING
+from quorate.api.meta import Struct, Uid
+from quorate.api.volcano.job import Job, TaskSpec
+from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
+from quorate.kube.patches import merged
+from quorate.kube.resources import VOLCANO_JOBS
+from quorate.kube.writes import Patch
+
+RECORD: Final = "quorate.dev/admitted-pod-sets"
+
+
+class _Record(Struct):
+    job_uid: Uid  # a copy of the job under another name is not admitted
+    pod_sets: tuple[PodSetInfo, ...]  # one for each task
+
+
+def admitted_pod_sets(job: Job) -> Mapping[str, PodSetInfo] | None:
+    """Return the pod sets of the recorded admission by task; None if there is none that can be read."""
+    text = job.metadata.annotations.get(RECORD)
+    if text is None:
+        return None
+    try:
+        record = codec.decode(_Record, text)
+    except msgspec.DecodeError:
+        return None
+    if record.job_uid != job.metadata.uid:
+        return None
+    return {info.name: info for info in record.pod_sets}
+
+
+def is_suspended(job: Job) -> bool:
+    """Return True if a queued job has no admission, so that it gets no pods."""
+    return admitted_pod_sets(job) is None
+
+
+def is_stopping(job: Job) -> bool:
+    """Return True while pods of a stopped job may still exist."""
+    return job.metadata.annotations.get(STOPPING) == "true"
+
+
+def as_admitted(job: Job, pod_sets: Mapping[str, PodSetInfo]) -> Job | InjectionConflict:
+    """Return a defaulted job with the counts and the templates of its admission.
+
+    A task without a pod set in the admission gets no pods: it was added later.
+    """
+    tasks: list[TaskSpec] = []
+    for task in job.spec.tasks:
+        info = pod_sets.get(task.name)
+        if info is None:
+            tasks.append(replace(task, replicas=0, min_available=0))
+            continue
+        patch = inject(task.template, info)
+        if isinstance(patch, InjectionConflict):
+            return patch
+        template = task.template
+        if patch:
+            body: dict[str, Any] = merged(read_template(template), patch)
+            template = msgspec.Raw(msgspec.json.encode(body))
+        minimum = task.replicas if task.min_available is None else task.min_available
+        tasks.append(
+            replace(task, replicas=info.count, min_available=min(minimum, info.count), template=template)
+        )
+    return replace(job, spec=replace(job.spec, tasks=tuple(tasks)))
+
+
+def record_admission(job: Job, infos: Sequence[PodSetInfo]) -> Patch:
+    """Return the patch that records the admission of a job: it starts."""
+    record = _Record(job_uid=job.metadata.uid, pod_sets=tuple(infos))
+    return _annotate(job, {RECORD: codec.encode(record).decode()})
+
+
+def forget_admission(job: Job) -> Patch:
+    """Return the patch that suspends a job without pods."""
+    return _annotate(job, {RECORD: None})
+
+
+def begin_stop(job: Job) -> Patch:
+    """Return the patch that suspends a job with pods, and marks the stop that begins."""
+    return _annotate(job, {RECORD: None, STOPPING: "true"})
+
+
+def stop_completed(job: Job) -> Patch:
+    """Return the patch that removes the mark of a stop, to be sent when the last pod is gone."""
+    return _annotate(job, {STOPPING: None})
+
+
+def _annotate(job: Job, annotations: dict[str, str | None]) -> Patch:
+    body: dict[str, Any] = {"metadata": {"annotations": annotations}}
+    return Patch(VOLCANO_JOBS, job.metadata.key, job.metadata.resource_version, body)
