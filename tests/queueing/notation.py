@@ -143,7 +143,7 @@ def a_pod_set(given: Json) -> Json:
         "tolerations": given.get("tolerations", []),
         "priorityClassName": given.get("priorityClassName", ""),
     }
-    for field in ("overhead", "runtimeClassName"):
+    for field in ("overhead", "runtimeClassName", "resourceClaims"):
         if field in pod:
             spec[field] = pod[field]
     if "resources" in pod:

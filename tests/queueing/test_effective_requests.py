@@ -11,14 +11,22 @@ from quorate.queueing.decisions import Hold, Reserve
 from tests.queueing.world import World
 
 
-def decided(limits: list[dict[str, Any]], container: dict[str, Any]) -> str:
+def decided(
+    limits: list[dict[str, Any]],
+    container: dict[str, Any],
+    gates: dict[str, bool] | None = None,
+    **pod: Any,
+) -> str:
     """Return ``admitted`` or the message of the pending workload."""
     world = World(
         {
             "flavors": ["default"],
             "limitRanges": limits,
             "clusterQueues": {"cq": {"quota": [{"default": {"cpu": 100}}]}},
-            "workloads": [{"name": "w", "queue": "cq", "podSets": [{"pod": {"containers": [container]}}]}],
+            "workloads": [
+                {"name": "w", "queue": "cq", "podSets": [{"pod": {"containers": [container], **pod}}]}
+            ],
+            "config": {"featureGates": gates or {}},
         }
     )
     (decision,) = world.admission_cycle.run(world.now).decisions
@@ -112,3 +120,16 @@ def test_a_workload_is_admitted_once_the_limit_range_is_removed() -> None:
     world.state.remove_limit_range(Key("default", "l"))
     world.run("cycle")
     assert list(world.admitted()) == ["w"]
+
+
+@pytest.mark.parametrize(
+    ("holds", "want"),
+    [
+        (True, "resources validation failed: pod set main claims devices (gpu), which are not counted here"),
+        (False, "admitted"),
+    ],
+)
+def test_pods_that_claim_devices_are_held_unless_the_gate_is_off(holds: bool, want: str) -> None:
+    gates = {"KueueDRARejectWorkloadsWhenDRADisabled": holds}
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    assert decided([], {"requests": {"cpu": 1}}, gates, resourceClaims=claims) == want

@@ -73,8 +73,8 @@ ABSENT_FEATURES: Final = frozenset(
     (
         "ConcurrentAdmission", "ElasticJobsViaWorkloadSlicesWithTAS", "KueueDRAIntegration",
         "KueueDRAIntegrationConsumableCapacity", "KueueDRAIntegrationExtendedResource",
-        "KueueDRAIntegrationPartitionableDevices", "KueueDRARejectWorkloadsWhenDRADisabled", "MultiKueue",
-        "MultiKueueAdaptersForCustomJobs", "MultiKueueAllowInsecureKubeconfigs", "MultiKueueClusterProfile",
+        "KueueDRAIntegrationPartitionableDevices", "MultiKueue", "MultiKueueAdaptersForCustomJobs",
+        "MultiKueueAllowInsecureKubeconfigs", "MultiKueueClusterProfile",
         "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
         "MultiKueueKubeConfigPathValidation", "MultiKueueManagerQuotaAutomation",
         "MultiKueueOrchestratedPreemption", "MultiKueueRemoteSpecSync", "SchedulerLibraryIntegration",
@@ -127,6 +127,8 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     fast_quota_release_in_pod_integration: bool = False  # terminating pods hold no quota
     cleanup_provisioning_requests_on_eviction: bool = True  # evicted workloads keep no ProvisioningRequest
     metric_for_workload_creation_latency: bool = True  # measure how long jobs wait for their workloads
+    # devices that pods claim are not counted: such a workload is not admitted
+    hold_device_claims: bool = msgspec.field(default=True, name="KueueDRARejectWorkloadsWhenDRADisabled")
     failure_recovery_policy: bool = False  # delete pods on lost nodes if they opt in
 
 

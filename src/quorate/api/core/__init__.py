@@ -67,6 +67,12 @@ class SchedulingGate(Struct):
     name: str
 
 
+class PodResourceClaim(Struct):
+    """A device that a pod claims by dynamic resource allocation."""
+
+    name: str = ""
+
+
 class PodSpec(Struct):
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] = ()
@@ -83,6 +89,7 @@ class PodSpec(Struct):
     active_deadline_seconds: int | None = None
     scheduler_name: str = "default-scheduler"
     scheduling_gates: tuple[SchedulingGate, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
 
 
 class PodTemplateMeta(Struct):

@@ -128,6 +128,14 @@ def invalid_requests(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
     )
 
 
+def device_claims(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
+    """Return a text if the pods claim devices (dynamic resource allocation), which no quota counts here."""
+    if not spec.resource_claims:
+        return ()
+    names = ", ".join(claim.name for claim in spec.resource_claims)
+    return (f"pod set {pod_set} claims devices ({names}), which are not counted here",)
+
+
 def requests_above_limits(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
     """Return one text for each request, of a container or of the pod, that exceeds its own limit."""
     return tuple(

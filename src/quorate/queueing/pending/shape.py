@@ -34,6 +34,7 @@ from quorate.queueing.pending.effective_requests import (
     LimitRangeDefaults,
     adjust_resources,
     bounds_violations,
+    device_claims,
     invalid_requests,
     limit_range_bounds,
     limit_range_defaults,
@@ -176,7 +177,11 @@ class ShapeRegistry:
             findings = (
                 finding
                 for (name, *_), spec in zip(pod_sets, specs, strict=True)
-                for finding in (*invalid_requests(name, spec), *requests_above_limits(name, spec))
+                for finding in (
+                    *invalid_requests(name, spec),
+                    *requests_above_limits(name, spec),
+                    *(device_claims(name, spec) if self._gates.hold_device_claims else ()),
+                )
             )
             shape = Shape(priority, shapes, (*invalid, *findings))
             self._shapes[key] = shape
