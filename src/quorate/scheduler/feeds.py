@@ -40,6 +40,7 @@ from quorate.kube.resources import (
     Resource,
 )
 from quorate.kube.rest.discovery import plural_of
+from quorate.kube.unreadable_pods import occupied_node
 
 
 def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
@@ -54,7 +55,7 @@ def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
         if fault is None:
             model.remove_unreadable_pod(key)
         else:
-            model.set_unreadable_pod(key, _occupied_node(fault))
+            model.set_unreadable_pod(key, occupied_node(fault))
 
     def set_aside_group(key: Key, fault: ObjectFault | None) -> None:
         """Let the pods of a group that cannot be read count in its queue."""
@@ -99,34 +100,6 @@ def subscribe_informers(
     for feed in feeds:
         feed.subscribe(informers[feed.resource], changed)
     return informers
-
-
-class _PodSpec(Struct):
-    node_name: str = ""
-
-
-class _PodStatus(Struct):
-    phase: str = ""
-
-
-class _BoundPod(Struct):
-    """The fields that tell where a pod is; the others need not have their types."""
-
-    spec: _PodSpec = _PodSpec()
-    status: _PodStatus = _PodStatus()
-
-
-def _occupied_node(fault: ObjectFault) -> str:
-    """Return the node on which the pod holds resources; "" for none."""
-    if isinstance(fault.obj, Pod):
-        node, phase = fault.obj.node_name, fault.obj.status.phase
-    else:
-        try:
-            pod = codec.decode(_BoundPod, fault.raw)
-        except msgspec.DecodeError:
-            return ""  # not even this can be read, which no API server stores
-        node, phase = pod.spec.node_name, pod.status.phase
-    return "" if phase in ("Succeeded", "Failed") else node
 
 
 class _GroupSpec(Struct):
