@@ -23,7 +23,7 @@ from quorate.api.kueue import (
     WorkloadStatus,
 )
 from quorate.api.kueue.topology import Topology, TopologyAssignment, topology_assignment
-from quorate.api.meta import Condition, at_epoch
+from quorate.api.meta import Condition, Key, at_epoch
 from quorate.controllers.jobframework.construct_workload import Priority, resolve_priority
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import HOSTNAME
@@ -124,10 +124,10 @@ class GivenWorld:
                 "conditions": [{"type": "Ready", "status": ready}],
             },
         }
-        self.state.put_node(codec.convert(ClusterNode, node))
+        self.state.retry_flavors(self.state.put_node(codec.convert(ClusterNode, node)))
         if given.get("nonTASUsage"):
             used = in_base_units(quantities({PODS: 1, **given["nonTASUsage"]}))
-            self.state.ledger.topology.put_foreign_pod(name, "others", used)
+            self.state.ledger.topology.put_foreign_pod(Key("others", name), name, used)
 
     def put_cohort(self, name: str) -> None:
         cohort = self.given["cohorts"][name] or {}

@@ -191,7 +191,7 @@ class World(GivenWorld):
                         nodes = self.given.setdefault("nodes", {})
                         if fields is None:
                             del nodes[name]
-                            self.state.remove_node(name)
+                            self.state.retry_flavors(self.state.remove_node(name))
                         else:
                             nodes[name] = {**nodes.get(name, {}), **fields}
                             self.put_node(name)

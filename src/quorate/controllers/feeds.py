@@ -22,6 +22,7 @@ from quorate.kube.resources import (
     NAMESPACES,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
+    TOPOLOGIES,
     WORKLOADS,
 )
 from quorate.queueing.state import State
@@ -57,6 +58,7 @@ def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], .
         Feed(LIMIT_RANGES, state.put_limit_range, state.remove_limit_range),
         cluster_feed(RUNTIME_CLASSES, state.put_runtime_class, state.remove_runtime_class),
         cluster_feed(RESOURCE_FLAVORS, state.put_flavor, state.remove_flavor),
+        cluster_feed(TOPOLOGIES, state.put_topology, state.remove_topology),
         cluster_feed(COHORTS, state.put_cohort, state.remove_cohort),
         cluster_feed(ADMISSION_CHECKS, state.put_admission_check, state.remove_admission_check),
         cluster_feed(CLUSTER_QUEUES, state.put_cluster_queue, state.remove_cluster_queue),

@@ -20,6 +20,7 @@ from quorate.kube.resources import (
     PRIORITY_CLASSES,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
+    TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
     WORKLOADS,
     Resource,
@@ -85,6 +86,7 @@ class Informers:
         self.limit_ranges = Informer(client, LIMIT_RANGES)
         self.runtime_classes = Informer(client, RUNTIME_CLASSES)
         self.flavors = Informer(client, RESOURCE_FLAVORS)
+        self.topologies = Informer(client, TOPOLOGIES)
         self.cohorts = Informer(client, COHORTS)
         self.checks = Informer(client, ADMISSION_CHECKS)
         self.cluster_queues = Informer(client, CLUSTER_QUEUES)
@@ -124,6 +126,7 @@ class Informers:
             self.limit_ranges,
             self.runtime_classes,
             self.flavors,
+            self.topologies,
             self.cohorts,
             self.checks,
             self.cluster_queues,

@@ -20,7 +20,12 @@ from quorate.controllers.admission.auditor import Auditor
 from quorate.controllers.admission.driver import AdmissionDriver
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.core.queues import CohortController, QueueController
-from quorate.controllers.core.resource_in_use import ResourceInUseController, checks_of, flavors_of
+from quorate.controllers.core.resource_in_use import (
+    ResourceInUseController,
+    checks_of,
+    flavors_of,
+    topologies_of,
+)
 from quorate.controllers.core.workloads import PriorityController, WorkloadController
 from quorate.controllers.feeds import queueing_feeds
 from quorate.controllers.informers import CacheSyncTimeout, Informers, synced
@@ -43,6 +48,7 @@ from quorate.controllers.pods.reconciler import PodController
 from quorate.controllers.provisioning.provisioning_controller import run_provisioning
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.reconciler import run_sets
+from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.controllers.volcano.job.queued_job import VolcanoJob
 from quorate.controllers.volcano.manager import QueuedKinds, run_volcano
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
@@ -115,11 +121,15 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
     state = State(configuration)
     for feed in queueing_feeds(state, clock.now):
         feed.subscribe(informers.of(feed.resource), lambda: None)
+    nodes = NodeFeeds(client, clock, informers.flavors, state, lambda: None)
     view = _view(state, informers, replica)
+    within_s = configuration.controllers.cache_sync_timeout_s
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.all:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
-        await synced(*informers.all, within_s=configuration.controllers.cache_sync_timeout_s)
+        tasks.create_task(nodes.run(), name="nodes of topologies")
+        await synced(*informers.all, within_s=within_s)
+        await synced(*nodes.needed, within_s=within_s)
         replica.set_view(view)
 
 
@@ -204,7 +214,10 @@ async def _run_controllers(
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
             tasks.create_task(context.events.run(), name="events")
             tasks.create_task(volcano_context.events.run(), name="events about gangs")
-            await synced(*all_informers, within_s=configuration.controllers.cache_sync_timeout_s)
+            tasks.create_task(driver.node_feeds.run(), name="nodes of topologies")
+            within_s = configuration.controllers.cache_sync_timeout_s
+            await synced(*all_informers, within_s=within_s)
+            await synced(*driver.node_feeds.needed, within_s=within_s)
             tasks.create_task(driver.run(), name="admission")
             for reconciler in reconcilers:
                 tasks.create_task(reconciler.run(), name=reconciler.name)

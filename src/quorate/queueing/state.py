@@ -6,12 +6,12 @@ known here alone.  A cluster queue counts the usage of every workload with a quo
 workloads included, until the reservation is released or the workload finishes, is deactivated or deleted.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 import msgspec
 
 from quorate.api.configuration import Configuration
-from quorate.api.core import LimitRange, RuntimeClass
+from quorate.api.core import LimitRange, Pod, RuntimeClass
 from quorate.api.core.scheduling import Node as ClusterNode
 from quorate.api.kueue import (
     Admission,
@@ -29,6 +29,7 @@ from quorate.api.kueue import (
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, epoch, is_older
 from quorate.api.quantity import NANOS
+from quorate.placement.topology.tree import MAX_AMOUNT
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status
 from quorate.queueing.cluster_queue import (
@@ -47,6 +48,7 @@ from quorate.queueing.ledger import Ledger
 from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView
 from quorate.queueing.pending.ordering import may_queue, queue_order
 from quorate.queueing.pods_ready import queue_overrides
+from quorate.queueing.topology.foreign_pods import PODS
 from quorate.quota.tree import Node
 
 
@@ -80,6 +82,7 @@ class State:
         for workload in self.unreadable.values():
             fresh.put_unreadable(workload)
         ledger.topology.flavors = fresh.flavors
+        ledger.topology.take_nodes(old.topology)
         self.ledger, self.flavors, self.checks, self._cohorts = (
             ledger,
             fresh.flavors,
@@ -147,14 +150,34 @@ class State:
             if flavor.spec.topology_name == name:
                 self._flavor_changed(flavor.metadata.name)
 
-    def put_node(self, node: ClusterNode) -> None:
-        self._nodes_changed(self.ledger.topology.put_node(node))
+    def put_node(self, node: ClusterNode) -> Collection[str]:
+        """Return the topology flavors of the node, before and after the change."""
+        return self.ledger.topology.put_node(node)
 
-    def remove_node(self, name: str) -> None:
-        self._nodes_changed(self.ledger.topology.remove_node(name))
+    def remove_node(self, name: str) -> Collection[str]:
+        """Return the topology flavors of the node."""
+        return self.ledger.topology.remove_node(name)
 
-    def _nodes_changed(self, flavors: Collection[str]) -> None:
-        for queue in self._queues_with_flavors(flavors):
+    def put_pod(self, pod: Pod) -> Collection[str]:
+        """Return the topology flavors in which the pod no longer uses what it used before."""
+        return self.ledger.topology.put_pod(pod)
+
+    def put_unreadable_pod(self, key: Key, node: str) -> None:
+        """Keep places in topologies away from a node with a pod of which the requests are not known."""
+        self.ledger.topology.put_foreign_pod(key, node, {PODS: MAX_AMOUNT})
+
+    def remove_pod(self, key: Key) -> Collection[str]:
+        """Return the topology flavors of the node that the pod leaves."""
+        return self.ledger.topology.remove_foreign_pod(key)
+
+    def set_has_nodes(self, has_nodes: bool) -> None:
+        """Tell if all nodes and pods are known; until then, no pod gets a place in a topology."""
+        self.ledger.topology.has_nodes = has_nodes
+        self.retry_flavors(name for name, flavor in self.flavors.items() if flavor.spec.topology_name)
+
+    def retry_flavors(self, names: Iterable[str]) -> None:
+        """Evaluate the pending workloads of the queues with these flavors again."""
+        for queue in self._queues_with_flavors(frozenset(names)):
             self.ledger.note_external_change(queue)
 
     def put_admission_check(self, check: AdmissionCheck) -> None:

@@ -13,7 +13,6 @@ from quorate.cli.verbs.topology_report import (
     DomainReport,
     TopologyReport,
     occupancy,
-    put_foreign_pods,
     report_topology,
     walk,
 )
@@ -62,7 +61,8 @@ def report(*pods: Pod, used: dict[str, int] | None = None) -> TopologyReport:
     model.put_topology(topology)
     for node in NODES:
         model.put_node(node)
-    put_foreign_pods(model, pods)
+    for pod in pods:
+        model.put_pod(pod)
     model.count([Place("tas", (host,), {"cpu": cpu}) for host, cpu in (used or {}).items()], 1)
     return report_topology(topology, model, NODES)
 

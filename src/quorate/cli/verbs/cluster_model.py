@@ -20,10 +20,9 @@ from quorate.cli.deployment.controllers import CONFIGURATION, CONFIGURATION_FILE
 from quorate.cli.files import read_configuration
 from quorate.cli.stored_configuration import KEY as STORED
 from quorate.cli.stored_configuration import NEEDS_RESTART
-from quorate.controllers.feeds import queueing_feeds
+from quorate.controllers.topology.node_feeds import load_model
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
-from quorate.kube.feed import load
 from quorate.kube.resources import CONFIG_MAPS
 from quorate.queueing.decisions import Decision
 from quorate.queueing.scheduling.cycle import AdmissionCycle
@@ -84,7 +83,7 @@ _MAX_CYCLES: Final = 10_000  # each decides on hundreds of workloads; stop evalu
 async def load_state(client: Client, configuration: Configuration, now: float) -> State:
     """Return the model that a controller process would have if it started now."""
     state = State(configuration)
-    await load(client, queueing_feeds(state, lambda: now))
+    await load_model(client, state, now)
     return state
 
 

@@ -36,15 +36,13 @@ from quorate.cli.verbs.topology_report import (
     FlavorReport,
     TopologyReport,
     occupancy,
-    put_foreign_pods,
     report_topology,
     walk,
 )
-from quorate.controllers.feeds import queueing_feeds
+from quorate.controllers.topology.node_feeds import load_model
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
-from quorate.kube.feed import load
-from quorate.kube.resources import PLACEABLE_NODES, PODS, RESOURCE_FLAVORS, TOPOLOGIES
+from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.queueing.state import State
 
 _MAP_WIDTH: Final = 64  # domains in one line of the map
@@ -151,13 +149,8 @@ async def load_report(
     """Return the domains of a topology with their usage, as the controllers would count it."""
     gates = configuration.topology_gates or TopologyGates()
     state = State(msgspec.structs.replace(configuration, topology_gates=gates))
-    for each in (await client.list(TOPOLOGIES)).items:
-        state.put_topology(each)
+    await load_model(client, state, now)
     nodes = (await client.list(PLACEABLE_NODES)).items
-    for node in nodes:
-        state.put_node(node)
-    put_foreign_pods(state.ledger.topology, (await client.list(PODS)).items)
-    await load(client, queueing_feeds(state, lambda: now))
     return report_topology(found, state.ledger.topology, nodes)
 
 

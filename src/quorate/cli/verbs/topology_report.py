@@ -8,20 +8,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.core import Pod, Resources
-from quorate.api.core.pod_resources import pod_requests
+from quorate.api.core import Resources
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
-from quorate.api.kueue.topology_annotations import REQUESTS
 from quorate.api.meta import Struct
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import DomainTree
 from quorate.placement.vectors import Vector
 from quorate.queueing.topology.model import TopologyModel
 from quorate.quota.amount import as_quantity
-
-PODS = "pods"
 
 
 class DomainReport(Struct, omit_defaults=False):
@@ -48,15 +44,6 @@ class TopologyReport(Struct, omit_defaults=False):
     name: str
     levels: tuple[str, ...]
     flavors: tuple[FlavorReport, ...]
-
-
-def put_foreign_pods(model: TopologyModel, pods: Iterable[Pod]) -> None:
-    """Count the bound pods that have not terminated and no places in topologies."""
-    for pod in pods:
-        ended = pod.status.phase in ("Succeeded", "Failed")
-        if pod.spec.node_name and not ended and not any(key in pod.metadata.annotations for key in REQUESTS):
-            amounts = {**in_base_units(pod_requests(pod.spec)), PODS: 1}
-            model.put_foreign_pod(pod.spec.node_name, pod.metadata.uid, amounts)
 
 
 def report_topology(topology: Topology, model: TopologyModel, nodes: Sequence[Node]) -> TopologyReport:

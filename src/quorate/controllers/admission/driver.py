@@ -17,6 +17,7 @@ from quorate.controllers.admission.pending_reasons import PendingReasonThrottle
 from quorate.controllers.admission.writer import AdmissionWriter
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.feeds import queueing_feeds
+from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.kube.clock import Timer
 from quorate.kube.feed import Feed
 from quorate.kube.informer import Change
@@ -66,6 +67,9 @@ class AdmissionDriver:
             context,
             on_refusal=self._undo,
             on_written=lambda decision: recorder.decision_written(decision, self.state),
+        )
+        self.node_feeds = NodeFeeds(
+            context.client, context.clock, context.informers.flavors, self.state, self._changed.set
         )
         # The feeds of the new model while it is built.
         self._rebuild_feeds: dict[Resource[Any], Feed[Any]] = {}

@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.core import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import Admission, ResourceFlavor
 from quorate.api.kueue.topology import Topology
-from quorate.api.meta import is_true
+from quorate.api.meta import Key, is_true
 from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
+from quorate.queueing.topology.foreign_pods import is_foreign, usage_on_node
 
 Amounts = Mapping[str, int]
 
@@ -59,8 +61,10 @@ class TopologyModel:
         self.is_on = gates is not None
         self.flavors: Mapping[str, ResourceFlavor] = {}  # all flavors, also those without a topology
         self._topologies: dict[str, tuple[str, ...]] = {}  # node labels, by name
+        self.has_nodes = True  # False while nodes and pods are being listed: no pod gets a place
         self._nodes: dict[str, Node] = {}
-        self._foreign: dict[str, dict[str, Amounts]] = {}  # by node and pod: the requests of other pods
+        self._foreign: dict[str, dict[Key, Amounts]] = {}  # by node and pod: the requests of other pods
+        self._node_of: dict[Key, str] = {}  # by foreign pod
         self._used: dict[_Usage, dict[str, int]] = {}  # by pods placed in topologies
         self._trees: dict[str, DomainTree] = {}  # by flavor; built when they are needed
 
@@ -88,35 +92,62 @@ class TopologyModel:
         return () if node is None else self._invalidate(node)
 
     def _invalidate(self, *nodes: Node | None) -> tuple[str, ...]:
-        changed = tuple(
-            name
-            for name, flavor in self.flavors.items()
-            if flavor.spec.topology_name
-            and any(node is not None and self._belongs(node, flavor) for node in nodes)
-        )
+        known = tuple(node for node in nodes if node is not None)
+        changed = self._flavors_of(*known)
         for name in changed:
             self._trees.pop(name, None)
         return changed
 
-    def put_foreign_pod(self, node: str, pod: str, requests: Amounts) -> None:
-        """Count a pod that no topology flavor places, with its requests and 1 of ``pods``."""
-        self.remove_foreign_pod(node, pod)
+    def _flavors_of(self, *nodes: Node) -> tuple[str, ...]:
+        return tuple(
+            name
+            for name, flavor in self.flavors.items()
+            if flavor.spec.topology_name and any(self._belongs(node, flavor) for node in nodes)
+        )
+
+    def put_pod(self, pod: Pod) -> tuple[str, ...]:
+        """Count a pod if it has no place in a topology; see ``put_foreign_pod``."""
+        if is_foreign(pod):
+            return self.put_foreign_pod(pod.metadata.key, pod.spec.node_name, usage_on_node(pod))
+        return self.remove_foreign_pod(pod.metadata.key)
+
+    def put_foreign_pod(self, pod: Key, node: str, requests: Amounts) -> tuple[str, ...]:
+        """Count a bound pod that has no place in a topology, with its requests and 1 of ``pods``.
+
+        Returns the flavors of the node on which the pod counted before with other requests.
+        """
+        freed = self.remove_foreign_pod(pod)
         self._foreign.setdefault(node, {})[pod] = requests
+        self._node_of[pod] = node
         self._count_foreign(node, requests, 1)
+        return freed
 
-    def remove_foreign_pod(self, node: str, pod: str) -> None:
-        requests = self._foreign.get(node, {}).pop(pod, None)
-        if requests is not None:
-            self._count_foreign(node, requests, -1)
+    def remove_foreign_pod(self, pod: Key) -> tuple[str, ...]:
+        """Return the flavors of the node that the pod leaves."""
+        node = self._node_of.pop(pod, None)
+        if node is None:
+            return ()
+        requests = self._foreign[node].pop(pod)
+        if not self._foreign[node]:
+            del self._foreign[node]
+        return self._count_foreign(node, requests, -1)
 
-    def _count_foreign(self, name: str, requests: Amounts, times: int) -> None:
+    def _count_foreign(self, name: str, requests: Amounts, times: int) -> tuple[str, ...]:
         node = self._nodes.get(name)
         if node is None:
-            return
-        for flavor, tree in self._trees.items():
-            if self._belongs(node, self.flavors[flavor]):
-                leaf = tree.leaf_of_node(node)
-                tree.add_free(leaf, requests, -times)
+            return ()
+        flavors = self._flavors_of(node)
+        for flavor in flavors:
+            tree = self._trees.get(flavor)
+            if tree is not None:
+                tree.add_free(tree.leaf_of_node(node), requests, -times)
+        return flavors
+
+    def take_nodes(self, old: "TopologyModel") -> None:
+        """Take over the nodes and foreign pods of ``old``, which is not used any more."""
+        self.has_nodes, self._nodes = old.has_nodes, old._nodes
+        self._foreign, self._node_of = old._foreign, old._node_of
+        self._trees.clear()
 
     # Flavors.
 
@@ -130,9 +161,9 @@ class TopologyModel:
         return known is not None and bool(known.spec.topology_name)
 
     def tree(self, flavor: str) -> DomainTree | None:
-        """Return the domains of a topology flavor; None for others, and if its Topology does not exist."""
+        """Return the domains of a topology flavor; None for others, and while they are not known."""
         tree = self._trees.get(flavor)
-        levels = self.levels(flavor)
+        levels = self.levels(flavor) if self.has_nodes else None
         if tree is not None or levels is None:
             return tree
         spec = self.flavors[flavor]

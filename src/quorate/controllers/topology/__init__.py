@@ -1,0 +1,1 @@
+"""Topology-aware scheduling: what the controllers read of nodes and pods."""

@@ -1,0 +1,142 @@
+"""Feeds of the nodes of topologies, and of the pods that use them without a place.
+
+They are read only if a flavor has a topology, from the moment that the first one exists.  Until all are
+listed, no pod gets a place.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Any, Final
+
+from quorate.api.core import Pod
+from quorate.api.core.scheduling import Node
+from quorate.api.kueue import ResourceFlavor
+from quorate.api.meta import Key, find_condition
+from quorate.controllers.feeds import queueing_feeds
+from quorate.controllers.informers import synced
+from quorate.kube.client import Client
+from quorate.kube.clock import Clock
+from quorate.kube.errors import Forbidden
+from quorate.kube.feed import Feed, cluster_feed, load
+from quorate.kube.informer import Change, Informer
+from quorate.kube.object_faults import ObjectFault
+from quorate.kube.resources import PLACEABLE_NODES, PODS
+from quorate.kube.unreadable_pods import occupied_node
+from quorate.queueing.state import State
+
+RETRY_S: Final = 1.0  # changes of nodes and pods within this time cause one evaluation
+_USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
+
+
+class NodeFeeds:
+    """Feeds the nodes and pods of a cluster to ``state`` once a flavor has a topology."""
+
+    def __init__(
+        self,
+        client: Client,
+        clock: Clock,
+        flavors: Informer[ResourceFlavor],
+        state: State,
+        changed: Callable[[], object],
+    ) -> None:
+        self._steady = clock.steady
+        self._state = state
+        self._changed = changed  # called when a decision may differ
+        self._needed = asyncio.Event()
+        self._freed: set[str] = set()  # flavors with more room since the last evaluation
+        self._has_freed = asyncio.Event()
+        self._nodes = Informer(client, PLACEABLE_NODES)
+        self._pods = Informer(client, PODS, field_selector=_USING_NODES)
+        nodes, pods = node_feeds(state, self._note)
+        nodes.subscribe(self._nodes)
+        pods.subscribe(self._pods)
+        if state.configuration.topology_gates is not None:
+            state.set_has_nodes(False)
+            flavors.subscribe(self._flavor_changed)
+
+    def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
+        if change.new is not None and change.new.spec.topology_name:
+            self._needed.set()
+
+    def _note(self, flavors: Collection[str]) -> None:
+        if flavors:
+            self._freed.update(flavors)
+            self._has_freed.set()
+
+    @property
+    def needed(self) -> tuple[Informer[Any], ...]:
+        """The informers on which decisions depend now, given all flavors."""
+        return (self._nodes, self._pods) if self._needed.is_set() else ()
+
+    async def run(self) -> None:
+        """Wait until a flavor has a topology, then keep ``state`` up to date until cancelled."""
+        await self._needed.wait()
+        async with asyncio.TaskGroup() as tasks:
+            for informer in (self._nodes, self._pods):
+                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} of topologies")
+            await synced(self._nodes, self._pods)
+            self._state.set_has_nodes(True)
+            self._changed()
+            while True:
+                await self._has_freed.wait()
+                await self._steady.sleep_until(self._steady.now() + RETRY_S)
+                self._has_freed.clear()
+                self._state.retry_flavors(self._freed)
+                self._freed.clear()
+                self._changed()
+
+
+def node_feeds(state: State, note: Callable[[Collection[str]], object]) -> tuple[Feed[Node], Feed[Pod]]:
+    """Return the feeds of nodes and pods; ``note`` is called with the flavors that may have more room."""
+
+    def set_aside_pod(key: Key, fault: ObjectFault | None) -> None:
+        if fault is not None and (node := occupied_node(fault)):
+            state.put_unreadable_pod(key, node)
+
+    return (
+        cluster_feed(
+            PLACEABLE_NODES,
+            lambda node: note(state.put_node(node)),
+            lambda name: note(state.remove_node(name)),
+            _nodes_differ,
+        ),
+        Feed(
+            PODS,
+            lambda pod: note(state.put_pod(pod)),
+            lambda key: note(state.remove_pod(key)),
+            _pods_differ,
+            set_aside=set_aside_pod,
+        ),
+    )
+
+
+async def load_model(client: Client, state: State, now: float) -> None:
+    """Fill ``state`` from lists, as a controller process would if it started now.
+
+    Without the permission to list nodes or pods no pod gets a place, and the reasons say so.
+    """
+    await load(client, queueing_feeds(state, lambda: now))
+    if not any(flavor.spec.topology_name for flavor in state.flavors.values()):
+        return
+    try:
+        await load(client, node_feeds(state, lambda _: None))
+    except Forbidden:
+        state.set_has_nodes(False)
+
+
+def _nodes_differ(old: Node, new: Node) -> bool:
+    return _placing_properties(old) != _placing_properties(new)
+
+
+def _placing_properties(node: Node) -> tuple[Any, ...]:
+    """Return what places in topologies depend on; of the conditions that is only Ready."""
+    ready = find_condition(node.status.conditions, "Ready")
+    return node.metadata.labels, node.spec, node.status.allocatable, ready is None or ready.status
+
+
+def _pods_differ(old: Pod, new: Pod) -> bool:
+    return (old.spec, old.status.phase, old.metadata.annotations) != (
+        new.spec,
+        new.status.phase,
+        new.metadata.annotations,
+    )

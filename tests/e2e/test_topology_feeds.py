@@ -1,0 +1,56 @@
+"""The controllers follow nodes, and pods without places, once a flavor has a topology."""
+
+import msgspec
+import pytest
+
+from quorate.api.configuration import default_configuration
+from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.meta import Key
+from quorate.kube.resources import NODES, PODS, TOPOLOGIES
+from tests.e2e.topologies import HOST, RACK, create_host, create_job_in, create_topology, places_of
+from tests.e2e.world import NAMESPACE, World, run_story
+
+pytestmark = pytest.mark.slow
+
+PLACING = msgspec.structs.replace(default_configuration(), topology_gates=TopologyGates())
+
+
+def test_room_that_nodes_and_other_pods_give_is_assigned() -> None:
+    async def story(world: World) -> None:
+        for name, rack in (("x1", "r1"), ("x2", "r1"), ("x3", "r2")):
+            await create_host(world, name, rack, cpu="4")
+        container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+        spec = {"nodeName": "x3", "containers": [container]}
+        await world.client.create(PODS, {"metadata": {"name": "web"}, "spec": spec}, NAMESPACE)
+        await create_topology(world, cpu="100")
+        await create_job_in(world, "large", RACK, pods=6)
+        await world.until_condition("large", "QuotaReserved", "True")
+        assert await places_of(world, "large") == {"x1": 4, "x2": 2}
+
+        await create_job_in(world, "small", RACK, pods=3)
+        waiting = await world.until_condition("small", "QuotaReserved", "False", "Pending")
+        (condition,) = (each for each in waiting.status.conditions if each.type == "QuotaReserved")
+        assert 'topology "tree" allows to fit only 2 out of 3 pod(s)' in condition.message
+        ended = {"status": {"phase": "Succeeded"}}
+        await world.client.patch(PODS, Key(NAMESPACE, "web"), ended, subresource="status")
+        await world.until_condition("small", "QuotaReserved", "True")
+        assert await places_of(world, "small") == {"x3": 3}
+
+        await create_job_in(world, "host", HOST, pods=4)
+        await world.until_condition("host", "QuotaReserved", "False", "Pending")
+        await create_host(world, "x4", "r2", cpu="4")
+        await world.until_condition("host", "QuotaReserved", "True")
+        assert await places_of(world, "host") == {"x4": 4}
+
+        await create_job_in(world, "late", RACK, pods=2)
+        await world.until_condition("late", "QuotaReserved", "True")
+        assert await places_of(world, "late") == {"x2": 2}
+        await world.client.patch(NODES, Key("", "x2"), {"spec": {"unschedulable": True}})
+        await create_job_in(world, "last", HOST, pods=1)
+        await world.until_condition("last", "QuotaReserved", "True")
+        assert await places_of(world, "last") == {"x3": 1}
+
+        topology = await world.client.get(TOPOLOGIES, Key("", "tree"))
+        assert topology.metadata.finalizers == ("kueue.x-k8s.io/resource-in-use",)
+
+    run_story(story, PLACING)
