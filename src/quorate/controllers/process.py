@@ -256,8 +256,9 @@ def _core_reconcilers(context: ControllerContext, driver: AdmissionDriver) -> li
         WorkloadController(context, state).reconciler,
         queues.reconciler,
         CohortController(context, state).reconciler,
-        ResourceInUseController(context, informers.flavors, flavors_of).reconciler,
-        ResourceInUseController(context, informers.checks, checks_of).reconciler,
+        ResourceInUseController(context, informers.flavors, informers.cluster_queues, flavors_of).reconciler,
+        ResourceInUseController(context, informers.checks, informers.cluster_queues, checks_of).reconciler,
+        ResourceInUseController(context, informers.topologies, informers.flavors, topologies_of).reconciler,
         PriorityController(context).reconciler,
     ]
 

@@ -118,7 +118,7 @@ CONTROLLER_RULES: Final = (
     PolicyRule("writing the status of workloads", GROUP, ("workloads/status",), ("patch",)),
     PolicyRule(
         "adding finalizers to objects in use", GROUP,
-        ("clusterqueues", "localqueues", "cohorts", "resourceflavors", "admissionchecks"),
+        ("clusterqueues", "localqueues", "cohorts", "resourceflavors", "topologies", "admissionchecks"),
         (*READ, "patch"),
     ),
     PolicyRule(
@@ -142,7 +142,7 @@ CONTROLLER_RULES: Final = (
     PolicyRule("finding the owners of jobs and pods", "apps", ("replicasets",), ("get",)),
     PolicyRule("queueing pods and pod groups", "", ("pods",), (*READ, "delete", "patch")),
     PolicyRule("writing conditions of stopped pods", "", ("pods/status",), ("patch",)),
-    PolicyRule("detecting lost nodes", "", ("nodes",), READ),
+    PolicyRule("places in topologies, and detecting lost nodes", "", ("nodes",), READ),
     PolicyRule("owner references to pods", "", ("pods/finalizers",), ("update",)),
     PolicyRule("requests of pods, and namespaceSelector of queues", "", ("namespaces", "limitranges"), READ),
     PolicyRule("reading priorities of pods", "scheduling.k8s.io", ("priorityclasses",), READ),

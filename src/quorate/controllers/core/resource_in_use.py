@@ -1,9 +1,9 @@
-"""Finalizers of flavors and admission checks that a cluster queue refers to."""
+"""Finalizers of flavors and admission checks of cluster queues, and of topologies of flavors."""
 
 from collections.abc import Callable
-from typing import Final, Generic
+from typing import Any, Final, Generic
 
-from quorate.api.kueue import ClusterQueue
+from quorate.api.kueue import ClusterQueue, ResourceFlavor
 from quorate.api.meta import Key
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.finalizers import add_finalizer, remove_finalizer
@@ -23,33 +23,38 @@ def checks_of(queue: ClusterQueue) -> frozenset[str]:
     return frozenset(rule.name for rule in queue.spec.admission_checks_strategy.admission_checks)
 
 
+def topologies_of(flavor: ResourceFlavor) -> frozenset[str]:
+    return frozenset(filter(None, (flavor.spec.topology_name,)))
+
+
 class ResourceInUseController(Generic[T]):
-    """Keeps our finalizer on objects of one kind that a queue names; see ``names_in``."""
+    """Keeps our finalizer on objects of one kind that an object of another kind, its user, names."""
 
     def __init__(
         self,
         context: ControllerContext,
         objects: Informer[T],
-        names_in: Callable[[ClusterQueue], frozenset[str]],
+        users: Informer[Any],
+        names_in: Callable[[Any], frozenset[str]],
     ) -> None:
         self._client = context.client
         self._objects = objects
         self._names_in = names_in
-        self._queues = context.informers.cluster_queues
+        self._users = users
         self._index = f"names {objects.resource.plural}"
         workers = context.workers_for(objects.resource, WORKERS)
         self.reconciler = Reconciler(
             objects.resource.plural, self.reconcile, context.clock, workers, report=objects.reconcile_failed
         )
-        self._queues.add_index(self._index, names_in)
+        self._users.add_index(self._index, names_in)
         objects.subscribe(self._object_changed)
-        self._queues.subscribe(self._queue_changed)
+        self._users.subscribe(self._user_changed)
 
     def _object_changed(self, change: Change[T]) -> None:
         if change.new is not None:
             self.reconciler.enqueue(change.key)
 
-    def _queue_changed(self, change: Change[ClusterQueue]) -> None:
+    def _user_changed(self, change: Change[Any]) -> None:
         before = frozenset() if change.old is None else self._names_in(change.old)
         after = frozenset() if change.new is None else self._names_in(change.new)
         for name in sorted(before - after):
@@ -62,5 +67,5 @@ class ResourceInUseController(Generic[T]):
         metadata = metadata_of(found)
         if metadata.deletion_timestamp is None:
             await send(self._client, add_finalizer(self._objects.resource, metadata))
-        elif not self._queues.by_index(self._index, key.name):
+        elif not self._users.by_index(self._index, key.name):
             await send(self._client, remove_finalizer(self._objects.resource, metadata))
