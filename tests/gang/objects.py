@@ -10,6 +10,7 @@ from quorate.api.core import PriorityClass, ResourceQuota
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import at_epoch
 from quorate.api.volcano import PodGroup, Queue
+from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED
 from quorate.api.volcano.topology import HyperNode
 
 Json = dict[str, Any]
@@ -96,9 +97,34 @@ def pod_group(given: Mapping[str, Any]) -> PodGroup:
         "minResources": None if minimum is None else quantities(minimum),
         **{key: given[key] for key in ("networkTopology", "subGroupPolicy") if key in given},
     }
-    metadata = _metadata(given) | {"annotations": given.get("annotations", {})}
+    metadata = _metadata(given)
+    metadata["annotations"] = given.get("annotations", {}) | _quota_annotations(metadata["uid"], given)
     status = {"phase": given.get("phase", ""), "conditions": given.get("conditions", ())}
     return codec.convert(PodGroup, {"metadata": metadata, "spec": spec, "status": status})
+
+
+def _quota_annotations(uid: str, given: Mapping[str, Any]) -> Json:
+    """Return the annotations of ``quota``: "suspended", or the pod set that a cluster queue admitted."""
+    match given.get("quota"):
+        case None:
+            return {}
+        case "suspended":
+            return {SUSPENDED: "true"}
+        case admitted:
+            record = {"jobUid": uid, "podSets": [admitted]}
+            return {ADMITTED_POD_SETS: codec.encode(record).decode()}
+
+
+def with_quota(group: PodGroup, given: Mapping[str, Any]) -> PodGroup:
+    """Return ``group`` with another state of its ``quota``."""
+    kept = {
+        name: text
+        for name, text in group.metadata.annotations.items()
+        if name not in (SUSPENDED, ADMITTED_POD_SETS)
+    }
+    annotations = kept | _quota_annotations(group.metadata.uid, given)
+    metadata = msgspec.structs.replace(group.metadata, annotations=annotations)
+    return msgspec.structs.replace(group, metadata=metadata)
 
 
 def hyper_node(given: Mapping[str, Any]) -> HyperNode:

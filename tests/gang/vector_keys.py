@@ -39,7 +39,8 @@ _QUOTA = _keys("namespace name hard used scopes scopeSelector")
 _HYPER_NODE = _keys("name tier tierName nodes hyperNodes regex labels")
 _TOPOLOGY = _keys("mode highestTierAllowed highestTierName")
 _POD_GROUP = _keys(
-    "name namespace queue minMember minTaskMember minResources priorityClassName phase created annotations",
+    "name namespace queue minMember minTaskMember minResources priorityClassName phase created annotations "
+    "quota",
     networkTopology=_TOPOLOGY,
     subGroupPolicy=_keys(
         "name subGroupSize minSubGroups matchLabelKeys",
@@ -57,6 +58,7 @@ _OPERATION = _keys(
     finish=_keys("pods result"),
     setQueue=_QUEUE,
     setQuota=_QUOTA,
+    setGroupQuota=_keys("name namespace quota"),
     addPods=_POD,
     delayPods=_POD,
     addPodGroups=_POD_GROUP,

@@ -127,6 +127,7 @@ class World:
             "setHyperNode": self._set_hyper_node,
             "delayPods": self._delay_pods,
             "addPodGroups": self._add_groups,
+            "setGroupQuota": self._set_group_quota,
             "addNodes": self._add_nodes,
             "removeNodes": self._remove_nodes,
             "deletePods": lambda names: self.remove_pods(self._named(names)),
@@ -192,6 +193,9 @@ class World:
         for key in map(key_of, names):
             del self.groups[key]
             self.model.remove_group(key)
+
+    def _set_group_quota(self, change: Json) -> None:
+        self.put_group(objects.with_quota(self.groups[_key_of(change)], change))
 
     def _set_queue(self, change: Json) -> None:
         merged = self._queues.get(change["name"], {}) | change

@@ -149,6 +149,16 @@ class QueuePodGroupLimit:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadNotAdmitted:
+    """The group names a local queue, and the cluster queue has not admitted its Workload (design)."""
+
+    reason: ClassVar[str] = "WorkloadNotAdmitted"
+
+    def __str__(self) -> str:
+        return "its Workload is not admitted by a cluster queue (quorate workload explain podgroup/NAME)"
+
+
+@dataclass(frozen=True, slots=True)
 class InqueueTimeout:
     """The pods of an admitted group were not created or found no nodes in time (design)."""
 
@@ -327,6 +337,7 @@ PendingReason = (
     | NamespaceQuotaExceeded
     | QueueNotOpen
     | QueuePodGroupLimit
+    | WorkloadNotAdmitted
     | InqueueTimeout
     | NotEnoughTasks
     | NotEnoughPodsOfTask

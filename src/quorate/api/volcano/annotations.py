@@ -44,6 +44,11 @@ QUEUE_ALLOCATION_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 
+# On a pod group: "true" while a cluster queue has not admitted its Workload.  It is Pending until then.
+SUSPENDED: Final = "quorate.dev/suspended"
+# On a Volcano Job or a pod group: the record of its admission by a cluster queue.
+ADMITTED_POD_SETS: Final = "quorate.dev/admitted-pod-sets"
+
 # Annotations with this prefix are copied from an owner to the pod group of its pods.
 ANNOTATION_PREFIX: Final = "volcano.sh/"
 

@@ -35,13 +35,14 @@ from quorate.placement.shapes import Shape
 def allocate(session: Session) -> None:
     if "enqueue" not in session.settings.actions:
         for gang in session.gangs:
-            if gang.is_pending:
+            if gang.is_pending and not gang.is_suspended:
                 gang.phase = INQUEUE
     candidates = [
         gang
         for gang in session.gangs
         if gang.schedulable
         and not gang.is_pending
+        and not gang.is_suspended
         and _shapes(session, gang)
         and session.invalid_reason(gang) is None
     ]
@@ -101,6 +102,13 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
     """
     best_effort = session.settings.profile == "design" or gang.topology is not None
     return [shape for shape in gang.shapes if best_effort or not shape.best_effort]
+
+
+def _not_allocatable(gang: Gang) -> str:
+    """Return why members that fit nodes get none."""
+    if gang.quota_admission is not None and not all(map(gang.has_quota_for, gang.schedulable.values())):
+        return "they request more than minResources, which the cluster queue admitted"
+    return "their queue may not allocate more now"
 
 
 class Trials:
@@ -257,6 +265,6 @@ class GangPlacement:
             missing,
             gang.min_member,
             cause="; ".join(sorted({no_fit_message(no_fit) for no_fit in self._failed_shapes.values()}))
-            or "their queue may not allocate more now",
+            or _not_allocatable(gang),
             never_fits=gang.task_counts.valid - never < gang.min_member,
         )

@@ -24,6 +24,8 @@ def backfill(session: Session) -> None:
 
 
 def _is_candidate(session: Session, gang: Gang) -> bool:
+    if gang.is_suspended:
+        return False
     if not gang.schedulable and not gang.task_counts.pipelined:
         return False
     if gang.topology is not None:  # ``allocate`` places all its members, within its HyperNode

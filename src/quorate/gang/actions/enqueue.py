@@ -69,10 +69,15 @@ def _waiting_in_plugin_order(session: Session) -> Iterator[Gang]:
     """
     waiting: defaultdict[str, list[Gang]] = defaultdict(list)
     for gang in session.gangs:
-        if gang.is_pending and not gang.is_terminating:
+        if _may_wait(gang):
             waiting[gang.queue].append(gang)
     for queue in sorted((session.queues[name] for name in waiting), key=session.queue_order_key):
         yield from sorted(waiting[queue.name], key=session.job_order_key)
+
+
+def _may_wait(gang: Gang) -> bool:
+    """Return True for a group that may be admitted: one that is suspended has no quota."""
+    return gang.is_pending and not gang.is_terminating and not gang.is_suspended
 
 
 def _admit(session: Session, gang: Gang, plan: EvictionPlan | None = None) -> None:
@@ -123,7 +128,7 @@ class EnqueuePass:
         if self._rules.order == "fair":
             waiting = list(_waiting_in_plugin_order(self._session))
         else:
-            waiting = [gang for gang in self._session.gangs if gang.is_pending and not gang.is_terminating]
+            waiting = [gang for gang in self._session.gangs if _may_wait(gang)]
         return iter(sorted(waiting, key=lambda gang: not is_partially_bound(gang)))
 
     def _recheck(self, gang: Gang) -> None:

@@ -48,6 +48,7 @@ def is_preemptor(session: Session, gang: Gang) -> bool:
     """
     return (
         not gang.is_pending
+        and not gang.is_suspended
         and (gang.topology is None or not gang.topology.limits)
         and bool(gang.schedulable)
         and session.is_starving(gang)

@@ -127,6 +127,8 @@ class VictimSearch:
         Evictions from the same queue make its share available to the task; ``reclaim`` checks the share of
         the task's queue beforehand.
         """
+        if not self._session.gang_of(task).has_quota_for(task):
+            return False
         if self._action == "preempt" and not self._session.allocatable(self._queue, task):
             return False
         return self._session.node_finder.capacity_on(task.shape, node) is not None

@@ -10,12 +10,14 @@ from typing import Final
 
 from quorate.api.meta import Key, Uid
 from quorate.api.volcano import PodGroupCondition, PodGroupSpec
+from quorate.gang.cache.quota_admission import QuotaAdmission
 from quorate.gang.cache.sub_groups import GangTopology, SubGroups
 from quorate.gang.cache.task import ALLOCATED_STATUSES, FINISHED_STATUSES, Task, TaskCounts, TaskStatus
 from quorate.gang.outcome import GangStatus
 from quorate.gang.pending_reasons import PendingReason
 from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.shapes import Shape
+from quorate.quota.amount import PODS
 
 UNSEEN: Final = Uid("")
 
@@ -48,6 +50,8 @@ class Gang:
     key: Key
     uid: Uid = UNSEEN
     exists: bool = False  # whether the pod group has been seen; without it its pods wait
+    is_suspended: bool = False  # whether it waits for quota of a cluster queue
+    quota_admission: QuotaAdmission | None = None  # by a cluster queue; None: it names none
     is_terminating: bool = False  # whether it is being deleted: nothing is reserved for it any more
     spec: PodGroupSpec | None = None  # of the object; the fields that are read from it follow
     queue: str = "default"
@@ -176,6 +180,24 @@ class Gang:
     def charged(self) -> Counter[str]:
         """The requests of its allocated and pipelined tasks: the sum that plugins keep by events."""
         return self.allocated + self.pipelined
+
+    def has_quota_for(self, task: Task) -> bool:
+        """Return True if the cluster queue that admitted the gang counted a place for ``task``, too.
+
+        Without a cluster queue any number may have a node.  Otherwise as many members as were admitted, and
+        no more of any resource than ``minResources``, which was counted.
+        """
+        admission = self.quota_admission
+        if admission is None:
+            return not self.is_suspended
+        counts, limits = self.task_counts, self.min_resources or {}
+        if counts.ready - counts.by_status[TaskStatus.SUCCEEDED] + counts.pipelined >= admission.count:
+            return False
+        charged = self.allocated, self.pipelined
+        return all(
+            resource == PODS or sum(each[resource] for each in charged) + amount <= limits.get(resource, 0)
+            for resource, amount in task.request.items()
+        )
 
     @property
     def is_pending(self) -> bool:

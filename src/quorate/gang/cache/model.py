@@ -31,6 +31,7 @@ from quorate.gang.cache.from_objects import (
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.priority_classes import PriorityClasses
 from quorate.gang.cache.queue import Queue
+from quorate.gang.cache.quota_admission import QuotaAdmission, is_suspended, quota_admission
 from quorate.gang.cache.refused_plans import RefusedPlans
 from quorate.gang.cache.status_annotations import has_status, spec_digest, status_from_object
 from quorate.gang.cache.sub_groups import gang_topology
@@ -143,7 +144,8 @@ class Model:
             self._put_foreign_pod(pod, self._shape(key, pod))
             return
         gang = self._gang(group)
-        shape = self._shape(key, pod, gang.node_groups)
+        admission = gang.quota_admission
+        shape = self._shape(key, pod if admission is None else admission.applied_to(pod), gang.node_groups)
         task = task_from_pod(pod, key, gang.key, shape, self._quota_usages.of(pod.spec))
         task.status, task.node = self._assumed_status(task, task.status, task.node)
         self._tasks[key] = task
@@ -395,6 +397,8 @@ class Model:
         gang.preemptable = annotations.get(PREEMPTABLE, "true").lower() != "false"
         gang.created = epoch(metadata.creation_timestamp) if metadata.creation_timestamp else 0.0
         gang.annotations = annotations
+        gang.is_suspended = is_suspended(group)
+        self._set_quota_admission(gang, quota_admission(group))
         if recreated:
             self._pending_statuses.pop(gang.key, None)
             gang.reported_conditions, gang.last_events = None, {}
@@ -403,6 +407,12 @@ class Model:
             gang.set_status(status_from_object(group))
         if spec_changed or (gang.attempts and gang.attempted_spec not in ("", spec_digest(spec))):
             gang.attempts = 0  # the attempts were made with another request
+
+    def _set_quota_admission(self, gang: Gang, admission: QuotaAdmission | None) -> None:
+        if gang.quota_admission != admission:
+            gang.quota_admission = admission
+            for key, task in list(gang.tasks.items()):
+                self._replace_pod(key, task.pod)
 
     def _status_is_stale(self, group: PodGroup) -> bool:
         """Return True if ``group`` does not have the last decided status yet."""

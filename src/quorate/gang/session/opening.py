@@ -73,6 +73,7 @@ def open_session(
     model.set_node_groups(node_group_rules(model.queues, entries))
     model.refresh_shapes()
     session = Session(model, settings, now)
+    session.hold_suspended_gangs()  # before plugins count what is reserved for gangs that are Inqueue
     session.callbacks = _open_plugins(session, settings.tiers, stopwatch)
     stopwatch.begin("opening")
     session.node_finder = model.node_finder(_predicates(session.callbacks), _scoring(session.callbacks))

@@ -15,6 +15,7 @@ from typing import Final, Literal
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
 from quorate.api.scheduler_configuration.plugins import NetworkTopologyArguments
+from quorate.api.volcano import INQUEUE, PENDING
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.queue import Queue
@@ -28,7 +29,7 @@ from quorate.gang.outcome import (
     Nomination,
     RefusedGang,
 )
-from quorate.gang.pending_reasons import PendingReason
+from quorate.gang.pending_reasons import PendingReason, WorkloadNotAdmitted
 from quorate.gang.queue_accounts import Account, Path, SessionAccounts
 from quorate.gang.reservations import requested, requested_beside_members
 from quorate.gang.session.callbacks import (
@@ -100,6 +101,17 @@ class Session:
         self.model.hyper_nodes.refresh()
         weights = next(iter(all_callbacks(self.callbacks.hyper_node_order)), NetworkTopologyArguments())
         return DomainSearch(self.model.hyper_nodes, self.node_finder, weights.resources)
+
+    def hold_suspended_gangs(self) -> None:
+        """Keep gangs Pending, or make them so again, that have no quota of their cluster queue.
+
+        A gang that was evicted stays what it is until its last pod has no node.
+        """
+        for gang in self.gangs:
+            if gang.is_suspended:
+                self.pending_reasons[gang.key] = WorkloadNotAdmitted()
+                if gang.phase == INQUEUE and not gang.has_started:
+                    gang.phase, gang.inqueue_since = PENDING, None
 
     @property
     def counts_best_effort(self) -> bool:
@@ -173,11 +185,16 @@ class Session:
         return any(callback(queue) for callback in all_callbacks(self.callbacks.overused))
 
     def allocatable(self, queue: Queue, task: Task) -> bool:
-        return all(callback(queue, task) for callback in all_callbacks(self.callbacks.allocatable))
+        """Return True if ``queue`` may allocate ``task`` now, and the gang has quota for it."""
+        return self.gang_of(task).has_quota_for(task) and all(
+            callback(queue, task) for callback in all_callbacks(self.callbacks.allocatable)
+        )
 
     def backfillable(self, queue: Queue, task: Task) -> bool:
         """Return True if ``queue`` may allocate ``task`` beyond its share, from unused shares."""
-        return all(callback(queue, task) for callback in all_callbacks(self.callbacks.backfillable))
+        return self.gang_of(task).has_quota_for(task) and all(
+            callback(queue, task) for callback in all_callbacks(self.callbacks.backfillable)
+        )
 
     def preemptive(self, queue: Queue, task: Task) -> bool:
         """Return True if tasks of other queues may be reclaimed for ``task`` of ``queue``."""
