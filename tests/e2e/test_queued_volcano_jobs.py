@@ -1,4 +1,4 @@
-"""Volcano Jobs that name a local queue: quota first, then their gang."""
+"""Volcano Jobs and pod groups that name a local queue: quota first, then their gang."""
 
 from typing import Any
 
@@ -6,16 +6,19 @@ import msgspec
 import pytest
 
 from quorate.api.configuration import default_configuration
-from quorate.api.configuration.integrations import VOLCANO_JOB, Integrations
+from quorate.api.configuration.integrations import VOLCANO_JOB, VOLCANO_POD_GROUP, Integrations
+from quorate.api.kueue import STOPPING
 from quorate.api.meta import Key
-from quorate.kube.resources import LOCAL_QUEUES, POD_GROUPS, PODS, VOLCANO_JOBS
+from quorate.api.volcano import PodGroup
+from quorate.api.volcano.annotations import ADMITTED_POD_SETS, GROUP_NAME, SUSPENDED
+from quorate.kube.resources import LOCAL_QUEUES, POD_GROUPS, PODS, VOLCANO_JOBS, WORKLOADS
 from tests.e2e.volcano import Gangs, run_story
 from tests.e2e.world import NAMESPACE
 
 pytestmark = pytest.mark.slow
 
 QUEUED = msgspec.structs.replace(
-    default_configuration(), integrations=Integrations(frameworks=(VOLCANO_JOB,))
+    default_configuration(), integrations=Integrations(frameworks=(VOLCANO_JOB, VOLCANO_POD_GROUP))
 )
 
 
@@ -109,7 +112,68 @@ def test_quota_before_the_gang() -> None:
     run_story(scenario, QUEUED)
 
 
-def test_a_restart_of_the_controllers_keeps_a_running_job() -> None:
+async def a_queued_group(gangs: Gangs, name: str, pods: int, queue: str = "queue") -> None:
+    body: dict[str, Any] = {
+        "metadata": {"name": name, "labels": {"kueue.x-k8s.io/queue-name": queue}},
+        "spec": {"minMember": pods, "minResources": {"cpu": str(pods)}},
+    }
+    await gangs.client.create(POD_GROUPS, body, NAMESPACE)
+
+
+async def a_pod_of(gangs: Gangs, group: str, name: str) -> None:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+    body: dict[str, Any] = {
+        "metadata": {"name": name, "annotations": {GROUP_NAME: group}},
+        "spec": {"schedulerName": "volcano", "restartPolicy": "Never", "containers": [container]},
+    }
+    await gangs.client.create(PODS, body, NAMESPACE)
+
+
+async def until_group_annotations(gangs: Gangs, name: str, *wanted: str) -> PodGroup:
+    async def find() -> PodGroup | None:
+        group = await gangs.client.get(POD_GROUPS, Key(NAMESPACE, name))
+        present = {SUSPENDED, STOPPING, ADMITTED_POD_SETS} & group.metadata.annotations.keys()
+        return group if present == set(wanted) else None
+
+    return await gangs.world.until(f"the pod group {name} has {wanted}", find)
+
+
+async def quota_before_pod_groups(gangs: Gangs) -> None:
+    """Needs 4 free cpus in the queue of the world."""
+    world, client = gangs.world, gangs.client
+    await world.local_queue("drained")
+    await a_queued_group(gangs, "one", pods=3, queue="drained")
+    await world.until_admitted("one")
+    one = await until_group_annotations(gangs, "one", ADMITTED_POD_SETS)
+    await a_queued_group(gangs, "two", pods=2)
+    await world.until_condition("two", "QuotaReserved", "False")
+    await until_group_annotations(gangs, "two", SUSPENDED)
+
+    for name in ("one-0", "one-1", "one-2"):
+        await a_pod_of(gangs, "one", name)
+    await gangs.bind("one-0", "one-1")
+    await gangs.set_pod_phase("Running", "one-0", "one-1")
+    await client.patch(POD_GROUPS, one.metadata.key, {"status": {"phase": "Running", "running": 2}})
+    hold = {"spec": {"stopPolicy": "HoldAndDrain"}}
+    await client.patch(LOCAL_QUEUES, Key(NAMESPACE, "drained"), hold)
+    await until_group_annotations(gangs, "one", SUSPENDED, STOPPING)
+    await remove_pods(gangs, "one-0")
+    assert "one" in await world.admitted(), "its quota is held by the last pod"
+    await remove_pods(gangs, "one-1")
+    await client.patch(POD_GROUPS, one.metadata.key, {"status": {"phase": "Pending", "running": 0}})
+    await until_group_annotations(gangs, "one", SUSPENDED)
+    assert (await gangs.pods())["one-2"].metadata.deletion_timestamp is None, "it has no node"
+
+    await world.until_admitted("two")
+    two = await until_group_annotations(gangs, "two", ADMITTED_POD_SETS)
+    await client.patch(POD_GROUPS, two.metadata.key, {"status": {"phase": "Completed", "succeeded": 2}})
+    await world.until_finished("two")
+    owners = [each.metadata.controller for each in (await client.list(WORKLOADS, NAMESPACE)).items]
+    kinds = sorted((owner.kind, owner.name) for owner in owners if owner is not None)
+    assert kinds == [("Job", "train"), ("PodGroup", "one"), ("PodGroup", "two")], "not the job's group"
+
+
+def test_a_restart_keeps_a_running_job_and_pod_groups_wait_for_quota() -> None:
     async def scenario(gangs: Gangs) -> None:
         world = gangs.world
         await world.queues("4")
@@ -125,5 +189,6 @@ def test_a_restart_of_the_controllers_keeps_a_running_job() -> None:
         assert {name: pod.metadata.uid for name, pod in (await gangs.pods()).items()} == before
         stored = await gangs.client.get(VOLCANO_JOBS, Key(NAMESPACE, "train"))
         assert stored.status.succeeded == 2
+        await quota_before_pod_groups(gangs)
 
     run_story(scenario, QUEUED)

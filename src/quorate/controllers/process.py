@@ -15,6 +15,7 @@ from quorate.api.batch import Job
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.metric_labels import LabelSource
 from quorate.api.meta import Key
+from quorate.api.volcano import PodGroup as PodGroupObject
 from quorate.api.volcano.job import Job as VolcanoJobObject
 from quorate.controllers.admission.auditor import Auditor
 from quorate.controllers.admission.driver import AdmissionDriver
@@ -36,6 +37,7 @@ from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.integrations import (
     BATCH_JOB,
     VOLCANO_JOB,
+    VOLCANO_POD_GROUP,
     enabled_kinds,
     intermediate_kinds,
     queues_pods,
@@ -52,6 +54,7 @@ from quorate.controllers.topology.node_feeds import NodeFeeds
 from quorate.controllers.volcano.job.queued_job import VolcanoJob
 from quorate.controllers.volcano.manager import QueuedKinds, run_volcano
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
+from quorate.controllers.volcano.pod_groups.queued_group import VolcanoPodGroup
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
@@ -61,7 +64,7 @@ from quorate.kube.manager import leader_election
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.manager.leader_election import JoinElection, LeaseTimings
 from quorate.kube.manager.restart import run_restarting
-from quorate.kube.resources import JOBS, NODES, VOLCANO_JOBS, Resource, T, metadata_of
+from quorate.kube.resources import JOBS, NODES, POD_GROUPS, VOLCANO_JOBS, Resource, T, metadata_of
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -175,6 +178,8 @@ async def _run_controllers(
     resources += [framework.resource for framework in sets]
     if VOLCANO_JOB in integrations.frameworks:
         resources.append(VOLCANO_JOBS)
+    if VOLCANO_POD_GROUP in integrations.frameworks:
+        resources.append(POD_GROUPS)
     ancestors = _ancestor_finder(client, configuration, resources)
 
     def controller_for(
@@ -185,6 +190,9 @@ async def _run_controllers(
 
     def queue_volcano_jobs(jobs: Informer[VolcanoJobObject]) -> JobController[VolcanoJobObject]:
         return controller_for(VolcanoJob(), jobs)
+
+    def queue_pod_groups(groups: Informer[PodGroupObject]) -> JobController[PodGroupObject]:
+        return controller_for(VolcanoPodGroup(), groups)
 
     reconcilers = _core_reconcilers(context, driver)
     all_informers = list(informers.all)
@@ -228,8 +236,11 @@ async def _run_controllers(
                 tasks.create_task(run_sets(context, framework, pods, ancestors), name=name)
             tasks.create_task(run_unserved(context), name="unserved kinds")
             tasks.create_task(run_provisioning(context), name="provisioning")
-            queues_volcano = VOLCANO_JOB in integrations.frameworks
-            queued = QueuedKinds(batch_jobs, queue_volcano_jobs if queues_volcano else None)
+            queued = QueuedKinds(
+                batch_jobs,
+                queue_volcano_jobs if VOLCANO_JOB in integrations.frameworks else None,
+                queue_pod_groups if VOLCANO_POD_GROUP in integrations.frameworks else None,
+            )
             tasks.create_task(run_volcano(volcano_context, memberships, queued), name="volcano")
             tasks.create_task(Auditor(context, driver, replica).run(), name="auditor")
             replica.set_view(view)

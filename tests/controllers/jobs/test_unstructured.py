@@ -12,7 +12,13 @@ from quorate.controllers.executor import warning_event
 from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.rules import decide
-from quorate.controllers.jobs.integrations import BATCH_JOB, FRAMEWORK_KINDS, POD_FRAMEWORKS, VOLCANO_JOB
+from quorate.controllers.jobs.integrations import (
+    BATCH_JOB,
+    FRAMEWORK_KINDS,
+    POD_FRAMEWORKS,
+    VOLCANO_JOB,
+    VOLCANO_POD_GROUP,
+)
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.unstructured import UnstructuredJob
 from quorate.kube.resources import reference_to
@@ -45,7 +51,7 @@ def a_job_set(*jobs: Any, status: Any = None, suspend: bool = True) -> Unstructu
 
 
 def test_every_framework_of_the_configuration_has_a_kind() -> None:
-    assert {BATCH_JOB, VOLCANO_JOB, *POD_FRAMEWORKS, *FRAMEWORK_KINDS} == set(FRAMEWORKS)
+    assert {BATCH_JOB, VOLCANO_JOB, VOLCANO_POD_GROUP, *POD_FRAMEWORKS, *FRAMEWORK_KINDS} == set(FRAMEWORKS)
 
 
 @pytest.mark.parametrize(

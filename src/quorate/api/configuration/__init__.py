@@ -24,7 +24,13 @@ from quorate.api.configuration.gang import (
     decode_gang_scheduling,
     decode_pod_group_webhooks,
 )
-from quorate.api.configuration.integrations import SPARK, VOLCANO_JOB, Integrations, decode_integrations
+from quorate.api.configuration.integrations import (
+    SPARK,
+    VOLCANO_JOB,
+    VOLCANO_POD_GROUP,
+    Integrations,
+    decode_integrations,
+)
 from quorate.api.configuration.pods_ready import Version, WaitForPodsReady, decode_wait_for_pods_ready
 from quorate.api.configuration.process import (
     ClientConnection,
@@ -172,12 +178,14 @@ def _configuration(fields: Section, version: Version) -> Configuration:
     ):
         field = fields.at("podGroupWebhooks").entry("gatePodsOfPendingGroups")
         field.reject("requires that the gates are removed (list pods in gangScheduling.looksAfter)")
-    if VOLCANO_JOB in integrations.frameworks and "volcanoJobs" not in gang_scheduling.managed_kinds:
-        if integrations.frameworks != Integrations().frameworks:
-            rule = "needs its controller (list volcanoJobs in gangScheduling.looksAfter)"
-            fields.at("integrations").entry("frameworks").reject(f"names {VOLCANO_JOB}, which {rule}")
-        frameworks = tuple(name for name in integrations.frameworks if name != VOLCANO_JOB)
-        integrations = msgspec.structs.replace(integrations, frameworks=frameworks)
+    are_default = integrations.frameworks == Integrations().frameworks
+    for name, managed in (("volcanoJobs", VOLCANO_JOB), ("pods", VOLCANO_POD_GROUP)):
+        if managed in integrations.frameworks and name not in gang_scheduling.managed_kinds:
+            if not are_default:
+                rule = f"needs its controller (list {name} in gangScheduling.looksAfter)"
+                fields.at("integrations").entry("frameworks").reject(f"names {managed}, which {rule}")
+            frameworks = tuple(each for each in integrations.frameworks if each != managed)
+            integrations = msgspec.structs.replace(integrations, frameworks=frameworks)
     _reject_unsupported_fields(fields, version)
     fields.take("apiVersion", text, "")
     fields.take("kind", text, "")

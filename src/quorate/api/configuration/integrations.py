@@ -23,11 +23,13 @@ from quorate.api.field_path import InvalidPath, Path, parse_path
 from quorate.api.syntax import is_dns_label, is_dns_subdomain, is_qualified_name
 
 VOLCANO_JOB: Final = "batch.volcano.sh/job"
+VOLCANO_POD_GROUP: Final = "scheduling.volcano.sh/podgroup"
 FRAMEWORKS: Final = (
     VOLCANO_JOB, "batch/job", "deployment", "jobset.x-k8s.io/jobset", "kubeflow.org/jaxjob",
     "kubeflow.org/mpijob", "kubeflow.org/paddlejob", "kubeflow.org/pytorchjob", "kubeflow.org/tfjob",
     "kubeflow.org/xgboostjob", "leaderworkerset.x-k8s.io/leaderworkerset", "pod", "ray.io/raycluster",
-    "ray.io/rayjob", "ray.io/rayservice", "sparkoperator.k8s.io/sparkapplication", "statefulset",
+    "ray.io/rayjob", "ray.io/rayservice", VOLCANO_POD_GROUP, "sparkoperator.k8s.io/sparkapplication",
+    "statefulset",
     "trainer.kubeflow.org/trainjob", "workload.codeflare.dev/appwrapper",
 )  # fmt: skip
 SPARK: Final = "sparkoperator.k8s.io/sparkapplication"
@@ -113,7 +115,7 @@ class ExternalFramework(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Integrations(msgspec.Struct, frozen=True, kw_only=True):
-    frameworks: tuple[str, ...] = ("batch/job", VOLCANO_JOB)
+    frameworks: tuple[str, ...] = ("batch/job", VOLCANO_JOB, VOLCANO_POD_GROUP)
     declared: tuple[DeclaredFramework, ...] = ()
     external: tuple[ExternalFramework, ...] = ()
     label_keys_to_copy: tuple[str, ...] = ()

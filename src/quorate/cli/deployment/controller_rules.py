@@ -149,6 +149,7 @@ CONTROLLER_RULES: Final = (
     PolicyRule("reading overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
     PolicyRule("creating pod groups of jobs and pods", volcano.GROUP, ("podgroups",),
                (*READ, "create", "delete", "patch")),
+    PolicyRule("owner references to pod groups", volcano.GROUP, ("podgroups/finalizers",), ("update",)),
     PolicyRule("checking ResourceQuotas in the pod group webhooks", "", ("resourcequotas",), READ),
     PolicyRule("creating queues of pod groups", volcano.GROUP, ("queues",), (*READ, "create", "patch")),
     PolicyRule("writing the status of queues of pod groups", volcano.GROUP, ("queues/status",), ("patch",)),

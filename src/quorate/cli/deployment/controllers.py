@@ -12,7 +12,7 @@ Json = dict[str, Any]
 SELECTOR: Final = {**NAME_LABEL, "app.kubernetes.io/component": "controllers"}
 CONFIGURATION: Final = "quorate-configuration"
 CONFIGURATION_FILE: Final = "controller_manager_config.yaml"
-# Kueue's default frameworks, for which webhooks are installed, and Volcano Jobs.
+# Kueue's default frameworks, for which webhooks are installed, and the kinds of Volcano.
 FRAMEWORKS: Final = (
     "batch/job",
     "batch.volcano.sh/job",
@@ -32,6 +32,7 @@ FRAMEWORKS: Final = (
     "deployment",
     "statefulset",
     "leaderworkerset.x-k8s.io/leaderworkerset",
+    "scheduling.volcano.sh/podgroup",
 )
 WEBHOOK_SERVICE: Final = CertificateManagement().service
 VISIBILITY_SERVICE: Final = "kueue-visibility-server"

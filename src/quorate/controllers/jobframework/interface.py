@@ -25,7 +25,7 @@ from quorate.controllers.jobframework.construct_workload import (
     queue_name_of,
     resolve_priority,
 )
-from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
+from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.topology import (
     TopologySource,
@@ -287,6 +287,13 @@ class JobKind(ABC, Generic[J]):
         stop = self.stop(state.job, None if workload is None else workload.spec.pod_sets)
         events = (state.event("Stopped", message),) if stop.begins else ()
         return JobPlan(writes=stop.patches, events=events, stopping=stop.waits_for_pods)
+
+    def child_plan(self, job: J, *, ancestor_admitted: bool) -> JobPlan:
+        """Stop a child unless its ancestor is admitted; it has no workload of its own."""
+        if ancestor_admitted or self.is_suspended(job) or self.finished(job) is not None:
+            return IDLE
+        event = normal_event(self.reference(job), "Suspended", "Kueue managed child job suspended")
+        return JobPlan(writes=self.stop(job, None).patches, events=(event,))
 
     def finalize(self, job: J) -> tuple[tuple[Write, ...], ...]:
         """Return concurrent writes that release the objects of an ended or deleted job."""

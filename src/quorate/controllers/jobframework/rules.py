@@ -14,7 +14,7 @@ import msgspec
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import ReclaimablePod, Workload
 from quorate.api.meta import find_condition
-from quorate.controllers.executor import ObjectEvent, normal_event, warning_event
+from quorate.controllers.executor import ObjectEvent, warning_event
 from quorate.controllers.finalizers import finish_orphans, remove_finalizer
 from quorate.controllers.jobframework.construct_workload import prebuilt_name_of
 from quorate.controllers.jobframework.ensure_one_workload import (
@@ -94,7 +94,8 @@ def _decide(
     if job is None or kind.is_deleted(job):
         return _without_job(kind, job, owned, options, now)
     if context.namespace_managed and context.ancestor_workloads is not None:
-        return _follow_ancestor(kind, job, context.ancestor_workloads)
+        admitted = any(is_admitted(each) and not is_finished(each) for each in context.ancestor_workloads)
+        return kind.child_plan(job, ancestor_admitted=admitted)
     if not (context.namespace_managed and kind.is_managed(job, options)):
         return IDLE
     state = JobState.of(kind, job, context, options, now)
@@ -128,15 +129,6 @@ def _names_workload(state: JobState[J]) -> bool:
     by_annotation = state.options.gates.workload_identifier_annotations
     name = prebuilt_name_of(state.job.metadata, by_annotation=by_annotation)
     return state.kind.supports_prebuilt and bool(name)
-
-
-def _follow_ancestor(kind: JobKind[J], job: J, workloads: Iterable[Workload]) -> JobPlan:
-    """Stop a child unless its ancestor is admitted; it has no workload of its own."""
-    admitted = any(is_admitted(workload) and not is_finished(workload) for workload in workloads)
-    if admitted or kind.is_suspended(job) or kind.finished(job) is not None:
-        return IDLE
-    event = normal_event(kind.reference(job), "Suspended", "Kueue managed child job suspended")
-    return JobPlan(writes=kind.stop(job, None).patches, events=(event,))
 
 
 def _with_workload(state: JobState[J], workload: Workload) -> JobPlan:

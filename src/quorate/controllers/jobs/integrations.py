@@ -29,12 +29,13 @@ from quorate.kube.clock import Clock
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import JOBS, PODS, VOLCANO_JOBS, Resource
+from quorate.kube.resources import JOBS, POD_GROUPS, PODS, VOLCANO_JOBS, Resource
 from quorate.kube.rest.discovery import served_resources
 
 BATCH_JOB: Final = "batch/job"
 POD: Final = "pod"
 VOLCANO_JOB: Final = f"{VOLCANO_JOBS.group}/job"
+VOLCANO_POD_GROUP: Final = f"{POD_GROUPS.group}/podgroup"
 POD_FRAMEWORKS: Final = (POD, "deployment", "leaderworkerset.x-k8s.io/leaderworkerset", "statefulset")
 _WRAPPABLE: Final[Mapping[str, UnstructuredJobKind]] = {
     "jobset.x-k8s.io/jobset": JobSet(),
@@ -67,6 +68,7 @@ FRAMEWORK_RESOURCES: Final[Mapping[str, Resource[Any]]] = {
     BATCH_JOB: JOBS,
     POD: PODS,
     VOLCANO_JOB: VOLCANO_JOBS,
+    VOLCANO_POD_GROUP: POD_GROUPS,
 }
 DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each kind that is not served
 

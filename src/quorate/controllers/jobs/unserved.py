@@ -12,7 +12,12 @@ from quorate.api.configuration.integrations import SPARK, Integrations
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, ObjectMeta, Struct, matches_selector
 from quorate.controllers.context import ControllerContext
-from quorate.controllers.jobs.integrations import FRAMEWORK_RESOURCES, is_served
+from quorate.controllers.jobs.integrations import (
+    FRAMEWORK_RESOURCES,
+    VOLCANO_JOB,
+    VOLCANO_POD_GROUP,
+    is_served,
+)
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import Resource, reference
 
@@ -29,6 +34,9 @@ def unserved_kinds(integrations: Integrations) -> Iterator[tuple[str, Resource[A
     elsewhere = _other_kinds(integrations)
     for name, resource in FRAMEWORK_RESOURCES.items():
         by_kind = f"{resource.group}/{resource.kind.lower()}"
+        counted_by_group = name == VOLCANO_JOB and VOLCANO_POD_GROUP in integrations.frameworks
+        if counted_by_group:
+            continue  # its pod group has its labels, and is queued
         if name not in integrations.frameworks and not {name, by_kind} & elsewhere:
             yield name, resource
 

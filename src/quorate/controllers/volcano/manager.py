@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from quorate.api.batch import Job
 from quorate.api.configuration.gang import ManagedKind
+from quorate.api.kueue import QUEUE_NAME
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.job import Command
 from quorate.api.volcano.job import Job as VolcanoJob
@@ -22,6 +23,7 @@ from quorate.controllers.volcano.pod_groups.batch_job_group_controller import (
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS
 from quorate.controllers.volcano.pod_groups.pod_group_controller import PodGroupController
 from quorate.controllers.volcano.pod_groups.scheduling_gates import SchedulingGateController
+from quorate.controllers.volcano.pod_groups.suspended_groups import SuspendedGroupController
 from quorate.controllers.volcano.queue_controller import VolcanoQueueController
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.informer import Informer
@@ -36,12 +38,13 @@ DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each API group that i
 class QueuedKinds:
     """What this process queues of the kinds that the Volcano controllers manage.
 
-    ``batch_jobs``: the informer of batch/v1 Jobs; ``queue_volcano_jobs``: makes the controller that queues
-    Volcano Jobs.  None: they are not queued.
+    ``batch_jobs``: the informer of batch/v1 Jobs; ``queue_volcano_jobs`` and ``queue_pod_groups``: make the
+    controllers that queue Volcano Jobs and pod groups.  None: they are not queued.
     """
 
     batch_jobs: Informer[Job] | None
     queue_volcano_jobs: Callable[[Informer[VolcanoJob]], JobController[VolcanoJob]] | None
+    queue_pod_groups: Callable[[Informer[PodGroup]], JobController[PodGroup]] | None
 
 
 async def run_volcano(
@@ -57,7 +60,7 @@ async def run_volcano(
     runs: Mapping[ManagedKind, Callable[[], Coroutine[None, None, None]]] = {
         "volcanoJobs": lambda: _run_jobs(context, groups, commands, queued),
         "queues": lambda: _run_queues(context, groups, commands),
-        "pods": lambda: _run_pods(context, groups),
+        "pods": lambda: _run_pods(context, groups, queued),
         "batchJobs": lambda: _run_batch(context, groups, memberships, queued.batch_jobs),
     }
     async with asyncio.TaskGroup() as tasks:
@@ -67,7 +70,7 @@ async def run_volcano(
             tasks.create_task(runs[name](), name=f"volcano {name}")
 
 
-async def _run_pods(context: ControllerContext, groups: Informer[PodGroup]) -> None:
+async def _run_pods(context: ControllerContext, groups: Informer[PodGroup], queued: QueuedKinds) -> None:
     rules = context.configuration.gang
     pods = [
         Informer(context.client, GROUP_PODS, field_selector=f"spec.schedulerName={name}")
@@ -77,7 +80,13 @@ async def _run_pods(context: ControllerContext, groups: Informer[PodGroup]) -> N
         await _start_informers(context, tasks, *pods)
         controller = PodGroupController(context, pods, groups, inherit=rules.inherit_owner_annotations)
         gates = SchedulingGateController(context, pods, groups)
-        for reconciler in (controller.pod_reconciler, controller.group_reconciler, gates.reconciler):
+        reconcilers = [controller.pod_reconciler, controller.group_reconciler, gates.reconciler]
+        if queued.queue_pod_groups is not None:
+            labelled = Informer(context.client, POD_GROUPS, label_selector=QUEUE_NAME)
+            await _start_informers(context, tasks, labelled)
+            reconcilers.append(queued.queue_pod_groups(labelled).reconciler)
+            reconcilers.append(SuspendedGroupController(context, pods, labelled).reconciler)
+        for reconciler in reconcilers:
             tasks.create_task(reconciler.run(), name=reconciler.name)
 
 

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from quorate.api.core import Toleration
 from quorate.api.kueue import STOPPING
 from quorate.api.meta import Uid
+from quorate.api.volcano.annotations import ADMITTED_POD_SETS
 from quorate.api.volcano.job import Job, with_defaults
 from quorate.controllers.jobframework.interface import Stop
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, read_template
 from quorate.controllers.volcano.job.job_pod_group import build_pod_group
 from quorate.controllers.volcano.job.queued_job import VolcanoJob, minimum_of_one_task
-from quorate.controllers.volcano.job.quota_admission import RECORD
 from quorate.kube.patches import merged
 from quorate.kube.writes import Patch
 from tests.controllers.volcano.job.notation import a_command, a_group, a_job, planned, show
@@ -77,7 +77,7 @@ def test_a_job_is_suspended_without_an_admission_of_its_own() -> None:
     assert not KIND.is_suspended(running)
     copy = replace(running, metadata=replace(running.metadata, uid=Uid("another")))
     assert KIND.is_suspended(copy)
-    damaged = replace(running, metadata=replace(running.metadata, annotations={RECORD: "{"}))
+    damaged = replace(running, metadata=replace(running.metadata, annotations={ADMITTED_POD_SETS: "{"}))
     assert KIND.is_suspended(damaged)
 
 
@@ -99,7 +99,7 @@ def test_an_admitted_job_has_the_counts_and_the_templates_of_its_admission() -> 
     assert template["spec"]["tolerations"] == [{"key": "spot", "operator": "Exists"}]
     assert plan.group is not None
     assert plan.group.spec.min_member == 1
-    assert RECORD not in plan.group.metadata.annotations
+    assert ADMITTED_POD_SETS not in plan.group.metadata.annotations
 
 
 def test_a_conflict_with_the_template_is_reported_before_the_start() -> None:

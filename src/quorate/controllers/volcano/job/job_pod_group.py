@@ -16,12 +16,13 @@ from quorate.api.core.pod_resources import quota_usage, sum_resources
 from quorate.api.kueue import STOPPING
 from quorate.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from quorate.api.volcano import PENDING, PodGroup, PodGroupSpec, SubGroupPolicy
-from quorate.api.volcano.annotations import TASK_SPEC
+from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED, TASK_SPEC
 from quorate.api.volcano.job import GROUP, PARTITION, VERSION, Job, TaskSpec, task_min_available
-from quorate.controllers.volcano.job.quota_admission import RECORD
 from quorate.kube.patches import merge_patch
 
-_NOT_COPIED: Final = ("kubectl.kubernetes.io/last-applied-configuration", RECORD, STOPPING)
+_NOT_COPIED: Final = (
+    "kubectl.kubernetes.io/last-applied-configuration", ADMITTED_POD_SETS, SUSPENDED, STOPPING,
+)  # fmt: skip
 
 
 def group_name(job: Job) -> str:

@@ -1,4 +1,4 @@
-"""The admission of a Volcano Job by a cluster queue, as it is recorded on the job.
+"""The admission of a Volcano Job or a pod group by a cluster queue, as it is recorded on the object.
 
 A Volcano Job has no field that suspends it.  A job that is queued is suspended as long as it does not record
 an admission of its own: it gets no pod group and no pods.  The record has what admission adds to the pod
@@ -7,7 +7,7 @@ the record and leaves a mark, which the job controller removes when the last pod
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -15,23 +15,22 @@ from msgspec.structs import replace
 from quorate.api import codec
 from quorate.api.kueue import STOPPING
 from quorate.api.meta import Struct, Uid
+from quorate.api.volcano.annotations import ADMITTED_POD_SETS
 from quorate.api.volcano.job import Job, TaskSpec
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, read_template
 from quorate.kube.patches import merged
 from quorate.kube.resources import VOLCANO_JOBS
 from quorate.kube.writes import Patch
 
-RECORD: Final = "quorate.dev/admitted-pod-sets"
-
 
 class _Record(Struct):
-    job_uid: Uid  # a copy of the job under another name is not admitted
-    pod_sets: tuple[PodSetInfo, ...]  # one for each task
+    job_uid: Uid  # a copy of the object under another name is not admitted
+    pod_sets: tuple[PodSetInfo, ...]  # of a job: one for each task
 
 
 def admitted_pod_sets(job: Job) -> Mapping[str, PodSetInfo] | None:
     """Return the pod sets of the recorded admission by task; None if there is none that can be read."""
-    text = job.metadata.annotations.get(RECORD)
+    text = job.metadata.annotations.get(ADMITTED_POD_SETS)
     if text is None:
         return None
     try:
@@ -80,18 +79,22 @@ def as_admitted(job: Job, pod_sets: Mapping[str, PodSetInfo]) -> Job | Injection
 
 def record_admission(job: Job, infos: Sequence[PodSetInfo]) -> Patch:
     """Return the patch that records the admission of a job: it starts."""
-    record = _Record(job_uid=job.metadata.uid, pod_sets=tuple(infos))
-    return _annotate(job, {RECORD: codec.encode(record).decode()})
+    return _annotate(job, {ADMITTED_POD_SETS: admission_record(job.metadata.uid, infos)})
+
+
+def admission_record(uid: Uid, infos: Sequence[PodSetInfo]) -> str:
+    """Return the record of the admission of the object with ``uid``."""
+    return codec.encode(_Record(job_uid=uid, pod_sets=tuple(infos))).decode()
 
 
 def forget_admission(job: Job) -> Patch:
     """Return the patch that suspends a job without pods."""
-    return _annotate(job, {RECORD: None})
+    return _annotate(job, {ADMITTED_POD_SETS: None})
 
 
 def begin_stop(job: Job) -> Patch:
     """Return the patch that suspends a job with pods, and marks the stop that begins."""
-    return _annotate(job, {RECORD: None, STOPPING: "true"})
+    return _annotate(job, {ADMITTED_POD_SETS: None, STOPPING: "true"})
 
 
 def stop_completed(job: Job) -> Patch:

@@ -14,18 +14,20 @@ from quorate.kube.resources import Resource
 
 _ANNOTATIONS: Final = frozenset({GROUP_NAME, QUEUE_ALLOCATION_GATE})
 _GATES_FIELD: Final = b'"schedulingGates"'
+_NODE_FIELD: Final = b'"nodeName"'
 
 
 class Phase(Struct):
     phase: str = "Pending"
 
 
-class _Gates(Struct):
+class _Spec(Struct):
+    node_name: str = ""
     scheduling_gates: tuple[SchedulingGate, ...] = ()
 
 
 class GroupPod(Struct):
-    """A pod; its spec, as bytes, is whole until it names a pod group, then only its gates."""
+    """A pod; its spec, as bytes, is whole until it names a pod group, then only its gates and its node."""
 
     metadata: ObjectMeta
     spec: msgspec.Raw = EMPTY_OBJECT
@@ -35,10 +37,10 @@ class GroupPod(Struct):
         if not self.group:
             msgspec.structs.force_setattr(self, "spec", self.spec.copy())
             return
-        # Most pods name their group from the start; the controllers read only the gates of those.
-        kept = EMPTY_OBJECT
-        if _GATES_FIELD in bytes(self.spec):
-            kept = msgspec.Raw(codec.encode(codec.decode(_Gates, self.spec)))
+        # Most pods name their group from the start; the controllers read only these fields of those.
+        kept, written = EMPTY_OBJECT, bytes(self.spec)
+        if _GATES_FIELD in written or _NODE_FIELD in written:
+            kept = msgspec.Raw(codec.encode(codec.decode(_Spec, self.spec)))
         msgspec.structs.force_setattr(self, "spec", kept)
         msgspec.structs.force_setattr(self, "metadata", prune_metadata(self.metadata, _ANNOTATIONS))
 
@@ -55,7 +57,12 @@ class GroupPod(Struct):
         """The scheduling gates in the order of the spec."""
         if _GATES_FIELD not in bytes(self.spec):
             return ()
-        return codec.decode(_Gates, self.spec).scheduling_gates
+        return codec.decode(_Spec, self.spec).scheduling_gates
+
+    @property
+    def node_name(self) -> str:
+        """The node that the pod is bound to; empty without one."""
+        return codec.decode(_Spec, self.spec).node_name if _NODE_FIELD in bytes(self.spec) else ""
 
     @property
     def needs_pod_group(self) -> bool:

@@ -1,0 +1,130 @@
+"""scheduling.volcano.sh PodGroup as a kind of job: admitted by quota before the scheduler admits it.
+
+Only groups that no queued object owns have a Workload: the pod group of a queued job is counted as the job.
+Quota is counted from the spec: ``minMember`` pods of equal parts of ``minResources``.  The pods may not exist
+yet, and the scheduler gives nodes to no more than that.
+
+A pod group has no field that suspends it: an annotation does, and the scheduler keeps such a group Pending.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.core import Resources
+from quorate.api.field_path import InvalidTemplate
+from quorate.api.kueue import STOPPING, PodSet
+from quorate.api.quantity import Quantity
+from quorate.api.volcano import COMPLETED, PENDING, PodGroup
+from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED
+from quorate.controllers.jobframework.construct_workload import queue_name_of
+from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop
+from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan
+from quorate.controllers.jobframework.podset_info import PodSetInfo
+from quorate.controllers.jobframework.topology import TopologySource
+from quorate.controllers.volcano.job.quota_admission import admission_record
+from quorate.kube.resources import POD_GROUPS, Resource
+from quorate.kube.writes import Patch
+from quorate.placement.resources import in_base_units
+from quorate.quota.amount import PODS, as_quantity
+
+POD_SET: Final = "main"
+_NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
+
+
+class VolcanoPodGroup(JobKind[PodGroup]):
+    @property
+    def resource(self) -> Resource[PodGroup]:
+        return POD_GROUPS
+
+    def is_managed(self, job: PodGroup, options: JobOptions) -> bool:
+        """Return True if the group names a queue; also where jobs without a queue name are managed.
+
+        Most groups belong to jobs, which are managed in that case.
+        """
+        return bool(queue_name_of(job.metadata))
+
+    def is_suspended(self, job: PodGroup) -> bool:
+        return self.is_stopped(job) and not is_stopping(job)
+
+    def is_stopped(self, job: PodGroup) -> bool:
+        return job.metadata.annotations.get(SUSPENDED) == "true"
+
+    def is_active(self, job: PodGroup) -> bool:
+        return is_stopping(job) or job.status.running > 0
+
+    def pod_sets(self, job: PodGroup) -> tuple[PodSet, ...]:
+        """Return one pod set of ``minMember`` pods, at least one."""
+        count = max(job.spec.min_member, 1)
+        if job.spec.min_resources is None:
+            raise InvalidTemplate(("spec", "minResources"), "is required: quota is counted from it")
+        requests = {
+            name: _part(name, amount, count)
+            for name, amount in in_base_units(job.spec.min_resources).items()
+            if name != PODS
+        }
+        return (PodSet(name=POD_SET, count=count, template=_template(requests)),)
+
+    def topology_sources(self, job: PodGroup) -> tuple[TopologySource, ...]:
+        """Return none: ``networkTopology`` places the pods of a group."""
+        return (TopologySource("metadata.annotations", annotations=_NO_ANNOTATIONS),)
+
+    def priority_class(self, job: PodGroup) -> str | None:
+        return job.spec.priority_class_name
+
+    def finished(self, job: PodGroup) -> Outcome | None:
+        status = job.status
+        if status.phase != COMPLETED:
+            return None
+        if status.failed:
+            return Outcome(False, f"{status.failed} of {status.failed + status.succeeded} pods failed")
+        return Outcome(True, "Pod group completed successfully")
+
+    def pods_ready(self, job: PodGroup) -> bool:
+        status = job.status
+        return status.running + status.succeeded >= job.spec.min_member
+
+    def start(self, job: PodGroup, infos: Sequence[PodSetInfo]) -> tuple[Patch, ...]:
+        record = admission_record(job.metadata.uid, infos)
+        return (_annotate(job, {SUSPENDED: None, ADMITTED_POD_SETS: record}),)
+
+    def stop(self, job: PodGroup, originals: Sequence[PodSet] | None) -> Stop:
+        if self.is_stopped(job):
+            return Stop(waits_for_pods=is_stopping(job))
+        annotations: dict[str, str | None] = {SUSPENDED: "true", ADMITTED_POD_SETS: None}
+        if job.status.phase in ("", PENDING) and not job.status.running:
+            return Stop((_annotate(job, annotations),), begins=True)
+        return Stop((_annotate(job, {**annotations, STOPPING: "true"}),), begins=True, waits_for_pods=True)
+
+    def child_plan(self, job: PodGroup, *, ancestor_admitted: bool) -> JobPlan:
+        """Return the plan for the group of a queued job, which makes the group only when it is admitted."""
+        if not self.is_stopped(job):
+            return IDLE
+        return JobPlan(writes=(_annotate(job, {SUSPENDED: None, STOPPING: None}),))
+
+
+def is_stopping(group: PodGroup) -> bool:
+    """Return True while pods of a stopped group may still have nodes."""
+    return group.metadata.annotations.get(STOPPING) == "true"
+
+
+def stop_completed(group: PodGroup) -> Patch:
+    """Return the patch that removes the mark of a stop, to be sent when no pod has a node."""
+    return _annotate(group, {STOPPING: None})
+
+
+def _part(resource: str, amount: int, count: int) -> Quantity:
+    """Return the part of ``amount``, in base units, for one of ``count`` pods, rounded up."""
+    return as_quantity(resource, -(-amount // count))
+
+
+def _template(requests: Resources) -> msgspec.Raw:
+    container = {"name": "main", "image": "none", "resources": {"requests": requests}}
+    return msgspec.Raw(codec.encode({"spec": {"containers": [container]}}))
+
+
+def _annotate(group: PodGroup, annotations: dict[str, str | None]) -> Patch:
+    body: dict[str, Any] = {"metadata": {"annotations": annotations}}
+    return Patch(POD_GROUPS, group.metadata.key, group.metadata.resource_version, body)

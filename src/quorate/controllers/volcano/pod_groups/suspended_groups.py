@@ -1,0 +1,87 @@
+"""The end of a suspended pod group: its pods that have a node are deleted, and the stop is marked complete.
+
+Pods without a node stay: they wait, and a plain pod would be lost.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from quorate.api.meta import Key
+from quorate.api.volcano import PodGroup
+from quorate.api.volcano.annotations import SUSPENDED
+from quorate.api.volcano.job import GROUP as JOB_GROUP
+from quorate.controllers.context import ControllerContext
+from quorate.controllers.volcano.job.job_pods import FINISHED_POD_PHASES
+from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
+from quorate.controllers.volcano.pod_groups.pod_group_builder import POD_GROUP_PREFIX
+from quorate.controllers.volcano.pod_groups.queued_group import is_stopping, stop_completed
+from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.errors import NotFound
+from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import POD_GROUPS
+from quorate.kube.writes import Delete, send
+
+WORKERS: Final = 4
+_PLACED: Final = "placed pods"  # index of pods with a node that have not finished, by the key of their group
+
+
+class SuspendedGroupController:
+    """Deletes the placed pods of suspended groups; ``pods``: one informer for each scheduler name."""
+
+    def __init__(
+        self, context: ControllerContext, pods: Sequence[Informer[GroupPod]], groups: Informer[PodGroup]
+    ) -> None:
+        self._client = context.client
+        self._pods = pods
+        self._groups = groups
+        workers = context.workers_for(POD_GROUPS, WORKERS)
+        self.reconciler = Reconciler(
+            "volcano.suspended", self.reconcile, context.clock, workers, report=groups.reconcile_failed
+        )
+        for informer in pods:
+            informer.add_index(_PLACED, _group_of_placed)
+            informer.subscribe(self._pod_changed)
+        groups.subscribe(self._group_changed)
+
+    def _group_changed(self, change: Change[PodGroup]) -> None:
+        if change.new is not None and _is_suspended(change.new):
+            self.reconciler.enqueue(change.key)
+
+    def _pod_changed(self, change: Change[GroupPod]) -> None:
+        for pod in (change.old, change.new):
+            group = None if pod is None else self._groups.get(pod.group_key)
+            if group is not None and _is_suspended(group):
+                self.reconciler.enqueue(group.metadata.key)
+
+    async def reconcile(self, key: Key) -> None:
+        group = self._groups.get(key)
+        if group is None or not _is_suspended(group):
+            return
+        pods = [pod for informer in self._pods for pod in informer.by_index(_PLACED, key)]
+        for pod in pods:
+            metadata = pod.metadata
+            if metadata.deletion_timestamp is None:
+                await self._send(Delete(GROUP_PODS, metadata.key, metadata.uid))
+        if not pods and is_stopping(group):
+            await self._send(stop_completed(group))
+
+    async def _send(self, write: Any) -> None:
+        try:
+            await send(self._client, (write,))
+        except NotFound:
+            return  # deleted in the meantime
+
+
+def _is_suspended(group: PodGroup) -> bool:
+    return group.metadata.annotations.get(SUSPENDED) == "true"
+
+
+def _group_of_placed(pod: GroupPod) -> tuple[Key, ...]:
+    """Return the group of a placed pod; none for pods of groups that are never suspended."""
+    owner = pod.metadata.controller
+    made_for_owner = pod.group.startswith(POD_GROUP_PREFIX) or (
+        owner is not None and owner.api_version.startswith(f"{JOB_GROUP}/")
+    )
+    if not pod.group or made_for_owner or not pod.node_name or pod.status.phase in FINISHED_POD_PHASES:
+        return ()
+    return (pod.group_key,)
