@@ -51,6 +51,7 @@ from quorate.controllers.provisioning.provisioning_controller import run_provisi
 from quorate.controllers.serving.kinds import SETS
 from quorate.controllers.serving.reconciler import run_sets
 from quorate.controllers.topology.node_feeds import NodeFeeds
+from quorate.controllers.topology.placed_workloads import run_placed_workloads
 from quorate.controllers.volcano.job.queued_job import VolcanoJob
 from quorate.controllers.volcano.manager import QueuedKinds, run_volcano
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import BatchJobMemberships
@@ -235,6 +236,7 @@ async def _run_controllers(
                 name = f"sets {framework.resource.plural}"
                 tasks.create_task(run_sets(context, framework, pods, ancestors), name=name)
             tasks.create_task(run_unserved(context), name="unserved kinds")
+            tasks.create_task(run_placed_workloads(context), name="placed workloads")
             tasks.create_task(run_provisioning(context), name="provisioning")
             queued = QueuedKinds(
                 batch_jobs,

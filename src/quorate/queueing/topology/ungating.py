@@ -10,6 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
 
+from msgspec import UNSET
+
+from quorate.api.kueue import Workload
+from quorate.api.syntax import signed_int32
+
 _MAX_DIGITS: Final = 10
 
 Values = tuple[str, ...]
@@ -33,15 +38,55 @@ class Ranks(NamedTuple):
     offset: int = 0  # what is subtracted from each index
 
 
+def pod_set_ranks(workload: Workload, pod_set: str, index_offset: str | None) -> Ranks | None:
+    """Return how the pods of an admitted pod set are ranked; None if they are not.
+
+    ``index_offset`` is the value of the annotation pod-index-offset of the set's first pod, if it has one.
+    Of the two pod sets of a group the larger one continues the indices of the smaller one.
+    """
+    requests = {each.name: each.topology_request for each in workload.spec.pod_sets}
+    request = requests.get(pod_set, UNSET)
+    offset = 0 if index_offset is None else signed_int32(index_offset)
+    if request is UNSET or not request.pod_index_label or offset is None:
+        return None
+    counts = _pod_counts(workload)
+    group = [
+        name
+        for name in counts
+        if (other := requests.get(name, UNSET)) is not UNSET
+        and request.pod_set_group_name
+        and other.pod_set_group_name == request.pod_set_group_name
+    ]
+    smallest = min(group, key=lambda name: counts[name], default=pod_set)
+    return Ranks(
+        index_label=request.pod_index_label,
+        size=counts.get(pod_set, 0),
+        sub_group_label=request.sub_group_index_label,
+        sub_groups=request.sub_group_count or 0,
+        offset=offset if smallest == pod_set else offset + counts[smallest],
+    )
+
+
+def _pod_counts(workload: Workload) -> dict[str, int]:
+    """Return the number of pods of each admitted pod set."""
+    assignments = () if workload.status.admission is None else workload.status.admission.pod_set_assignments
+    requested = {each.name: each.count for each in workload.spec.pod_sets}
+    return {
+        each.name: requested.get(each.name, 0) if each.count is None else each.count for each in assignments
+    }
+
+
 def pod_rank(labels: Mapping[str, str], ranks: Ranks) -> int | None:
     """Return the rank of a pod with ``labels``, from 0 to size - 1; None if it has no valid rank."""
     rank = _number(labels.get(ranks.index_label, ""))
     if rank is None:
         return None
-    if ranks.sub_group_label and ranks.sub_groups > 0:
+    if ranks.sub_group_label:
+        if ranks.sub_groups <= 0:
+            return None
         size = ranks.size // ranks.sub_groups
         group = _number(labels.get(ranks.sub_group_label, ""))
-        if group is None or rank >= size:
+        if group is None or group >= ranks.sub_groups or rank >= size:
             return None
         rank += group * size
     rank -= ranks.offset
@@ -58,8 +103,8 @@ def choose_domains(
 ) -> dict[str, Values]:
     """Return the values of the domain of each pod that can be ungated, by the name of the pod.
 
-    ``domains`` are those of the assignment in recorded order, with their numbers of pods. Pods whose domain
-    is one of the ``unhealthy`` hosts stay gated. The order of ``pods`` makes no difference.
+    ``domains`` are those of the assignment in recorded order, with their numbers of pods. A pod that belongs
+    to one of the ``unhealthy`` hosts stays gated. The order of ``pods`` makes no difference.
     """
     counts: dict[Values, int] = {}
     for values, count in domains:
@@ -95,6 +140,8 @@ def _greedy(counts: Mapping[Values, int], pods: Sequence[PodPlace]) -> dict[str,
     chosen: dict[str, Values] = {}
     start = 0
     for values, count in counts.items():
+        if start == len(gated):
+            break
         end = start + max(count - taken[values], 0)
         chosen.update(dict.fromkeys(gated[start:end], values))
         start = min(end, len(gated))

@@ -1,0 +1,96 @@
+"""Pods of admitted workloads with the fields that decide about their places."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from quorate.api.core import SchedulingGate
+from quorate.api.kueue import POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION, Workload
+from quorate.api.kueue.topology_annotations import INDEX_OFFSET
+from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.kube.client import Client
+from quorate.kube.informer import Informer
+from quorate.kube.resources import Resource
+from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
+
+PODS_OF: Final = "pods of"  # index by what ``pods_key`` returns
+GATED_PODS_OF: Final = "gated pods of"  # likewise, only of pods that wait for a place
+
+_ANNOTATIONS: Final = (WORKLOAD_ANNOTATION, SLICE_NAME, INDEX_OFFSET)
+
+
+class _Spec(Struct):
+    node_name: str = ""
+    node_selector: Mapping[str, str] = {}
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+
+
+class _Status(Struct):
+    phase: str = "Pending"
+
+
+class PlacedPod(Struct):
+    """A pod with the label ``podset``; its metadata without what is not read, to save memory."""
+
+    metadata: ObjectMeta
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+
+    def __post_init__(self) -> None:
+        metadata = self.metadata
+        annotations = {key: metadata.annotations[key] for key in _ANNOTATIONS if key in metadata.annotations}
+        trimmed = msgspec.structs.replace(
+            metadata, annotations=annotations, finalizers=(), owner_references=()
+        )
+        msgspec.structs.force_setattr(self, "metadata", trimmed)
+
+    @property
+    def is_gated(self) -> bool:
+        return any(gate.name == TOPOLOGY_GATE for gate in self.spec.scheduling_gates)
+
+    @property
+    def is_deleted(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+    @property
+    def is_terminated(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def can_be_ungated(self) -> bool:
+        return self.is_gated and not self.is_deleted and not self.is_terminated
+
+
+PLACED_PODS: Final = Resource("", "v1", "pods", "Pod", True, PlacedPod)
+
+
+def placed_pods(client: Client) -> Informer[PlacedPod]:
+    """Return an informer of its own: others do not keep the node selectors of ungated pods."""
+    pods = Informer(client, PLACED_PODS, label_selector=POD_SET)
+    pods.add_index(PODS_OF, lambda pod: pods_key(pod.metadata))
+    pods.add_index(GATED_PODS_OF, lambda pod: pods_key(pod.metadata) if pod.can_be_ungated else ())
+    return pods
+
+
+def pods_key(pod: ObjectMeta) -> Iterable[Key]:
+    """Return what a pod has in common with its workload: the name of that, or of its slices."""
+    name = pod.annotations.get(SLICE_NAME) or pod.annotations.get(WORKLOAD_ANNOTATION)
+    return () if name is None else (Key(pod.namespace, name),)
+
+
+def pods_key_of(workload: ObjectMeta) -> Key:
+    """Return the value of ``pods_key`` of the pods of a workload."""
+    return Key(workload.namespace, workload.annotations.get(SLICE_NAME) or workload.name)
+
+
+def has_places(workload: Workload) -> bool:
+    """Return True if the workload runs with places in a topology."""
+    admission = workload.status.admission
+    return (
+        admission is not None
+        and is_admitted(workload)
+        and not is_evicted(workload)
+        and not is_finished(workload)
+        and any(assigned.topology_assignment is not None for assigned in admission.pod_set_assignments)
+    )

@@ -1,0 +1,292 @@
+"""The ungater: gives pods of admitted workloads their domains and removes their topology gate.
+
+Domains are chosen from the cache of pods, which may be older than the ungater's own writes.  What was sent is
+therefore remembered until the watch delivers another version of the pod, and counts as its domain.  A write
+with an unknown outcome is repeated as it was: whichever of the two is executed, the pod gets that domain.
+After a restart the caches are listed again, so nothing has to be remembered.
+"""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from quorate.api.kueue import POD_SET, TOPOLOGY_GATE, PodSetAssignment, Workload
+from quorate.api.kueue.topology import HOSTNAME, TopologyAssignment
+from quorate.api.kueue.topology_annotations import INDEX_OFFSET
+from quorate.api.meta import Key, find_condition
+from quorate.controllers.context import ControllerContext
+from quorate.controllers.pods.constants import IS_GROUP
+from quorate.controllers.topology.placed_pods import (
+    GATED_PODS_OF,
+    PLACED_PODS,
+    PODS_OF,
+    PlacedPod,
+    has_places,
+    pods_key,
+    pods_key_of,
+)
+from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.errors import (
+    ApiError,
+    Conflict,
+    Invalid,
+    NotFound,
+    Unreachable,
+    Unreadable,
+    may_have_succeeded,
+)
+from quorate.kube.informer import Change, Informer
+from quorate.kube.log import logger
+from quorate.kube.resources import WORKLOADS
+from quorate.kube.writes import Patch, send_for_metadata
+from quorate.queueing.conditions import ADMITTED, transition_time
+from quorate.queueing.topology.ungating import PodPlace, choose_domains, pod_rank, pod_set_ranks
+
+WORKERS: Final = 16
+BATCH_S: Final = 0.1  # pods of one workload tend to be created together
+CONCURRENT: Final = 100  # patches for one workload
+_LARGE: Final = 2_000  # pods and domains of a workload that take too long for the event loop
+
+
+@dataclass(frozen=True, slots=True)
+class Ungating:
+    """A gated pod and the node selectors that it gets: the values of its domain by level."""
+
+    pod: PlacedPod
+    selectors: Mapping[str, str]
+
+    @property
+    def patch(self) -> Patch:
+        metadata, spec = self.pod.metadata, self.pod.spec
+        left = [{"name": gate.name} for gate in spec.scheduling_gates if gate.name != TOPOLOGY_GATE]
+        body: dict[str, Any] = {"spec": {"nodeSelector": self.selectors, "schedulingGates": left or None}}
+        return Patch(PLACED_PODS, metadata.key, metadata.resource_version, body)
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A patch that was sent for the version of the pod that the cache has."""
+
+    version: str
+    selectors: Mapping[str, str]
+    is_uncertain: bool = True  # the pod may still have the version
+
+
+class SentUngatings:
+    """The patches of which the cache does not show the result yet."""
+
+    def __init__(self) -> None:
+        self._sent: dict[Key, Sent] = {}
+
+    def pod_changed(self, key: Key, pod: PlacedPod | None) -> None:
+        """Forget a patch once the cache has another version of the pod than the one that it replaces."""
+        sent = self._sent.get(key)
+        if sent is not None and (pod is None or pod.metadata.resource_version != sent.version):
+            del self._sent[key]
+
+    def of(self, pods: Iterable[PlacedPod]) -> dict[Key, Sent]:
+        """Return the patches that were sent for the cached versions of these pods."""
+        keys = (pod.metadata.key for pod in pods)
+        return {key: self._sent[key] for key in keys if key in self._sent}
+
+    def sending(self, ungating: Ungating) -> None:
+        metadata = ungating.pod.metadata
+        self._sent[metadata.key] = Sent(metadata.resource_version, ungating.selectors)
+
+    def replaced(self, ungating: Ungating) -> None:
+        """Record that the pod is no longer at the version that the patch replaces."""
+        metadata = ungating.pod.metadata
+        sent = self._sent.get(metadata.key)
+        if sent is not None and sent.version == metadata.resource_version:
+            self._sent[metadata.key] = replace(sent, is_uncertain=False)
+
+    def refused(self, ungating: Ungating) -> None:
+        """Record that the pod stays as it was."""
+        self._sent.pop(ungating.pod.metadata.key, None)
+
+
+def find_ungatings(workload: Workload, pods: Sequence[PlacedPod], sent: Mapping[Key, Sent]) -> list[Ungating]:
+    """Return what to send for an admitted workload; ``pods``: all of its pods, ordered by name."""
+    admission = workload.status.admission
+    if admission is None:
+        return []
+    found: list[Ungating] = []
+    for assigned in admission.pod_set_assignments:
+        if assigned.topology_assignment is not None and _has_levels(assigned.topology_assignment):
+            members = [pod for pod in pods if pod.metadata.labels.get(POD_SET) == assigned.name]
+            found += _of_pod_set(workload, assigned, assigned.topology_assignment, members, sent)
+    return found
+
+
+def _has_levels(assignment: TopologyAssignment) -> bool:
+    """Return False for an assignment that another client wrote with too many or too few values."""
+    levels = len(assignment.levels)
+    return levels > 0 and all(len(part.values_per_level) == levels for part in assignment.slices)
+
+
+def _of_pod_set(
+    workload: Workload,
+    assigned: PodSetAssignment,
+    assignment: TopologyAssignment,
+    pods: Sequence[PlacedPod],
+    sent: Mapping[Key, Sent],
+) -> list[Ungating]:
+    # A deleted pod behind the gate will never run.
+    counted = [pod for pod in pods if not pod.is_terminated and not (pod.is_gated and pod.is_deleted)]
+    if not any(pod.is_gated for pod in counted):
+        return []
+    levels = assignment.levels
+    ranks = pod_set_ranks(workload, assigned.name, counted[0].metadata.annotations.get(INDEX_OFFSET))
+    places: list[PodPlace] = []
+    again: list[Ungating] = []
+    for pod in counted:
+        selectors: Mapping[str, str] | None = None if pod.is_gated else pod.spec.node_selector
+        before = sent.get(pod.metadata.key) if pod.is_gated else None
+        if before is not None:
+            selectors = {**pod.spec.node_selector, **before.selectors}
+            if before.is_uncertain:
+                again.append(Ungating(pod, before.selectors))
+        values = None if selectors is None else tuple(selectors.get(level, "") for level in levels)
+        rank = None if ranks is None else pod_rank(pod.metadata.labels, ranks)
+        places.append(PodPlace(pod.metadata.name, rank, values))
+    unhealthy = (
+        frozenset(node.name for node in workload.status.unhealthy_nodes)
+        if levels[-1] == HOSTNAME
+        else frozenset()
+    )
+    chosen = choose_domains(assignment.domains(), places, unhealthy)
+    by_name = {pod.metadata.name: pod for pod in counted}
+    return [
+        *again,
+        *(Ungating(by_name[name], dict(zip(levels, values, strict=True))) for name, values in chosen.items()),
+    ]
+
+
+class Ungater:
+    """Watches workloads with places and their pods; see the module docstring."""
+
+    def __init__(self, context: ControllerContext, pods: Informer[PlacedPod]) -> None:
+        self._context = context
+        self._pods = pods
+        self._workloads = context.informers.workloads
+        self._sent = SentUngatings()
+        self._log = logger(__name__)
+        self.reconciler = Reconciler(
+            "topology.ungater",
+            self._reconcile,
+            context.clock,
+            context.workers_for(WORKLOADS, WORKERS),
+            report=self._workloads.reconcile_failed,
+        )
+        self._workloads.add_index(_WORKLOADS_OF, _placed_pods_key)
+        self._workloads.subscribe(self._workload_changed)
+        pods.subscribe(self._pod_changed)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.new is None:
+            self.reconciler.forget(change.key)
+        elif has_places(change.new):
+            self.reconciler.enqueue(change.key)
+
+    def _pod_changed(self, change: Change[PlacedPod]) -> None:
+        old, new = change.old, change.new
+        self._sent.pod_changed(change.key, new)
+        has_left = old is not None and not old.is_terminated and (new is None or new.is_terminated)
+        if not has_left and (new is None or not new.can_be_ungated):
+            return
+        known = old if new is None else new
+        assert known is not None, "a change from nothing to nothing"
+        for key in pods_key(known.metadata):
+            for workload in self._workloads.by_index(_WORKLOADS_OF, key):
+                self.reconciler.enqueue_in(workload.metadata.key, BATCH_S)
+
+    async def _reconcile(self, key: Key) -> None:
+        workload = self._workloads.get(key)
+        if workload is None or not has_places(workload):
+            return
+        pods_of = pods_key_of(workload.metadata)
+        gated = self._pods.by_index(GATED_PODS_OF, pods_of)
+        if not gated:
+            return
+        pods, sent = self._pods.by_index(PODS_OF, pods_of), self._sent.of(gated)
+        if len(pods) + _stored_values(workload) < _LARGE:
+            found = find_ungatings(workload, pods, sent)
+        else:
+            found = await asyncio.to_thread(find_ungatings, workload, pods, sent)
+        for first in range(0, len(found), CONCURRENT):
+            if not self._is_placed_like(workload):
+                return  # the change reconciles it again
+            await self._send_all(workload, found[first : first + CONCURRENT])
+
+    def _is_placed_like(self, workload: Workload) -> bool:
+        now = self._workloads.get(workload.metadata.key)
+        return (
+            now is not None
+            and has_places(now)
+            and now.status.admission == workload.status.admission
+            and now.status.unhealthy_nodes == workload.status.unhealthy_nodes
+        )
+
+    async def _send_all(self, workload: Workload, ungatings: Sequence[Ungating]) -> None:
+        outcomes = await asyncio.gather(*(self._send(each) for each in ungatings), return_exceptions=True)
+        ungated = outcomes.count(True)
+        if ungated:
+            self._log.info("pods ungated", workload=workload.metadata.key, pods=ungated)
+            self._record(workload, ungated)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    async def _send(self, ungating: Ungating) -> bool:
+        """Return False if the pod cannot be ungated, or only after a change that reconciles it again."""
+        self._sent.sending(ungating)
+        try:
+            await send_for_metadata(self._context.client, ungating.patch)
+        except (Conflict, NotFound):
+            self._sent.replaced(ungating)
+            return False
+        except Invalid as refusal:
+            # Such as a node selector of the pod for another domain of the same level.
+            self._sent.refused(ungating)
+            self._pods.reconcile_failed(ungating.pod.metadata.key, refusal)
+            return False
+        except (ApiError, Unreachable, Unreadable) as failure:
+            if not may_have_succeeded(failure):
+                self._sent.refused(ungating)
+            raise
+        self._sent.replaced(ungating)
+        return True
+
+    def _record(self, workload: Workload, count: int) -> None:
+        admission, admitted = workload.status.admission, find_condition(workload.status.conditions, ADMITTED)
+        assert admission is not None, "pods are ungated after the admission"
+        assert admitted is not None, "pods are ungated after the admission"
+        labels = {
+            "name": TOPOLOGY_GATE,
+            "cluster_queue": admission.cluster_queue,
+            "is_group": str(IS_GROUP in workload.metadata.annotations).lower(),
+        }
+        seconds = max(0.0, self._context.clock.now() - transition_time(admitted))
+        for _ in range(count):
+            self._context.record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
+
+
+_WORKLOADS_OF: Final = "workloads with places of pods"  # index by what ``pods_key`` returns
+
+
+def _placed_pods_key(workload: Workload) -> tuple[Key, ...]:
+    return (pods_key_of(workload.metadata),) if has_places(workload) else ()
+
+
+def _stored_values(workload: Workload) -> int:
+    """Return how many values of domains the admission stores."""
+    admission = workload.status.admission
+    return sum(
+        len(level.individual.roots)
+        for assigned in (() if admission is None else admission.pod_set_assignments)
+        if assigned.topology_assignment is not None
+        for part in assigned.topology_assignment.slices
+        for level in part.values_per_level
+        if level.individual is not None
+    )
