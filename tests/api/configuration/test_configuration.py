@@ -5,6 +5,7 @@ import pytest
 
 from quorate.api.configuration import Configuration, default_configuration, load_configuration
 from quorate.api.configuration.gang import GangScheduling, PodGroupWebhooks
+from quorate.api.configuration.network_topology import TopologyType
 from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsReady
 from quorate.api.configuration.process import (
     Address,
@@ -261,6 +262,39 @@ gangScheduling: {looksAfter: [batchJobs], schedulerNames: [ours, ours], keepPend
         inherit_owner_annotations=True,
     )
     assert load_configuration(a_file("")).configuration.gang.scheduler_names == ("quorate", "volcano")
+
+
+def test_volcanos_network_topology_discovery_is_decoded() -> None:
+    body = """
+networkTopologyDiscovery:
+  - source: ufm
+    enabled: false
+    interval: 10m
+    credentials:
+      secretRef:
+        name: ufm-credentials
+        namespace: volcano-system
+    config:
+      endpoint: https://ufm-server:8080
+      insecureSkipVerify: true
+  - source: label
+    enabled: true
+    config:
+      networkTopologyTypes:
+        topologyA3:
+          - nodeLabel: "volcano.sh/hypercluster"
+          - nodeLabel: "volcano.sh/hypernode"
+          - nodeLabel: "kubernetes.io/hostname"
+        topologyA2:
+          - nodeLabel: "volcano.sh/tor"
+          - nodeLabel: "kubernetes.io/hostname"
+"""
+    assert load_configuration(a_file(body)).configuration.network_topology == (
+        TopologyType("topologyA2", ("volcano.sh/tor",)),
+        TopologyType("topologyA3", ("volcano.sh/hypernode", "volcano.sh/hypercluster")),
+    )
+    off = body.replace("enabled: true", "enabled: false")
+    assert load_configuration(a_file(off)).configuration.network_topology == ()
 
 
 def test_servers_and_leader_election_are_disabled_by_default() -> None:

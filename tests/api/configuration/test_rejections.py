@@ -268,6 +268,18 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "(list pods in gangScheduling.looksAfter)",
             id="gates that are not removed",
         ),
+        pytest.param(
+            "v1beta2", "networkTopologyDiscovery: [{source: ufm, enabled: true}]",
+            "networkTopologyDiscovery[0].source: 'ufm' is not supported (write label, or enabled: false)",
+            id="another source of HyperNodes",
+        ),
+        pytest.param(
+            "v1beta2",
+            "networkTopologyDiscovery: [{source: label, enabled: true, config: {networkTopologyTypes: "
+            "{a: [{nodeLabel: rack}]}}}]",
+            'networkTopologyDiscovery[0].config.networkTopologyTypes.a: [{"nodeLabel": "rack"}] '
+            "has 1 entries, must have at least 2", id="a topology without levels",
+        ),
     ],
 )  # fmt: skip
 def test_an_invalid_field_is_reported_with_path_value_and_rule(version: str, body: str, want: str) -> None:

@@ -31,6 +31,7 @@ from quorate.api.configuration.integrations import (
     Integrations,
     decode_integrations,
 )
+from quorate.api.configuration.network_topology import TopologyType, decode_discovery
 from quorate.api.configuration.pods_ready import Version, WaitForPodsReady, decode_wait_for_pods_ready
 from quorate.api.configuration.process import (
     ClientConnection,
@@ -108,6 +109,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     scheduling: Scheduling = Scheduling()
     retention: ObjectRetention = ObjectRetention()
     gang: GangScheduling = GangScheduling()
+    network_topology: tuple[TopologyType, ...] = ()  # hierarchies of HyperNodes to make from node labels
     client_connection: ClientConnection | None = None  # None: no client-side limit
     controllers: Controllers = Controllers()
     webhooks: Webhooks = Webhooks()
@@ -208,6 +210,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         visibility=visibility if gates.get("VisibilityOnDemand", True) else Visibility(),
         retention=fields.take("objectRetentionPolicies", section(decode_retention), ObjectRetention()),
         gang=gang_scheduling,
+        network_topology=_network_topology(fields, gang_scheduling),
         client_connection=fields.take("clientConnection", section(decode_client_connection), None),
         controllers=fields.take("controller", section(decode_controllers), Controllers()),
         webhooks=fields.take("webhook", section(decode_webhooks), Webhooks()),
@@ -217,6 +220,14 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         ),
         tls=_tls(fields, gates),
     )
+
+
+def _network_topology(fields: Section, gang: GangScheduling) -> tuple[TopologyType, ...]:
+    types = fields.take("networkTopologyDiscovery", decode_discovery, ())
+    if types and "hyperNodes" not in gang.managed_kinds:
+        rule = "needs its controller (list hyperNodes in gangScheduling.looksAfter)"
+        fields.at("networkTopologyDiscovery").reject(rule)
+    return types
 
 
 def _reject_unsupported_fields(fields: Section, version: Version) -> None:

@@ -15,7 +15,7 @@ OUR_SCHEDULER: Final = "quorate"
 VOLCANO_SCHEDULER: Final = "volcano"
 
 
-ManagedKind = Literal["volcanoJobs", "batchJobs", "pods", "queues"]
+ManagedKind = Literal["volcanoJobs", "batchJobs", "pods", "queues", "hyperNodes"]
 ALL_KINDS: Final[tuple[ManagedKind, ...]] = get_args(ManagedKind)
 
 

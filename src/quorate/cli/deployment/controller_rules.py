@@ -14,6 +14,7 @@ from quorate.api.configuration.webhooks import CertificateManagement
 from quorate.api.kueue import GROUP, visibility
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.api.volcano import job as volcano_job
+from quorate.api.volcano import topology as volcano_topology
 from quorate.controllers.serving.kinds import SETS
 from quorate.kube.serving import front_proxy
 from quorate.webhooks.ca_injection import INSTALLERS
@@ -153,6 +154,10 @@ CONTROLLER_RULES: Final = (
     PolicyRule("checking ResourceQuotas in the pod group webhooks", "", ("resourcequotas",), READ),
     PolicyRule("creating queues of pod groups", volcano.GROUP, ("queues",), (*READ, "create", "patch")),
     PolicyRule("writing the status of queues of pod groups", volcano.GROUP, ("queues/status",), ("patch",)),
+    PolicyRule("making HyperNodes from node labels", volcano_topology.GROUP, ("hypernodes",),
+               (*READ, "create", "patch", "delete")),
+    PolicyRule("counting the nodes of HyperNodes", volcano_topology.GROUP, ("hypernodes/status",),
+               ("patch",)),
     PolicyRule("reading pod group annotations of pod owners", "apps", ("daemonsets",), ("get",)),
     PolicyRule("running and queueing Volcano Jobs", volcano_job.GROUP, ("jobs",), (*READ, "patch", "delete")),
     PolicyRule("writing the status of Volcano Jobs", volcano_job.GROUP, ("jobs/status",), ("patch",)),

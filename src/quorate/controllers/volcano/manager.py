@@ -14,6 +14,7 @@ from quorate.api.volcano.job import Job as VolcanoJob
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import synced
 from quorate.controllers.jobframework.reconciler import JobController
+from quorate.controllers.volcano.hyper_nodes.hyper_node_controller import NODE_LABELS, HyperNodeController
 from quorate.controllers.volcano.job.job_controller import VolcanoJobController
 from quorate.controllers.volcano.job.job_pods import JOB_POD_SELECTOR, JOB_PODS
 from quorate.controllers.volcano.pod_groups.batch_job_group_controller import (
@@ -28,7 +29,7 @@ from quorate.controllers.volcano.queue_controller import VolcanoQueueController
 from quorate.kube.errors import ApiError, Unreachable, Unreadable
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
-from quorate.kube.resources import COMMANDS, JOBS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Resource
+from quorate.kube.resources import COMMANDS, HYPER_NODES, JOBS, POD_GROUPS, QUEUES, VOLCANO_JOBS, Resource
 from quorate.kube.rest.discovery import served_resources
 
 DISCOVERY_INTERVAL_S: Final = 5.0  # one small request for each API group that is not served
@@ -61,6 +62,7 @@ async def run_volcano(
         "volcanoJobs": lambda: _run_jobs(context, groups, commands, queued),
         "queues": lambda: _run_queues(context, groups, commands),
         "pods": lambda: _run_pods(context, groups, queued),
+        "hyperNodes": lambda: _run_hyper_nodes(context),
         "batchJobs": lambda: _run_batch(context, groups, memberships, queued.batch_jobs),
     }
     async with asyncio.TaskGroup() as tasks:
@@ -120,6 +122,23 @@ async def _run_queues(
     async with asyncio.TaskGroup() as tasks:
         await _start_informers(context, tasks, queues)
         reconciler = VolcanoQueueController(context, queues, groups, commands).reconciler
+        tasks.create_task(reconciler.run(), name=reconciler.name)
+
+
+async def _run_hyper_nodes(context: ControllerContext) -> None:
+    """Keep HyperNodes once they are served; nodes are watched only if there are any, or may be."""
+    await _until_served(context, HYPER_NODES)
+    hyper_nodes = Informer(context.client, HYPER_NODES)
+    nodes = Informer(context.client, NODE_LABELS)
+    needed = asyncio.Event()
+    if context.configuration.network_topology:
+        needed.set()
+    hyper_nodes.subscribe(lambda _: needed.set())
+    async with asyncio.TaskGroup() as tasks:
+        await _start_informers(context, tasks, hyper_nodes)
+        await needed.wait()
+        await _start_informers(context, tasks, nodes)
+        reconciler = HyperNodeController(context, hyper_nodes, nodes).reconciler
         tasks.create_task(reconciler.run(), name=reconciler.name)
 
 

@@ -1,0 +1,1 @@
+"""HyperNodes: discovery from node labels, and their statuses."""

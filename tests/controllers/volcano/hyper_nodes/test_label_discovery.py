@@ -1,0 +1,102 @@
+"""The HyperNodes that the labels of nodes describe."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.configuration.network_topology import TopologyType
+from quorate.api.volcano.topology import HyperNode
+from quorate.controllers.volcano.hyper_nodes.label_discovery import SOURCE, discovered
+
+LEVELS = ("rack", "block")  # the lowest first
+NPU = TopologyType("NPU", LEVELS)
+
+
+def nodes(text: str) -> dict[str, dict[str, str]]:
+    """Return labels by node; ``n1=r1/b1``: rack and block, ``-`` for none."""
+    given = (word.partition("=") for word in text.split())
+    return {
+        name: {key: value for key, value in zip(LEVELS, values.split("/"), strict=False) if value != "-"}
+        for name, _, values in given
+    }
+
+
+def named(name: str, **labels: str) -> HyperNode:
+    body: dict[str, Any] = {
+        "metadata": {"name": name, "labels": {SOURCE: "label", **labels}},
+        "spec": {"tier": 1},
+    }
+    return codec.convert(HyperNode, body)
+
+
+def show(found: dict[str, HyperNode]) -> str:
+    """Return each HyperNode with its members; other HyperNodes by their values."""
+    values = {
+        name: "/".join(each.metadata.labels[key] for key in LEVELS if key in each.metadata.labels)
+        for name, each in found.items()
+    }
+    shown = []
+    for name, each in found.items():
+        members = [
+            values.get(exact.name, exact.name)
+            for member in each.spec.members
+            if (exact := member.selector.exact_match) is not None
+        ]
+        shown.append(f"{each.spec.tier}:{values[name]}={','.join(sorted(members))}")
+    return " ".join(sorted(shown))
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        pytest.param("a=r1/b1 b=r1/b1 c=r2/b1", "1:r1/b1=a,b 1:r2/b1=c 2:b1=r1/b1,r2/b1", id="two tiers"),
+        pytest.param("a=r1 b=r2/b1", "1:r1=a 1:r2/b1=b 2:b1=r2/b1", id="a rack without a block"),
+        pytest.param("a=-/b1 b=-", "", id="a node without the lowest label is in none"),
+        pytest.param("a=r1/b1 b=r1", "1:r1/b1=a,b 2:b1=r1/b1", id="one node of the rack tells the block"),
+        pytest.param("a=r1/b1 b=r1/b2", "1:r1/b1=a 1:r1/b2=b 2:b1=r1/b1 2:b2=r1/b2",
+                     id="equal values below different blocks are two racks"),
+        pytest.param("a=r1/b1 b=r1/b2 c=r1", "1:r1/b1=a 1:r1/b2=b 1:r1=c 2:b1=r1/b1 2:b2=r1/b2",
+                     id="a node that may be in either is in neither"),
+        pytest.param("", "", id="no nodes"),
+    ],
+)  # fmt: skip
+def test_hyper_nodes_follow_the_labels(given: str, want: str) -> None:
+    assert show(discovered([NPU], nodes(given), ())) == want
+
+
+@pytest.mark.parametrize(
+    ("existing", "want"),
+    [
+        pytest.param(named("hypernode-npu-tier1-x7k2p", rack="r1"), True, id="as Volcano labels it"),
+        pytest.param(named("hypernode-npu-tier1-x7k2p", rack="r1", block="b1"), True, id="as we label it"),
+        pytest.param(named("hypernode-npu-tier1-x7k2p", rack="r1", block="b2"), False, id="of another block"),
+        pytest.param(named("hypernode-npu-tier2-x7k2p", rack="r1"), False, id="of another tier"),
+        pytest.param(named("hypernode-gpu-tier1-x7k2p", rack="r1"), False, id="of another type"),
+        pytest.param(named("mine", rack="r1"), False, id="with a name of its own"),
+        pytest.param(named("hypernode-npu-tier1-x7k2p", rack="r1", **{SOURCE: "ufm"}), False,
+                     id="of another source"),
+    ],
+)  # fmt: skip
+def test_a_discovered_hyper_node_keeps_its_name(existing: HyperNode, want: bool) -> None:
+    found = discovered([NPU], nodes("a=r1/b1"), [existing])
+    assert (existing.metadata.name in found) == want
+    assert show(found) == "1:r1/b1=a 2:b1=r1/b1"
+
+
+def test_names_are_stable_and_never_taken_twice() -> None:
+    given = nodes("a=r1/b1 b=r2/b1")
+    found = discovered([NPU], given, ())
+    assert discovered([NPU], given, tuple(found.values())) == found
+    foreign = [codec.convert(HyperNode, {"metadata": {"name": name}, "spec": {"tier": 1}}) for name in found]
+    again = discovered([NPU], given, foreign)
+    assert not again.keys() & found.keys()
+    assert all(name.startswith("hypernode-npu-tier") for name in again)
+
+
+def test_types_with_the_same_label_have_hyper_nodes_of_their_own() -> None:
+    both = discovered([NPU, TopologyType("gpu.x", ("rack",))], nodes("a=r1/b1"), ())
+    assert sorted(name.rpartition("-")[0] for name in both) == [
+        "hypernode-gpu-x-tier1", "hypernode-npu-tier1", "hypernode-npu-tier2",
+    ]  # fmt: skip
+    assert {each.spec.tier_name for each in both.values()} == {"rack", "block"}
