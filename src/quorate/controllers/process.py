@@ -236,7 +236,8 @@ async def _run_controllers(
                 name = f"sets {framework.resource.plural}"
                 tasks.create_task(run_sets(context, framework, pods, ancestors), name=name)
             tasks.create_task(run_unserved(context), name="unserved kinds")
-            tasks.create_task(run_placed_workloads(context), name="placed workloads")
+            placed_workloads = run_placed_workloads(context, driver.node_feeds.nodes)
+            tasks.create_task(placed_workloads, name="placed workloads")
             tasks.create_task(run_provisioning(context), name="provisioning")
             queued = QueuedKinds(
                 batch_jobs,

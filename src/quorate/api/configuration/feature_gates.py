@@ -144,6 +144,12 @@ class TopologyGates(msgspec.Struct, frozen=True, kw_only=True):
     recompute_in_cycle: bool = msgspec.field(name="TASRecomputeAssignmentWithinSchedulingCycle", default=True)
     multi_layer: bool = msgspec.field(name="TASMultiLayerTopology", default=True)
     host_prefix_slices: bool = msgspec.field(name="TASAssignmentsEncodingByHostnamePrefix", default=True)
+    detect_node_failures: bool = msgspec.field(name="TASFailedNodeReplacement", default=True)
+    # a node that is not ready has failed once no pod runs on it
+    fail_after_pods: bool = msgspec.field(name="TASReplaceNodeOnPodTermination", default=True)
+    fail_on_taints: bool = msgspec.field(name="TASReplaceNodeOnNodeTaints", default=True)
+    # a node has failed that is not ready for a fixed time
+    fail_after_delay: bool = msgspec.field(name="TASReplaceNodeDueToNotReadyOverFixedTime", default=False)
 
 
 DEFAULT_GATES: Final = Gates()

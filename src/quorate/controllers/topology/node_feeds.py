@@ -45,10 +45,10 @@ class NodeFeeds:
         self._needed = asyncio.Event()
         self._freed: set[str] = set()  # flavors with more room since the last evaluation
         self._has_freed = asyncio.Event()
-        self._nodes = Informer(client, PLACEABLE_NODES)
+        self.nodes = Informer(client, PLACEABLE_NODES)
         self._pods = Informer(client, PODS, field_selector=_USING_NODES)
         nodes, pods = node_feeds(state, self._note)
-        nodes.subscribe(self._nodes)
+        nodes.subscribe(self.nodes)
         pods.subscribe(self._pods)
         if state.configuration.topology_gates is not None:
             state.set_has_nodes(False)
@@ -66,15 +66,15 @@ class NodeFeeds:
     @property
     def needed(self) -> tuple[Informer[Any], ...]:
         """The informers on which decisions depend now, given all flavors."""
-        return (self._nodes, self._pods) if self._needed.is_set() else ()
+        return (self.nodes, self._pods) if self._needed.is_set() else ()
 
     async def run(self) -> None:
         """Wait until a flavor has a topology, then keep ``state`` up to date until cancelled."""
         await self._needed.wait()
         async with asyncio.TaskGroup() as tasks:
-            for informer in (self._nodes, self._pods):
+            for informer in (self.nodes, self._pods):
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} of topologies")
-            await synced(self._nodes, self._pods)
+            await synced(self.nodes, self._pods)
             self._state.set_has_nodes(True)
             self._changed()
             while True:

@@ -17,6 +17,9 @@ from quorate.queueing.conditions import is_admitted, is_evicted, is_finished
 PODS_OF: Final = "pods of"  # index by what ``pods_key`` returns
 GATED_PODS_OF: Final = "gated pods of"  # likewise, only of pods that wait for a place
 
+WORKLOADS_OF: Final = "workloads with places of pods"  # index of workloads, likewise
+LARGE: Final = 2_000  # pods and values of domains of one workload that take too long for the event loop
+
 _ANNOTATIONS: Final = (WORKLOAD_ANNOTATION, SLICE_NAME, INDEX_OFFSET)
 
 
@@ -93,4 +96,22 @@ def has_places(workload: Workload) -> bool:
         and not is_evicted(workload)
         and not is_finished(workload)
         and any(assigned.topology_assignment is not None for assigned in admission.pod_set_assignments)
+    )
+
+
+def placed_pods_key(workload: Workload) -> tuple[Key, ...]:
+    """Return the values of ``pods_key`` of the pods that have places."""
+    return (pods_key_of(workload.metadata),) if has_places(workload) else ()
+
+
+def stored_values(workload: Workload) -> int:
+    """Return how many values of domains the admission stores."""
+    admission = workload.status.admission
+    return sum(
+        len(level.individual.roots)
+        for assigned in (() if admission is None else admission.pod_set_assignments)
+        if assigned.topology_assignment is not None
+        for part in assigned.topology_assignment.slices
+        for level in part.values_per_level
+        if level.individual is not None
     )

@@ -19,12 +19,15 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.pods.constants import IS_GROUP
 from quorate.controllers.topology.placed_pods import (
     GATED_PODS_OF,
+    LARGE,
     PLACED_PODS,
     PODS_OF,
+    WORKLOADS_OF,
     PlacedPod,
     has_places,
     pods_key,
     pods_key_of,
+    stored_values,
 )
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import (
@@ -46,7 +49,6 @@ from quorate.queueing.topology.ungating import PodPlace, choose_domains, pod_ran
 WORKERS: Final = 16
 BATCH_S: Final = 0.1  # pods of one workload tend to be created together
 CONCURRENT: Final = 100  # patches for one workload
-_LARGE: Final = 2_000  # pods and domains of a workload that take too long for the event loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,6 @@ class Ungater:
             context.workers_for(WORKLOADS, WORKERS),
             report=self._workloads.reconcile_failed,
         )
-        self._workloads.add_index(_WORKLOADS_OF, _placed_pods_key)
         self._workloads.subscribe(self._workload_changed)
         pods.subscribe(self._pod_changed)
 
@@ -198,7 +199,7 @@ class Ungater:
         known = old if new is None else new
         assert known is not None, "a change from nothing to nothing"
         for key in pods_key(known.metadata):
-            for workload in self._workloads.by_index(_WORKLOADS_OF, key):
+            for workload in self._workloads.by_index(WORKLOADS_OF, key):
                 self.reconciler.enqueue_in(workload.metadata.key, BATCH_S)
 
     async def _reconcile(self, key: Key) -> None:
@@ -210,7 +211,7 @@ class Ungater:
         if not gated:
             return
         pods, sent = self._pods.by_index(PODS_OF, pods_of), self._sent.of(gated)
-        if len(pods) + _stored_values(workload) < _LARGE:
+        if len(pods) + stored_values(workload) < LARGE:
             found = find_ungatings(workload, pods, sent)
         else:
             found = await asyncio.to_thread(find_ungatings, workload, pods, sent)
@@ -270,23 +271,3 @@ class Ungater:
         seconds = max(0.0, self._context.clock.now() - transition_time(admitted))
         for _ in range(count):
             self._context.record("kueue_pod_scheduling_gate_removal_seconds", labels, seconds)
-
-
-_WORKLOADS_OF: Final = "workloads with places of pods"  # index by what ``pods_key`` returns
-
-
-def _placed_pods_key(workload: Workload) -> tuple[Key, ...]:
-    return (pods_key_of(workload.metadata),) if has_places(workload) else ()
-
-
-def _stored_values(workload: Workload) -> int:
-    """Return how many values of domains the admission stores."""
-    admission = workload.status.admission
-    return sum(
-        len(level.individual.roots)
-        for assigned in (() if admission is None else admission.pod_set_assignments)
-        if assigned.topology_assignment is not None
-        for part in assigned.topology_assignment.slices
-        for level in part.values_per_level
-        if level.individual is not None
-    )

@@ -1,0 +1,343 @@
+"""The node failure controller: finds the failed nodes of workloads with places on hosts.
+
+It records them in ``status.unhealthyNodes`` or evicts the workload, and ends pods that wait for a node which
+does not take them, so that their jobs replace them.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from quorate.api.core.scheduling import Node
+from quorate.api.kueue import POD_SET, Admission, Workload
+from quorate.api.kueue.topology import HOSTNAME
+from quorate.api.meta import Key, at_epoch, find_condition
+from quorate.controllers.context import ControllerContext
+from quorate.controllers.informers import ByName
+from quorate.controllers.pods.pod_writes import FIELD_MANAGER
+from quorate.controllers.topology.placed_pods import (
+    LARGE,
+    PLACED_PODS,
+    PODS_OF,
+    WORKLOADS_OF,
+    PlacedPod,
+    has_places,
+    pods_key,
+    pods_key_of,
+    stored_values,
+)
+from quorate.kube.controller.reconcile import Reconciler
+from quorate.kube.informer import Change, Informer
+from quorate.kube.log import logger
+from quorate.kube.object_faults import ObjectFault
+from quorate.kube.resources import PLACEABLE_NODES, WORKLOADS, Json, reference_to
+from quorate.kube.writes import Apply, send, send_concurrently, status_patch
+from quorate.queueing.conditions import NODE_FAILURES
+from quorate.queueing.lifecycle.transition import Transition, evict
+from quorate.queueing.topology.node_failures import (
+    HostState,
+    NodeHealth,
+    Tolerations,
+    host_state,
+    node_failures,
+    tolerations_of,
+)
+
+WORKERS: Final = 16
+BATCH_S: Final = 0.1  # changes of the nodes and pods of one workload tend to come together
+CONCURRENT: Final = 100  # pods of one workload that are ended at once
+CONDITION: Final = "TerminatedByKueue"
+REASON: Final = "UnschedulableOnAssignedNode"
+EVENT: Final = "PodTerminatedByKueue"
+
+_HOST: Final = "host"  # index of nodes by the label of the host name
+_SLICE: Final = 2_000  # hosts that are checked before other tasks run
+
+
+def host_name(node: Node) -> str:
+    return node.metadata.labels.get(HOSTNAME) or node.metadata.name
+
+
+def health_of(node: Node) -> NodeHealth:
+    return NodeHealth(find_condition(node.status.conditions, "Ready"), node.spec.taints)
+
+
+def _is_equivalent(old: Node, new: Node) -> bool:
+    return (host_name(old), health_of(old)) == (host_name(new), health_of(new))
+
+
+@dataclass(frozen=True, slots=True)
+class AssignedHosts:
+    """The hosts of an admission."""
+
+    admission: Admission
+    by_pod_set: Mapping[str, frozenset[str]]  # only of pod sets that are placed on hosts
+    all: frozenset[str]
+
+
+def assigned_hosts(admission: Admission) -> AssignedHosts:
+    by_pod_set = {
+        assigned.name: frozenset(values[-1] for values, _ in assignment.domains() if values)
+        for assigned in admission.pod_set_assignments
+        if (assignment := assigned.topology_assignment) is not None and assignment.levels[-1:] == (HOSTNAME,)
+    }
+    return AssignedHosts(admission, by_pod_set, frozenset().union(*by_pod_set.values()))
+
+
+def host_of(pod: PlacedPod) -> str:
+    """Return the host that the pod is to run on; empty if it is not placed on one."""
+    return pod.spec.node_selector.get(HOSTNAME, "")
+
+
+def is_waiting(pod: PlacedPod) -> bool:
+    """Return True if a scheduler may bind the pod to its host and has not."""
+    return (
+        not pod.spec.node_name and not pod.is_gated and not pod.is_deleted and pod.status.phase == "Pending"
+    )
+
+
+def is_progressing(pod: PlacedPod) -> bool:
+    return bool(pod.spec.node_name) and not pod.is_deleted and not pod.is_terminated
+
+
+def termination_message(pod: PlacedPod) -> str:
+    return f"Pod terminated by Kueue because its assigned node {host_of(pod)} does not take it"
+
+
+def termination(pod: PlacedPod, now: float) -> Apply:
+    metadata = pod.metadata
+    condition: Json = {
+        "type": CONDITION,
+        "status": "True",
+        "reason": REASON,
+        "message": termination_message(pod),
+        "lastTransitionTime": at_epoch(now),
+    }
+    body: Json = {
+        "metadata": {"uid": metadata.uid},
+        "status": {"phase": "Failed", "conditions": [condition]},
+    }
+    return Apply(PLACED_PODS, metadata.key, body, FIELD_MANAGER, "status")
+
+
+class NodeFailureController:
+    """Checks the hosts of a workload after each change that may concern them."""
+
+    def __init__(self, context: ControllerContext, pods: Informer[PlacedPod], nodes: Informer[Node]) -> None:
+        gates = context.configuration.topology_gates
+        assert gates is not None, "nodes are watched only with topology-aware scheduling"
+        self._context = context
+        self._gates = gates
+        self._pods = pods
+        self._nodes = nodes
+        self._workloads = context.informers.workloads
+        self._hosts: dict[Key, AssignedHosts] = {}  # of workloads with places, once they are checked
+        self._unchecked: dict[Key, set[str] | None] = {}  # hosts to check; None: all
+        self._unreadable: set[str] = set()  # nodes that exist and cannot be decoded
+        self._log = logger(__name__)
+        self.reconciler = Reconciler(
+            "topology.node_failures",
+            self._reconcile,
+            context.clock,
+            context.workers_for(PLACEABLE_NODES, WORKERS),
+            report=self._workloads.reconcile_failed,
+        )
+        nodes.add_index(_HOST, lambda node: (host_name(node),))
+        nodes.subscribe(self._node_changed, self._node_unusable)
+        pods.subscribe(self._pod_changed)
+        self._workloads.subscribe(self._workload_changed)
+
+    # Changes.
+
+    def _node_unusable(self, key: Key, fault: ObjectFault | None) -> None:
+        if fault is None:
+            self._unreadable.discard(key.name)
+        else:
+            self._unreadable.add(key.name)
+
+    def _node_changed(self, change: Change[Node]) -> None:
+        old, new = change.old, change.new
+        if old is not None and new is not None and _is_equivalent(old, new):
+            return
+        for host in {host_name(node) for node in (old, new) if node is not None}:
+            for key, assigned in self._hosts.items():
+                if host in assigned.all:
+                    self._check(key, host)
+
+    def _pod_changed(self, change: Change[PlacedPod]) -> None:
+        old, new = change.old, change.new
+        has_ended = old is not None and is_progressing(old) and not (new is not None and is_progressing(new))
+        if not has_ended and (new is None or not is_waiting(new)):
+            return
+        known = old if new is None else new
+        assert known is not None, "a change from nothing to nothing"
+        if not host_of(known):
+            return
+        for pods_of in pods_key(known.metadata):
+            for workload in self._workloads.by_index(WORKLOADS_OF, pods_of):
+                self._check(workload.metadata.key, host_of(known))
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        old, new = change.old, change.new
+        if new is None or not has_places(new):
+            self._forget(change.key)
+            return
+        if old is None or not has_places(old) or old.status.admission != new.status.admission:
+            self._unchecked[change.key] = None
+            self.reconciler.enqueue(change.key)
+        for node in new.status.unhealthy_nodes:
+            self._check(change.key, node.name)
+
+    def _check(self, key: Key, *hosts: str) -> None:
+        unchecked = self._unchecked.setdefault(key, set())
+        if unchecked is not None:
+            unchecked.update(hosts)
+        self.reconciler.enqueue_in(key, BATCH_S)
+
+    def _forget(self, key: Key) -> None:
+        self._hosts.pop(key, None)
+        self._unchecked.pop(key, None)
+        self.reconciler.forget(key)
+
+    # Checks.
+
+    async def _reconcile(self, key: Key) -> float | None:
+        workload = self._workloads.get(key)
+        if workload is None or not has_places(workload):
+            return None
+        unchecked = self._unchecked.pop(key, set())
+        try:
+            assigned = await self._assigned_hosts(workload)
+            hosts = assigned.all if unchecked is None else unchecked
+            return await self._check_hosts(workload, assigned, hosts, all_pods=unchecked is None)
+        except BaseException:
+            self._restore(key, unchecked)
+            raise
+
+    def _restore(self, key: Key, unchecked: set[str] | None) -> None:
+        if unchecked is None:
+            self._unchecked[key] = None
+        elif (later := self._unchecked.setdefault(key, set())) is not None:
+            later.update(unchecked)
+
+    async def _assigned_hosts(self, workload: Workload) -> AssignedHosts:
+        key, admission = workload.metadata.key, workload.status.admission
+        assert admission is not None, "places are those of an admission"
+        known = self._hosts.get(key)
+        if known is None or known.admission != admission:
+            is_large = stored_values(workload) >= LARGE
+            known = (
+                await asyncio.to_thread(assigned_hosts, admission) if is_large else assigned_hosts(admission)
+            )
+            self._hosts[key] = known
+        return known
+
+    async def _check_hosts(
+        self, workload: Workload, assigned: AssignedHosts, hosts: Collection[str], *, all_pods: bool
+    ) -> float | None:
+        suspects: dict[str, NodeHealth | None] = {}
+        states: dict[str, HostState] = {}
+        for position, host in enumerate(hosts, 1):
+            if position % _SLICE == 0:
+                await asyncio.sleep(0)
+            if host not in assigned.all or host in self._unreadable:
+                continue
+            node = self._node(host)
+            if node is not None and node.is_healthy:
+                states[host] = HostState()
+            else:
+                suspects[host] = node
+        pods: list[PlacedPod] = []
+        if all_pods or suspects or not assigned.all.issuperset(hosts):
+            pods = [
+                pod
+                for pod in self._pods.by_index(PODS_OF, pods_key_of(workload.metadata))
+                if pod.metadata.labels.get(POD_SET) in assigned.by_pod_set
+            ]
+        now = self._context.clock.now()
+        states |= self._suspect_states(workload, assigned, suspects, pods, now)
+        decided = node_failures(workload, states)
+        if decided is not None and decided.eviction:
+            await self._write(workload, evict(workload, NODE_FAILURES, decided.eviction, now))
+            return None
+        if decided is not None:
+            status = msgspec.structs.replace(workload.status, unhealthy_nodes=decided.nodes)
+            await self._write(workload, Transition(status))
+        await self._terminate([pod for pod in pods if is_waiting(pod) and self._is_stuck(pod, states)], now)
+        return self._check_later(workload.metadata.key, states)
+
+    def _is_stuck(self, pod: PlacedPod, states: Mapping[str, HostState]) -> bool:
+        """Return True if the pod waits for a node that does not take it, or is no longer assigned.
+
+        Pods of slices are assigned by any of them.
+        """
+        host = host_of(pod)
+        if host in states:
+            return not states[host].admits_pods
+        workloads = [
+            workload.metadata.key
+            for pods_of in pods_key(pod.metadata)
+            for workload in self._workloads.by_index(WORKLOADS_OF, pods_of)
+        ]
+        known = [self._hosts[key] for key in workloads if key in self._hosts]
+        return bool(host) and len(known) == len(workloads) and not any(host in each.all for each in known)
+
+    def _node(self, host: str) -> NodeHealth | None:
+        """Return the first node by name with the host name."""
+        nodes = self._nodes.by_index(_HOST, host)
+        return health_of(nodes[0]) if nodes else None
+
+    def _suspect_states(
+        self,
+        workload: Workload,
+        assigned: AssignedHosts,
+        suspects: Mapping[str, NodeHealth | None],
+        pods: Iterable[PlacedPod],
+        now: float,
+    ) -> dict[str, HostState]:
+        if not suspects:
+            return {}
+        progressing = {host_of(pod) for pod in pods if is_progressing(pod)}
+        tolerations = dict(self._tolerations(workload, assigned))
+        return {
+            host: host_state(
+                node,
+                is_progressing=host in progressing,
+                tolerations=[tolerations[name] for name, own in assigned.by_pod_set.items() if host in own],
+                gates=self._gates,
+                now=now,
+            )
+            for host, node in suspects.items()
+        }
+
+    def _tolerations(self, workload: Workload, assigned: AssignedHosts) -> Iterator[tuple[str, Tolerations]]:
+        flavors = ByName(self._context.informers.flavors)
+        for pod_set in assigned.admission.pod_set_assignments:
+            if pod_set.name in assigned.by_pod_set:
+                yield pod_set.name, tolerations_of(workload, pod_set, flavors)
+
+    def _check_later(self, key: Key, states: Mapping[str, HostState]) -> float | None:
+        due = {host: state.check_at for host, state in states.items() if state.check_at is not None}
+        if not due:
+            return None
+        self._restore(key, set(due))
+        return min(due.values())
+
+    async def _write(self, workload: Workload, transition: Transition) -> None:
+        await send(self._context.client, status_patch(WORKLOADS, workload, transition.status))
+        names = [node.name for node in transition.status.unhealthy_nodes] if transition.status else []
+        self._log.info("failed nodes", workload=workload.metadata.key, nodes=names)
+        for event in transition.events:
+            regarding = reference_to(WORKLOADS, workload)
+            self._context.events.event(regarding, event.type, event.reason, event.message)
+
+    async def _terminate(self, pods: list[PlacedPod], now: float) -> None:
+        for first in range(0, len(pods), CONCURRENT):
+            batch = pods[first : first + CONCURRENT]
+            await send_concurrently(self._context.client, ([termination(pod, now)] for pod in batch))
+            for pod in batch:
+                regarding = reference_to(PLACED_PODS, pod)
+                self._context.events.event(regarding, "Normal", EVENT, termination_message(pod))

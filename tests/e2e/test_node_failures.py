@@ -1,0 +1,151 @@
+"""Nodes are lost, tainted and deleted under workloads with places."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from quorate.api import codec
+from quorate.api.configuration import default_configuration
+from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.core import Pod
+from quorate.api.kueue.topology import topology_assignment
+from quorate.api.meta import Key, find_condition
+from quorate.kube.resources import EVENTS, JOBS, NODES, PODS, WORKLOADS
+from tests.e2e.topologies import HOST, RACK, READY, REQUIRED, create_host, create_topology, places_of
+from tests.e2e.world import NAMESPACE, World, run_story
+
+pytestmark = pytest.mark.slow
+
+PLACING = msgspec.structs.replace(default_configuration(), topology_gates=TopologyGates())
+GATE = "kueue.x-k8s.io/topology"
+
+
+async def create_job(world: World, name: str, pods: int, level: str = HOST, **pod_spec: Any) -> None:
+    """Create a job of pods with 1 cpu each that requires one domain of ``level``."""
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+    template = {
+        "metadata": {"annotations": {REQUIRED: level}},
+        "spec": {"restartPolicy": "Never", "containers": [container], **pod_spec},
+    }
+    spec = {"parallelism": pods, "completions": pods, "suspend": True, "template": template}
+    labels = {"kueue.x-k8s.io/queue-name": "tas"}
+    await world.client.create(JOBS, {"metadata": {"name": name, "labels": labels}, "spec": spec}, NAMESPACE)
+
+
+async def pods_of(world: World, job: str) -> tuple[Pod, ...]:
+    return (await world.client.list(PODS, NAMESPACE, f"job-name={job}")).items
+
+
+async def until_selected(world: World, job: str, hosts: list[str]) -> None:
+    """Wait until the pods of a job that have not ended are ungated for these hosts."""
+
+    async def found() -> bool:
+        pods = [pod for pod in await pods_of(world, job) if pod.status.phase == "Pending"]
+        selected = [pod.spec.node_selector.get(HOST, "") for pod in pods if not pod.spec.scheduling_gates]
+        return len(pods) == len(hosts) and sorted(selected) == hosts
+
+    await world.until(f"{job} on {hosts}", found)
+
+
+async def until_unhealthy(world: World, job: str, *nodes: str) -> None:
+    async def found() -> bool:
+        workload = await world.workload(job)
+        assert workload is not None
+        return tuple(node.name for node in workload.status.unhealthy_nodes) == nodes
+
+    await world.until(f"unhealthy nodes of {job}: {nodes}", found)
+
+
+async def set_ready(world: World, node: str, status: str) -> None:
+    conditions = {"status": {"conditions": [{**READY, "status": status}]}}
+    await world.client.patch(NODES, Key("", node), conditions, subresource="status")
+
+
+def test_failed_nodes_are_recorded_and_their_pods_end() -> None:
+    async def story(world: World) -> None:
+        await create_host(world, "x1", "r1", cpu="2")
+        await create_topology(world, cpu="100")
+
+        # A node that is not ready has failed once no pod runs there; it can heal.
+        await create_job(world, "bound", pods=1)
+        await until_selected(world, "bound", ["x1"])
+
+        async def is_bound() -> bool:
+            return [pod.spec.node_name for pod in await pods_of(world, "bound")] == ["x1"]
+
+        await world.until("the pod is bound", is_bound)
+        await set_ready(world, "x1", "Unknown")
+        (pod,) = await pods_of(world, "bound")
+        await world.client.delete(PODS, pod.metadata.key)
+        await until_unhealthy(world, "bound", "x1")
+        await set_ready(world, "x1", "True")
+        await until_unhealthy(world, "bound")
+
+        # A pod that waits for a node which does not take it ends, and its replacement stays gated.
+        await create_host(world, "x2", "r1", cpu="4")
+        await create_job(world, "waiting", pods=3, schedulerName="none")
+        await until_selected(world, "waiting", ["x2", "x2", "x2"])
+        waiting = {pod.metadata.name: pod for pod in await pods_of(world, "waiting")}
+        taint = {"spec": {"taints": [{"key": "broken", "effect": "NoSchedule"}]}}
+        await world.client.patch(NODES, Key("", "x2"), taint)
+
+        async def ended() -> bool:
+            pods = {pod.metadata.name: pod for pod in await pods_of(world, "waiting")}
+            return all(pods[name].status.phase == "Failed" for name in waiting if name in pods)
+
+        await world.until("the waiting pods end", ended)
+        await until_unhealthy(world, "waiting", "x2")
+        for pod in await pods_of(world, "waiting"):
+            if pod.metadata.name in waiting:
+                condition = find_condition(pod.status.conditions, "TerminatedByKueue")
+                assert condition is not None
+                assert condition.reason == "UnschedulableOnAssignedNode"
+            else:
+                assert [gate.name for gate in pod.spec.scheduling_gates] == [GATE]
+
+        async def reported() -> bool:
+            events = (await world.client.list(EVENTS, NAMESPACE)).items
+            about = [each.regarding for each in events if each.reason == "PodTerminatedByKueue"]
+            return {pod.name for pod in about if pod is not None} == waiting.keys()
+
+        await world.until("the end of each pod is reported", reported)
+        assert await places_of(world, "bound") == {"x1": 1}
+
+        # So does a pod on a healthy node that its workload is not assigned to any more.
+        for name in ("x5", "x6"):
+            await create_host(world, name, "r5", cpu="5")
+        await create_job(world, "moved", pods=5, schedulerName="none")
+        await until_selected(world, "moved", ["x5"] * 5)
+        moved = await world.workload("moved")
+        assert moved is not None
+        assert moved.status.admission is not None
+        admission = codec.to_builtins(moved.status.admission)
+        assignment = topology_assignment((HOST,), [(("x6",), 5)])
+        admission["podSetAssignments"][0]["topologyAssignment"] = codec.to_builtins(assignment)
+        await world.client.patch(
+            WORKLOADS, moved.metadata.key, {"status": {"admission": admission}}, subresource="status"
+        )
+
+        async def replaced() -> bool:
+            return all(
+                pod.status.phase == "Failed"
+                for pod in await pods_of(world, "moved")
+                if pod.spec.node_selector.get(HOST) == "x5"
+            )
+
+        await world.until("the pods on the other node end", replaced)
+
+        # Two lost nodes evict the workload, which gets other places.
+        for name in ("x3", "x4"):
+            await create_host(world, name, "r2", cpu="1")
+        await create_job(world, "spread", pods=2, level=RACK)
+        await until_selected(world, "spread", ["x3", "x4"])
+        for name in ("x3", "x4"):
+            await world.client.delete(NODES, Key("", name))
+        await world.until_condition("spread", "Requeued", "True", "NodeFailures")
+        again = await world.until_condition("spread", "Admitted")
+        assert again.status.unhealthy_nodes == ()
+        assert not {"x3", "x4"} & (await places_of(world, "spread")).keys()
+
+    run_story(story, PLACING)
