@@ -12,13 +12,21 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from bench.gang.core import behind_hopeless_gangs, bytes_a_pod, idle_session, one_large_gang, small_gangs
+from bench.gang.core import (
+    behind_hopeless_gangs,
+    bytes_a_pod,
+    gang_within_a_hyper_node,
+    idle_session,
+    one_large_gang,
+    small_gangs,
+)
 from bench.gang.quality import GANGS, SCHEDULERS, measure
 from bench.limits import check_limits, number_table
 
 MEASURES: Final[Mapping[str, Callable[[], float]]] = {
     "session: a gang of 10,000 on 5,000 nodes, s": one_large_gang,
     "session: 1,000 gangs of 10, half-full nodes: decisions a second": small_gangs,
+    "session: a gang of 1,000 within 500 of 10,000 nodes, ms": gang_within_a_hyper_node,
     "session: nothing can start, 5,000 nodes and 50,000 pods, ms": idle_session,
     "session: a gang behind 10,000 that do not fit, s": behind_hopeless_gangs,
     "bytes a pod of a gang": bytes_a_pod,

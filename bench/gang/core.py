@@ -7,10 +7,11 @@ import gc
 import random
 import tracemalloc
 from itertools import count
+from statistics import median
 from time import thread_time
 from typing import Final
 
-from bench.gang.worlds import NOW_S, configuration, equal_nodes, group, model_of, pod
+from bench.gang.worlds import NOW_S, configuration, equal_nodes, group, hyper_nodes, model_of, pod
 from quorate.api.core.scheduling import Pod
 from quorate.api.interning import share_unchanged_metadata
 from quorate.api.meta import Key
@@ -47,6 +48,26 @@ def small_gangs() -> float:
     seconds, outcome = _timed(model)
     assert len(outcome.binds) == 10_000, "the measure is of placement, not of refusals"
     return len(outcome.binds) / seconds
+
+
+def gang_within_a_hyper_node() -> float:
+    """Return the milliseconds for a gang of 1,000 pods within one block of 500 of 10,000 nodes.
+
+    It is the median of several gangs. The session of a gang before them has read all nodes.
+    """
+    model = model_of(equal_nodes(2 * NODES))
+    for hyper_node in hyper_nodes(2 * NODES, rack=25, block=20):
+        model.set_hyper_node(hyper_node)
+    numbers = count()
+    times: list[float] = []
+    for gang in range(8):
+        model.set_group(group(f"gang-{gang}", 1_000, hard_tier=2))
+        for _ in range(1_000):
+            model.set_pod(pod(next(numbers), f"gang-{gang}", 4_000, 8))
+        seconds, outcome = _timed(model)
+        assert len(outcome.binds) == 1_000, "the measure is of placement, not of refusals"
+        times.append(1_000 * seconds)
+    return median(times[1:])
 
 
 def idle_session() -> float:

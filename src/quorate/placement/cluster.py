@@ -209,7 +209,8 @@ class Cluster:
         if state is AllocationState.RELEASING:
             self.releasing[:, index] += request
         self.used[:, index] += request
-        self.non_zero_used[:, index] += np.multiply(shape.non_zero_request, count)
+        for row, amount in enumerate(shape.non_zero_request):
+            self.non_zero_used[row, index] += amount * count
         if self.ready[index]:
             _add(self._total_used, shape.amounts, count)
             if state is AllocationState.RELEASING:

@@ -21,6 +21,8 @@ class Capacity(Enum):
     IDLE = "idle: with all pods on the node, and those pipelined to it"
     FUTURE_IDLE = "future idle: without the releasing pods"
 
+    __hash__ = object.__hash__  # members are singletons, and keys of dicts that are read for each pod
+
 
 class InvalidationScope(Enum):
     """The results that placing one pod of a shape changes for the next one."""

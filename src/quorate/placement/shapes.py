@@ -55,15 +55,14 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
     volumes: VolumeRequirements = NO_VOLUMES
     node_groups: NodeGroupRule | None = None  # of the queue; None: the plugin nodegroup is not enabled
     images: tuple[str, ...] = ()  # one per container
+    # These follow from the amounts; they are read several times for each pod that is placed.
+    best_effort: bool = False  # whether nothing but ``pods`` is requested
+    oversized: bool = False  # whether sums of such requests may exceed 64 bits
 
-    @property
-    def best_effort(self) -> bool:
-        return is_empty(self.amounts)
-
-    @property
-    def oversized(self) -> bool:
-        """Whether sums of such requests may exceed 64 bits."""
-        return max(self.amounts.values(), default=0) > _MAX_SUMMED_AMOUNT
+    def __post_init__(self) -> None:
+        msgspec.structs.force_setattr(self, "best_effort", is_empty(self.amounts))
+        most = max(self.amounts.values(), default=0)
+        msgspec.structs.force_setattr(self, "oversized", most > _MAX_SUMMED_AMOUNT)
 
     @property
     def non_zero_request(self) -> tuple[int, int]:

@@ -123,9 +123,22 @@ class Gang:
         self.quota_used = _plus(self.quota_used, task.quota_usage, -1)
 
     def set_task_status(self, task: Task, status: TaskStatus, node: str) -> None:
+        if task.status in ALLOCATED_STATUSES and status in ALLOCATED_STATUSES:
+            self._move(task, status)  # one of the two changes of each task that is placed: no sum changes
+            task.status, task.node = status, node
+            return
         self._count(task, -1)
         task.status, task.node = status, node
         self._count(task, 1)
+
+    def _move(self, task: Task, status: TaskStatus) -> None:
+        """Count ``task``, which has a node, with ``status``."""
+        self.status_is_current = False
+        self.generation += 1
+        self.task_counts.move(task, status)
+        self.roles[task.role].move(task, status)
+        if self.sub_groups is not None:
+            self.sub_groups.move(task, status)
 
     def set_unreadable(self, pod: Key, request: Mapping[str, int]) -> None:
         self.unreadable[pod] = request

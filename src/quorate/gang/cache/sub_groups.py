@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from quorate.api.meta import Key, matches_selector
 from quorate.api.volcano import NetworkTopology, PodGroupSpec, SubGroupPolicy
-from quorate.gang.cache.task import Task, TaskCounts
+from quorate.gang.cache.task import Task, TaskCounts, TaskStatus
 
 
 class TierLimit(NamedTuple):
@@ -120,6 +120,11 @@ class SubGroups:
         group = self._group_of.get(task.key)
         if group is not None:
             group.task_counts.add(task, amount)
+
+    def move(self, task: Task, status: TaskStatus) -> None:
+        group = self._group_of.get(task.key)
+        if group is not None:
+            group.task_counts.move(task, status)
 
     def _key_of(self, task: Task) -> SubGroupKey | None:
         labels = task.pod.metadata.labels

@@ -96,6 +96,11 @@ class TaskCounts:
         if task.status is TaskStatus.PENDING and task.best_effort:
             self.best_effort += amount
 
+    def move(self, task: Task, status: TaskStatus) -> None:
+        """Count ``task``, which is not pending before or after, with ``status``."""
+        self.by_status[task.status] -= 1
+        self.by_status[status] += 1
+
     @property
     def ready(self) -> int:
         """Members that have a node, or have succeeded and need none any more."""
@@ -129,8 +134,12 @@ class TaskCounts:
 
 def hold_for_status(status: TaskStatus) -> AllocationState | None:
     """Return how a task with ``status`` counts on its node; ``None``: not at all."""
-    if status in FINISHED_STATUSES or status is TaskStatus.PENDING:
-        return None
-    if status is TaskStatus.PIPELINED:
-        return AllocationState.PIPELINED
-    return AllocationState.RELEASING if status is TaskStatus.RELEASING else AllocationState.USED
+    return _HOLDS[status]
+
+
+_HOLDS: Final[Mapping[TaskStatus, AllocationState | None]] = {
+    **dict.fromkeys(TaskStatus, AllocationState.USED),
+    **dict.fromkeys((*FINISHED_STATUSES, TaskStatus.PENDING), None),
+    TaskStatus.PIPELINED: AllocationState.PIPELINED,
+    TaskStatus.RELEASING: AllocationState.RELEASING,
+}

@@ -141,19 +141,28 @@ class Session:
         def plugin_keys(task: Task) -> SortKey:
             return tuple(callback(task) for callback in callbacks)
 
-        indexed: list[Task] = []
-        unindexed: list[Task] = []
+        # Each key is computed once; the last element is unique, so that tasks are never compared.
+        indexed: list[tuple[SortKey, int, tuple[float, Key], Task]] = []
+        unindexed: list[tuple[SortKey, tuple[float, Key], Task]] = []
         for task in tasks:
-            (unindexed if task.index is None else indexed).append(task)
-        indexed.sort(key=lambda task: (plugin_keys(task), task.index, task.creation_order))
-        unindexed.sort(key=lambda task: (plugin_keys(task), task.creation_order))
+            index, keys, order = task.index, plugin_keys(task), task.creation_order
+            if index is None:
+                unindexed.append((keys, order, task))
+            else:
+                indexed.append((keys, index, order, task))
+        indexed.sort()
+        unindexed.sort()
         if not unindexed:
-            return indexed
-        return list(merge(indexed, unindexed, key=lambda task: (plugin_keys(task), task.creation_order)))
+            return [task for *_, task in indexed]
+        by_creation = ((keys, order, task) for keys, _, order, task in indexed)
+        return [task for *_, task in merge(by_creation, unindexed)]
 
     def is_ready(self, gang: Gang) -> bool:
         """Return True if the allocated tasks of ``gang`` may be bound (Volcano: jobReady)."""
-        return all(callback(gang) for callback in all_callbacks(self.callbacks.job_ready))
+        for callback in self._job_ready:  # noqa: SIM110 - as in allocatable
+            if not callback(gang):
+                return False
+        return True
 
     def enqueue_rejection(self, gang: Gang) -> PendingReason | Literal[Vote.REJECT] | None:
         """Return why plugins reject ``gang`` (jobEnqueueable); ``None``: they permit it."""
@@ -186,9 +195,12 @@ class Session:
 
     def allocatable(self, queue: Queue, task: Task) -> bool:
         """Return True if ``queue`` may allocate ``task`` now, and the gang has quota for it."""
-        return self.gang_of(task).has_quota_for(task) and all(
-            callback(queue, task) for callback in all_callbacks(self.callbacks.allocatable)
-        )
+        if not self.gang_of(task).has_quota_for(task):
+            return False
+        for callback in self._allocatable:  # noqa: SIM110 - a generator would cost as much as the callback
+            if not callback(queue, task):
+                return False
+        return True
 
     def backfillable(self, queue: Queue, task: Task) -> bool:
         """Return True if ``queue`` may allocate ``task`` beyond its share, from unused shares."""
@@ -278,10 +290,26 @@ class Session:
         if (move.from_status in _CHARGED_STATUSES) == (move.to_status in _CHARGED_STATUSES):
             return
         is_charged = move.to_status in _CHARGED_STATUSES
-        for callback in all_callbacks(
-            self.callbacks.on_allocate if is_charged else self.callbacks.on_deallocate
-        ):
+        for callback in self._on_allocate if is_charged else self._on_deallocate:
             callback(move.task)
+
+    # Read for each task that is placed.
+
+    @cached_property
+    def _on_allocate(self) -> tuple[Callable[[Task], None], ...]:
+        return tuple(all_callbacks(self.callbacks.on_allocate))
+
+    @cached_property
+    def _on_deallocate(self) -> tuple[Callable[[Task], None], ...]:
+        return tuple(all_callbacks(self.callbacks.on_deallocate))
+
+    @cached_property
+    def _allocatable(self) -> tuple[Callable[[Queue, Task], bool], ...]:
+        return tuple(all_callbacks(self.callbacks.allocatable))
+
+    @cached_property
+    def _job_ready(self) -> tuple[Callable[[Gang], bool], ...]:
+        return tuple(all_callbacks(self.callbacks.job_ready))
 
     def pop_moved_gangs(self) -> set[Key]:
         """Return the gangs with tasks moved since the last call."""

@@ -1,15 +1,13 @@
 """Statements: tentative changes to a session that are undone unless they are committed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from quorate.gang.cache.task import Task, TaskStatus
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(NamedTuple):
     """The change of a task from one status and node to another; "" is no node."""
 
     task: Task
