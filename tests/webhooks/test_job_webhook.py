@@ -9,9 +9,12 @@ import pytest
 from quorate.api.configuration import Configuration, default_configuration
 from quorate.api.configuration.feature_gates import WebhookGates
 from quorate.api.meta import Uid
+from quorate.api.volcano.annotations import SUSPENDED
 from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.jobset import JobSet
 from quorate.controllers.jobs.ray import RayCluster
+from quorate.controllers.volcano.job.queued_job import VolcanoJob
+from quorate.controllers.volcano.pod_groups.queued_group import VolcanoPodGroup
 from quorate.webhooks.job_webhook import JobWebhook
 from tests.webhooks.admission_requests import FakeReader, a_request, patched, refusals
 
@@ -203,3 +206,57 @@ def test_a_queue_set_by_annotation_gets_a_warning() -> None:
     assert response.warnings == (
         f"the queue is set by annotation {QUEUE}, which is deprecated (set the label instead)",
     )
+
+
+def a_volcano_job(**labels: str) -> Json:
+    template = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+    metadata = {"name": "j", "namespace": "team", "labels": labels}
+    return {"metadata": metadata, "spec": {"tasks": [{"name": "w", "replicas": 2, "template": template}]}}
+
+
+def a_pod_group(**labels: str) -> Json:
+    metadata = {"name": "g", "namespace": "team", "labels": labels}
+    return {"metadata": metadata, "spec": {"minMember": 2, "minResources": {"cpu": "2"}}}
+
+
+def owned(document: Json) -> Json:
+    return {**document, "metadata": {**document["metadata"], "ownerReferences": OWNED}}
+
+
+@pytest.mark.parametrize(
+    ("group", "reader", "configuration", "suspended", "queue"),
+    [
+        pytest.param(a_pod_group(**{QUEUE: "q"}), FakeReader(), DEFAULTS, True, "q", id="it names a queue"),
+        pytest.param(a_pod_group(), FakeReader(), DEFAULTS, False, None, id="it names none"),
+        pytest.param(a_pod_group(), FakeReader(default_queue=True), DEFAULTS, True, "default",
+                     id="the default queue"),
+        pytest.param(a_pod_group(), FakeReader(), MANAGE_ALL, False, None,
+                     id="all jobs are managed: it may belong to one"),
+        pytest.param(owned(a_pod_group(**{QUEUE: "q"})), FakeReader(managers={"parent": Uid("1")}), DEFAULTS,
+                     False, "q", id="the group of a queued job"),
+    ],
+)  # fmt: skip
+def test_a_pod_group_is_stored_suspended(
+    group: Json, reader: FakeReader, configuration: Configuration, suspended: bool, queue: str | None
+) -> None:
+    webhook = JobWebhook(VolcanoPodGroup(), reader, configuration)
+    metadata = patched(group, asyncio.run(webhook.mutate(a_request(group))))["metadata"]
+    assert (metadata.get("annotations") == {SUSPENDED: "true"}) == suspended
+    assert metadata["labels"].get(QUEUE) == queue
+
+
+def test_a_volcano_job_gets_the_default_queue_and_keeps_it_while_it_runs() -> None:
+    webhook = JobWebhook(VolcanoJob(), FakeReader(default_queue=True), DEFAULTS)
+    job = a_volcano_job()
+    assert patched(job, asyncio.run(webhook.mutate(a_request(job)))) == a_volcano_job(**{QUEUE: "default"})
+
+    def changed(annotations: Json) -> list[str]:
+        old, new = a_volcano_job(**{QUEUE: "q"}), a_volcano_job(**{QUEUE: "other"})
+        for each in (old, new):
+            each["metadata"] |= {"uid": "u1", "annotations": annotations}
+        return refusals(asyncio.run(webhook.validate(a_request(new, old))))
+
+    assert changed({}) == []
+    record = {"quorate.dev/admitted-pod-sets": '{"jobUid": "u1", "podSets": []}'}
+    (refusal,) = changed(record)
+    assert "cannot change while the job is not suspended (it was q)" in refusal

@@ -50,6 +50,17 @@ def test_webhooks_for_jobs_without_a_queue_fail_open() -> None:
         assert "'kueue.x-k8s.io/queue-name' in object.metadata.labels" in condition["expression"]
 
 
+def test_the_kinds_of_volcano_have_webhooks_of_their_own() -> None:
+    mutating, validating = webhooks_of(DEFAULTS)
+    assert {"mvolcanojob.kb.io", "dvolcanojob.kb.io", "mpodgroup.kb.io", "dpodgroup.kb.io"} <= mutating.keys()
+    (rule,) = mutating["mvolcanojob.kb.io"]["rules"]
+    assert (rule["apiGroups"], rule["resources"]) == (["batch.volcano.sh"], ["jobs"])
+    _, status_is_left_out = validating["vpodgroup.kb.io"]["matchConditions"]
+    assert "object.spec != oldObject.spec" in status_is_left_out["expression"]
+    (no_owner,) = mutating["dpodgroup.kb.io"]["matchConditions"]
+    assert "ownerReferences" in no_owner["expression"], "a group of a job is in the queue of the job"
+
+
 def test_the_namespace_selector_is_that_of_managed_jobs() -> None:
     selector = {
         "matchExpressions": [
@@ -62,7 +73,7 @@ def test_the_namespace_selector_is_that_of_managed_jobs() -> None:
     }
     for configuration in (DEFAULTS, MANAGE_ALL):
         for webhook in [webhook for each in webhooks_of(configuration) for webhook in each.values()]:
-            is_job = webhook["name"].endswith("job.kb.io")
+            is_job = webhook["name"].endswith(("job.kb.io", "podgroup.kb.io"))
             assert webhook.get("namespaceSelector") == (selector if is_job else None)
 
 

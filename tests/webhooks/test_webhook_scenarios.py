@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
+from quorate.api.volcano.annotations import SUSPENDED
 from quorate.controllers.pods.queued_pod import PODS
 from quorate.kube.errors import ApiError, Forbidden, ServerError
-from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, untyped
+from quorate.kube.resources import CLUSTER_QUEUES, JOBS, LOCAL_QUEUES, POD_GROUPS, untyped
 from tests.webhooks.cluster import WebhookCluster, webhook_cluster
 
 pytestmark = pytest.mark.slow
@@ -42,8 +43,24 @@ def test_only_a_job_with_a_queue_is_stored_suspended() -> None:
     async def scenario(world: WebhookCluster) -> None:
         assert (await world.client.create(JOBS, a_job("ours", "q"))).spec.suspend
         assert not (await world.client.create(JOBS, a_job("theirs"))).spec.suspend
+        group = {
+            "metadata": {"name": "g", "namespace": "team", "labels": {QUEUE: "q"}},
+            "spec": {"minMember": 1},
+        }
+        made = await world.client.create(POD_GROUPS, group)
+        assert made.metadata.annotations == {SUSPENDED: "true"}
+        bare = {"metadata": {"name": "bare", "namespace": "team"}, "spec": {"minMember": 1}}
+        assert not (await world.client.create(POD_GROUPS, bare)).metadata.annotations
 
-    play(scenario)
+        await world.stop()
+        running = {"status": {"phase": "Running"}}
+        assert (await world.client.patch(POD_GROUPS, made.metadata.key, running)).status.phase == "Running"
+        with pytest.raises(ServerError):
+            await world.client.patch(
+                POD_GROUPS, made.metadata.key, {"metadata": {"labels": {QUEUE: "other"}}}
+            )
+
+    play(scenario, "batch/job", "batch.volcano.sh/job", "scheduling.volcano.sh/podgroup")
 
 
 def test_a_job_without_a_queue_gets_the_default_queue() -> None:

@@ -36,7 +36,7 @@ class JobWebhook(Generic[J]):
     def __init__(self, kind: JobKind[J], reader: ClusterReader, configuration: Configuration) -> None:
         self._kind = kind
         self._reader = reader
-        self._manage_all = configuration.manage_jobs_without_queue_name
+        self._manage_all = configuration.manage_jobs_without_queue_name and not kind.requires_queue_name
         self._gates = configuration.webhook_gates
         self._topology = configuration.topology_gates
 

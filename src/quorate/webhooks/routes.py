@@ -6,7 +6,9 @@ Names and paths are Kueue's, so that Kueue's own webhook configurations work as 
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from quorate.api import volcano
 from quorate.api.kueue import GROUP, VERSION
+from quorate.api.volcano import job as volcano_job
 from quorate.kube.resources import Json, Resource
 from quorate.webhooks.admission_review import Operation
 
@@ -44,13 +46,19 @@ class Route:
     mutates: tuple[Operation, ...] = _CREATE
     validates: tuple[Operation, ...] = _WRITE
     subresources: tuple[str, ...] = ()  # validated as well
+    stem: str = ""  # of the names of the webhooks; empty: the kind
+    validated_if: str = ""  # CEL: which requests are validated; empty: all
 
     def path(self, verb: Verb) -> str:
         return f"/{verb}-{self.group.replace('.', '-')}-{self.version}-{self.kind.lower()}"
 
     def name(self, verb: Verb) -> str:
         """The name of the webhook; the API server prefixes every refusal with it."""
-        return f"{verb[0]}{self.kind.lower()}.kb.io"
+        return f"{verb[0]}{self.name_stem}.kb.io"
+
+    @property
+    def name_stem(self) -> str:
+        return self.stem or self.kind.lower()
 
     @property
     def is_job(self) -> bool:
@@ -87,7 +95,18 @@ ROUTES: Final = (
     _job("apps", "v1", "StatefulSet", _WRITE),
     _job("leaderworkerset.x-k8s.io", "v1", "LeaderWorkerSet", _WRITE),
 )
-_BY_KIND: Final = {(route.group, route.version, route.kind): route for route in ROUTES}
+# PodGroup has no status subresource: writes of the status are not sent.
+_NEW_LABELS_OR_SPEC: Final = (
+    "oldObject == null || has(object.metadata.labels) != has(oldObject.metadata.labels) || "
+    "(has(object.metadata.labels) && object.metadata.labels != oldObject.metadata.labels) || "
+    "has(object.spec) != has(oldObject.spec) || (has(object.spec) && object.spec != oldObject.spec)"
+)
+# Kinds that Kueue does not know; another kind named Job has webhooks of that name.
+_OWN_ROUTES: Final = (
+    Route(volcano_job.GROUP, volcano_job.VERSION, "Job", "jobs", stem="volcanojob"),
+    Route(volcano.GROUP, volcano.VERSION, "PodGroup", "podgroups", validated_if=_NEW_LABELS_OR_SPEC),
+)
+_BY_KIND: Final = {(route.group, route.version, route.kind): route for route in (*ROUTES, *_OWN_ROUTES)}
 
 
 def route_of(resource: Resource[Any]) -> Route:

@@ -81,7 +81,7 @@ def _mutating(
     if route.is_job and not configuration.manage_jobs_without_queue_name:
         yield {
             **webhook,
-            "name": f"d{route.kind.lower()}.kb.io",
+            "name": f"d{route.name_stem}.kb.io",
             "failurePolicy": "Ignore",
             "timeoutSeconds": IGNORE_TIMEOUT_S,
             "rules": [_rule(route, ("CREATE",), ())],
@@ -108,6 +108,8 @@ def _webhook(
         selector: Any = codec.to_builtins(configuration.managed_jobs_namespace_selector)
         webhook["namespaceSelector"] = selector
         conditions = [] if configuration.manage_jobs_without_queue_name else [_is_managed()]
+        if verb == "validate" and route.validated_if:
+            conditions.append({"name": "worth-validating", "expression": route.validated_if})
     return {**webhook, "matchConditions": conditions} if conditions else webhook
 
 
@@ -137,7 +139,7 @@ def _is_managed() -> Json:
 
 def _names_no_queue(route: Route) -> Json:
     expression = f"!({_has_managed_key('object')})"
-    if route.kind == "Pod":  # the webhook of its owner decides about it, if its owner is managed
+    if route.kind in ("Pod", "PodGroup"):  # the webhook of its owner decides about it, if that is managed
         expression += (
             " && !(has(object.metadata.ownerReferences) && "
             "object.metadata.ownerReferences.exists(owner, has(owner.controller) && owner.controller))"

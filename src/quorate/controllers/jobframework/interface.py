@@ -107,6 +107,7 @@ class JobKind(ABC, Generic[J]):
     updates_in_place: bool = True  # a workload without quota is updated when it no longer fits
     releases_quota_with_stop: bool = False  # the quota of an evicted job is released with its stop
     reports_workload: bool = True  # checks, ignored annotations and the end are reported on the job, too
+    requires_queue_name: bool = False  # not managed without one, also where other jobs are
     groups_pod_sets: bool = False  # a leader and workers may share a group name for their topology
 
     @property
@@ -129,7 +130,8 @@ class JobKind(ABC, Generic[J]):
         return False
 
     def is_managed(self, job: J, options: JobOptions) -> bool:
-        return bool(queue_name_of(job.metadata)) or options.manage_jobs_without_queue_name
+        manage_all = options.manage_jobs_without_queue_name and not self.requires_queue_name
+        return bool(queue_name_of(job.metadata)) or manage_all
 
     def is_deleted(self, job: J) -> bool:
         return job.metadata.deletion_timestamp is not None

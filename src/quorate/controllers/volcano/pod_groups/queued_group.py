@@ -19,9 +19,8 @@ from quorate.api.kueue import STOPPING, PodSet
 from quorate.api.quantity import Quantity
 from quorate.api.volcano import COMPLETED, PENDING, PodGroup
 from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED
-from quorate.controllers.jobframework.construct_workload import queue_name_of
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop
-from quorate.controllers.jobframework.job_plan import IDLE, JobOptions, JobPlan
+from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobframework.topology import TopologySource
 from quorate.controllers.volcano.job.quota_admission import admission_record
@@ -35,16 +34,11 @@ _NO_ANNOTATIONS: Final[Mapping[str, str]] = {}
 
 
 class VolcanoPodGroup(JobKind[PodGroup]):
+    requires_queue_name = True  # most groups belong to jobs, which are managed without one
+
     @property
     def resource(self) -> Resource[PodGroup]:
         return POD_GROUPS
-
-    def is_managed(self, job: PodGroup, options: JobOptions) -> bool:
-        """Return True if the group names a queue; also where jobs without a queue name are managed.
-
-        Most groups belong to jobs, which are managed in that case.
-        """
-        return bool(queue_name_of(job.metadata))
 
     def is_suspended(self, job: PodGroup) -> bool:
         return self.is_stopped(job) and not is_stopping(job)
