@@ -16,6 +16,7 @@ from quorate.api.configuration.feature_gates import (
     WebhookGates,
     decode_feature_gates,
     queueing_gates,
+    topology_gates,
     webhook_gates,
 )
 from quorate.api.configuration.gang import (
@@ -100,7 +101,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     admission_fair_sharing: AdmissionFairSharing | None = None  # None: disabled
     gates: Gates = Gates()
     webhook_gates: WebhookGates = WebhookGates()
-    topology_gates: TopologyGates | None = None  # None: pods get no places in topologies
+    topology_gates: TopologyGates | None = TopologyGates()  # None: pods get no places in topologies
     health: Health = Health()
     leader_election: LeaderElection = LeaderElection()
     metrics: Metrics = Metrics()
@@ -202,6 +203,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         admission_fair_sharing=admission_sharing if gates.get("AdmissionFairSharing", True) else None,
         gates=queueing_gates(gates),
         webhook_gates=webhook_gates(gates),
+        topology_gates=topology_gates(gates),
         health=fields.take("health", section(decode_health), Health()),
         leader_election=fields.take("leaderElection", section(decode_leader_election), LeaderElection()),
         metrics=_metrics(fields, gates),
@@ -296,6 +298,7 @@ RESTART_FIELDS: Final = {
     "visibilityServer": "visibility",
     "webhook": "webhooks",
 }
+_WEBHOOK_GATES: Final = ("webhook_gates", "topology_gates")
 _WEBHOOK_GATES_FIELD: Final = "featureGates, for webhooks"
 
 
@@ -305,8 +308,8 @@ def apply_reload(running: Configuration, new: Configuration) -> tuple[Configurat
     Fields that controllers decide by are applied by rebuilding their model, as at startup. Listening sockets
     and settings shared with other replicas keep their values until a restart.
     """
-    kept = {name: getattr(running, name) for name in (*RESTART_FIELDS.values(), "webhook_gates")}
+    kept = {name: getattr(running, name) for name in (*RESTART_FIELDS.values(), *_WEBHOOK_GATES)}
     waiting = [field for field, name in RESTART_FIELDS.items() if getattr(new, name) != kept[name]]
-    if new.webhook_gates != running.webhook_gates:
+    if any(getattr(new, name) != kept[name] for name in _WEBHOOK_GATES):
         waiting.append(_WEBHOOK_GATES_FIELD)
     return msgspec.structs.replace(new, **kept), tuple(waiting)

@@ -78,12 +78,9 @@ ABSENT_FEATURES: Final = frozenset(
         "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
         "MultiKueueKubeConfigPathValidation", "MultiKueueManagerQuotaAutomation",
         "MultiKueueOrchestratedPreemption", "MultiKueueRemoteSpecSync", "SchedulerLibraryIntegration",
-        "SchedulerLongRequeueInterval", "TASAssignmentsEncodingByHostnamePrefix", "TASBalancedPlacement",
-        "TASCacheNodeMatchResults", "TASCacheTopologyTree", "TASCachingRemainingResources",
-        "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast", "TASHandleOverlappingFlavors",
-        "TASMultiLayerTopology", "TASProfileMixed", "TASRecomputeAssignmentWithinSchedulingCycle",
+        "SchedulerLongRequeueInterval", "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast",
         "TASReplaceNodeDueToNotReadyOverFixedTime", "TASReplaceNodeOnNodeTaints",
-        "TASReplaceNodeOnPodTermination", "TASRespectNodeAffinityPreferred", "TopologyAwareScheduling",
+        "TASReplaceNodeOnPodTermination", "TASRespectNodeAffinityPreferred",
     )
 )  # fmt: skip
 # Gates that have one value here, and why.
@@ -133,10 +130,7 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
 
 
 class TopologyGates(msgspec.Struct, frozen=True, kw_only=True):
-    """Gates of topology-aware scheduling that the queueing core and the controllers read.
-
-    The controllers do not place pods in topologies yet, so no configuration file sets these gates.
-    """
+    """Gates of topology-aware scheduling that the queueing core, the controllers and the webhooks read."""
 
     mixed_profile: bool = msgspec.field(name="TASProfileMixed", default=True)
     balanced_placement: bool = msgspec.field(name="TASBalancedPlacement", default=False)
@@ -161,6 +155,12 @@ def queueing_gates(given: Mapping[str, bool]) -> Gates:
     return msgspec.convert(given, Gates)
 
 
+def topology_gates(given: Mapping[str, bool]) -> TopologyGates | None:
+    """Return the gates in ``given`` of topology-aware scheduling; None: it is switched off."""
+    is_on = given.get("TopologyAwareScheduling", True)
+    return msgspec.convert(given, TopologyGates) if is_on else None
+
+
 class WebhookGates(msgspec.Struct, frozen=True, kw_only=True):
     """Gates that webhook validation and defaulting read."""
 
@@ -181,6 +181,14 @@ def webhook_gates(given: Mapping[str, bool]) -> WebhookGates:
 
 
 _WEBHOOK_GATES: Final = tuple(field.encode_name for field in msgspec.structs.fields(WebhookGates))
+_TOPOLOGY_GATES: Final = (
+    "TopologyAwareScheduling",
+    *(field.encode_name for field in msgspec.structs.fields(TopologyGates)),
+    # They only make Kueue faster.
+    "TASCacheNodeMatchResults",
+    "TASCacheTopologyTree",
+    "TASCachingRemainingResources",
+)
 _OTHER_GATES: Final = (
     "AdmissionFairSharing",
     "CustomMetricLabels",
@@ -192,7 +200,9 @@ _OTHER_GATES: Final = (
     "VisibilityOnDemand",
     "WorkloadRequestUseMergePatch",  # every status is written as a merge patch anyway
 )  # read where the field that they switch is decoded
-SUPPORTED_GATES: Final = tuple(dict.fromkeys((*QUEUEING_GATES, *_WEBHOOK_GATES, *_OTHER_GATES)))
+SUPPORTED_GATES: Final = tuple(
+    dict.fromkeys((*QUEUEING_GATES, *_WEBHOOK_GATES, *_TOPOLOGY_GATES, *_OTHER_GATES))
+)
 
 
 def decode_feature_gates(field: Field) -> dict[str, bool]:
