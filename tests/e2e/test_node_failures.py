@@ -2,12 +2,10 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from quorate.api import codec
 from quorate.api.configuration import default_configuration
-from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core import Pod
 from quorate.api.kueue.topology import topology_assignment
 from quorate.api.meta import Key, find_condition
@@ -17,7 +15,7 @@ from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
-PLACING = msgspec.structs.replace(default_configuration(), topology_gates=TopologyGates())
+PLACING = default_configuration()
 GATE = "kueue.x-k8s.io/topology"
 
 

@@ -1,18 +1,14 @@
 """The controllers follow nodes, and pods without places, once a flavor has a topology."""
 
-import msgspec
 import pytest
 
 from quorate.api.configuration import default_configuration
-from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.meta import Key
 from quorate.kube.resources import NODES, PODS, TOPOLOGIES
 from tests.e2e.topologies import HOST, RACK, create_host, create_job_in, create_topology, places_of
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
-
-PLACING = msgspec.structs.replace(default_configuration(), topology_gates=TopologyGates())
 
 
 def test_room_that_nodes_and_other_pods_give_is_assigned() -> None:
@@ -53,4 +49,4 @@ def test_room_that_nodes_and_other_pods_give_is_assigned() -> None:
         topology = await world.client.get(TOPOLOGIES, Key("", "tree"))
         assert topology.metadata.finalizers == ("kueue.x-k8s.io/resource-in-use",)
 
-    run_story(story, PLACING)
+    run_story(story, default_configuration())

@@ -3,12 +3,10 @@
 import asyncio
 from typing import Any
 
-import msgspec
 import pytest
 
 from quorate.api import codec
 from quorate.api.configuration import default_configuration
-from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core import SchedulingGate
 from quorate.api.kueue import TOPOLOGY_GATE
 from quorate.api.meta import Key
@@ -19,7 +17,6 @@ from tests.e2e.world import NAMESPACE, World, run_story, running_cluster
 
 pytestmark = pytest.mark.slow
 
-PLACING = msgspec.structs.replace(default_configuration(), topology_gates=TopologyGates())
 REQUIRED = "kueue.x-k8s.io/podset-required-topology"
 INDEX = "batch.kubernetes.io/job-completion-index"
 
@@ -53,7 +50,7 @@ def test_a_workload_requests_the_topology_of_its_job() -> None:
         await world.client.patch(JOBS, Key(NAMESPACE, "invalid"), change)
         await world.until_condition("invalid", "QuotaReserved", "False", "Pending")
 
-    run_story(story, PLACING)
+    run_story(story, default_configuration())
 
 
 def test_pods_of_a_placed_job_wait_behind_the_gate_until_it_stops() -> None:

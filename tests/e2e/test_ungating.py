@@ -6,12 +6,10 @@ The admissions are written by the test: the queue holds, so the controllers admi
 from typing import Any
 
 import aiohttp
-import msgspec
 import pytest
 
 from quorate.api import codec
 from quorate.api.configuration import default_configuration
-from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.kueue import TOPOLOGY_GATE, Workload
 from quorate.api.kueue.topology import HOSTNAME, topology_assignment
 from quorate.api.meta import at_epoch
@@ -24,7 +22,6 @@ from tests.observe.listening import listening
 
 pytestmark = pytest.mark.slow
 
-PLACING = msgspec.structs.replace(default_configuration(), topology_gates=TopologyGates())
 INDEX = "batch.kubernetes.io/job-completion-index"
 
 
@@ -112,7 +109,7 @@ def test_pods_get_the_nodes_of_their_ranks() -> None:
         await admit(world, "torn", {"node-1": 1, "node-3": 1})
         await until_nodes(world, "torn", {"0": "node-1", "1": ""})
 
-    run_story(story, PLACING, Fleet(3))
+    run_story(story, default_configuration(), Fleet(3))
 
 
 def test_no_place_is_given_twice_over_restarts_and_lost_writes() -> None:
@@ -121,7 +118,7 @@ def test_no_place_is_given_twice_over_restarts_and_lost_writes() -> None:
 
     async def story(world: World) -> None:
         await world.queues(cpu="99", stopPolicy="Hold")
-        await world.start_queueing(PLACING)
+        await world.start_queueing(default_configuration())
         await create_job(world, "train", pods=12)
         world.queueing_client.one_in = 4
         await admit(world, "train", hosts)
@@ -131,7 +128,7 @@ def test_no_place_is_given_twice_over_restarts_and_lost_writes() -> None:
 
         await world.until("the first pods are placed", some_placed)
         await world.stop_queueing()
-        await world.start_queueing(PLACING, seed=2)
+        await world.start_queueing(default_configuration(), seed=2)
         await until_nodes(world, "train", by_rank)
         assert world.queueing_client.lost
 

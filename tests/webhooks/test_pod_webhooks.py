@@ -80,7 +80,7 @@ def test_queued_sets_imply_queued_pods() -> None:
 )  # fmt: skip
 def test_a_new_managed_pod_is_gated(pod: Json, reader: FakeReader, gated: bool) -> None:
     gates = [gate["name"] for gate in mutated(pod, reader)["spec"].get("schedulingGates", [])]
-    assert gates == (["kueue.x-k8s.io/admission"] if gated else [])
+    assert gates == (["kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology"] if gated else [])
 
 
 def test_the_pod_template_of_a_deployment_gets_the_queue_labels() -> None:

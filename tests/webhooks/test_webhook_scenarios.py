@@ -166,7 +166,7 @@ def a_pod(name: str, queue: str = "") -> Json:
 def test_only_a_pod_with_a_queue_is_stored_with_a_gate() -> None:
     async def scenario(world: WebhookCluster) -> None:
         ours = await world.client.create(PODS, a_pod("ours", "q"))
-        assert ours.gates == ("kueue.x-k8s.io/admission",)
+        assert ours.gates == ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
         await world.stop()
         assert (await world.client.create(PODS, a_pod("theirs"))).gates == ()
         with pytest.raises(ServerError):

@@ -83,7 +83,7 @@ class _Settings:
     async def of(self, metadata: ObjectMeta, namespace: str) -> DefaultingContext:
         reader = self._reader
         if not await reader.manages_namespace(namespace):
-            return DefaultingContext(namespace_managed=False)
+            return DefaultingContext(namespace_managed=False, topology=self._topology)
         placed = msgspec.structs.replace(metadata, namespace=namespace)
         names_none = not queue_name_of(metadata) and not reader.has_job_owner(metadata)
         return DefaultingContext(

@@ -7,13 +7,14 @@ import pytest
 import yaml
 
 from quorate.api import codec
-from quorate.api.configuration import default_configuration
+from quorate.api.configuration import load_configuration
 from quorate.api.core import Namespace, Node
 from quorate.api.kueue import AdmissionCheck, ClusterQueue, Cohort, LocalQueue, ResourceFlavor, Workload
 from quorate.cli.preflight.findings import PreflightFinding, Severity
 from quorate.cli.preflight.queue_checks import QueueSetup, queue_findings
 from quorate.cli.verbs.cluster_model import evaluate_all
 from quorate.queueing.state import State
+from tests.api.configuration.files import a_file
 
 VALID = """
 ResourceFlavor default: {}
@@ -39,9 +40,9 @@ Node one: {status: {allocatable: {cpu: 8}}}
 """  # fmt: skip
 
 
-def findings_of(documents: str, *, nodes_readable: bool = True) -> list[PreflightFinding]:
+def findings_of(documents: str, *, nodes_readable: bool = True, gates: str = "{}") -> list[PreflightFinding]:
     """Return the findings about objects written ``Kind name: fields``, in the namespace ``default``."""
-    state = State(default_configuration())
+    state = State(load_configuration(a_file(f"featureGates: {gates}")).configuration)
     namespaces = [codec.convert(Namespace, {"metadata": {"name": "default"}})]
     nodes: list[Node] = []
     local_queues: list[LocalQueue] = []
@@ -153,11 +154,6 @@ def test_a_valid_configuration_has_no_findings() -> None:
             "warning", "flavor default", "no node has its nodeLabels zone=b", id="no node of a flavor",
         ),
         pytest.param(
-            "ResourceFlavor default: {}", "ResourceFlavor default: {spec: {topologyName: racks}}",
-            "warning", "flavor default", "topologyName is racks, but topology-aware scheduling",
-            id="a topology",
-        ),
-        pytest.param(
             "Node one",
             "AdmissionCheck far: {spec: {controllerName: kueue.x-k8s.io/multikueue}}\nNode one",
             "warning", "admission check far", "MultiKueue is not supported", id="MultiKueue",
@@ -186,6 +182,15 @@ def test_an_error_is_found(old: str, new: str, severity: str, about: str, says: 
         return
     matching = [finding for finding in found if finding.about == about and finding.says.startswith(says)]
     assert [finding.severity for finding in matching] == [Severity(severity)], found
+
+
+def test_a_topology_has_no_effect_while_topology_aware_scheduling_is_off() -> None:
+    documents = VALID.replace(
+        "ResourceFlavor default: {}", "ResourceFlavor default: {spec: {topologyName: t}}"
+    )
+    (found,) = findings_of(documents, gates="{TopologyAwareScheduling: false}")
+    assert (found.severity, found.about) == (Severity("warning"), "flavor default")
+    assert found.says.startswith("topologyName is t, but topology-aware scheduling is off")
 
 
 def test_limits_without_a_cohort_are_found() -> None:

@@ -78,9 +78,7 @@ ABSENT_FEATURES: Final = frozenset(
         "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
         "MultiKueueKubeConfigPathValidation", "MultiKueueManagerQuotaAutomation",
         "MultiKueueOrchestratedPreemption", "MultiKueueRemoteSpecSync", "SchedulerLibraryIntegration",
-        "SchedulerLongRequeueInterval", "TASFailedNodeReplacement", "TASFailedNodeReplacementFailFast",
-        "TASReplaceNodeDueToNotReadyOverFixedTime", "TASReplaceNodeOnNodeTaints",
-        "TASReplaceNodeOnPodTermination", "TASRespectNodeAffinityPreferred",
+        "SchedulerLongRequeueInterval", "TASFailedNodeReplacementFailFast", "TASRespectNodeAffinityPreferred",
     )
 )  # fmt: skip
 # Gates that have one value here, and why.

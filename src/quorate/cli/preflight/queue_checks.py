@@ -270,7 +270,7 @@ def _unsupported(setup: QueueSetup) -> Iterator[PreflightFinding]:
                 f"flavor {name}",
                 f"topologyName is {flavor.spec.topology_name}, but topology-aware scheduling is off, so its "
                 "pods are admitted by quota alone",
-                "use pod affinity to keep the pods of a job together",
+                "set the feature gate TopologyAwareScheduling to true, or use pod affinity",
             )
     for name, check in sorted(setup.state.checks.items()):
         active = find_condition(check.status.conditions, "Active")
