@@ -29,6 +29,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
             ["local", "up", "--without-controllers", "--config", "c.yaml"],
             "error: --config has no effect with --without-controllers",
         ),
+        pytest.param(
+            ["local", "up", "--nodes", "2", "--topology", "host=2"],
+            "error: --nodes has no effect with --topology (drop one of the two)",
+        ),
         pytest.param(["local", "down", "--data-dir", "data"], "error: {here}/data: no cluster runs here"),
     ],
 )
@@ -46,6 +50,8 @@ def test_an_impossible_request_is_one_message(
     [
         pytest.param(["local", "up", "--node-memory", "8 gigs"], "is not a quantity (write 4, 500m or 16Gi)"),
         pytest.param(["local", "up", "--node-cpu", "-1"], "'-1' is negative"),
+        pytest.param(["local", "up", "--topology", "rack=2"], "must end with the number of hosts"),
+        pytest.param(["local", "run", ".", "--topology", "rack"], "which is not NAME=NUMBER"),
         pytest.param(["local", "up", "--port", "70000"], "less than or equal to 65535"),
         pytest.param(["local", "run", ".", "--speed", "0"], "greater than or equal to 0.001"),
         pytest.param(["local", "walk"], "No such command 'walk'"),

@@ -45,12 +45,18 @@ def test_a_local_cluster_starts_keeps_its_data_and_is_reset(tmp_path: Path) -> N
         assert status.returncode == 0
         assert ["nodes", "3"] in [line.split() for line in status.stdout.splitlines()]
 
-    with cluster(data_dir, "--nodes", "3") as process:
+    topologies = "/apis/kueue.x-k8s.io/v1beta2/topologies"
+    with cluster(data_dir, "--topology", "rack=3,host=1") as process:
         assert (data_dir / "token").read_text() == token
         assert response_code(data_dir, f"{maps}/kept", token) == 200
+        assert response_code(data_dir, f"{topologies}/default", token) == 200
         down = quorate("local", "down", "--data-dir", str(data_dir))
         assert down.returncode == 0, down.stderr
         assert process.wait(timeout=5) == 0
+
+    other = quorate("local", "up", "--data-dir", str(data_dir), "--port", "0", "--topology", "host=3")
+    assert other.returncode == 2
+    assert "the cluster has another Topology default or ResourceFlavor tas-flavor" in other.stderr
 
     assert quorate("local", "reset", "--data-dir", str(data_dir), "--yes").returncode == 0
     assert not data_dir.exists()

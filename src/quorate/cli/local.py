@@ -14,6 +14,7 @@ import uvloop
 from rich.console import Console
 from rich.table import Table
 
+from quorate.api.meta import Key
 from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.errors import UsageError
 from quorate.cli.files import (
@@ -25,20 +26,23 @@ from quorate.cli.files import (
 from quorate.cli.process import run_until_signal, tune_garbage_collection
 from quorate.cli.queueing_cluster import GangSchedulerSettings, run_queueing_cluster
 from quorate.cli.run.cluster_description import (
-    ClusterDescription,
     NodeCpu,
+    NodeLevels,
     NodeMemory,
     NodePods,
     Nodes,
     Speed,
+    described_nodes,
     fleet,
 )
 from quorate.cli.run.command import run
 from quorate.cli.run.formatting import plural
+from quorate.cli.run.node_topology import FLAVOR, TOPOLOGY, NodeTopology
 from quorate.kube.client import Client
 from quorate.kube.clock import WallClock
+from quorate.kube.errors import Invalid
 from quorate.kube.log import configure
-from quorate.kube.resources import JOBS, NODES, PODS
+from quorate.kube.resources import JOBS, NODES, PODS, RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.kube.rest.config import load_rest_config
 from quorate.local.cluster import Settings
 from quorate.local.directory import ClusterDirectory, DirectoryInUse
@@ -74,6 +78,7 @@ def up(
     node_cpu: NodeCpu = None,
     node_memory: NodeMemory = None,
     node_pods: NodePods = None,
+    topology: NodeLevels = None,
     speed: Speed = 1.0,
     data_dir: DataDir = DEFAULT_DIRECTORY,
     port: Port = DEFAULT_PORT,
@@ -100,7 +105,7 @@ def up(
 
     [b]Example:[/b] quorate local up --nodes 2 --node-memory 8429Mi
     """
-    described = ClusterDescription(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
+    described = described_nodes(nodes, node_cpu, node_memory, node_pods, topology)
     settings = Settings(fleet(described), port, speed, plain_scheduler=scheduling is not Scheduling.GANG)
     if without_controllers and config is not None:
         raise UsageError("--config has no effect with --without-controllers (drop one of the two)")
@@ -116,6 +121,8 @@ def up(
             async with run_queueing_cluster(
                 directory, settings, in_force, clock, random.Random(), gang_scheduler
             ) as client:
+                if topology is not None:
+                    await _apply_topology(client, topology)
                 typer.echo(f"export KUBECONFIG={directory.kubeconfig}")
                 typer.echo(_next_steps(client.config.server, in_force is not None, directory.kubeconfig))
                 await asyncio.Event().wait()  # until a signal cancels it
@@ -209,6 +216,18 @@ def _gang_scheduler_settings(scheduling: Scheduling, path: Path | None) -> GangS
         typer.echo(f"warning: {path}: {warning}", err=True)
     names = (*SCHEDULER_NAMES, "default-scheduler") if scheduling is Scheduling.GANG else SCHEDULER_NAMES
     return GangSchedulerSettings(loaded.configuration, text, Options(names=names))
+
+
+async def _apply_topology(client: Client, topology: NodeTopology) -> None:
+    """Raises ``UsageError`` if the cluster has the objects with other levels, which are immutable."""
+    try:
+        await client.apply(TOPOLOGIES, Key("", TOPOLOGY), topology.topology)
+        await client.apply(RESOURCE_FLAVORS, Key("", FLAVOR), topology.flavor)
+    except Invalid as refusal:
+        raise UsageError(
+            f"--topology: the cluster has another Topology {TOPOLOGY} or ResourceFlavor {FLAVOR}: "
+            f"{refusal.message} (quorate local reset deletes them, --data-dir makes another cluster)"
+        ) from refusal
 
 
 async def _object_counts(kubeconfig: Path) -> list[tuple[str, str]]:

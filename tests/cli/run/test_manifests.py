@@ -6,8 +6,9 @@ import pytest
 
 from quorate.api.quantity import parse_quantity
 from quorate.cli.files import InvalidFiles
-from quorate.cli.run.cluster_description import ClusterDescription
+from quorate.cli.run.cluster_description import ClusterDescription, fleet
 from quorate.cli.run.manifests import read_directory
+from quorate.cli.run.node_topology import parse_node_topology
 
 FLAVOR = "apiVersion: kueue.x-k8s.io/v1beta1\nkind: ResourceFlavor\nmetadata: {name: default-flavor}\n"
 CLUSTER_QUEUE = """\
@@ -46,6 +47,7 @@ spec:
           requests:
             memory: 316Mi
 """
+CLUSTER = "apiVersion: local.quorate.dev/v1alpha1\nkind: Cluster\n{}\n"
 SERVICE = "apiVersion: v1\nkind: Service\nmetadata: {name: svc1}\n"
 QUEUES = f"{FLAVOR}---\n{CLUSTER_QUEUE}---\n{LOCAL_QUEUE}"
 
@@ -92,6 +94,33 @@ def test_configurations_and_cluster_descriptions_are_not_applied(directory: Path
     assert manifests.cluster_description == ClusterDescription(nodes=2, memory=parse_quantity("8429Mi"))
 
 
+def test_a_topology_of_the_nodes_brings_its_objects(directory: Path) -> None:
+    cluster = CLUSTER.format("topology: rack=2,host=4")
+    queue = CLUSTER_QUEUE.replace("default-flavor", "tas-flavor")
+    write(directory, {"cluster.yaml": cluster, "queue.yaml": queue})
+    manifests = read_directory(directory)
+    assert [(each.kind, each.name) for each in manifests.objects] == [
+        ("ResourceFlavor", "tas-flavor"),
+        ("Topology", "default"),
+        ("ClusterQueue", "cluster-queue"),
+    ]
+    assert manifests.cluster_description.topology == parse_node_topology("rack=2,host=4")
+    nodes = fleet(ClusterDescription(), manifests.cluster_description)
+    assert (nodes.count, nodes.labels) == (8, {"cloud.provider.com/node-group": "tas"})
+
+    other = FLAVOR.replace("default-flavor", "tas-flavor")
+    write(directory, {"flavor.yaml": other})
+    flavors = [each for each in read_directory(directory).objects if each.kind == "ResourceFlavor"]
+    assert [each.file.name for each in flavors] == ["flavor.yaml"]
+
+    options = ClusterDescription(nodes=3)
+    assert [each.kind for each in read_directory(directory, options).objects] == [
+        "ResourceFlavor",
+        "ClusterQueue",
+    ]
+    assert fleet(options, manifests.cluster_description).levels == ()
+
+
 @pytest.mark.parametrize(
     ("files", "want"),
     [
@@ -107,6 +136,19 @@ def test_configurations_and_cluster_descriptions_are_not_applied(directory: Path
                 "d/b.yaml:16: .: [1] is no object (write apiVersion, kind and metadata)",
             ],
             id="all findings of all files",
+        ),
+        pytest.param(
+            {"cluster.yaml": CLUSTER.format("nodes: 2\ntopology: host=2"), "b.yaml": FLAVOR},
+            ["d/cluster.yaml:3: nodes: 2 has no effect beside topology (drop one of the two)"],
+            id="nodes beside a topology",
+        ),
+        pytest.param(
+            {"cluster.yaml": CLUSTER.format("topology: rack=2,host=no"), "b.yaml": FLAVOR},
+            [
+                "d/cluster.yaml:3: topology: 'rack=2,host=no' has 'no' for host, which is not a number "
+                "from 1 (write block=2,rack=4,host=8)"
+            ],
+            id="a misspelt topology",
         ),
         pytest.param(
             {"a.yaml": "kind: [Job]\nmetadata: {namespace: 1}\n"},

@@ -69,6 +69,12 @@ EVENTS: Final = (
         "KueueForcefullyDeleted", "a pod", "Warning", "its node is lost, and the pod was forcefully deleted"
     ),
     EventDescription(
+        "PodTerminatedByKueue",
+        "a pod",
+        "Normal",
+        "its place is on a node that failed, or that its Workload lost; the job replaces the pod",
+    ),
+    EventDescription(
         "WorkloadNameConflict",
         "a pod",
         "Warning",

@@ -2,6 +2,7 @@
 
 import logging
 import random
+from math import prod
 from pathlib import Path
 from typing import Annotated
 
@@ -17,10 +18,12 @@ from quorate.cli.queueing_cluster import GangSchedulerSettings
 from quorate.cli.run.cluster_description import (
     ClusterDescription,
     NodeCpu,
+    NodeLevels,
     NodeMemory,
     NodePods,
     Nodes,
     Speed,
+    described_nodes,
     fleet,
 )
 from quorate.cli.run.follow import Plan
@@ -47,6 +50,7 @@ def run(
     node_cpu: NodeCpu = None,
     node_memory: NodeMemory = None,
     node_pods: NodePods = None,
+    topology: NodeLevels = None,
     speed: Speed = 1.0,
     scheduler_name: Annotated[
         str,
@@ -70,7 +74,7 @@ def run(
 
     [b]Example:[/b] quorate local run examples/all-or-nothing --config examples/all-or-nothing/with-pods-ready.yaml
     """  # noqa: E501  the example is one line, to be copied
-    options = ClusterDescription(nodes=nodes, cpu=node_cpu, memory=node_memory, pods=node_pods)
+    options = described_nodes(nodes, node_cpu, node_memory, node_pods, topology)
     console = open_console()
     outcome = run_directory(directory, config, options, speed, timeout, console, scheduler_name)
     print_outcome(console, outcome)
@@ -92,7 +96,7 @@ def run_directory(
     """
     text, loaded = read_configuration_text(config)
     in_force = ConfigurationInForce(config, text, loaded.configuration)
-    manifests = read_directory(directory)
+    manifests = read_directory(directory, options)
     settings = Settings(fleet(options, manifests.cluster_description), speed=speed)
     objects = manifests.objects
     if scheduler_name:
@@ -113,4 +117,13 @@ def _describe_fleet(fleet: Fleet) -> str:
     each = "with" if fleet.count == 1 else "each with"
     return (
         f"{plural(fleet.count, 'node')} {each} cpu {fleet.cpu}, memory {fleet.memory} and {fleet.pods} pods"
+        f"{_describe_levels(fleet)}"
     )
+
+
+def _describe_levels(fleet: Fleet) -> str:
+    if not fleet.levels:
+        return ""
+    hosts = fleet.count // prod(level.count for level in fleet.levels)
+    counts = [*((level.prefix, level.count) for level in fleet.levels), ("host", hosts)]
+    return f", in the topology {','.join(f'{name}={count}' for name, count in counts)}"

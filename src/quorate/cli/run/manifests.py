@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api import configuration, kueue
+from quorate.api import codec, configuration, kueue
 from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
 from quorate.api.findings import Finding, child_path
 from quorate.api.quantity import InvalidQuantity, parse_quantity
@@ -21,6 +21,7 @@ from quorate.api.validation import manifest_findings
 from quorate.cli.files import InvalidFiles, compiler_lines
 from quorate.cli.run import cluster_description
 from quorate.cli.run.cluster_description import ClusterDescription, read_description
+from quorate.cli.run.node_topology import NodeTopology
 from quorate.kube.patches import merged
 
 
@@ -85,9 +86,10 @@ class Manifests:
     cluster_description: ClusterDescription
 
 
-def read_directory(directory: Path) -> Manifests:
+def read_directory(directory: Path, options: ClusterDescription = ClusterDescription()) -> Manifests:  # noqa: B008  it is frozen
     """Read every ``*.yaml``, ``*.yml`` and ``*.json`` of a directory, without its subdirectories.
 
+    If the nodes have a topology, its objects are added; ``options`` override the description of the cluster.
     Raises ``InvalidFiles`` with all findings, each as ``file:line: path: value rule``.
     """
     try:
@@ -114,17 +116,35 @@ def read_directory(directory: Path) -> Manifests:
                 descriptions.append(what)
             elif what is not None:
                 manifests.append(what)
+    description = descriptions[0] if descriptions else ClusterDescription()
+    topology = options.override(description).topology
+    added = [] if topology is None else _missing_objects(topology, manifests)
     for manifest in manifests:
-        findings += compiler_lines(manifest.file, unknown_references(manifest, manifests))
+        findings += compiler_lines(manifest.file, unknown_references(manifest, [*manifests, *added]))
     if len(descriptions) > 1:
         findings.append(f"{directory}: describes {len(descriptions)} clusters (keep one)")
     if not manifests and not findings:
         findings.append(f"{directory}: holds no manifest (looked for *{', *'.join(_SUFFIXES)})")
     if findings:
         raise InvalidFiles(findings)
-    return Manifests(
-        tuple(sorted(manifests, key=_rank)), descriptions[0] if descriptions else ClusterDescription()
-    )
+    return Manifests(tuple(sorted([*added, *manifests], key=_rank)), description)
+
+
+def _missing_objects(topology: NodeTopology, manifests: Iterable[Manifest]) -> list[Manifest]:
+    """Return the Topology of the nodes and its flavor, unless the manifests have those."""
+    present = {(manifest.kind, manifest.name) for manifest in manifests}
+    return [
+        Manifest(
+            Path("--topology"),
+            read_documents(codec.encode(body).decode())[0],
+            body["apiVersion"],
+            body["kind"],
+            "",
+            body["metadata"]["name"],
+        )
+        for body in (topology.topology, topology.flavor)
+        if (body["kind"], body["metadata"]["name"]) not in present
+    ]
 
 
 def _read(path: Path, document: Document) -> tuple[Manifest | ClusterDescription | None, list[Finding]]:

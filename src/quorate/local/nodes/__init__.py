@@ -8,10 +8,10 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.manager.restart import run_restarting
-from quorate.local.nodes.fleet import Fleet, register
+from quorate.local.nodes.fleet import Fleet, FleetLevel, register
 from quorate.local.nodes.kubelet import Kubelet
 
-__all__ = ["Fleet", "run_nodes"]
+__all__ = ["Fleet", "FleetLevel", "run_nodes"]
 
 
 async def run_nodes(client: Client, clock: Clock, fleet: Fleet, speed: float) -> None:

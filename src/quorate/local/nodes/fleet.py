@@ -25,6 +25,15 @@ HEALTHY: Final = (
 
 
 @dataclass(frozen=True, slots=True)
+class FleetLevel:
+    """Domains of nodes, such as racks: ``count`` of them in each domain of the level above."""
+
+    label: str
+    prefix: str  # of the label's values: rack for rack-1-2, the second rack of the first block
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class Fleet:
     """``count`` equal nodes, named node-1, node-2, ...; amounts are quantities."""
 
@@ -35,16 +44,35 @@ class Fleet:
     labels: Mapping[str, str] = field(default_factory=dict)
     # Extended resources, such as nvidia.com/gpu: "8".
     extended: Mapping[str, str] = field(default_factory=dict)
+    levels: tuple[
+        FleetLevel, ...
+    ] = ()  # the outermost first; the domains of the last have equally many nodes
 
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(f"node-{number}" for number in range(1, self.count + 1))
 
     def address(self, name: str) -> str:
-        return str(FIRST_NODE_ADDRESS + int(name.removeprefix("node-")) - 1)
+        return str(FIRST_NODE_ADDRESS + _number(name) - 1)
+
+    def domains(self, name: str) -> dict[str, str]:
+        """Return the labels of the domains that contain a node."""
+        labels: dict[str, str] = {}
+        path: list[str] = []
+        position, size = _number(name) - 1, self.count
+        for level in self.levels:
+            size //= level.count
+            number, position = divmod(position, size)
+            path.append(str(number + 1))
+            labels[level.label] = f"{level.prefix}-{'-'.join(path)}"
+        return labels
 
     def resources(self) -> dict[str, str]:
         return {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), **self.extended}
+
+
+def _number(name: str) -> int:
+    return int(name.removeprefix("node-"))
 
 
 def node_labels(fleet: Fleet, name: str) -> dict[str, str]:
@@ -53,6 +81,7 @@ def node_labels(fleet: Fleet, name: str) -> dict[str, str]:
         "kubernetes.io/os": "linux",
         "kubernetes.io/arch": "amd64",
         **fleet.labels,
+        **fleet.domains(name),
     }
 
 
