@@ -52,6 +52,11 @@ def read_configuration(config: Json) -> Configuration:
                 for rule in resources.get("transformations", ())
             ),
             quota_check_strategy=resources.get("quotaCheckStrategy", "BlockUndeclared"),
+            device_classes={
+                name: mapping["name"]
+                for mapping in resources.get("deviceClassMappings", ())
+                for name in mapping["deviceClassNames"]
+            },
         ),
     )
 

@@ -120,16 +120,3 @@ def test_a_workload_is_admitted_once_the_limit_range_is_removed() -> None:
     world.state.remove_limit_range(Key("default", "l"))
     world.run("cycle")
     assert list(world.admitted()) == ["w"]
-
-
-@pytest.mark.parametrize(
-    ("holds", "want"),
-    [
-        (True, "resources validation failed: pod set main claims devices (gpu), which are not counted here"),
-        (False, "admitted"),
-    ],
-)
-def test_pods_that_claim_devices_are_held_unless_the_gate_is_off(holds: bool, want: str) -> None:
-    gates = {"KueueDRARejectWorkloadsWhenDRADisabled": holds}
-    claims = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
-    assert decided([], {"requests": {"cpu": 1}}, gates, resourceClaims=claims) == want

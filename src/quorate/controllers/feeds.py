@@ -7,6 +7,7 @@ once loads them from lists.
 from collections.abc import Callable
 from typing import Any
 
+from quorate.api.configuration import Configuration
 from quorate.api.core import Namespace
 from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import Key
@@ -20,12 +21,18 @@ from quorate.kube.resources import (
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
     TOPOLOGIES,
     WORKLOADS,
 )
 from quorate.queueing.state import State
+
+
+def counts_devices(configuration: Configuration) -> bool:
+    """Return True if claim templates are read: devices of any class count against quota."""
+    return configuration.gates.count_device_claims and bool(configuration.resources.device_classes)
 
 
 def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], ...]:
@@ -53,7 +60,11 @@ def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], .
     def put_workload(workload: Workload) -> None:
         state.put_workload(workload, now())
 
+    claims: tuple[Feed[Any], ...] = ()
+    if counts_devices(state.configuration):
+        claims = (Feed(RESOURCE_CLAIM_TEMPLATES, state.put_claim_template, state.remove_claim_template),)
     return (
+        *claims,
         cluster_feed(NAMESPACES, put_namespace, state.remove_namespace),
         Feed(LIMIT_RANGES, state.put_limit_range, state.remove_limit_range),
         cluster_feed(RUNTIME_CLASSES, state.put_runtime_class, state.remove_runtime_class),

@@ -18,6 +18,7 @@ from quorate.kube.resources import (
     LOCAL_QUEUES,
     NAMESPACES,
     PRIORITY_CLASSES,
+    RESOURCE_CLAIM_TEMPLATES,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
     TOPOLOGIES,
@@ -84,6 +85,7 @@ class Informers:
     def __init__(self, client: Client) -> None:
         self.namespaces = Informer(client, NAMESPACES)
         self.limit_ranges = Informer(client, LIMIT_RANGES)
+        self.claim_templates = Informer(client, RESOURCE_CLAIM_TEMPLATES)  # runs only if devices are counted
         self.runtime_classes = Informer(client, RUNTIME_CLASSES)
         self.flavors = Informer(client, RESOURCE_FLAVORS)
         self.topologies = Informer(client, TOPOLOGIES)
@@ -117,7 +119,7 @@ class Informers:
 
     def of(self, resource: Resource[T]) -> Informer[T]:
         """Return the informer of one of the shared kinds, with all its objects."""
-        return next(informer for informer in self.all if informer.resource is resource)
+        return next(each for each in (*self.all, self.claim_templates) if each.resource is resource)
 
     @property
     def all(self) -> tuple[Informer[Any], ...]:

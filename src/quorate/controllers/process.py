@@ -28,7 +28,7 @@ from quorate.controllers.core.resource_in_use import (
     topologies_of,
 )
 from quorate.controllers.core.workloads import PriorityController, WorkloadController
-from quorate.controllers.feeds import queueing_feeds
+from quorate.controllers.feeds import counts_devices, queueing_feeds
 from quorate.controllers.informers import CacheSyncTimeout, Informers, synced
 from quorate.controllers.jobframework.ancestors import AncestorFinder
 from quorate.controllers.jobframework.interface import J, JobKind
@@ -42,6 +42,7 @@ from quorate.controllers.jobs.integrations import (
     intermediate_kinds,
     queues_pods,
     run_kind,
+    wait_until_served,
 )
 from quorate.controllers.jobs.unserved import run_unserved
 from quorate.controllers.pods.failure_recovery import RecoveryController
@@ -65,7 +66,16 @@ from quorate.kube.manager import leader_election
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration, run_with_current
 from quorate.kube.manager.leader_election import JoinElection, LeaseTimings
 from quorate.kube.manager.restart import run_restarting
-from quorate.kube.resources import JOBS, NODES, POD_GROUPS, VOLCANO_JOBS, Resource, T, metadata_of
+from quorate.kube.resources import (
+    JOBS,
+    NODES,
+    POD_GROUPS,
+    RESOURCE_CLAIM_TEMPLATES,
+    VOLCANO_JOBS,
+    Resource,
+    T,
+    metadata_of,
+)
 from quorate.observe.recorder import Recorder
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
@@ -126,12 +136,14 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
     for feed in queueing_feeds(state, clock.now):
         feed.subscribe(informers.of(feed.resource), lambda: None)
     nodes = NodeFeeds(client, clock, informers.flavors, state, lambda: None)
+    claims = _run_claim_templates(client, clock, informers, configuration)
     view = _view(state, informers, replica)
     within_s = configuration.controllers.cache_sync_timeout_s
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.all:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         tasks.create_task(nodes.run(), name="nodes of topologies")
+        tasks.create_task(claims, name="templates of claims")
         await synced(*informers.all, within_s=within_s)
         await synced(*nodes.needed, within_s=within_s)
         replica.set_view(view)
@@ -224,6 +236,8 @@ async def _run_controllers(
             tasks.create_task(context.events.run(), name="events")
             tasks.create_task(volcano_context.events.run(), name="events about gangs")
             tasks.create_task(driver.node_feeds.run(), name="nodes of topologies")
+            claims = _run_claim_templates(client, clock, informers, configuration)
+            tasks.create_task(claims, name="templates of claims")
             within_s = configuration.controllers.cache_sync_timeout_s
             await synced(*all_informers, within_s=within_s)
             await synced(*driver.node_feeds.needed, within_s=within_s)
@@ -247,6 +261,15 @@ async def _run_controllers(
             tasks.create_task(run_volcano(volcano_context, memberships, queued), name="volcano")
             tasks.create_task(Auditor(context, driver, replica).run(), name="auditor")
             replica.set_view(view)
+
+
+async def _run_claim_templates(
+    client: Client, clock: Clock, informers: Informers, configuration: Configuration
+) -> None:
+    """Watch the templates of device claims if devices are counted, once the cluster serves them."""
+    if counts_devices(configuration):
+        await wait_until_served(RESOURCE_CLAIM_TEMPLATES, client, clock)
+        await informers.claim_templates.run()
 
 
 def _ancestor_finder(

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import quote
 
 from quorate.api import batch, codec, core, events, kueue, volcano
-from quorate.api.core import scheduling, volumes
+from quorate.api.core import device_claims, scheduling, volumes
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import provisioning, topology
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
@@ -100,6 +100,10 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, core.Namespace
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, core.ConfigMap)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, core.ServiceAccount)
 POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", True, provisioning.PodTemplate)
+RESOURCE_CLAIM_TEMPLATES = Resource(
+    device_claims.GROUP, device_claims.VERSION, "resourceclaimtemplates", "ResourceClaimTemplate", True,
+    device_claims.ResourceClaimTemplate,
+)  # fmt: skip
 LIMIT_RANGES = Resource("", "v1", "limitranges", "LimitRange", True, core.LimitRange)
 RESOURCE_QUOTAS = Resource("", "v1", "resourcequotas", "ResourceQuota", True, core.ResourceQuota)
 JOBS = Resource("batch", "v1", "jobs", "Job", True, batch.Job)

@@ -12,6 +12,7 @@ import msgspec
 
 from quorate.api.configuration import Configuration
 from quorate.api.core import LimitRange, Pod, RuntimeClass
+from quorate.api.core.device_claims import ResourceClaimTemplate
 from quorate.api.core.scheduling import Node as ClusterNode
 from quorate.api.kueue import (
     Admission,
@@ -221,6 +222,23 @@ class State:
     def remove_limit_range(self, key: Key) -> None:
         if self.ledger.shapes.remove_limit_range(key):
             self._requests_changed(key.namespace)
+
+    def put_claim_template(self, template: ResourceClaimTemplate) -> None:
+        if self.ledger.shapes.put_claim_template(template):
+            self._claim_template_changed(template.metadata.key)
+
+    def remove_claim_template(self, key: Key) -> None:
+        if self.ledger.shapes.remove_claim_template(key):
+            self._claim_template_changed(key)
+
+    def _claim_template_changed(self, key: Key) -> None:
+        """Queue the pending workloads that may name the template with the requests they have now."""
+        name = key.name.encode()
+        for entry in list(self.ledger.entries.values()):
+            if entry.key.namespace == key.namespace and any(
+                name in bytes(pod_set.template) for pod_set in entry.workload.spec.pod_sets
+            ):
+                self.ledger.requeue_as_new(entry)
 
     def _requests_changed(self, namespace: str) -> None:
         """Queue the pending workloads of ``namespace`` (empty: of all) with the requests they have now."""

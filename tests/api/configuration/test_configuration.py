@@ -264,6 +264,21 @@ gangScheduling: {looksAfter: [batchJobs], schedulerNames: [ours, ours], keepPend
     assert load_configuration(a_file("")).configuration.gang.scheduler_names == ("quorate", "volcano")
 
 
+def test_mappings_of_device_classes_are_decoded() -> None:
+    body = """
+resources:
+  deviceClassMappings:
+  - name: example.com/gpu
+    deviceClassNames: [gpu.example.com, large-gpu.example.com]
+  - {name: nics, deviceClassNames: [nic.example.com]}
+"""
+    assert load_configuration(a_file(body)).configuration.resources.device_classes == {
+        "gpu.example.com": "example.com/gpu",
+        "large-gpu.example.com": "example.com/gpu",
+        "nic.example.com": "nics",
+    }
+
+
 def test_volcanos_network_topology_discovery_is_decoded() -> None:
     body = """
 networkTopologyDiscovery:

@@ -35,7 +35,6 @@ EXAMPLES: dict[str, Any] = {
     "queueVisibility": {"updateIntervalSeconds": 5},
     "integrations.podOptions": {"namespaceSelector": {}},
     "multiKueue": {"origin": "here"},
-    "resources.deviceClassMappings": [{"name": "a", "deviceClassNames": ["b"]}],
 }
 
 

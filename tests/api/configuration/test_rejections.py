@@ -269,6 +269,18 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             id="gates that are not removed",
         ),
         pytest.param(
+            "v1beta2",
+            "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a, a]}]}",
+            'resources.deviceClassMappings: [{"name": "g", "deviceClassNames": ["a", "a"]}] '
+            "maps device class a twice (to g and g)", id="a device class that counts twice",
+        ),
+        pytest.param(
+            "v1beta2",
+            "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a], sources: [{counter: {}}]}]}",
+            'resources.deviceClassMappings[0].sources: [{"counter": {}}] '
+            "is for counters and capacities, which are not supported", id="counters of devices",
+        ),
+        pytest.param(
             "v1beta2", "networkTopologyDiscovery: [{source: ufm, enabled: true}]",
             "networkTopologyDiscovery[0].source: 'ufm' is not supported (write label, or enabled: false)",
             id="another source of HyperNodes",

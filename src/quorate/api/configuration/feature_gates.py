@@ -71,7 +71,7 @@ PREREQUISITES: Final = {"UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkload
 # Kueue's default is true.
 ABSENT_FEATURES: Final = frozenset(
     (
-        "ConcurrentAdmission", "ElasticJobsViaWorkloadSlicesWithTAS", "KueueDRAIntegration",
+        "ConcurrentAdmission", "ElasticJobsViaWorkloadSlicesWithTAS",
         "KueueDRAIntegrationConsumableCapacity", "KueueDRAIntegrationExtendedResource",
         "KueueDRAIntegrationPartitionableDevices", "MultiKueue", "MultiKueueAdaptersForCustomJobs",
         "MultiKueueAllowInsecureKubeconfigs", "MultiKueueClusterProfile",
@@ -122,7 +122,9 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     fast_quota_release_in_pod_integration: bool = False  # terminating pods hold no quota
     cleanup_provisioning_requests_on_eviction: bool = True  # evicted workloads keep no ProvisioningRequest
     metric_for_workload_creation_latency: bool = True  # measure how long jobs wait for their workloads
-    # devices that pods claim are not counted: such a workload is not admitted
+    # devices that pods claim count against quota
+    count_device_claims: bool = msgspec.field(default=True, name="KueueDRAIntegration")
+    # without that, a workload with such pods is not admitted
     hold_device_claims: bool = msgspec.field(default=True, name="KueueDRARejectWorkloadsWhenDRADisabled")
     failure_recovery_policy: bool = False  # delete pods on lost nodes if they opt in
 

@@ -1,7 +1,7 @@
 """Configuration of queueing: counted resources, fair sharing, retention."""
 
 from collections.abc import Callable
-from typing import Literal, get_args
+from typing import Final, Literal, get_args
 
 import msgspec
 
@@ -24,6 +24,11 @@ from quorate.api.decoding.strict import (
 )
 from quorate.api.syntax import is_qualified_name
 
+# Kueue's limits of deviceClassMappings.
+MAX_MAPPINGS: Final = 16
+MAX_CLASSES: Final = 8
+MAX_NAME: Final = 253
+
 TransformationStrategy = Literal["Retain", "Replace"]
 QuotaCheckStrategy = Literal["BlockUndeclared", "IgnoreUndeclared"]
 
@@ -43,6 +48,7 @@ class ResourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     exclude_resource_prefixes: tuple[str, ...] = ()
     transformations: tuple[Transformation, ...] = ()
     quota_check_strategy: QuotaCheckStrategy = "BlockUndeclared"
+    device_classes: dict[str, str] = {}  # the resource that counts the devices of a class
 
 
 PreemptionStrategy = Literal["LessThanOrEqualToFinalShare", "LessThanInitialShare"]
@@ -102,14 +108,13 @@ def _weight(field: Field) -> float:
 
 
 def decode_resources(fields: Section) -> ResourceOptions:
-    rule = "is for dynamic resource allocation, which is not supported (leave it out)"
-    fields.reject_if_present("deviceClassMappings", rule)
     rules = ResourceOptions(
         exclude_resource_prefixes=fields.take("excludeResourcePrefixes", list_of(text), ()),
         transformations=fields.take("transformations", list_of(section(_transformation)), ()),
         quota_check_strategy=fields.take(
             "quotaCheckStrategy", choice(get_args(QuotaCheckStrategy)), "BlockUndeclared"
         ),
+        device_classes=fields.take("deviceClassMappings", _device_class_mappings, {}),
     )
     if rules.quota_check_strategy == "IgnoreUndeclared" and rules.exclude_resource_prefixes:
         fields.at("excludeResourcePrefixes").reject(
@@ -119,6 +124,37 @@ def decode_resources(fields: Section) -> ResourceOptions:
     for name in sorted({name for name in inputs if inputs.count(name) > 1}):
         fields.at("transformations").reject(f"has more than one rule for input {name} (merge them)")
     return rules
+
+
+def _device_class_mappings(field: Field) -> dict[str, str]:
+    """Return the resource of each device class."""
+    mappings = list_of(section(_device_class_mapping), maximum=MAX_MAPPINGS)(field)
+    resources: dict[str, str] = {}
+    names = [name for name, _ in mappings]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise InvalidValue(f"has more than one entry for resource {repeated[0]} (merge them)")
+    for name, classes in mappings:
+        for each in classes:
+            if each in resources:
+                raise InvalidValue(f"maps device class {each} twice (to {resources[each]} and {name})")
+            resources[each] = name
+    return resources
+
+
+def _device_class_mapping(fields: Section) -> tuple[str, tuple[str, ...]]:
+    for name in ("name", "deviceClassNames"):
+        if name not in fields:
+            fields.at(name).reject("is missing")
+    fields.reject_if_present("sources", "is for counters and capacities, which are not supported")
+    resource = text_matching(_is_short_qualified_name, "the name of a resource")
+    device_class = text_matching(_is_short_qualified_name, "the name of a DeviceClass")
+    classes = list_of(device_class, minimum=1, maximum=MAX_CLASSES)
+    return fields.take("name", resource, ""), fields.take("deviceClassNames", classes, ())
+
+
+def _is_short_qualified_name(name: str) -> bool:
+    return len(name) <= MAX_NAME and is_qualified_name(name)
 
 
 def _transformation(fields: Section) -> Transformation:

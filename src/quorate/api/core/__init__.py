@@ -68,9 +68,11 @@ class SchedulingGate(Struct):
 
 
 class PodResourceClaim(Struct):
-    """A device that a pod claims by dynamic resource allocation."""
+    """A device that a pod claims by dynamic resource allocation: of a template, or a claim by its name."""
 
     name: str = ""
+    resource_claim_name: str = ""
+    resource_claim_template_name: str = ""
 
 
 class PodSpec(Struct):

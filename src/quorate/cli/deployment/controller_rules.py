@@ -11,6 +11,7 @@ from typing import Final
 from quorate.api import volcano
 from quorate.api.configuration.integrations import Integrations
 from quorate.api.configuration.webhooks import CertificateManagement
+from quorate.api.core import device_claims
 from quorate.api.kueue import GROUP, visibility
 from quorate.api.kueue.conversion import CONVERTED_KINDS
 from quorate.api.volcano import job as volcano_job
@@ -146,6 +147,7 @@ CONTROLLER_RULES: Final = (
     PolicyRule("places in topologies, and detecting lost nodes", "", ("nodes",), READ),
     PolicyRule("owner references to pods", "", ("pods/finalizers",), ("update",)),
     PolicyRule("requests of pods, and namespaceSelector of queues", "", ("namespaces", "limitranges"), READ),
+    PolicyRule("devices that pods claim", device_claims.GROUP, ("resourceclaimtemplates",), READ),
     PolicyRule("reading priorities of pods", "scheduling.k8s.io", ("priorityclasses",), READ),
     PolicyRule("reading overhead of pods", "node.k8s.io", ("runtimeclasses",), READ),
     PolicyRule("creating pod groups of jobs and pods", volcano.GROUP, ("podgroups",),

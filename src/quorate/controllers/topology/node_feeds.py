@@ -12,7 +12,7 @@ from quorate.api.core import Pod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.meta import Key, find_condition
-from quorate.controllers.feeds import queueing_feeds
+from quorate.controllers.feeds import counts_devices, queueing_feeds
 from quorate.controllers.informers import synced
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -20,7 +20,8 @@ from quorate.kube.errors import Forbidden
 from quorate.kube.feed import Feed, cluster_feed, load
 from quorate.kube.informer import Change, Informer
 from quorate.kube.object_faults import ObjectFault
-from quorate.kube.resources import PLACEABLE_NODES, PODS
+from quorate.kube.resources import PLACEABLE_NODES, PODS, RESOURCE_CLAIM_TEMPLATES
+from quorate.kube.rest.discovery import plural_of
 from quorate.kube.unreadable_pods import occupied_node
 from quorate.queueing.state import State
 
@@ -115,7 +116,12 @@ async def load_model(client: Client, state: State, now: float) -> None:
 
     Without the permission to list nodes or pods no pod gets a place, and the reasons say so.
     """
-    await load(client, queueing_feeds(state, lambda: now))
+    feeds = queueing_feeds(state, lambda: now)
+    if counts_devices(state.configuration) and not await plural_of(
+        client, RESOURCE_CLAIM_TEMPLATES.api_version, RESOURCE_CLAIM_TEMPLATES.kind
+    ):
+        feeds = tuple(feed for feed in feeds if feed.resource is not RESOURCE_CLAIM_TEMPLATES)
+    await load(client, feeds)
     if not any(flavor.spec.topology_name for flavor in state.flavors.values()):
         return
     try:

@@ -128,12 +128,12 @@ def invalid_requests(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
     )
 
 
-def device_claims(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
-    """Return a text if the pods claim devices (dynamic resource allocation), which no quota counts here."""
+def uncounted_claims(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
+    """Return a text if the pods claim devices, which are not counted with the feature gate off."""
     if not spec.resource_claims:
         return ()
     names = ", ".join(claim.name for claim in spec.resource_claims)
-    return (f"pod set {pod_set} claims devices ({names}), which are not counted here",)
+    return (f"pod set {pod_set} claims devices ({names}), and the feature gate KueueDRAIntegration is off",)
 
 
 def requests_above_limits(pod_set: str, spec: PodSpec) -> tuple[str, ...]:

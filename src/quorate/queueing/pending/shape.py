@@ -5,6 +5,7 @@ object and are evaluated once (Kueue's scheduling equivalence hash; see ``pendin
 contains the effective priority, but no names, labels or namespace.
 """
 
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
 from weakref import WeakValueDictionary
@@ -23,24 +24,26 @@ from quorate.api.core import (
     RuntimeClass,
     Toleration,
 )
+from quorate.api.core.device_claims import ResourceClaimTemplate
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
 from quorate.api.meta import Key
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.request import NO_TOPOLOGY, SliceLayer, TopologyRequest
+from quorate.queueing.pending.device_claims import NOTHING, Devices, device_requests, devices_of
 from quorate.queueing.pending.effective_requests import (
     LimitRangeBounds,
     LimitRangeDefaults,
     adjust_resources,
     bounds_violations,
-    device_claims,
     invalid_requests,
     limit_range_bounds,
     limit_range_defaults,
     quota_requests,
     reclaimed_counts,
     requests_above_limits,
+    uncounted_claims,
 )
 from quorate.queueing.pending.ordering import effective_priority
 from quorate.quota.amount import PODS, as_quantity
@@ -99,6 +102,7 @@ class ShapeRegistry:
         self._defaults: dict[str, LimitRangeDefaults] = {}  # by namespace, if there are any
         # By namespace, if there are any: the bounds of each container and of each pod.
         self._bounds: dict[str, tuple[LimitRangeBounds, LimitRangeBounds]] = {}
+        self._claim_templates: dict[Key, Devices | str] = {}  # devices, or why they cannot be counted
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         # Many workloads have byte-equal templates.
         self._decoded = InternCache(_decode_template, entries=_MAX_TEMPLATES)
@@ -113,6 +117,16 @@ class ShapeRegistry:
 
     def remove_runtime_class(self, name: str) -> bool:
         return bool(self._overheads.pop(name, {}))
+
+    def put_claim_template(self, template: ResourceClaimTemplate) -> bool:
+        """Return True if the devices of claims change."""
+        key, devices = template.metadata.key, devices_of(template.spec.spec)
+        changed = self._claim_templates.get(key) != devices
+        self._claim_templates[key] = devices
+        return changed
+
+    def remove_claim_template(self, key: Key) -> bool:
+        return self._claim_templates.pop(key, None) is not None
 
     def put_limit_range(self, limit_range: LimitRange) -> bool:
         """Return True if the effective requests of pods of the namespace, or their bounds, change."""
@@ -143,6 +157,12 @@ class ShapeRegistry:
         defaults = self._defaults.get(workload.metadata.namespace, _NO_DEFAULTS)
         decoded = [self._decoded(bytes(pod_set.template)) for pod_set in workload.spec.pod_sets]
         specs = [self._adjust(each.spec, defaults) for each in decoded]
+        devices = [
+            self._devices(workload.metadata.namespace, pod_set.name, spec)
+            for pod_set, spec in zip(workload.spec.pod_sets, specs, strict=True)
+        ]
+        if any(spec.resource_claims for spec in specs):  # the devices decide, not the names of the claims
+            specs = [msgspec.structs.replace(spec, resource_claims=()) for spec in specs]
         invalid = [
             *(
                 f"pod set {pod_set.name}: template: {each.error}"
@@ -154,7 +174,9 @@ class ShapeRegistry:
                 for pod_set in workload.spec.pod_sets
                 if pod_set.count < 0
             ),
+            *(finding for _, findings in devices for finding in findings),
         ]
+        amounts = [each for each, _ in devices]
         reclaimed = reclaimed_counts(workload, self._gates)
         pod_sets = [
             (
@@ -167,25 +189,40 @@ class ShapeRegistry:
         ]
         priority = effective_priority(workload, self._gates)
         # A digest: the encoded key itself would be most of the memory of a shape with one workload.
-        key = blake2b(self._encoder.encode((priority, pod_sets, specs, invalid)), digest_size=16).digest()
+        key = blake2b(
+            self._encoder.encode((priority, pod_sets, specs, amounts, invalid)), digest_size=16
+        ).digest()
         shape = self._shapes.get(key)
         if shape is None:
             shapes = tuple(
-                self._pod_set_shape(name, count, min_count, topology, spec)
-                for (name, count, min_count, topology), spec in zip(pod_sets, specs, strict=True)
+                self._pod_set_shape(name, count, min_count, topology, spec, of_devices)
+                for (name, count, min_count, topology), spec, of_devices in zip(
+                    pod_sets, specs, amounts, strict=True
+                )
             )
             findings = (
                 finding
                 for (name, *_), spec in zip(pod_sets, specs, strict=True)
-                for finding in (
-                    *invalid_requests(name, spec),
-                    *requests_above_limits(name, spec),
-                    *(device_claims(name, spec) if self._gates.hold_device_claims else ()),
-                )
+                for finding in (*invalid_requests(name, spec), *requests_above_limits(name, spec))
             )
             shape = Shape(priority, shapes, (*invalid, *findings))
             self._shapes[key] = shape
         return shape
+
+    def _devices(
+        self, namespace: str, pod_set: str, spec: PodSpec
+    ) -> tuple[Mapping[str, int], tuple[str, ...]]:
+        """Return the amounts of devices that one pod claims, and what makes the workload inadmissible."""
+        if not spec.resource_claims:
+            return NOTHING, ()
+        if not self._gates.count_device_claims:
+            return NOTHING, uncounted_claims(pod_set, spec) if self._gates.hold_device_claims else ()
+        return device_requests(
+            pod_set,
+            spec.resource_claims,
+            lambda name: self._claim_templates.get(Key(namespace, name)),
+            self._options.device_classes,
+        )
 
     def limit_range_violations(self, workload: Workload) -> tuple[str, ...]:
         """Return one text for each way in which pods violate the limit ranges of their namespace."""
@@ -215,6 +252,7 @@ class ShapeRegistry:
         min_count: int | msgspec.UnsetType,
         topology: TopologyRequest,
         spec: PodSpec,
+        devices: Mapping[str, int],
     ) -> PodSetShape:
         affinity = spec.affinity.node_affinity if spec.affinity is not None else None
         required = affinity.required if affinity is not None else None
@@ -222,13 +260,17 @@ class ShapeRegistry:
             name=name,
             count=count,
             min_count=count if min_count is msgspec.UNSET else min(min_count, count),
-            per_pod=quota_requests(pod_requests(spec), self._options),
+            per_pod=_plus(quota_requests(pod_requests(spec), self._options), devices),
             node_selector=spec.node_selector,
             affinity=required.node_selector_terms if required is not None else None,
             tolerations=spec.tolerations,
             topology=topology,
             on_node={**in_base_units(pod_requests(spec)), PODS: 1},
         )
+
+
+def _plus(amounts: dict[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    return amounts | {resource: amounts.get(resource, 0) + amount for resource, amount in more.items()}
 
 
 def topology_request(pod_set: PodSet) -> TopologyRequest:

@@ -1,0 +1,180 @@
+"""Devices that pods claim count against quota, as the configuration maps their classes."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.core import PodResourceClaim
+from quorate.api.core.device_claims import ResourceClaimSpec, ResourceClaimTemplate
+from quorate.api.meta import Key
+from quorate.queueing.decisions import Hold, Reserve
+from quorate.queueing.pending.device_claims import INT64_MAX, device_requests, devices_of
+from tests.queueing.world import World
+
+Json = dict[str, Any]
+GPUS = {"gpu.example.com": "example.com/gpu", "big-gpu.example.com": "example.com/gpu", "nic": "nics"}
+
+
+def requests(text: str) -> list[Json]:
+    """Return the requests of a claim; ``gpu.example.com=2``: two devices of the class."""
+    given = (word.partition("=") for word in text.split())
+    return [{"name": f"r{at}", "exactly": exactly(*each[::2])} for at, each in enumerate(given)]
+
+
+def exactly(name: str, count: str = "1", **fields: Any) -> Json:
+    return {"deviceClassName": name, "allocationMode": "ExactCount", "count": int(count or 1), **fields}
+
+
+def a_claim(requests: list[Json]) -> ResourceClaimSpec:
+    return codec.convert(ResourceClaimSpec, {"devices": {"requests": requests}})
+
+
+@pytest.mark.parametrize(
+    ("given", "want"),
+    [
+        pytest.param(requests("gpu.example.com=2"), {"gpu.example.com": 2}, id="a count"),
+        pytest.param(requests("gpu.example.com=2 nic=1 gpu.example.com=1"), {"gpu.example.com": 3, "nic": 1},
+                     id="several requests"),
+        pytest.param([{"exactly": {"deviceClassName": "nic"}}], {"nic": 1}, id="the defaults of the server"),
+        pytest.param(requests(f"nic={INT64_MAX} nic=1"), {"nic": INT64_MAX}, id="a sum beyond its range"),
+        pytest.param([], {}, id="no requests"),
+        pytest.param([{"firstAvailable": [{"name": "a"}]}],
+                     "devices.requests[0].firstAvailable is not supported (write exactly)", id="first"),
+        pytest.param([*requests("nic=1"), {"name": "r"}], "devices.requests[1].exactly is missing",
+                     id="nothing"),
+        pytest.param([{"exactly": exactly("nic", adminAccess=True)}],
+                     "devices.requests[0].exactly.adminAccess is not supported", id="administrator access"),
+        pytest.param([{"exactly": exactly("nic", allocationMode="All")}],
+                     "devices.requests[0].exactly.allocationMode All is not supported (write ExactCount)",
+                     id="all devices"),
+    ],
+)  # fmt: skip
+def test_a_claim_requests_devices_of_classes(given: list[Json], want: object) -> None:
+    assert devices_of(a_claim(given)) == want
+
+
+TEMPLATES = {
+    "one": devices_of(a_claim(requests("gpu.example.com"))),
+    "mixed": devices_of(a_claim(requests("big-gpu.example.com=2 nic=4"))),
+    "unmapped": devices_of(a_claim(requests("fpga"))),
+    "all": devices_of(a_claim([{"exactly": exactly("nic", allocationMode="All")}])),
+}
+
+
+@pytest.mark.parametrize(
+    ("claims", "want", "findings"),
+    [
+        pytest.param("one", {"example.com/gpu": 1}, (), id="one claim"),
+        pytest.param("one one mixed", {"example.com/gpu": 4, "nics": 4}, (),
+                     id="two classes of one resource"),
+        pytest.param("", {}, (), id="no claim"),
+        pytest.param("one unmapped", {"example.com/gpu": 1},
+                     ("pod set main: claim c1: device class fpga is not in resources.deviceClassMappings of "
+                      "the Configuration",), id="a class without a mapping"),
+        pytest.param("none", {}, ("pod set main: claim c0: ResourceClaimTemplate none does not exist",),
+                     id="no such template"),
+        pytest.param("all", {},
+                     ("pod set main: claim c0: ResourceClaimTemplate all: devices.requests[0].exactly."
+                      "allocationMode All is not supported (write ExactCount)",), id="not counted"),
+        pytest.param("=shared", {},
+                     ("pod set main: claim c0 names ResourceClaim shared, which is not supported (name a "
+                      "ResourceClaimTemplate)",), id="a claim by its name"),
+    ],
+)  # fmt: skip
+def test_claims_of_a_pod_count_against_quota(
+    claims: str, want: dict[str, int], findings: tuple[str, ...]
+) -> None:
+    listed = [
+        PodResourceClaim(name=f"c{at}", resource_claim_name=name[1:])
+        if name.startswith("=")
+        else PodResourceClaim(name=f"c{at}", resource_claim_template_name=name)
+        for at, name in enumerate(claims.split())
+    ]
+    assert device_requests("main", listed, TEMPLATES.get, GPUS) == (want, findings)
+
+
+def a_world(gates: dict[str, bool], count: int = 1, quota: int = 4) -> World:
+    """Return a world with a workload of ``count`` pods, each with a claim of template ``two``."""
+    claims = [{"name": "gpu", "resourceClaimTemplateName": "two"}]
+    pod = {"containers": [{"requests": {"cpu": 1}}], "resourceClaims": claims}
+    mappings = [{"name": "example.com/gpu", "deviceClassNames": ["gpu.example.com"]}]
+    return World(
+        {
+            "flavors": ["default"],
+            "clusterQueues": {"cq": {"quota": [{"default": {"cpu": 100, "example.com/gpu": quota}}]}},
+            "workloads": [{"name": "w", "queue": "cq", "podSets": [{"count": count, "pod": pod}]}],
+            "config": {"featureGates": gates, "resources": {"deviceClassMappings": mappings}},
+        }
+    )
+
+
+def decided(world: World) -> str:
+    """Return the admitted devices or the message of the pending workload; empty: nothing was decided."""
+    decisions = world.admission_cycle.run(world.now).decisions
+    if not decisions:
+        return ""
+    (decision,) = decisions
+    if isinstance(decision, Reserve):
+        (pod_set,) = decision.admission.pod_set_assignments
+        return f"admitted with {pod_set.resource_usage.get('example.com/gpu', 0)}"
+    assert isinstance(decision, Hold)
+    return decision.message
+
+
+def a_template(namespace: str, count: int = 2) -> ResourceClaimTemplate:
+    spec = {"spec": {"devices": {"requests": requests(f"gpu.example.com={count}")}}}
+    return codec.convert(
+        ResourceClaimTemplate, {"metadata": {"name": "two", "namespace": namespace}, "spec": spec}
+    )
+
+
+def namespace_of(world: World) -> str:
+    (entry,) = world.state.ledger.entries.values()
+    return entry.key.namespace
+
+
+@pytest.mark.parametrize(
+    ("count", "want"),
+    [
+        (2, "admitted with 4"),
+        (3, "couldn't assign flavors to pod set main: insufficient quota for example.com/gpu in flavor "
+            "default, previously considered podsets requests (0) + current podset request (6) > maximum "
+            "capacity (4)"),
+    ],
+)  # fmt: skip
+def test_devices_of_all_pods_need_quota(count: int, want: str) -> None:
+    world = a_world({}, count)
+    world.state.put_claim_template(a_template(namespace_of(world)))
+    assert decided(world) == want
+
+
+def test_a_workload_waits_for_its_template() -> None:
+    world = a_world({})
+    assert decided(world).endswith("pod set main: claim gpu: ResourceClaimTemplate two does not exist")
+    world.state.put_claim_template(a_template("elsewhere"))
+    assert decided(world) == "", "a template of another namespace changes nothing"
+    world.state.put_claim_template(a_template(namespace_of(world)))
+    assert decided(world) == "admitted with 2"
+
+
+def test_a_template_that_is_deleted_holds_the_workload_again() -> None:
+    world = a_world({}, quota=1)
+    namespace = namespace_of(world)
+    world.state.put_claim_template(a_template(namespace))
+    assert "insufficient quota for example.com/gpu" in decided(world)
+    world.state.remove_claim_template(Key(namespace, "two"))
+    assert decided(world).endswith("ResourceClaimTemplate two does not exist")
+
+
+@pytest.mark.parametrize(
+    ("holds", "want"),
+    [
+        (True, "resources validation failed: pod set main claims devices (gpu), and the feature gate "
+               "KueueDRAIntegration is off"),
+        (False, "admitted with 0"),
+    ],
+)  # fmt: skip
+def test_claims_are_not_counted_with_the_gate_off(holds: bool, want: str) -> None:
+    gates = {"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": holds}
+    assert decided(a_world(gates)) == want
