@@ -1,0 +1,126 @@
+"""Jobs get places in racks from the controllers, and the plain scheduler binds their pods to them."""
+
+import copy
+from typing import Any
+
+import pytest
+
+from quorate.api.configuration import Configuration
+from quorate.api.configuration.integrations import Integrations
+from quorate.api.meta import Key, find_condition
+from quorate.cli.run.apply import install_definitions
+from quorate.cli.run.node_topology import FLAVOR, NODE_LABELS, TOPOLOGY, parse_node_topology
+from quorate.kube.resources import JOBS, PODS, RESOURCE_FLAVORS, TOPOLOGIES
+from quorate.local.nodes import Fleet
+from tests.e2e.kinds import JOB_SET, definition
+from tests.e2e.topologies import REQUIRED
+from tests.e2e.world import NAMESPACE, World, run_story
+
+pytestmark = pytest.mark.slow
+
+RACK = "cloud.provider.com/topology-rack"
+INDEX = "batch.kubernetes.io/job-completion-index"
+JOB_INDEX = "jobset.sigs.k8s.io/job-index"
+TREE = parse_node_topology("block=2,rack=2,host=2")
+NODES = Fleet(TREE.nodes, cpu="4", labels=NODE_LABELS, levels=TREE.levels)
+SERVED = Configuration(integrations=Integrations(frameworks=("batch/job", *JOB_SET.integrations.frameworks)))
+
+
+def template(cpu: str, level: str) -> dict[str, Any]:
+    """Return a template of pods that require one domain of ``level``."""
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+    annotations = {REQUIRED: level, "simulate.quorate.dev/duration": "forever"}
+    return {
+        "metadata": {"annotations": annotations},
+        "spec": {"restartPolicy": "Never", "containers": [container]},
+    }
+
+
+async def create_job(world: World, name: str, pods: int) -> None:
+    labels = {"kueue.x-k8s.io/queue-name": "queue"}
+    spec = {
+        "suspend": True,
+        "parallelism": pods,
+        "completions": pods,
+        "template": template("1", RACK),
+    }
+    await world.client.create(JOBS, {"metadata": {"name": name, "labels": labels}, "spec": spec}, NAMESPACE)
+
+
+async def nodes_of(world: World, selector: str, pods: int) -> dict[str, str]:
+    """Return the nodes of these pods by name, once all are bound."""
+
+    async def found() -> dict[str, str] | None:
+        listed = (await world.client.list(PODS, NAMESPACE, selector)).items
+        nodes = {pod.metadata.name: pod.spec.node_name for pod in listed}
+        return nodes if len(nodes) == pods and all(nodes.values()) else None
+
+    return await world.until(f"{pods} pods of {selector} are bound", found)
+
+
+def racks(nodes: dict[str, str]) -> set[str]:
+    return {NODES.domains(node)[RACK] for node in nodes.values()}
+
+
+async def run_job_set(world: World) -> None:
+    """Create a JobSet of 2 jobs with 2 pods of 2 cpus, and imitate its controller once it is admitted."""
+    job = {"spec": {"parallelism": 2, "completions": 2, "template": template("2", RACK)}}
+    spec = {"replicatedJobs": [{"name": "workers", "replicas": 2, "template": job}], "suspend": True}
+    labels = {"kueue.x-k8s.io/queue-name": "queue"}
+    resource = JOB_SET.resource
+    await world.client.create(
+        resource, {"metadata": {"name": "set", "labels": labels}, "spec": spec}, NAMESPACE
+    )
+
+    async def started() -> Any:
+        stored = await world.client.get(resource, Key(NAMESPACE, "set"))
+        return None if stored.spec["suspend"] else stored.spec["replicatedJobs"][0]
+
+    replicated = await world.until("the JobSet is started", started)
+    for job_index, index in ((1, 1), (0, 1), (1, 0), (0, 0)):
+        body = copy.deepcopy(replicated["template"]["spec"]["template"])
+        body["metadata"]["name"] = f"set-{job_index}-{index}"
+        body["metadata"]["labels"] |= {JOB_INDEX: str(job_index), INDEX: str(index), "set": "set"}
+        await world.client.create(PODS, body, NAMESPACE)
+
+
+def test_jobs_run_in_one_rack_or_wait() -> None:
+    async def story(world: World) -> None:
+        await install_definitions(world.client, [definition(JOB_SET.resource)])
+        await world.client.create(TOPOLOGIES, TREE.topology)
+        await world.client.create(RESOURCE_FLAVORS, TREE.flavor)
+        await world.cluster_queue("100", flavor=FLAVOR)
+        await world.local_queue()
+        await world.start_queueing(SERVED)
+
+        # A rack has room for 8 of these pods.
+        await create_job(world, "train", pods=6)
+        trained = racks(await nodes_of(world, "job-name=train", pods=6))
+        assert len(trained) == 1
+
+        # No rack ever has room for 9.
+        await create_job(world, "wide", pods=9)
+        waiting = await world.until_condition("wide", "QuotaReserved", "False")
+        reserved = find_condition(waiting.status.conditions, "QuotaReserved")
+        assert reserved is not None
+        assert f'topology "{TOPOLOGY}" allows to fit only 8 out of 9 pod(s)' in reserved.message
+
+        # The pods of one job of a JobSet are on one host: they have consecutive ranks.
+        await run_job_set(world)
+        nodes = await nodes_of(world, "set=set", pods=4)
+        assert nodes["set-0-0"] == nodes["set-0-1"] != nodes["set-1-0"] == nodes["set-1-1"]
+        (used,) = racks(nodes)
+        assert used not in trained
+
+        # When the racks are full, a job waits for one of them, and gets it.
+        taken = []
+        for name in ("third", "fourth"):
+            await create_job(world, name, pods=8)
+            taken.append(racks(await nodes_of(world, f"job-name={name}", pods=8)))
+        assert len(set[str]().union(trained, {used}, *taken)) == 4
+        await create_job(world, "last", pods=8)
+        await world.until_condition("last", "QuotaReserved", "False")
+        await world.client.delete(JOBS, Key(NAMESPACE, "fourth"), propagation="Background")
+        assert racks(await nodes_of(world, "job-name=last", pods=8)) == taken[-1]
+
+    run_story(story, None, NODES)
