@@ -20,6 +20,7 @@ from quorate.api.kueue import (
     ResourceGroup,
     Workload,
 )
+from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import Key, is_true, matches_selector
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.queues import stored_cluster_queue_findings
@@ -86,7 +87,6 @@ InactiveReason = (
     | MultiKueueWithProvisioning
 )
 _MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"  # a controllerName of admission checks, and the next one
-_PROVISIONING: Final = "kueue.x-k8s.io/provisioning-request"
 _MAX_FINDINGS: Final = 3  # in a message: more would hide the other reasons
 
 
@@ -428,7 +428,7 @@ def _conflicts_of_checks(
             if name in checks and checks[name].spec.controller_name == controller
         )
 
-    multikueue, provisioning = controlled_by(_MULTIKUEUE), controlled_by(_PROVISIONING)
+    multikueue, provisioning = controlled_by(_MULTIKUEUE), controlled_by(PROVISIONING)
     if len(multikueue) > 1:
         yield MultipleMultiKueueChecks(multikueue)
     on_flavors = tuple(

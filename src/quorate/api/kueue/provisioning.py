@@ -1,10 +1,11 @@
 """ProvisioningRequest (``autoscaling.x-k8s.io/v1``) and Kueue's ProvisioningRequestConfig."""
 
-from typing import Literal
+from typing import Final, Literal
 
 from quorate.api.meta import Condition, Int32, ObjectMeta, Struct
 
 GROUP = "autoscaling.x-k8s.io"
+CONTROLLER: Final = "kueue.x-k8s.io/provisioning-request"  # of admission checks
 
 MergePolicy = Literal["IdenticalPodTemplates", "IdenticalWorkloadSchedulingRequirements"]
 

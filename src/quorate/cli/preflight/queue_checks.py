@@ -12,10 +12,10 @@ from typing import Final
 from quorate.api.core import Namespace, Node
 from quorate.api.core.pod_resources import sum_resources
 from quorate.api.kueue import LocalQueue, ResourceGroup
+from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.api.quantity import Quantity
 from quorate.cli.preflight.findings import PreflightFinding, error, info, warning
-from quorate.controllers.provisioning.request_names import CONTROLLER as PROVISIONING
 from quorate.queueing.cluster_queue import (
     ClusterQueueState,
     FlavorsMissing,

@@ -14,6 +14,7 @@ from quorate.api.kueue import (
     Workload,
 )
 from quorate.api.kueue.provisioning import (
+    CONTROLLER,
     ConfiguredPodSetUpdates,
     ProvisioningRequest,
     ProvisioningRequestConfig,
@@ -21,7 +22,7 @@ from quorate.api.kueue.provisioning import (
     RetryStrategy,
 )
 from quorate.api.meta import Condition, at_epoch, find_condition, with_condition
-from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES, CONTROLLER
+from quorate.controllers.provisioning.request_names import CLASS_NAME, CONSUMES
 from quorate.kube.resources import ADMISSION_CHECKS
 from quorate.kube.writes import Patch
 from quorate.queueing import conditions as c

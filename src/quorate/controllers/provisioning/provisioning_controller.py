@@ -8,7 +8,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from quorate.api.kueue import AdmissionCheck, ResourceFlavor, Workload
-from quorate.api.kueue.provisioning import PodTemplate, ProvisioningRequest, ProvisioningRequestConfig
+from quorate.api.kueue.provisioning import (
+    CONTROLLER,
+    PodTemplate,
+    ProvisioningRequest,
+    ProvisioningRequestConfig,
+)
 from quorate.api.meta import Key, Uid
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.executor import ObjectEvent, Plan, PlanExecutor
@@ -23,7 +28,6 @@ from quorate.controllers.provisioning.provisioning_plan import (
     decide,
     with_problem,
 )
-from quorate.controllers.provisioning.request_names import CONTROLLER
 from quorate.kube.controller.expectations import versions
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import AlreadyExists, ApiError, ServerError

@@ -3,7 +3,6 @@
 import hashlib
 from typing import Final
 
-CONTROLLER: Final = "kueue.x-k8s.io/provisioning-request"
 CONSUMES: Final = "autoscaling.x-k8s.io/consume-provisioning-request"
 CLASS_NAME: Final = "autoscaling.x-k8s.io/provisioning-class-name"
 
