@@ -69,7 +69,7 @@ def count_pods(
     """
     tree = capacity.tree
     exclusions = Exclusions(tree.leaf_count)
-    accepted = _accepted_leaves(tree, workers, exclusions)
+    accepted = accepted_leaves(tree, workers, exclusions)
     if within is not None:
         inside = np.zeros(tree.leaf_count, np.bool_)
         inside[within] = True
@@ -93,7 +93,7 @@ def count_domains(tree: DomainTree, leaves: LevelCounts, parameters: SearchParam
     return counts
 
 
-def _accepted_leaves(tree: DomainTree, pods: PodSetRequest, exclusions: Exclusions) -> Mask:
+def accepted_leaves(tree: DomainTree, pods: PodSetRequest, exclusions: Exclusions) -> Mask:
     """Return the leaves with taints and labels that accept the pods; exclude each other one once."""
     accepted = np.ones(tree.leaf_count, np.bool_)
     if not tree.has_hosts:
@@ -131,24 +131,24 @@ def _leaf_counts(
 ) -> LevelCounts:
     resources = sorted({*workers.per_pod, *(leader.per_pod if leader is not None else ())})
     remaining = {resource: capacity.remaining(resource) for resource in resources}
-    pods, limiting = _fitting(remaining, workers.per_pod, accepted)
+    pods, limiting = fitting_pods(remaining, workers.per_pod, accepted)
     for number, resource in enumerate(sorted(workers.per_pod)):
         _exclude(exclusions, f'resource "{resource}"', accepted & (pods == 0) & (limiting == number))
     leaders = np.zeros(len(pods), np.int64)
     pods_with_leader = pods
     if leader is not None:
-        one, _ = _fitting(remaining, leader.per_pod, accepted)
+        one, _ = fitting_pods(remaining, leader.per_pod, accepted)
         leaders = np.minimum(one, 1)
         beside = {
             resource: amounts - leaders * leader.per_pod.get(resource, 0)
             for resource, amounts in remaining.items()
         }
-        pods_with_leader, _ = _fitting(beside, workers.per_pod, accepted)
+        pods_with_leader, _ = fitting_pods(beside, workers.per_pod, accepted)
     nothing = np.zeros(len(pods), np.int64)
     return LevelCounts(pods, pods_with_leader.copy(), leaders, nothing, nothing.copy(), nothing.copy())
 
 
-def _fitting(
+def fitting_pods(
     remaining: Mapping[str, Vector], per_pod: Mapping[str, int], accepted: Mask
 ) -> tuple[Vector, Vector]:
     """Return how many pods fit in each leaf, and the index of the limiting resource in name order."""

@@ -1,0 +1,49 @@
+"""How many pods of one pod set fit hosts, and which resource is short for the others."""
+
+import msgspec
+import numpy as np
+
+from quorate.placement.topology.counting import Capacity, Exclusions, accepted_leaves, fitting_pods
+from quorate.placement.topology.request import PodSetRequest
+
+
+class HostShortage(msgspec.Struct, frozen=True):
+    """Some pods fit no host beside those that do.
+
+    ``resource`` is the one of which most accepting hosts have too little; "" if no host accepts the pods.
+    Amounts are in base units.
+    """
+
+    fitting: int  # pods
+    hosts: int
+    accepting: int  # hosts, by node selector, affinity and taints
+    resource: str = ""
+    needed: int = 0  # by one pod
+    best: int = 0  # the most that an accepting host has left
+
+
+def host_shortage(capacity: Capacity, pods: PodSetRequest) -> HostShortage | None:
+    """Return what keeps pods from the leaves of ``capacity``, which are hosts; None if all pods fit.
+
+    Whether pods fit does not depend on where the others are: all of them are equal.
+    """
+    tree = capacity.tree
+    accepted = accepted_leaves(tree, pods, Exclusions(tree.leaf_count))
+    remaining = {resource: capacity.remaining(resource) for resource in sorted(pods.per_pod)}
+    counts, _ = fitting_pods(remaining, pods.per_pod, accepted)
+    fitting, accepting = int(counts.sum()), int(np.count_nonzero(accepted))
+    if fitting >= pods.count:
+        return None
+    if not accepting:
+        return HostShortage(fitting, tree.leaf_count, accepting)
+    left = {
+        resource: (amounts - counts * pods.per_pod[resource])[accepted]
+        for resource, amounts in remaining.items()
+    }
+    short = {
+        resource: int(np.count_nonzero(amounts < pods.per_pod[resource]))
+        for resource, amounts in left.items()
+    }
+    scarcest = max(short, key=lambda resource: short[resource])  # the first by name of several
+    best = int(left[scarcest].max())
+    return HostShortage(fitting, tree.leaf_count, accepting, scarcest, pods.per_pod[scarcest], best)
