@@ -35,6 +35,7 @@ WORKLOAD_REASONS: tuple[tuple[r.InadmissibleReason, str], ...] = (
         r.PlacementRefused("main", 'topology "dc" allows to fit only 2 out of 3 pod(s)', 2, 3),
         "allows to fit only",
     ),
+    (r.NodesLackRoom("main", 3, 2, 2, 2, "RESOURCE", 6, 2), "pods fits no node"),
     (r.QueueMissing("LocalQueue", "NAME"), "LocalQueue NAME doesn't exist"),
     (r.QueueInactive("ClusterQueue", "NAME"), "ClusterQueue NAME is inactive"),
     (r.NamespaceMismatched("team-a", "NAME"), "workload namespace doesn't match ClusterQueue selector"),

@@ -31,6 +31,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
+from quorate.queueing.topology.node_fit import NODE_FIT
 from quorate.quota.amount import PODS, as_quantity
 from quorate.quota.tree import Node
 from tests.queueing.notation import (
@@ -108,7 +109,10 @@ class GivenWorld:
                 self.put_local_queue(namespace, name)
 
     def put_flavor(self, name: str, spec: Json) -> None:
-        self.state.put_flavor(codec.convert(ResourceFlavor, {"metadata": {"name": name}, "spec": spec}))
+        metadata: Json = {"name": name}
+        if "nodeFit" in spec:
+            metadata["annotations"] = {NODE_FIT: spec["nodeFit"]}
+        self.state.put_flavor(codec.convert(ResourceFlavor, {"metadata": metadata, "spec": spec}))
 
     def put_node(self, name: str) -> None:
         given = self.given["nodes"][name]

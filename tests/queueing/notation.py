@@ -15,6 +15,7 @@ from quorate.api.configuration.pods_ready import RequeuingStrategy, WaitForPodsR
 from quorate.api.configuration.queueing import (
     AdmissionFairSharing,
     FairSharing,
+    NodeFit,
     ResourceOptions,
     Transformation,
 )
@@ -38,6 +39,7 @@ def read_configuration(config: Json) -> Configuration:
         else read_admission_fair_sharing(admission_fair_sharing),
         gates=queueing_gates(gates),
         topology_gates=_topology_gates(gates),
+        node_fit=NodeFit(**config.get("nodeFit", {})),
         fair_sharing=None if fair is None else read_fair_sharing(fair),
         wait_for_pods_ready=None if wait is None else read_wait_for_pods_ready(wait),
         resources=ResourceOptions(

@@ -83,7 +83,9 @@ _WORKLOAD: Final = _WORKLOAD_SPEC | _fields(
     requeueState=_REQUEUE_STATE,
     reclaimablePods=Each(LEAF),
 )
-_FLAVOR: Final = _fields("topologyName", nodeLabels=_LABELS, nodeTaints=[_TAINT], tolerations=_TOLERATIONS)
+_FLAVOR: Final = _fields(
+    "topologyName nodeFit", nodeLabels=_LABELS, nodeTaints=[_TAINT], tolerations=_TOLERATIONS
+)
 _NODE: Final = _fields(
     "ready unschedulable",
     labels=_LABELS,
@@ -117,6 +119,7 @@ _CONFIG: Final[Schema] = {
         transformations=[_fields("input strategy multiplyBy", outputs=_QUANTITIES)],
     ),
     "featureGates": dict.fromkeys(FEATURE_GATES, LEAF),
+    "nodeFit": _fields("mode"),
 }
 _AMOUNTS: Final = Each(Each(_QUANTITIES))  # by node, flavor and resource
 _ASSIGNED: Final = _fields("count delayed", flavors=Each(LEAF), topology=Each(LEAF))

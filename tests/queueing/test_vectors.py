@@ -14,7 +14,7 @@ HERE = Path(__file__).parent
     "vector",
     [
         pytest.param(vector, id=vector["id"])
-        for name in ("admission-cases.yaml", "tas-cases.yaml", "own-cases.yaml")
+        for name in ("admission-cases.yaml", "tas-cases.yaml", "own-cases.yaml", "node-fit-cases.yaml")
         for vector in read_vectors((HERE / name).read_text())
     ],
 )

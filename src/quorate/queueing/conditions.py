@@ -31,6 +31,9 @@ FINISHED: Final = "Finished"
 DEACTIVATION_TARGET: Final = "DeactivationTarget"
 BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
 
+# Ours: False while the pods of a workload with quota fit no node
+NODE_FIT: Final = "quorate.dev/NodeFit"
+
 # Reasons of QuotaReserved=False, equal in both vocabularies
 ON_HOLD: Final = "OnHold"
 ADMISSION_GATED: Final = "AdmissionGated"
@@ -257,7 +260,7 @@ def _of_flavor(reason: r.PodSetReason) -> str:
             return NO_MATCHING_FLAVOR
         case r.TaintUntolerated() | r.AffinityMismatched() | r.TopologyMismatched():
             return NO_MATCHING_FLAVOR
-        case r.PlacementRefused():
+        case r.PlacementRefused() | r.NodesLackRoom():
             return WAITING_FOR_QUOTA
     assert_never(reason)
 

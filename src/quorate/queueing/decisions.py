@@ -6,7 +6,7 @@ import msgspec
 
 from quorate.api.kueue import Admission, PodSetRequest
 from quorate.api.meta import Key, Uid
-from quorate.queueing.inadmissible_reasons import InadmissibleReason, inadmissible_message
+from quorate.queueing.inadmissible_reasons import InadmissibleReason, NodesLackRoom, inadmissible_message
 
 PreemptionReason = Literal[
     "InClusterQueue", "InCohortReclamation", "InCohortFairSharing", "InCohortReclaimWhileBorrowing"
@@ -26,6 +26,7 @@ class Reserve(msgspec.Struct, frozen=True, kw_only=True):
     admission: Admission
     admitted: bool  # no admission check is outstanding: it may start with this very write
     waited_s: float  # since it was created or last requeued
+    unplaced: tuple[NodesLackRoom, ...] = ()  # admitted by quota, although no node has room for some pods
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):

@@ -96,6 +96,35 @@ class PlacementRefused(msgspec.Struct, frozen=True):
     requested: int = 0
 
 
+class NodesLackRoom(msgspec.Struct, frozen=True):
+    """Some pods fit no node beside those that do.
+
+    ``resource`` is the one of which most nodes have too little; it is empty if no node accepts the pods for
+    other reasons.
+    """
+
+    pod_set: str
+    requested: int  # pods
+    fitting: int
+    nodes: int  # with the labels of the flavors
+    accepting: int  # of these, by node selector, affinity and taints
+    resource: str = ""
+    needed: int = 0  # by one pod
+    best: int = 0  # the most that an accepting node has left
+
+    @property
+    def text(self) -> str:
+        left = self.requested - self.fitting
+        head = f"{left} of {self.requested} pods {'fits' if left == 1 else 'fit'} no node"
+        if not self.resource:
+            return (
+                f"{head}: {self.accepting} of {self.nodes} nodes accept their node selector, affinity and "
+                "tolerations"
+            )
+        needed, best = (as_quantity(self.resource, amount) for amount in (self.needed, max(0, self.best)))
+        return f"{head}: {self.resource}: need {needed}, have {best} on the best of {self.accepting} nodes"
+
+
 PodSetReason = (
     ResourceUncovered
     | FlavorMissing
@@ -105,6 +134,7 @@ PodSetReason = (
     | QuotaShort
     | TopologyMismatched
     | PlacementRefused
+    | NodesLackRoom
 )
 
 
@@ -269,6 +299,8 @@ def pod_set_reason_text(reason: PodSetReason) -> str:
             return f'Flavor "{flavor}" {problem}'
         case PlacementRefused(_, text):
             return text
+        case NodesLackRoom():
+            return reason.text
     assert_never(reason)
 
 

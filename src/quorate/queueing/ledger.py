@@ -41,7 +41,7 @@ class Ledger:
         self.configuration = configuration
         self.quota = QuotaTree()
         self.shapes = ShapeRegistry(configuration.resources, configuration.gates)
-        self.topology = TopologyModel(configuration.topology_gates)
+        self.topology = TopologyModel(configuration.topology_gates, configuration.node_fit.mode)
         self.namespaces: dict[str, Mapping[str, str]] = {}  # labels, by namespace
         self.cluster_queues: dict[str, ClusterQueueState] = {}
         # Every local queue that exists or that a known workload names.
@@ -305,6 +305,8 @@ class Ledger:
         key = reservation.key
         self.reservations[key] = reservation
         self._set_places(reservation)
+        if reservation.places.all:
+            self.topology.set_has_places(key, True)
         if key in self.replacement_slices:
             reservation.usage = {}
         replaced = replaced_slice(reservation.workload, self.configuration.gates)
@@ -362,6 +364,8 @@ class Ledger:
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
             self.uncount_reservation(queue, reservation)
+        if reservation.places.all:
+            self.topology.set_has_places(key, False)
         replaced = replaced_slice(reservation.workload, self.configuration.gates)
         if replaced is not None and self.replacement_slices.get(replaced) == key:
             del self.replacement_slices[replaced]

@@ -50,6 +50,7 @@ from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueVi
 from quorate.queueing.pending.ordering import may_queue, queue_order
 from quorate.queueing.pods_ready import queue_overrides
 from quorate.queueing.topology.foreign_pods import PODS
+from quorate.queueing.topology.node_fit import mode_of
 from quorate.quota.tree import Node
 
 
@@ -169,12 +170,18 @@ class State:
 
     def remove_pod(self, key: Key) -> Collection[str]:
         """Return the topology flavors of the node that the pod leaves."""
-        return self.ledger.topology.remove_foreign_pod(key)
+        return self.ledger.topology.remove_pod(key)
+
+    def reads_nodes(self, flavor: ResourceFlavor) -> bool:
+        """Return True if pods of the flavor get places in a topology or are checked against the nodes."""
+        mode = mode_of((flavor,), self.configuration.node_fit.mode)
+        is_placed = self.configuration.topology_gates is not None and bool(flavor.spec.topology_name)
+        return is_placed or mode != "Off"
 
     def set_has_nodes(self, has_nodes: bool) -> None:
         """Tell if all nodes and pods are known; until then, no pod gets a place in a topology."""
         self.ledger.topology.has_nodes = has_nodes
-        self.retry_flavors(name for name, flavor in self.flavors.items() if flavor.spec.topology_name)
+        self.retry_flavors(name for name, flavor in self.flavors.items() if self.reads_nodes(flavor))
 
     def retry_flavors(self, names: Iterable[str]) -> None:
         """Evaluate the pending workloads of the queues with these flavors again."""

@@ -56,6 +56,8 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.AffinityMismatched("main", "spot"), "pod set main to match flavor spot (zone=a)"),
     (c.TopologyMismatched("main", "spot", "does not contain"), "to levels of the topology of spot"),
     (c.PlacementRefused("main", "fits only 2 of 3", 2, 3), "wait for room in the topology"),
+    (c.NodesLackRoom("main", 3, 2, 2, 2, "cpu", 6000, 2000), "wait for cpu on one node"),
+    (c.NodesLackRoom("main", 3, 0, 2, 0), "change node selector, affinity or tolerations of pod set main"),
     (c.QueueMissing("LocalQueue", "main"), "create the LocalQueue team/main"),
     (c.QueueMissing("ClusterQueue", "research"), "create the ClusterQueue research"),
     (c.QueueInactive("LocalQueue", "main"), "quorate queue resume lq/main --namespace team"),

@@ -51,11 +51,13 @@ from quorate.api.configuration.process import (
 from quorate.api.configuration.queueing import (
     AdmissionFairSharing,
     FairSharing,
+    NodeFit,
     ObjectRetention,
     ResourceOptions,
     Scheduling,
     decode_admission_fair_sharing,
     decode_fair_sharing,
+    decode_node_fit,
     decode_resources,
     decode_retention,
     decode_scheduling,
@@ -108,6 +110,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     visibility: Visibility = Visibility()
     audit_every_s: float = 300.0  # 0: never
     scheduling: Scheduling = Scheduling()
+    node_fit: NodeFit = NodeFit()
     retention: ObjectRetention = ObjectRetention()
     gang: GangScheduling = GangScheduling()
     network_topology: tuple[TopologyType, ...] = ()  # hierarchies of HyperNodes to make from node labels
@@ -208,6 +211,7 @@ def _configuration(fields: Section, version: Version) -> Configuration:
         leader_election=fields.take("leaderElection", section(decode_leader_election), LeaderElection()),
         metrics=_metrics(fields, gates),
         scheduling=fields.take("scheduling", section(decode_scheduling), Scheduling()),
+        node_fit=_node_fit(fields, gates),
         audit_every_s=fields.take("auditInterval", duration(), 300.0),
         visibility=visibility if gates.get("VisibilityOnDemand", True) else Visibility(),
         retention=fields.take("objectRetentionPolicies", section(decode_retention), ObjectRetention()),
@@ -240,6 +244,16 @@ def _reject_unsupported_fields(fields: Section, version: Version) -> None:
     if version == "v1beta1" and "queueVisibility" in fields:
         fields.take("queueVisibility", _QUEUE_VISIBILITY, None)
         fields.at("queueVisibility").warn("has no effect: Kueue has removed it (write visibilityServer)")
+
+
+def _node_fit(fields: Section, gates: dict[str, bool]) -> NodeFit:
+    rules = fields.take("nodeFit", section(decode_node_fit), NodeFit())
+    if rules.mode == "Require" and not gates.get("TopologyAwareScheduling", True):
+        fields.at("nodeFit").entry("mode").reject(
+            "needs the feature gate TopologyAwareScheduling, which assigns pods to nodes (set it to true, "
+            "or mode to Report)"
+        )
+    return rules
 
 
 def _tls(fields: Section, gates: dict[str, bool]) -> TlsOptions:

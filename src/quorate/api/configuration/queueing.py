@@ -195,3 +195,21 @@ class Scheduling(msgspec.Struct, frozen=True, kw_only=True):
 
 def decode_scheduling(fields: Section) -> Scheduling:
     return Scheduling(enabled=fields.take("enabled", boolean, True))
+
+
+NodeFitMode = Literal["Off", "Report", "Require"]
+NODE_FIT_MODES: Final = get_args(NodeFitMode)
+
+
+class NodeFit(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether pods of flavors without a topology are checked against the nodes when they get quota.
+
+    ``Report`` admits them by quota and tells which have no node; ``Require`` admits them only with a node for
+    each, which is recorded as its place.
+    """
+
+    mode: NodeFitMode = "Report"
+
+
+def decode_node_fit(fields: Section) -> NodeFit:
+    return NodeFit(mode=fields.take("mode", choice(NODE_FIT_MODES), "Report"))

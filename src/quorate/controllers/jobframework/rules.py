@@ -45,6 +45,7 @@ from quorate.kube.resources import WORKLOADS
 from quorate.kube.writes import Patch, status_patch
 from quorate.queueing.conditions import (
     EVICTED,
+    NODE_FIT,
     ON_HOLD,
     PENDING_EVALUATION,
     QUOTA_RESERVED,
@@ -54,6 +55,7 @@ from quorate.queueing.conditions import (
     is_finished,
     not_reserved,
     with_conditions,
+    without_condition,
 )
 from quorate.queueing.lifecycle.statuses import finish_status, release_status, unset_quota_reservation
 from quorate.queueing.lifecycle.timeouts import job_deletion_time
@@ -200,15 +202,23 @@ def _report_conditions(state: JobState[J], workload: Workload) -> tuple[Patch, .
 
 
 def _report_pods_ready(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:
-    """Set PodsReady, except in a status without conditions: its first write adds it."""
+    """Set PodsReady, except in a status without conditions: its first write adds it.
+
+    Pods that are ready have found nodes, so that a NodeFit condition is true no more.
+    """
     status = workload.status
-    if not state.options.wait_for_pods_ready or not status.conditions:
+    waits, is_reported = (
+        state.options.wait_for_pods_ready,
+        find_condition(status.conditions, NODE_FIT) is not None,
+    )
+    if not status.conditions or not (waits or is_reported):
         return ()
-    ready = pods_ready_condition(workload, state.kind.pods_ready(state.job), state.now)
-    if ready is None:
-        return ()
-    new = msgspec.structs.replace(status, conditions=with_conditions(status.conditions, ready))
-    return status_patch(WORKLOADS, workload, new)
+    all_ready = state.kind.pods_ready(state.job)
+    conditions = without_condition(status.conditions, NODE_FIT) if all_ready else status.conditions
+    ready = pods_ready_condition(workload, all_ready, state.now) if waits else None
+    if ready is not None:
+        conditions = with_conditions(conditions, ready)
+    return status_patch(WORKLOADS, workload, msgspec.structs.replace(status, conditions=conditions))
 
 
 def _report_reclaimable(state: JobState[J], workload: Workload) -> tuple[Patch, ...]:

@@ -1,7 +1,7 @@
-"""Feeds of the nodes of topologies, and of the pods that use them without a place.
+"""Feeds of nodes, and of the pods that use them without a place.
 
-They are read only if a flavor has a topology, from the moment that the first one exists.  Until all are
-listed, no pod gets a place.
+They are read from the moment that a flavor has a topology, or pods that are checked against the nodes.  Until
+all are listed, no pod gets a place.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Fai
 
 
 class NodeFeeds:
-    """Feeds the nodes and pods of a cluster to ``state`` once a flavor has a topology."""
+    """Feeds the nodes and pods of a cluster to ``state`` once a flavor needs them."""
 
     def __init__(
         self,
@@ -51,12 +51,11 @@ class NodeFeeds:
         nodes, pods = node_feeds(state, self._note)
         nodes.subscribe(self.nodes)
         pods.subscribe(self._pods)
-        if state.configuration.topology_gates is not None:
-            state.set_has_nodes(False)
-            flavors.subscribe(self._flavor_changed)
+        state.set_has_nodes(False)
+        flavors.subscribe(self._flavor_changed)
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
-        if change.new is not None and change.new.spec.topology_name:
+        if change.new is not None and self._state.reads_nodes(change.new):
             self._needed.set()
 
     def _note(self, flavors: Collection[str]) -> None:
@@ -70,11 +69,11 @@ class NodeFeeds:
         return (self.nodes, self._pods) if self._needed.is_set() else ()
 
     async def run(self) -> None:
-        """Wait until a flavor has a topology, then keep ``state`` up to date until cancelled."""
+        """Wait until a flavor needs the nodes, then keep ``state`` up to date until cancelled."""
         await self._needed.wait()
         async with asyncio.TaskGroup() as tasks:
             for informer in (self.nodes, self._pods):
-                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} of topologies")
+                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for places")
             await synced(self.nodes, self._pods)
             self._state.set_has_nodes(True)
             self._changed()
@@ -122,7 +121,7 @@ async def load_model(client: Client, state: State, now: float) -> None:
     ):
         feeds = tuple(feed for feed in feeds if feed.resource is not RESOURCE_CLAIM_TEMPLATES)
     await load(client, feeds)
-    if not any(flavor.spec.topology_name for flavor in state.flavors.values()):
+    if not any(map(state.reads_nodes, state.flavors.values())):
         return
     try:
         await load(client, node_feeds(state, lambda _: None))

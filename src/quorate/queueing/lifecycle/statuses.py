@@ -51,12 +51,20 @@ def admit_status(workload: Workload, reserve: Reserve, now: float) -> WorkloadSt
         if old is not None and old.status == "True":
             message = f"Previously: {old.message}"
             new.append(new_condition(type_, "False", "QuotaReserved", message, now, generation))
+    if reserve.unplaced:
+        text = f"admitted by quota, but {'; '.join(each.text for each in reserve.unplaced)}"
+        new.append(new_condition(c.NODE_FIT, "False", "InsufficientNodes", text, now, generation))
     return replace(
         workload.status,
-        conditions=with_conditions(workload.status.conditions, *new),
+        conditions=with_conditions(without_node_fit(workload), *new),
         admission=reserve.admission,
         resource_requests=(),
     )
+
+
+def without_node_fit(workload: Workload) -> tuple[Condition, ...]:
+    """Return the conditions without that of pods that fitted no node."""
+    return c.without_condition(workload.status.conditions, c.NODE_FIT)
 
 
 def admitted_condition(workload: Workload, now: float) -> Condition:
@@ -203,7 +211,7 @@ def clear_reservation(workload: Workload, now: float, gates: Gates, *conditions:
         new.append(new_condition(c.PODS_READY, "False", "WaitForStart", text, now, generation))
     return replace(
         status,
-        conditions=with_conditions(status.conditions, *new),
+        conditions=with_conditions(without_node_fit(workload), *new),
         admission=None,
         accumulated_past_execution_time_seconds=past_s,
     )

@@ -37,6 +37,7 @@ from quorate.queueing.pending.queue import Entry, PreemptingAssignment, RequeueR
 from quorate.queueing.preemption.candidates import preemption_decision
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
+from quorate.queueing.scheduling.node_check import unplaced_pods
 from quorate.queueing.scheduling.nomination import Nomination, assign_again, nominate, place_again
 from quorate.queueing.scheduling.processing_order import (
     ClassicalOrder,
@@ -424,6 +425,7 @@ class Round:
             admission=admission,
             admitted=admitted,
             waited_s=max(0.0, now - queued_since(entry.workload)),
+            unplaced=unplaced_pods(self._state, queue, entry, assignment),
         )
         self._ledger.assume(entry, admission, assignment.usage, admitted=admitted)
         return decision

@@ -14,6 +14,7 @@ from quorate.queueing.inadmissible_reasons import (
     InadmissibleReason,
     LimitRangeViolated,
     NamespaceMismatched,
+    NodesLackRoom,
     PlacementRefused,
     QueueInactive,
     RequestsAboveLimits,
@@ -31,6 +32,7 @@ from quorate.queueing.scheduling.flavor_assigner import (
     NominatedFlavors,
     assign_flavors,
 )
+from quorate.queueing.scheduling.node_check import pods_to_check
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.queueing.state import State
 from quorate.queueing.topology.placing import NO_PLACEMENT, PodSetToPlace, place_pod_sets, topology_mismatch
@@ -204,7 +206,9 @@ def place_again(state: State, nomination: Nomination, assignment: Assignment) ->
         assignment,
         mode=assignment.quota_mode,
         placement=NO_PLACEMENT,
-        reasons=tuple(each for each in assignment.reasons if not isinstance(each, PlacementRefused)),
+        reasons=tuple(
+            each for each in assignment.reasons if not isinstance(each, PlacementRefused | NodesLackRoom)
+        ),
     )
     return with_places(state, nomination.queue, nomination.entry, by_quota, preemption)
 
@@ -216,7 +220,7 @@ def _pod_sets_to_place(
     model = state.ledger.topology
     if not model.is_on or assignment.mode is AssignmentMode.NO_FIT:
         return []
-    result: list[PodSetToPlace] = []
+    result = pods_to_check(state, queue, entry, assignment, "Require")
     is_topology_queue = _is_topology_queue(state, queue)
     for shape, assigned in zip(entry.shape.pod_sets, assignment.pod_sets, strict=True):
         if not (shape.topology.is_explicit or is_topology_queue) or not assigned.count:

@@ -1,24 +1,35 @@
-"""Pods that use nodes of topologies without a place: what they use is not free for others."""
+"""Pods that use nodes without a place: what they use is not free for others.
+
+Kueue (v0.19) counts the pods that request no place.  Here a pod that requests one counts too as soon as its
+workload has no places any more: until a terminating pod has ended, its room is not free.
+"""
 
 from collections.abc import Mapping
 from typing import Final
 
 from quorate.api.core import Pod
 from quorate.api.core.pod_resources import pod_requests
+from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.kueue.topology_annotations import REQUESTS
+from quorate.api.meta import Key
 from quorate.placement.resources import in_base_units
 
 PODS: Final = "pods"  # the resource of which each pod uses 1
 
 
-def is_foreign(pod: Pod) -> bool:
-    """Return True for a bound pod that has not terminated and requests no place in a topology.
+def uses_node(pod: Pod) -> bool:
+    return bool(pod.spec.node_name) and pod.status.phase not in ("Succeeded", "Failed")
 
-    So do pods of workloads that were admitted without places (Kueue's rule).
-    """
-    has_ended = pod.status.phase in ("Succeeded", "Failed")
-    requests_place = any(key in pod.metadata.annotations for key in REQUESTS)
-    return bool(pod.spec.node_name) and not has_ended and not requests_place
+
+def requests_place(pod: Pod) -> bool:
+    return any(key in pod.metadata.annotations for key in REQUESTS)
+
+
+def workload_of(pod: Pod) -> Key | None:
+    """Return the workload with the places of the pod; None: unknown, or one of several slices of a job."""
+    annotations = pod.metadata.annotations
+    name = "" if SLICE_NAME in annotations else annotations.get(WORKLOAD_ANNOTATION, "")
+    return Key(pod.metadata.namespace, name) if name else None
 
 
 def usage_on_node(pod: Pod) -> Mapping[str, int]:

@@ -5,17 +5,20 @@ have its node labels and have a value for each level of its Topology.  What is u
 flavor with a topology that ends in the host name; other leaves count the usage of their own flavor only.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.core import Pod
 from quorate.api.core.scheduling import Node
-from quorate.api.kueue import Admission, ResourceFlavor
+from quorate.api.kueue import Admission, PodSetAssignment, ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, is_true
 from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
-from quorate.queueing.topology.foreign_pods import is_foreign, usage_on_node
+from quorate.queueing.topology.foreign_pods import requests_place, usage_on_node, uses_node, workload_of
+from quorate.queueing.topology.host_trees import LEVELS, HostTrees, is_host, labels_of
+from quorate.queueing.topology.node_fit import mode_of
 
 Amounts = Mapping[str, int]
 
@@ -23,7 +26,7 @@ Amounts = Mapping[str, int]
 class Place(NamedTuple):
     """Equal pods in one leaf of a flavor: the recorded values of the leaf, and what all of them use."""
 
-    flavor: str
+    flavor: str  # "": a host, of flavors without a topology
     values: Path
     amounts: Amounts
 
@@ -56,17 +59,23 @@ class _Usage(NamedTuple):
 class TopologyModel:
     """See the module docstring."""
 
-    def __init__(self, gates: TopologyGates | None) -> None:
+    def __init__(self, gates: TopologyGates | None, node_fit: NodeFitMode = "Off") -> None:
         self.gates = gates or TopologyGates()
         self.is_on = gates is not None
+        self._node_fit = node_fit  # of flavors without the annotation
         self.flavors: Mapping[str, ResourceFlavor] = {}  # all flavors, also those without a topology
         self._topologies: dict[str, tuple[str, ...]] = {}  # node labels, by name
         self.has_nodes = True  # False while nodes and pods are being listed: no pod gets a place
         self._nodes: dict[str, Node] = {}
         self._foreign: dict[str, dict[Key, Amounts]] = {}  # by node and pod: the requests of other pods
         self._node_of: dict[Key, str] = {}  # by foreign pod
+        self._with_places: set[Key] = set()  # workloads
+        # Bound pods that request a place, by workload and key: their nodes and requests.
+        self._pods_of: dict[Key, dict[Key, tuple[str, Amounts]]] = {}
+        self._workload_of: dict[Key, Key] = {}  # by pod
         self._used: dict[_Usage, dict[str, int]] = {}  # by pods placed in topologies
         self._trees: dict[str, DomainTree] = {}  # by flavor; built when they are needed
+        self._hosts = HostTrees()  # for flavors without a topology
 
     # Objects.
 
@@ -82,7 +91,7 @@ class TopologyModel:
         self._trees.pop(name, None)
 
     def put_node(self, node: Node) -> tuple[str, ...]:
-        """Return the topology flavors that the node belongs to, or belonged to before."""
+        """Return the flavors that give places on the node, or did before."""
         old = self._nodes.get(node.metadata.name)
         self._nodes[node.metadata.name] = node
         return self._invalidate(node, old)
@@ -96,20 +105,62 @@ class TopologyModel:
         changed = self._flavors_of(*known)
         for name in changed:
             self._trees.pop(name, None)
+        self._hosts.remove_with(known)
         return changed
 
     def _flavors_of(self, *nodes: Node) -> tuple[str, ...]:
         return tuple(
             name
             for name, flavor in self.flavors.items()
-            if flavor.spec.topology_name and any(self._belongs(node, flavor) for node in nodes)
+            if (flavor.spec.topology_name and any(self._belongs(node, flavor) for node in nodes))
+            or (
+                mode_of((flavor,), self._node_fit) == "Require"
+                and any(is_host(node, labels_of((flavor,))) for node in nodes)
+            )
         )
 
+    def node_fit(self, flavors: Iterable[str]) -> NodeFitMode:
+        """Return how pods that get resources of all ``flavors`` are checked against the nodes."""
+        return mode_of((self.flavors[name] for name in flavors if name in self.flavors), self._node_fit)
+
     def put_pod(self, pod: Pod) -> tuple[str, ...]:
-        """Count a pod if it has no place in a topology; see ``put_foreign_pod``."""
-        if is_foreign(pod):
-            return self.put_foreign_pod(pod.metadata.key, pod.spec.node_name, usage_on_node(pod))
-        return self.remove_foreign_pod(pod.metadata.key)
+        """Count what a pod uses unless its workload has places; see ``put_foreign_pod``."""
+        key, workload = pod.metadata.key, workload_of(pod)
+        if not uses_node(pod) or (requests_place(pod) and workload is None):
+            return self.remove_pod(key)
+        use = (pod.spec.node_name, usage_on_node(pod))
+        if requests_place(pod) and workload is not None:
+            if self._workload_of.get(key) != workload:
+                self.remove_pod(key)
+            self._workload_of[key] = workload
+            self._pods_of.setdefault(workload, {})[key] = use
+            if workload in self._with_places:
+                return self.remove_foreign_pod(key)
+        return self.put_foreign_pod(key, *use)
+
+    def remove_pod(self, pod: Key) -> tuple[str, ...]:
+        """Return the flavors of the node that the pod leaves, if it counted."""
+        workload = self._workload_of.pop(pod, None)
+        if workload is not None:
+            del self._pods_of[workload][pod]
+            if not self._pods_of[workload]:
+                del self._pods_of[workload]
+        return self.remove_foreign_pod(pod)
+
+    def set_has_places(self, workload: Key, has_places: bool) -> None:
+        """Tell if the places of a workload are counted: otherwise each of its pods is."""
+        if has_places:
+            self._with_places.add(workload)
+        else:
+            self._with_places.discard(workload)
+        self._count_pods_of(workload)
+
+    def _count_pods_of(self, workload: Key) -> None:
+        for pod, (node, requests) in self._pods_of.get(workload, {}).items():
+            if workload in self._with_places:
+                self.remove_foreign_pod(pod)
+            else:
+                self.put_foreign_pod(pod, node, requests)
 
     def put_foreign_pod(self, pod: Key, node: str, requests: Amounts) -> tuple[str, ...]:
         """Count a bound pod that has no place in a topology, with its requests and 1 of ``pods``.
@@ -141,13 +192,18 @@ class TopologyModel:
             tree = self._trees.get(flavor)
             if tree is not None:
                 tree.add_free(tree.leaf_of_node(node), requests, -times)
+        self._hosts.add_free(node, requests, -times)
         return flavors
 
     def take_nodes(self, old: "TopologyModel") -> None:
         """Take over the nodes and foreign pods of ``old``, which is not used any more."""
         self.has_nodes, self._nodes = old.has_nodes, old._nodes
         self._foreign, self._node_of = old._foreign, old._node_of
+        self._pods_of, self._workload_of = old._pods_of, old._workload_of
+        for workload in self._pods_of:
+            self._count_pods_of(workload)
         self._trees.clear()
+        self._hosts.clear()
 
     # Flavors.
 
@@ -168,15 +224,44 @@ class TopologyModel:
             return tree
         spec = self.flavors[flavor]
         nodes = [node for node in self._nodes.values() if self._belongs(node, spec)]
-        tree = self._trees[flavor] = DomainTree(spec.spec.topology_name, levels, nodes)
-        for node in nodes:
-            for requests in self._foreign.get(node.metadata.name, {}).values():
-                tree.add_free(tree.leaf_of_node(node), requests, -1)
+        tree = self._trees[flavor] = self._tree_of(spec.spec.topology_name, levels, nodes)
         for used, amounts in self._used.items():
             leaf = tree.leaf_of(used.values)
             if leaf is not None and used == self._usage(flavor, used.values, tree.has_hosts):
                 tree.add_used(leaf, amounts)
         return tree
+
+    def host_tree(self, flavors: Iterable[str]) -> DomainTree | None:
+        """Return the hosts on which pods with resources of all ``flavors`` can run, a tree with one level.
+
+        None while the nodes are not known.  A host is used by the pods of all flavors that are placed on it.
+        """
+        if not self.has_nodes:
+            return None
+        labels = labels_of(self.flavors[name] for name in flavors if name in self.flavors)
+        tree = self._hosts.get(labels)
+        if tree is None:
+            nodes = [node for node in self._nodes.values() if is_host(node, labels)]
+            tree = self._tree_of("", LEVELS, nodes)
+            for used, amounts in self._used.items():
+                leaf = tree.leaf_of(used.values)
+                if leaf is not None:
+                    tree.add_used(leaf, amounts)
+            self._hosts.put(labels, tree)
+        return tree
+
+    def _tree_of(self, topology: str, levels: tuple[str, ...], nodes: Sequence[Node]) -> DomainTree:
+        """Return the domains of ``nodes`` with what pods without a place leave of them."""
+        tree = DomainTree(topology, levels, nodes)
+        for node in nodes:
+            for requests in self._foreign.get(node.metadata.name, {}).values():
+                tree.add_free(tree.leaf_of_node(node), requests, -1)
+        return tree
+
+    @property
+    def node_count(self) -> int:
+        """The number of nodes in the cluster, whatever their state; 0 while they are not known."""
+        return len(self._nodes) if self.has_nodes else 0
 
     def _belongs(self, node: Node, flavor: ResourceFlavor) -> bool:
         levels = self._topologies.get(flavor.spec.topology_name, ())
@@ -212,6 +297,7 @@ class TopologyModel:
                 leaf = tree.leaf_of(place.values)
                 if leaf is not None and key == self._usage(flavor, place.values, tree.has_hosts):
                     tree.add_used(leaf, place.amounts, times)
+            self._hosts.add_used(place.values, place.amounts, times)
 
 
 def has_places(admission: Admission) -> bool:
@@ -226,7 +312,15 @@ def recorded_places(model: TopologyModel, admission: Admission, per_pod: Mapping
             Place(flavor, values, {name: amount * count for name, amount in per_pod[assigned.name].items()})
             for assigned in admission.pod_set_assignments
             if assigned.topology_assignment is not None and assigned.name in per_pod
-            for flavor in sorted(filter(model.is_topology_flavor, set(assigned.flavors.values())))[:1]
+            for flavor in _flavor_of_places(model, assigned)
             for values, count in assigned.topology_assignment.domains()
         ),
     )
+
+
+def _flavor_of_places(model: TopologyModel, assigned: PodSetAssignment) -> tuple[str, ...]:
+    """Return the topology flavor of an assignment with places, "" for hosts of other flavors."""
+    found = sorted(filter(model.is_topology_flavor, set(assigned.flavors.values())))[:1]
+    places = assigned.topology_assignment
+    has_hosts = places is not None and tuple(places.levels) == LEVELS
+    return tuple(found) or (("",) if has_hosts else ())

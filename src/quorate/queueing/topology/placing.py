@@ -9,8 +9,9 @@ from quorate.placement.topology.assignment import place
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile
 from quorate.placement.topology.search import PlacedPods, PlacementFailure
+from quorate.placement.topology.shortage import host_shortage
 from quorate.placement.topology.tree import DomainTree, Path
-from quorate.queueing.inadmissible_reasons import PlacementRefused, TopologyMismatched
+from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused, TopologyMismatched
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.topology.model import Amounts, Place, TopologyModel
 
@@ -32,18 +33,19 @@ class PodSetPlaces(msgspec.Struct, frozen=True):
 
 
 class PodSetToPlace(msgspec.Struct, frozen=True):
-    """A pod set that got quota, with the flavors of its resources."""
+    """A pod set that got quota, with its topology flavor, or the flavors of its resources."""
 
     shape: PodSetShape
     count: int
     flavors: frozenset[str]
+    on_hosts: bool = False  # its flavors have no topology: any of their hosts will do
 
 
 class Placement(msgspec.Struct, frozen=True):
     """The places of all pod sets that need some, or why there are none."""
 
     pod_sets: tuple[PodSetPlaces, ...] = ()
-    failures: tuple[PlacementRefused, ...] = ()
+    failures: tuple[PlacementRefused | NodesLackRoom, ...] = ()
 
     def places(self) -> list[Place]:
         return [each for pod_set in self.pod_sets for each in pod_set.places()]
@@ -91,28 +93,28 @@ def topology_mismatch(
 def place_pod_sets(
     model: TopologyModel, pod_sets: Sequence[PodSetToPlace], *, is_empty: bool = False
 ) -> Placement:
-    """Place the pods of a workload, flavor by flavor in the order of their names.
+    """Place the pods of a workload, flavor by flavor by name, then those without a topology.
 
     Each pod set finds the capacity that the earlier ones leave.  ``is_empty``: as if no pods had been placed
     in any topology.
     """
-    by_flavor: dict[str, list[PodSetToPlace]] = {}
+    groups: dict[tuple[bool, tuple[str, ...]], list[PodSetToPlace]] = {}
     for pod_set in pod_sets:
-        (flavor,) = pod_set.flavors  # checked by the caller
-        by_flavor.setdefault(flavor, []).append(pod_set)
+        assert pod_set.on_hosts or len(pod_set.flavors) == 1, "the caller checks it"
+        groups.setdefault((pod_set.on_hosts, tuple(sorted(pod_set.flavors))), []).append(pod_set)
     placed: list[PodSetPlaces] = []
-    failures: list[PlacementRefused] = []
+    failures: list[PlacementRefused | NodesLackRoom] = []
     assumed: list[Place] = []
-    for flavor in sorted(by_flavor):
-        tree = model.tree(flavor)
-        for workers, leader in _units(by_flavor[flavor]):
-            found: list[PodSetPlaces] | PlacementRefused
+    for (on_hosts, flavors), members in sorted(groups.items()):
+        tree = model.host_tree(flavors) if on_hosts else model.tree(flavors[0])
+        for workers, leader in _units(members):
+            found: list[PodSetPlaces] | PlacementRefused | NodesLackRoom
             if tree is None:
                 text = "workload requires Topology, but there is no TAS cache information"
                 found = PlacementRefused(workers.shape.name, text)
             else:
-                found = _place_unit(model, tree, flavor, workers, leader, assumed, is_empty=is_empty)
-            if isinstance(found, PlacementRefused):
+                found = _place_unit(model, tree, flavors, workers, leader, assumed, is_empty=is_empty)
+            if not isinstance(found, list):
                 failures.append(found)
                 break
             placed += found
@@ -140,13 +142,14 @@ def _units(pod_sets: Sequence[PodSetToPlace]) -> Iterator[tuple[PodSetToPlace, P
 def _place_unit(
     model: TopologyModel,
     tree: DomainTree,
-    flavor: str,
+    flavors: Sequence[str],
     workers: PodSetToPlace,
     leader: PodSetToPlace | None,
     assumed: Sequence[Place],
     *,
     is_empty: bool,
-) -> list[PodSetPlaces] | PlacementRefused:
+) -> list[PodSetPlaces] | PlacementRefused | NodesLackRoom:
+    flavor = "" if workers.on_hosts else flavors[0]
     by_leaf: dict[int, dict[str, int]] = {}
     for each in assumed:
         leaf = tree.leaf_of(each.values)
@@ -156,10 +159,13 @@ def _place_unit(
                 amounts[resource] = amounts.get(resource, 0) + amount
     gates = model.gates
     profile = Profile(gates.mixed_profile, gates.balanced_placement)
-    tolerations = model.flavors[flavor].spec.tolerations
+    tolerations = tuple(each for name in flavors for each in model.flavors[name].spec.tolerations)
+    capacity, request = Capacity(tree, by_leaf, is_empty), _request(workers, tolerations)
+    if workers.on_hosts and (shortage := host_shortage(capacity, request)) is not None:
+        return NodesLackRoom(workers.shape.name, workers.count, *msgspec.structs.astuple(shortage))
     found = place(
-        Capacity(tree, by_leaf, is_empty),
-        _request(workers, tolerations),
+        capacity,
+        request,
         None if leader is None else _request(leader, tolerations),
         profile=profile,
     )
@@ -197,7 +203,7 @@ def fits(model: TopologyModel, placement: Placement) -> bool:
         for resource, amount in each.amounts.items():
             amounts[resource] = amounts.get(resource, 0) + amount
     for (flavor, values), amounts in needed.items():
-        tree = model.tree(flavor)
+        tree = model.tree(flavor) if flavor else model.host_tree(())
         leaf = None if tree is None else tree.leaf_of(values)
         if tree is None or leaf is None:
             return False

@@ -87,7 +87,8 @@ def _state(workload: Workload, decision: Decision | None) -> tuple[ExplainedStat
     if isinstance(decision, Preempt):
         return "runs", f"it is about to be preempted for {decision.preemptor}"
     if c.is_admitted(workload):
-        return "runs", "it is admitted"
+        short = find_condition(conditions, c.NODE_FIT)
+        return ("runs", "it is admitted") if short is None else ("has quota", f"it is {short.message}")
     if c.has_quota_reservation(workload):
         return "has quota", why_not_running(workload) or "it has quota, and all admission checks are ready"
     if workload.metadata.deletion_timestamp is not None:

@@ -19,6 +19,7 @@ from quorate.queueing.inadmissible_reasons import (
     InadmissibleReason,
     LimitRangeViolated,
     NamespaceMismatched,
+    NodesLackRoom,
     NoLongerFits,
     PlacementRefused,
     PodSetReason,
@@ -79,7 +80,22 @@ def reason_of(reason: InadmissibleReason) -> Reason:
                 cause=name, text=text, pod_set=pod_set, resource=PODS,
                 needed=needed, free=free, short_by=short_by,
             )  # fmt: skip
+        case NodesLackRoom(pod_set, requested, fitting, resource=resource):
+            if not resource:
+                return Reason(cause=name, text=text, pod_set=pod_set, resource=PODS, needed=str(requested),
+                              free=str(fitting), short_by=str(requested - fitting))  # fmt: skip
+            needed, free, short_by = (
+                str(as_quantity(resource, amount))
+                for amount in (reason.needed, reason.best, reason.needed - reason.best)
+            )
+            return Reason(
+                cause=name, text=text, pod_set=pod_set, resource=resource,
+                needed=needed, free=free, short_by=short_by,
+            )  # fmt: skip
     assert_never(reason)
+
+
+_Flavorless = ResourceUncovered | PlacementRefused | NodesLackRoom
 
 
 def remedies(
@@ -94,7 +110,7 @@ def remedies(
     for reason in reasons:
         remedy = _remedy(state, key, reason)
         if isinstance(reason, PodSetReason):
-            flavor = "" if isinstance(reason, ResourceUncovered | PlacementRefused) else reason.flavor
+            flavor = "" if isinstance(reason, _Flavorless) else reason.flavor
             by_pod_set.setdefault(reason.pod_set, {}).setdefault(flavor, []).append(remedy)
         else:
             sentences.append(remedy)
@@ -135,6 +151,10 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
             return f"change the topology request of pod set {pod_set} to levels of the topology of {flavor}"
         case PlacementRefused(pod_set):
             return f"wait for room in the topology, or change the topology request of pod set {pod_set}"
+        case NodesLackRoom(pod_set, resource=resource):
+            if not resource:
+                return f"change node selector, affinity or tolerations of pod set {pod_set}, or add nodes"
+            return f"wait for {resource} on one node, or let each pod of pod set {pod_set} request less of it"
         case QueueMissing("LocalQueue", name):
             return (
                 f"create the LocalQueue {key.namespace}/{name}, or set another one in the label {QUEUE_NAME}"

@@ -1,0 +1,42 @@
+"""The check of pods without a topology against the nodes, for workloads that get quota."""
+
+from quorate.api.configuration.queueing import NodeFitMode
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.inadmissible_reasons import NodesLackRoom
+from quorate.queueing.pending.queue import Entry
+from quorate.queueing.scheduling.flavor_assigner import Assignment
+from quorate.queueing.state import State
+from quorate.queueing.topology.node_fit import has_provisioned_nodes
+from quorate.queueing.topology.placing import PodSetToPlace, place_pod_sets
+
+
+def pods_to_check(
+    state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment, mode: NodeFitMode
+) -> list[PodSetToPlace]:
+    """Return the pod sets without a topology that are checked against nodes in the given mode."""
+    result: list[PodSetToPlace] = []
+    for shape, assigned in zip(entry.shape.pod_sets, assignment.pod_sets, strict=True):
+        names = frozenset(assigned.flavors.values())
+        is_checked = assigned.count and not shape.topology.is_explicit
+        if (
+            is_checked
+            and state.ledger.topology.node_fit(names) == mode
+            and not has_provisioned_nodes(queue.spec, names, state.checks)
+        ):
+            result.append(PodSetToPlace(shape, assigned.count, names, on_hosts=True))
+    return result
+
+
+def unplaced_pods(
+    state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment
+) -> tuple[NodesLackRoom, ...]:
+    """Return which pods of a workload that gets quota fit no node, where that is only reported.
+
+    A cluster without nodes, which only tests and autoscalers have, reports nothing.
+    """
+    topology = state.ledger.topology
+    if not topology.node_count:
+        return ()
+    checked = pods_to_check(state, queue, entry, assignment, "Report")
+    failures = place_pod_sets(topology, checked).failures
+    return tuple(each for each in failures if isinstance(each, NodesLackRoom))

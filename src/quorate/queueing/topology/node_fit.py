@@ -1,0 +1,44 @@
+"""Which pods are checked against the nodes: those of flavors without a topology, by their modes.
+
+A pod set is checked as the strictest mode of its flavors says, but not at all if one of them says ``Off``,
+and not if a ProvisioningRequest brings the nodes of one: these may not exist yet.
+"""
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
+
+from quorate.api.configuration.queueing import NODE_FIT_MODES, NodeFitMode
+from quorate.api.kueue import AdmissionCheck, ClusterQueueSpec, ResourceFlavor
+from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
+
+NODE_FIT: Final = "quorate.dev/node-fit"  # an annotation of flavors: the mode for their pods
+_MODES: Final[Mapping[str, NodeFitMode]] = {mode: mode for mode in NODE_FIT_MODES}
+
+
+def mode_of(flavors: Iterable[ResourceFlavor], default: NodeFitMode) -> NodeFitMode:
+    """Return the mode for pods that get resources of all ``flavors``.
+
+    A flavor with a topology says ``Off``, because its pods get places in the topology.
+    """
+    found = {_mode(flavor, default) for flavor in flavors}
+    if not found or "Off" in found:
+        return "Off"
+    return "Require" if "Require" in found else "Report"
+
+
+def _mode(flavor: ResourceFlavor, default: NodeFitMode) -> NodeFitMode:
+    if flavor.spec.topology_name:
+        return "Off"
+    return _MODES.get(flavor.metadata.annotations.get(NODE_FIT, ""), default)
+
+
+def has_provisioned_nodes(
+    queue: ClusterQueueSpec, flavors: Collection[str], checks: Mapping[str, AdmissionCheck]
+) -> bool:
+    """Return True if a ProvisioningRequest of the queue brings the nodes of one of ``flavors``."""
+    return any(
+        rule.name in checks
+        and checks[rule.name].spec.controller_name == PROVISIONING
+        and (not rule.on_flavors or any(flavor in rule.on_flavors for flavor in flavors))
+        for rule in queue.admission_checks_strategy.admission_checks
+    )

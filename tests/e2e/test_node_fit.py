@@ -1,0 +1,77 @@
+"""Quota and nodes together: three pods of 6 cpu on two nodes of 8 cpu, with the plain scheduler beside."""
+
+import msgspec
+import pytest
+
+from quorate.api.configuration import default_configuration
+from quorate.api.configuration.queueing import NodeFit
+from quorate.api.meta import Key, find_condition, is_true
+from quorate.kube.resources import JOBS, PLACEABLE_NODES, PODS, WORKLOADS
+from quorate.local.nodes import Fleet
+from tests.e2e.topologies import places_of
+from tests.e2e.world import NAMESPACE, World, run_story
+
+pytestmark = pytest.mark.slow
+
+REQUIRING = msgspec.structs.replace(default_configuration(), node_fit=NodeFit(mode="Require"))
+NODES = Fleet(2, cpu="8")
+SHORTAGE = "1 of 3 pods fits no node: cpu: need 6, have 2 on the best of 2 nodes"
+NODE_FIT = "quorate.dev/NodeFit"
+
+
+async def nodes_are_ready(world: World) -> bool:
+    """Return True if all nodes are ready and accept pods."""
+    nodes = (await world.client.list(PLACEABLE_NODES)).items
+    ready = [each for each in nodes if is_true(each.status.conditions, "Ready") and not each.spec.taints]
+    return len(ready) == NODES.count
+
+
+def test_a_pod_without_a_node_is_reported_until_it_has_one() -> None:
+    async def story(world: World) -> None:
+        await world.until("the nodes are ready", lambda: nodes_are_ready(world))
+        await world.queues(cpu="99")
+        await world.job("train", pods=3, cpu="6", runs="2s", suspend=True)
+        workload = await world.until_condition("train", NODE_FIT, "False", "InsufficientNodes")
+        condition = find_condition(workload.status.conditions, NODE_FIT)
+        assert condition is not None
+        assert condition.message == f"admitted by quota, but {SHORTAGE}"
+
+        async def cleared() -> bool:
+            now = await world.client.get(WORKLOADS, workload.metadata.key)
+            return find_condition(now.status.conditions, NODE_FIT) is None
+
+        await world.until("all pods have run", cleared)
+        await world.until_finished("train")
+
+    run_story(story, default_configuration(), NODES)
+
+
+def test_pods_wait_for_nodes_and_hold_them_where_they_are_required() -> None:
+    async def story(world: World) -> None:
+        await world.until("the nodes are ready", lambda: nodes_are_ready(world))
+        await world.queues(cpu="99")
+        await world.job("large", pods=3, cpu="6", suspend=True)
+        waiting = await world.until_condition("large", "QuotaReserved", "False", "Pending")
+        condition = find_condition(waiting.status.conditions, "QuotaReserved")
+        assert condition is not None
+        assert condition.message == f"couldn't assign flavors to pod set main: {SHORTAGE}"
+
+        await world.job("small", pods=2, cpu="6", runs="forever", suspend=True)
+        await world.until_admitted("small")
+        assert await places_of(world, "small") == {"node-1": 1, "node-2": 1}
+        await world.job("next", cpu="6", runs="1s", suspend=True)
+        await world.until_condition("next", "QuotaReserved", "False", "Pending")
+
+        async def running() -> set[str]:
+            pods = (await world.client.list(PODS, NAMESPACE, "job-name=small")).items
+            nodes = {pod.spec.node_name for pod in pods if pod.status.phase == "Running"}
+            return nodes if len(nodes) == 2 else set()
+
+        assert await world.until("both pods run", running) == {"node-1", "node-2"}
+        await world.client.delete(JOBS, Key(NAMESPACE, "small"))
+        await world.until_condition("small", "Finished", "True")
+        for pod in (await world.client.list(PODS, NAMESPACE, "job-name=small")).items:
+            await world.client.delete(PODS, pod.metadata.key)  # until then their nodes are not free
+        await world.until_finished("next")
+
+    run_story(story, REQUIRING, NODES)

@@ -1,0 +1,105 @@
+"""What pods use of a node: the places of their workload, or their own requests if it has none."""
+
+import msgspec
+import pytest
+
+from quorate.api import codec
+from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.core import Pod
+from quorate.api.core.scheduling import Node
+from quorate.api.meta import Key
+from quorate.queueing.topology.model import Place, Places, TopologyModel
+
+HOST = "kubernetes.io/hostname"
+WORKLOAD = Key("ns", "w")
+UNCONSTRAINED = "kueue.x-k8s.io/podset-unconstrained-topology"
+
+
+@pytest.fixture
+def model() -> TopologyModel:
+    """Return a model with the node ``a`` of 8 cpu."""
+    model = TopologyModel(TopologyGates())
+    node = {
+        "metadata": {"name": "a", "labels": {HOST: "a"}},
+        "status": {"allocatable": {"cpu": "8"}, "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    model.put_node(codec.convert(Node, node))
+    return model
+
+
+def free(model: TopologyModel) -> int:
+    """Return the cpus that are free on the node."""
+    tree = model.host_tree(())
+    assert tree is not None
+    return int(tree.remaining("cpu")[0]) // 1000
+
+
+def a_pod(name: str, node: str = "a", phase: str = "Running", **annotations: str) -> Pod:
+    container = {"name": "main", "resources": {"requests": {"cpu": "3"}}}
+    given = {f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    pod = {
+        "metadata": {"name": name, "namespace": "ns", "annotations": given},
+        "spec": {"nodeName": node, "containers": [container]},
+        "status": {"phase": phase},
+    }
+    return codec.convert(Pod, pod)
+
+
+PLACED = {"podset_unconstrained_topology": "true", "workload": "w"}
+
+
+@pytest.mark.parametrize(
+    ("pod", "left"),
+    [
+        pytest.param(a_pod("p"), 5, id="without a place"),
+        pytest.param(a_pod("p", workload="w"), 5, id="of a workload without a topology"),
+        pytest.param(a_pod("p", phase="Succeeded"), 8, id="ended"),
+        pytest.param(a_pod("p", node=""), 8, id="not bound"),
+        pytest.param(a_pod("p", node="b"), 8, id="on another node"),
+        pytest.param(a_pod("p", **PLACED), 5, id="of a workload that has no places any more"),
+        pytest.param(
+            a_pod("p", podset_unconstrained_topology="true"), 8, id="requests a place, of no known workload"
+        ),
+    ],
+)
+def test_a_pod_uses_its_node(model: TopologyModel, pod: Pod, left: int) -> None:
+    model.put_pod(pod)
+    assert free(model) == left
+    model.remove_pod(pod.metadata.key)
+    assert free(model) == 8
+
+
+def test_pods_count_once_their_workload_has_no_places(model: TopologyModel) -> None:
+    places = Places(model, [Place("", ("a",), {"cpu": 6000})])
+    places.count(1)
+    model.set_has_places(WORKLOAD, True)
+    for name in ("p", "q"):
+        model.put_pod(a_pod(name, **PLACED))
+    assert free(model) == 2
+
+    places.count(-1)
+    model.set_has_places(WORKLOAD, False)
+    assert free(model) == 2  # both still run
+    model.put_pod(a_pod("p", phase="Succeeded", **PLACED))
+    assert free(model) == 5
+    model.remove_pod(Key("ns", "q"))
+    assert free(model) == 8
+
+
+def test_a_new_model_takes_over_the_pods(model: TopologyModel) -> None:
+    model.set_has_places(WORKLOAD, True)
+    model.put_pod(a_pod("p", **PLACED))
+    model.put_pod(a_pod("other"))
+    fresh = TopologyModel(TopologyGates())
+    fresh.take_nodes(model)
+    assert free(fresh) == 2  # the workload has no places in the new model
+
+
+def test_a_pod_that_grows_uses_more(model: TopologyModel) -> None:
+    model.put_pod(a_pod("p"))
+    pod = a_pod("p")
+    (container,) = pod.spec.containers
+    requests = codec.convert(type(container.resources), {"requests": {"cpu": "4"}})
+    grown = msgspec.structs.replace(container, resources=requests)
+    model.put_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, containers=(grown,))))
+    assert free(model) == 4
