@@ -7,8 +7,13 @@ import pytest
 from quorate.api import codec
 from quorate.api.configuration.network_topology import TopologyType
 from quorate.api.volcano.topology import HyperNode
-from quorate.controllers.volcano.hyper_nodes.label_discovery import SOURCE, discovered
+from quorate.controllers.volcano.hyper_nodes.label_discovery import (
+    SOURCE,
+    DiscoveredHyperNode,
+    discovered,
+)
 
+Json = dict[str, Any]
 LEVELS = ("rack", "block")  # the lowest first
 NPU = TopologyType("NPU", LEVELS)
 
@@ -30,20 +35,16 @@ def named(name: str, **labels: str) -> HyperNode:
     return codec.convert(HyperNode, body)
 
 
-def show(found: dict[str, HyperNode]) -> str:
+def show(found: dict[str, DiscoveredHyperNode]) -> str:
     """Return each HyperNode with its members; other HyperNodes by their values."""
     values = {
-        name: "/".join(each.metadata.labels[key] for key in LEVELS if key in each.metadata.labels)
+        name: "/".join(each.labels[key] for key in LEVELS if key in each.labels)
         for name, each in found.items()
     }
     shown = []
     for name, each in found.items():
-        members = [
-            values.get(exact.name, exact.name)
-            for member in each.spec.members
-            if (exact := member.selector.exact_match) is not None
-        ]
-        shown.append(f"{each.spec.tier}:{values[name]}={','.join(sorted(members))}")
+        members = sorted(values.get(member, member) for member in each.members)
+        shown.append(f"{each.tier}:{values[name]}={','.join(members)}")
     return " ".join(sorted(shown))
 
 
@@ -87,11 +88,39 @@ def test_a_discovered_hyper_node_keeps_its_name(existing: HyperNode, want: bool)
 def test_names_are_stable_and_never_taken_twice() -> None:
     given = nodes("a=r1/b1 b=r2/b1")
     found = discovered([NPU], given, ())
-    assert discovered([NPU], given, tuple(found.values())) == found
+    stored = tuple(each.hyper_node for each in found.values())
+    assert discovered([NPU], given, stored) == found
     foreign = [codec.convert(HyperNode, {"metadata": {"name": name}, "spec": {"tier": 1}}) for name in found]
     again = discovered([NPU], given, foreign)
     assert not again.keys() & found.keys()
     assert all(name.startswith("hypernode-npu-tier") for name in again)
+
+
+@pytest.mark.parametrize(
+    ("change", "want"),
+    [
+        pytest.param({}, True, id="as it should be"),
+        pytest.param({"labels": {"team": "a"}}, True, id="one more label"),
+        pytest.param({"labels": {"rack": "r2"}}, False, id="another value"),
+        pytest.param({"tier": 2}, False, id="another tier"),
+        pytest.param({"members": "a"}, False, id="a member is missing"),
+        pytest.param({"members": "a b c"}, False, id="one member more"),
+        pytest.param({"kind": "HyperNode"}, False, id="members of another kind"),
+    ],
+)
+def test_a_hyper_node_is_written_only_if_it_differs(change: Json, want: bool) -> None:
+    wanted = DiscoveredHyperNode("h", 1, "rack", {SOURCE: "label", "rack": "r1"}, ["a", "b"])
+    given = {"labels": {}, "tier": 1, "members": "a b", "kind": "Node", **change}
+    members = [
+        {"type": given["kind"], "selector": {"exactMatch": {"name": name}}}
+        for name in given["members"].split()
+    ]
+    body = {
+        "metadata": {"name": "h", "labels": {**wanted.labels, **given["labels"]}},
+        "spec": {"tier": given["tier"], "tierName": "rack", "members": members},
+    }
+    assert wanted.is_described_by(codec.convert(HyperNode, body)) == want
+    assert wanted.is_described_by(wanted.hyper_node)
 
 
 def test_types_with_the_same_label_have_hyper_nodes_of_their_own() -> None:
@@ -99,4 +128,4 @@ def test_types_with_the_same_label_have_hyper_nodes_of_their_own() -> None:
     assert sorted(name.rpartition("-")[0] for name in both) == [
         "hypernode-gpu-x-tier1", "hypernode-npu-tier1", "hypernode-npu-tier2",
     ]  # fmt: skip
-    assert {each.spec.tier_name for each in both.values()} == {"rack", "block"}
+    assert {each.tier_name for each in both.values()} == {"rack", "block"}

@@ -109,8 +109,9 @@ class HyperNodeController:
         for name in sorted(wanted):
             now = existing.get(name)
             if now is None:
-                writes.append(Create(HYPER_NODES, wanted[name], ""))
-            elif changes := _changes(now, wanted[name]):
+                writes.append(Create(HYPER_NODES, wanted[name].hyper_node, ""))
+            elif not wanted[name].is_described_by(now):
+                changes = _changes(now, wanted[name].hyper_node)
                 writes.append(Patch(HYPER_NODES, now.metadata.key, now.metadata.resource_version, changes))
         surplus = [existing[name].metadata for name in sorted(existing.keys() - wanted.keys())]
         writes += [

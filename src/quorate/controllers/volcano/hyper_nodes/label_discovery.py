@@ -8,6 +8,7 @@ a label below different values of the next one are different HyperNodes, and nam
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from itertools import pairwise
 from typing import Final
@@ -35,34 +36,89 @@ def is_discovered(hyper_node: HyperNode) -> bool:
     return hyper_node.metadata.labels.get(SOURCE) == LABEL
 
 
+@dataclass(frozen=True, slots=True)
+class DiscoveredHyperNode:
+    """A HyperNode that should exist."""
+
+    name: str
+    tier: int
+    tier_name: str
+    labels: Mapping[str, str]
+    members: Sequence[str]  # nodes in tier 1, else HyperNodes; sorted
+
+    @property
+    def member_type(self) -> MemberType:
+        return "Node" if self.tier == 1 else "HyperNode"
+
+    def is_described_by(self, hyper_node: HyperNode) -> bool:
+        """Return True if ``hyper_node`` needs no change; it may have other labels, too."""
+        spec, kind = hyper_node.spec, self.member_type
+        names = [
+            member.selector.exact_match.name
+            for member in spec.members
+            if member.type == kind and member.selector.exact_match is not None
+        ]
+        return (
+            (spec.tier, spec.tier_name, len(spec.members)) == (self.tier, self.tier_name, len(names))
+            and names == self.members
+            and self.labels.items() <= hyper_node.metadata.labels.items()
+        )
+
+    @property
+    def hyper_node(self) -> HyperNode:
+        return HyperNode(
+            metadata=ObjectMeta(name=self.name, labels=dict(self.labels)),
+            spec=HyperNodeSpec(
+                tier=self.tier,
+                tier_name=self.tier_name,
+                members=tuple(
+                    Member(type=self.member_type, selector=MemberSelector(exact_match=ExactMatch(name=each)))
+                    for each in self.members
+                ),
+            ),
+        )
+
+
 def discovered(
     types: Iterable[TopologyType],
     nodes: Mapping[str, Mapping[str, str]],
     existing: Collection[HyperNode],
-) -> dict[str, HyperNode]:
+) -> dict[str, DiscoveredHyperNode]:
     """Return the HyperNodes that should exist by name; ``nodes``: labels by node.
 
     ``existing``: all HyperNodes.  A discovered one of the same labels keeps its name.
     """
     names = _Names(existing)
-    wanted: dict[str, HyperNode] = {}
+    wanted: dict[str, DiscoveredHyperNode] = {}
     for each in types:
         paths = _paths(each.levels, nodes)
-        own = {place: names.of(each, *place) for place in sorted(set().union(*paths.values()))}
+        own = {
+            place: names.of(each, *place) for place in sorted({place for path, _ in paths for place in path})
+        }
         members: dict[_Place, set[str]] = {place: set() for place in own}
-        for node, path in paths.items():
-            for place, member in zip(path, (node, *(own[below] for below in path)), strict=False):
-                members[place].add(member)
+        for path, of_path in paths:
+            members[path[0]].update(of_path)
+            for below, place in pairwise(path):
+                members[place].add(own[below])
         for place, name in own.items():
-            wanted[name] = _hyper_node(name, each.levels, place, sorted(members[place]))
+            tier, values = place
+            labels = {SOURCE: LABEL, **dict(zip(each.levels[tier - 1 :], values, strict=False))}
+            wanted[name] = DiscoveredHyperNode(
+                name, tier, each.levels[tier - 1], labels, sorted(members[place])
+            )
     return wanted
 
 
-def _paths(levels: Sequence[str], nodes: Mapping[str, Mapping[str, str]]) -> dict[str, list[_Place]]:
-    """Return the places of each node, from tier 1 on."""
-    values = {name: _values(levels, labels) for name, labels in nodes.items()}
-    parents = _only_parents(values.values())
-    return {name: _path(_completed(own, parents)) for name, own in values.items()}
+def _paths(
+    levels: Sequence[str], nodes: Mapping[str, Mapping[str, str]]
+) -> list[tuple[list[_Place], list[str]]]:
+    """Return the places from tier 1 on, with the nodes that are in them; those of equal labels together."""
+    by_values: dict[tuple[str, ...], list[str]] = {}
+    for name, labels in nodes.items():
+        by_values.setdefault(_values(levels, labels), []).append(name)
+    by_values.pop((), None)  # nodes without the lowest label
+    parents = _only_parents(by_values)
+    return [(_path(_completed(values, parents)), names) for values, names in by_values.items()]
 
 
 def _values(levels: Sequence[str], labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -129,20 +185,3 @@ class _Names:
 def _cleaned(name: str) -> str:
     """Return the name of a topology type as a part of an object's name."""
     return re.sub(r"[^a-z0-9-]", "-", name.lower())
-
-
-def _hyper_node(name: str, levels: Sequence[str], place: _Place, members: Sequence[str]) -> HyperNode:
-    tier, values = place
-    kind: MemberType = "Node" if tier == 1 else "HyperNode"
-    labels = {SOURCE: LABEL, **dict(zip(levels[tier - 1 :], values, strict=False))}
-    return HyperNode(
-        metadata=ObjectMeta(name=name, labels=labels),
-        spec=HyperNodeSpec(
-            tier=tier,
-            tier_name=levels[tier - 1],
-            members=tuple(
-                Member(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=each)))
-                for each in members
-            ),
-        ),
-    )
