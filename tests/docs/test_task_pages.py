@@ -19,6 +19,7 @@ PAGES = (
     "delay-pod-creation.md",
     "give-up-and-come-back.md",
     "plain-pods.md",
+    "rack-aware-training.md",
     "requeue-by-time.md",
     "start-smaller.md",
     "volcano-jobs.md",
