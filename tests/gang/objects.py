@@ -99,6 +99,10 @@ def pod_group(given: Mapping[str, Any]) -> PodGroup:
     }
     metadata = _metadata(given)
     metadata["annotations"] = given.get("annotations", {}) | _quota_annotations(metadata["uid"], given)
+    if "owner" in given:  # a kind of job, such as batch/v1/Job
+        api_version, _, kind = given["owner"].rpartition("/")
+        owner = {"apiVersion": api_version, "kind": kind, "name": given["name"], "uid": "job"}
+        metadata["ownerReferences"] = [owner | {"controller": True}]
     status = {"phase": given.get("phase", ""), "conditions": given.get("conditions", ())}
     return codec.convert(PodGroup, {"metadata": metadata, "spec": spec, "status": status})
 

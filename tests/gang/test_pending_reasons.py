@@ -2,7 +2,7 @@
 
 import pytest
 
-from quorate.gang.pending_reasons import NotEnoughResources, Shortage
+from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources, Shortage
 
 GI = 1 << 30
 
@@ -28,6 +28,11 @@ GI = 1 << 30
 )
 def test_a_shortage_in_words(shortage: Shortage, says: str) -> None:
     assert str(shortage) == says
+
+
+def test_members_that_fit_no_node_in_words() -> None:
+    reason = NotEnoughNodes(members=3, fitting=2, resource="cpu", needed=5000, best=3000, nodes=2)
+    assert str(reason) == "nodes: 2 of 3 members fit: cpu: need 5, have 3 on the best of 2 nodes"
 
 
 def test_a_message_does_not_grow_with_what_a_group_may_name() -> None:

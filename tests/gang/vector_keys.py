@@ -40,7 +40,7 @@ _HYPER_NODE = _keys("name tier tierName nodes hyperNodes regex labels")
 _TOPOLOGY = _keys("mode highestTierAllowed highestTierName")
 _POD_GROUP = _keys(
     "name namespace queue minMember minTaskMember minResources priorityClassName phase created annotations "
-    "quota",
+    "owner quota",
     networkTopology=_TOPOLOGY,
     subGroupPolicy=_keys(
         "name subGroupSize minSubGroups matchLabelKeys",

@@ -89,6 +89,26 @@ class NotEnoughResources(_ShortageReason):
 
 
 @dataclass(frozen=True, slots=True)
+class NotEnoughNodes:
+    """The nodes have enough left together, but not each member fits one of them (design)."""
+
+    reason: ClassVar[str] = "NotEnoughResources"
+    members: int
+    fitting: int
+    resource: str  # that is short for one more member
+    needed: int
+    best: int  # the most of it that a node has left beside the members that fit
+    nodes: int
+
+    def __str__(self) -> str:
+        need, have = _rounded_up(self.resource, self.needed), _rounded_down(self.resource, max(0, self.best))
+        return (
+            f"nodes: {self.fitting} of {self.members} members fit: {self.resource}: need {need}, "
+            f"have {have} on the best of {_count(self.nodes, 'node')}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class QueueQuotaExceeded(_ShortageReason):
     """A limit of the queue, or of a queue above it, would be exceeded (design)."""
 
@@ -332,6 +352,7 @@ def no_fit_message(no_fit: Diagnosis) -> str:
 
 PendingReason = (
     NotEnoughResources
+    | NotEnoughNodes
     | QueueQuotaExceeded
     | InvalidQueueHierarchy
     | NamespaceQuotaExceeded
@@ -374,6 +395,8 @@ def equivalence_key(reason: PendingReason) -> object:
         case NotEnoughResources() | QueueQuotaExceeded() | NamespaceQuotaExceeded():
             shortages = tuple(shortage.equivalence_key for shortage in reason.shortages)
             return (reason.reason, reason.source, shortages)
+        case NotEnoughNodes():
+            return (NotEnoughNodes, reason.members, reason.resource, reason.needed)
         case AwaitsEvictions():
             return (AwaitsEvictions, reason.nodes)
         case NetworkTopologyUnsatisfied(never_fits=False):

@@ -18,7 +18,13 @@ from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key, at_epoch
 from quorate.gang.cache.model import Model
 from quorate.gang.cache.task import TaskStatus
-from quorate.gang.pending_reasons import AwaitsEvictions, GangUnschedulable, NotEnoughResources, PendingReason
+from quorate.gang.pending_reasons import (
+    AwaitsEvictions,
+    GangUnschedulable,
+    NotEnoughNodes,
+    NotEnoughResources,
+    PendingReason,
+)
 from quorate.kube.client import Client, PatchKind
 from quorate.kube.clock import Clock
 from quorate.kube.controller.latest import LatestValueWriter
@@ -112,7 +118,7 @@ class PodConditionWriter:
 
 def reason_of(pending_reason: PendingReason) -> str:
     match pending_reason:
-        case NotEnoughResources() | GangUnschedulable():
+        case NotEnoughResources() | NotEnoughNodes() | GangUnschedulable():
             return UNSCHEDULABLE
         case AwaitsEvictions():
             return SCHEDULABLE

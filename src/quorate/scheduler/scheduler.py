@@ -19,7 +19,7 @@ from quorate.api.volcano import PodGroup, Queue
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.model import Model
 from quorate.gang.outcome import Bind, Eviction, Outcome
-from quorate.gang.pending_reasons import NotEnoughResources
+from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources
 from quorate.gang.session.run import SessionFailed, run_session
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
@@ -250,7 +250,7 @@ class Scheduler:
         return [
             key
             for key, pending_reason in outcome.pending_reasons.items()
-            if isinstance(pending_reason, NotEnoughResources)
+            if isinstance(pending_reason, NotEnoughResources | NotEnoughNodes)
             and (gang := self.model.gangs.get(key)) is not None
             and gang.is_pending
         ]

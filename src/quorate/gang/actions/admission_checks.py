@@ -4,7 +4,8 @@ The checks run in a fixed order, the cheapest and those that change least often 
 the reason.  Admitted groups are *charged*, so that a later group is checked against what they leave:
 
     topology ``minResources`` within one HyperNode of the allowed tiers, without any pods
-    room     cluster x idle factor - used + releasing - claims of active groups
+    room     cluster x idle factor - used + releasing - claims of active groups;
+             then a node for each member, where its requests are known (``MemberRoom``)
     share    the votes of the plugins that speak for queues
     quota    hard - used - quota claims of active groups, for each quota that counts the group
 
@@ -22,6 +23,7 @@ from operator import attrgetter
 
 from quorate.api.meta import Key
 from quorate.gang.actions.eviction_plans import EvictionPlan, EvictionPlans
+from quorate.gang.actions.member_room import MemberRoom
 from quorate.gang.actions.topology_placement import check_topology
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.queue import Queue, with_ancestors
@@ -29,6 +31,7 @@ from quorate.gang.namespace_quota.evaluation import QuotaTotals, is_counted_by, 
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.gang.pending_reasons import (
     NamespaceQuotaExceeded,
+    NotEnoughNodes,
     NotEnoughResources,
     PendingReason,
     QueueNotOpen,
@@ -55,6 +58,9 @@ class AdmissionChecks:
         self._active: Counter[str] = Counter()  # charged groups by queue, those of queues below included
         self._quotas = _QuotaChecks(session)
         self._paths: dict[str, Sequence[Queue]] = {}
+        # With an idle factor above 1, groups are admitted beyond the room of the nodes on purpose.
+        is_exact = session.settings.enqueue.idle_factor <= 1
+        self._members = MemberRoom(session.cluster) if is_exact else None
         self._overdue_callbacks = tuple(all_callbacks(session.callbacks.job_overdue))
 
     def charge(self, gang: Gang) -> None:
@@ -156,11 +162,12 @@ class AdmissionChecks:
             path = self._paths[queue] = with_ancestors(queue, self._session.queues)
         return path
 
-    def _check_nodes(self, gang: Gang) -> NotEnoughResources | None:
+    def _check_nodes(self, gang: Gang) -> NotEnoughResources | NotEnoughNodes | None:
         shortages = self._shortages(node_claim_of(gang), NOTHING)
-        if not shortages or any(callback(gang) for callback in self._overdue_callbacks):
+        no_nodes = None if shortages or self._members is None else self._members.check(gang)
+        if not (shortages or no_nodes) or any(callback(gang) for callback in self._overdue_callbacks):
             return None
-        return NotEnoughResources(tuple(shortages))
+        return no_nodes or NotEnoughResources(tuple(shortages))
 
     def _shortages(self, claim: Mapping[str, int], evicted: Mapping[str, int]) -> list[Shortage]:
         """Return what ``claim`` lacks if ``evicted`` becomes free beside the victims of earlier plans."""

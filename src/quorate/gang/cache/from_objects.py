@@ -13,7 +13,7 @@ from quorate.api.core.scheduling import Pod, PodSpec
 from quorate.api.meta import Key, epoch
 from quorate.api.quantity import Quantity
 from quorate.api.syntax import signed_int32
-from quorate.api.volcano import OPEN, ROOT_QUEUE
+from quorate.api.volcano import OPEN, ROOT_QUEUE, PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano.annotations import (
     GROUP_NAME,
@@ -24,6 +24,7 @@ from quorate.api.volcano.annotations import (
     TASK_SPEC,
     is_removed_on_admission,
 )
+from quorate.api.volcano.job import GROUP as VOLCANO_JOBS
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.task import Task, TaskStatus
 from quorate.gang.namespace_quota.evaluation import plain_resource
@@ -212,6 +213,15 @@ def quota_from_object(quota: ResourceQuota) -> NamespaceQuota:
         used=quota_amounts(quota.status.used),
         spec=quota.spec,
     )
+
+
+def has_equal_members(group: PodGroup) -> bool:
+    """Return True if all pods of the group have one template: it stands for a Job, or for one task of one."""
+    owner = group.metadata.controller
+    if owner is None or owner.kind != "Job":
+        return False
+    api_group = owner.api_version.partition("/")[0]
+    return api_group == "batch" or (api_group == VOLCANO_JOBS and len(group.spec.min_task_member) == 1)
 
 
 def quota_amounts(quantities: Mapping[str, Quantity]) -> Mapping[str, int]:

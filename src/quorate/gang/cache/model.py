@@ -20,6 +20,7 @@ from quorate.api.volcano.topology import HyperNode
 from quorate.gang.cache.from_objects import (
     QuotaUsageCache,
     differ_only_in_status,
+    has_equal_members,
     is_terminated,
     pod_group_key,
     queue_from_object,
@@ -388,6 +389,7 @@ class Model:
         gang.min_task_member = spec.min_task_member
         gang.min_resources = None if spec.min_resources is None else in_base_units(spec.min_resources)
         gang.quota_minimum = quota_amounts(spec.min_resources or {})
+        gang.has_equal_members = has_equal_members(group)
         if spec.network_topology is not None or spec.sub_group_policy:
             gang.set_topology(gang_topology(spec))
         elif gang.topology is not None:
