@@ -9,6 +9,7 @@ from quorate.api.configuration import default_configuration
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import CLUSTER_QUEUES, JOBS, RESOURCE_CLAIM_TEMPLATES, untyped
+from quorate.kube.rest.discovery import plural_of
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -72,7 +73,8 @@ def test_claimed_devices_need_quota() -> None:
         waiting = await world.until_condition("fits", "QuotaReserved", "False")
         assert "ResourceClaimTemplate two-gpus does not exist" in str(waiting.status.conditions)
 
-        await world.client.create(DEFINITIONS, TEMPLATE_DEFINITION)
+        if not await plural_of(world.client, "resource.k8s.io/v1", "ResourceClaimTemplate"):
+            await world.client.create(DEFINITIONS, TEMPLATE_DEFINITION)
         request = {"name": "r", "exactly": {"deviceClassName": "gpu.example.com", "count": 2}}
         template: dict[str, Any] = {
             "metadata": {"name": "two-gpus"},
