@@ -6,10 +6,15 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.core import PodResourceClaim
-from quorate.api.core.device_claims import ResourceClaimSpec, ResourceClaimTemplate
-from quorate.api.meta import Key
+from quorate.api.core.device_claims import DeviceClass, ResourceClaimSpec, ResourceClaimTemplate
+from quorate.api.meta import Key, at_epoch
 from quorate.queueing.decisions import Hold, Reserve
-from quorate.queueing.pending.device_claims import INT64_MAX, device_requests, devices_of
+from quorate.queueing.pending.device_claims import (
+    INT64_MAX,
+    classes_by_extended_resource,
+    device_requests,
+    devices_of,
+)
 from tests.queueing.world import World
 
 Json = dict[str, Any]
@@ -91,7 +96,8 @@ def test_claims_of_a_pod_count_against_quota(
         else PodResourceClaim(name=f"c{at}", resource_claim_template_name=name)
         for at, name in enumerate(claims.split())
     ]
-    assert device_requests("main", listed, TEMPLATES.get, GPUS) == (want, findings)
+    found = device_requests("main", listed, TEMPLATES.get, GPUS)
+    assert (found.amounts, found.findings) == (want, findings)
 
 
 def a_world(gates: dict[str, bool], count: int = 1, quota: int = 4) -> World:
@@ -178,3 +184,54 @@ def test_a_template_that_is_deleted_holds_the_workload_again() -> None:
 def test_claims_are_not_counted_with_the_gate_off(holds: bool, want: str) -> None:
     gates = {"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": holds}
     assert decided(a_world(gates)) == want
+
+
+def a_class(name: str, resource: str, created: int = 0) -> DeviceClass:
+    metadata = {"name": name, "creationTimestamp": at_epoch(created)}
+    return codec.convert(DeviceClass, {"metadata": metadata, "spec": {"extendedResourceName": resource}})
+
+
+@pytest.mark.parametrize(
+    ("classes", "want"),
+    [
+        pytest.param([a_class("b", "r"), a_class("a", "r")], {"r": "a"}, id="equal times: the first by name"),
+        pytest.param([a_class("a", "r", 1), a_class("b", "r", 2)], {"r": "b"}, id="the newest"),
+        pytest.param([a_class("a", "")], {}, id="a class without an extended resource"),
+    ],
+)
+def test_one_class_backs_an_extended_resource(classes: list[DeviceClass], want: dict[str, str]) -> None:
+    assert classes_by_extended_resource(classes) == want
+
+
+@pytest.mark.parametrize(
+    ("gates", "want"),
+    [
+        ({}, "admitted with example.com/gpu=3"),
+        ({"KueueDRAIntegrationExtendedResource": False}, "admitted with example.com/gpu=1 vendor/gpu=2"),
+        ({"KueueDRAIntegration": False, "KueueDRARejectWorkloadsWhenDRADisabled": False},
+         "admitted with vendor/gpu=2"),
+    ],
+)  # fmt: skip
+def test_an_extended_resource_of_a_mapped_class_counts_as_its_resource(
+    gates: dict[str, bool], want: str
+) -> None:
+    pod = {
+        "containers": [{"requests": {"vendor/gpu": 2}}],
+        "resourceClaims": [{"name": "gpu", "resourceClaimTemplateName": "two"}],
+    }
+    mappings = [{"name": "example.com/gpu", "deviceClassNames": ["gpu.example.com"]}]
+    world = World(
+        {
+            "flavors": ["default"],
+            "clusterQueues": {"cq": {"quota": [{"default": {"vendor/gpu": 9, "example.com/gpu": 9}}]}},
+            "workloads": [{"name": "w", "queue": "cq", "podSets": [{"count": 1, "pod": pod}]}],
+            "config": {"featureGates": gates, "resources": {"deviceClassMappings": mappings}},
+        }
+    )
+    world.state.put_claim_template(a_template(namespace_of(world), count=1))
+    world.state.put_device_class(a_class("gpu.example.com", "vendor/gpu"))
+    (decision,) = world.admission_cycle.run(world.now).decisions
+    assert isinstance(decision, Reserve), decision
+    (pod_set,) = decision.admission.pod_set_assignments
+    usage = " ".join(f"{name}={amount}" for name, amount in sorted(pod_set.resource_usage.items()))
+    assert f"admitted with {usage}" == want

@@ -18,6 +18,7 @@ from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
+    DEVICE_CLASSES,
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
@@ -31,7 +32,7 @@ from quorate.queueing.state import State
 
 
 def counts_devices(configuration: Configuration) -> bool:
-    """Return True if claim templates are read: devices of any class count against quota."""
+    """Return True if device classes and claim templates are read: devices count against quota."""
     return configuration.gates.count_device_claims and bool(configuration.resources.device_classes)
 
 
@@ -60,11 +61,14 @@ def queueing_feeds(state: State, now: Callable[[], float]) -> tuple[Feed[Any], .
     def put_workload(workload: Workload) -> None:
         state.put_workload(workload, now())
 
-    claims: tuple[Feed[Any], ...] = ()
+    devices: tuple[Feed[Any], ...] = ()
     if counts_devices(state.configuration):
-        claims = (Feed(RESOURCE_CLAIM_TEMPLATES, state.put_claim_template, state.remove_claim_template),)
+        devices = (
+            Feed(RESOURCE_CLAIM_TEMPLATES, state.put_claim_template, state.remove_claim_template),
+            cluster_feed(DEVICE_CLASSES, state.put_device_class, state.remove_device_class),
+        )
     return (
-        *claims,
+        *devices,
         cluster_feed(NAMESPACES, put_namespace, state.remove_namespace),
         Feed(LIMIT_RANGES, state.put_limit_range, state.remove_limit_range),
         cluster_feed(RUNTIME_CLASSES, state.put_runtime_class, state.remove_runtime_class),

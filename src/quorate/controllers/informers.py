@@ -14,6 +14,7 @@ from quorate.kube.resources import (
     ADMISSION_CHECKS,
     CLUSTER_QUEUES,
     COHORTS,
+    DEVICE_CLASSES,
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
@@ -85,7 +86,9 @@ class Informers:
     def __init__(self, client: Client) -> None:
         self.namespaces = Informer(client, NAMESPACES)
         self.limit_ranges = Informer(client, LIMIT_RANGES)
-        self.claim_templates = Informer(client, RESOURCE_CLAIM_TEMPLATES)  # runs only if devices are counted
+        # These run only if devices are counted.
+        self.device_classes = Informer(client, DEVICE_CLASSES)
+        self.claim_templates = Informer(client, RESOURCE_CLAIM_TEMPLATES)
         self.runtime_classes = Informer(client, RUNTIME_CLASSES)
         self.flavors = Informer(client, RESOURCE_FLAVORS)
         self.topologies = Informer(client, TOPOLOGIES)
@@ -119,7 +122,8 @@ class Informers:
 
     def of(self, resource: Resource[T]) -> Informer[T]:
         """Return the informer of one of the shared kinds, with all its objects."""
-        return next(each for each in (*self.all, self.claim_templates) if each.resource is resource)
+        known = (*self.all, self.device_classes, self.claim_templates)
+        return next(each for each in known if each.resource is resource)
 
     @property
     def all(self) -> tuple[Informer[Any], ...]:

@@ -136,14 +136,14 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
     for feed in queueing_feeds(state, clock.now):
         feed.subscribe(informers.of(feed.resource), lambda: None)
     nodes = NodeFeeds(client, clock, informers.flavors, state, lambda: None)
-    claims = _run_claim_templates(client, clock, informers, configuration)
+    devices = _run_devices(client, clock, informers, configuration)
     view = _view(state, informers, replica)
     within_s = configuration.controllers.cache_sync_timeout_s
     async with asyncio.TaskGroup() as tasks:
         for informer in informers.all:
             tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
         tasks.create_task(nodes.run(), name="nodes of topologies")
-        tasks.create_task(claims, name="templates of claims")
+        tasks.create_task(devices, name="devices")
         await synced(*informers.all, within_s=within_s)
         await synced(*nodes.needed, within_s=within_s)
         replica.set_view(view)
@@ -236,8 +236,8 @@ async def _run_controllers(
             tasks.create_task(context.events.run(), name="events")
             tasks.create_task(volcano_context.events.run(), name="events about gangs")
             tasks.create_task(driver.node_feeds.run(), name="nodes of topologies")
-            claims = _run_claim_templates(client, clock, informers, configuration)
-            tasks.create_task(claims, name="templates of claims")
+            devices = _run_devices(client, clock, informers, configuration)
+            tasks.create_task(devices, name="devices")
             within_s = configuration.controllers.cache_sync_timeout_s
             await synced(*all_informers, within_s=within_s)
             await synced(*driver.node_feeds.needed, within_s=within_s)
@@ -263,13 +263,15 @@ async def _run_controllers(
             replica.set_view(view)
 
 
-async def _run_claim_templates(
+async def _run_devices(
     client: Client, clock: Clock, informers: Informers, configuration: Configuration
 ) -> None:
-    """Watch the templates of device claims if devices are counted, once the cluster serves them."""
+    """Watch the templates of claims, and device classes, if devices are counted, once they are served."""
     if counts_devices(configuration):
         await wait_until_served(RESOURCE_CLAIM_TEMPLATES, client, clock)
-        await informers.claim_templates.run()
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(informers.claim_templates.run(), name="watch resourceclaimtemplates")
+            tasks.create_task(informers.device_classes.run(), name="watch deviceclasses")
 
 
 def _ancestor_finder(

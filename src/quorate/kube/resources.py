@@ -100,6 +100,10 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", False, core.Namespace
 CONFIG_MAPS = Resource("", "v1", "configmaps", "ConfigMap", True, core.ConfigMap)
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount", True, core.ServiceAccount)
 POD_TEMPLATES = Resource("", "v1", "podtemplates", "PodTemplate", True, provisioning.PodTemplate)
+DEVICE_CLASSES = Resource(
+    device_claims.GROUP, device_claims.VERSION, "deviceclasses", "DeviceClass", False,
+    device_claims.DeviceClass,
+)  # fmt: skip
 RESOURCE_CLAIM_TEMPLATES = Resource(
     device_claims.GROUP, device_claims.VERSION, "resourceclaimtemplates", "ResourceClaimTemplate", True,
     device_claims.ResourceClaimTemplate,

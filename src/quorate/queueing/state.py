@@ -12,7 +12,7 @@ import msgspec
 
 from quorate.api.configuration import Configuration
 from quorate.api.core import LimitRange, Pod, RuntimeClass
-from quorate.api.core.device_claims import ResourceClaimTemplate
+from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
 from quorate.api.core.scheduling import Node as ClusterNode
 from quorate.api.kueue import (
     Admission,
@@ -237,6 +237,14 @@ class State:
     def remove_claim_template(self, key: Key) -> None:
         if self.ledger.shapes.remove_claim_template(key):
             self._claim_template_changed(key)
+
+    def put_device_class(self, device_class: DeviceClass) -> None:
+        if self.ledger.shapes.put_device_class(device_class):
+            self._requests_changed("")
+
+    def remove_device_class(self, name: str) -> None:
+        if self.ledger.shapes.remove_device_class(name):
+            self._requests_changed("")
 
     def _claim_template_changed(self, key: Key) -> None:
         """Queue the pending workloads that may name the template with the requests they have now."""

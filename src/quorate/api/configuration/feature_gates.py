@@ -72,7 +72,7 @@ PREREQUISITES: Final = {"UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkload
 ABSENT_FEATURES: Final = frozenset(
     (
         "ConcurrentAdmission", "ElasticJobsViaWorkloadSlicesWithTAS",
-        "KueueDRAIntegrationConsumableCapacity", "KueueDRAIntegrationExtendedResource",
+        "KueueDRAIntegrationConsumableCapacity",
         "KueueDRAIntegrationPartitionableDevices", "MultiKueue", "MultiKueueAdaptersForCustomJobs",
         "MultiKueueAllowInsecureKubeconfigs", "MultiKueueClusterProfile",
         "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
@@ -124,7 +124,11 @@ class Gates(msgspec.Struct, frozen=True, kw_only=True, rename="pascal"):
     metric_for_workload_creation_latency: bool = True  # measure how long jobs wait for their workloads
     # devices that pods claim count against quota
     count_device_claims: bool = msgspec.field(default=True, name="KueueDRAIntegration")
-    # without that, a workload with such pods is not admitted
+    # extended resources of which pods get devices of a class count as the resource of the class
+    count_extended_device_resources: bool = msgspec.field(
+        default=True, name="KueueDRAIntegrationExtendedResource"
+    )
+    # without KueueDRAIntegration, a workload with such pods is not admitted
     hold_device_claims: bool = msgspec.field(default=True, name="KueueDRARejectWorkloadsWhenDRADisabled")
     failure_recovery_policy: bool = False  # delete pods on lost nodes if they opt in
 

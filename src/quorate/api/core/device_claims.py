@@ -1,4 +1,4 @@
-"""resource.k8s.io/v1: the templates of claims for devices (dynamic resource allocation)."""
+"""resource.k8s.io/v1: classes of devices and templates of claims for them (dynamic resource allocation)."""
 
 from typing import Final
 
@@ -42,3 +42,12 @@ class ResourceClaimTemplate(Struct):
 
     metadata: ObjectMeta
     spec: ResourceClaimTemplateSpec = ResourceClaimTemplateSpec()
+
+
+class DeviceClassSpec(Struct):
+    extended_resource_name: str = ""  # pods that request this resource get devices of the class
+
+
+class DeviceClass(Struct):
+    metadata: ObjectMeta
+    spec: DeviceClassSpec = DeviceClassSpec()

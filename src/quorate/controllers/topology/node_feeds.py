@@ -119,7 +119,7 @@ async def load_model(client: Client, state: State, now: float) -> None:
     if counts_devices(state.configuration) and not await plural_of(
         client, RESOURCE_CLAIM_TEMPLATES.api_version, RESOURCE_CLAIM_TEMPLATES.kind
     ):
-        feeds = tuple(feed for feed in feeds if feed.resource is not RESOURCE_CLAIM_TEMPLATES)
+        feeds = tuple(feed for feed in feeds if feed.resource.group != RESOURCE_CLAIM_TEMPLATES.group)
     await load(client, feeds)
     if not any(map(state.reads_nodes, state.flavors.values())):
         return

@@ -5,18 +5,75 @@ resources, of which cluster queues have quota.  A claim that cannot be counted m
 one of a class without a mapping, of a template that does not exist, by name (``resourceClaimName``), of all
 devices, of the first that is available, or with administrator access.
 
+An extended resource of which devices of a mapped class are given to pods counts as the resource of the class.
+
 Source: Kueue 0.19 (KEP-2941).  Selectors are not compared with the devices of the cluster.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from quorate.api.core import PodResourceClaim
-from quorate.api.core.device_claims import EXACT_COUNT, DeviceRequest, ResourceClaimSpec
+from quorate.api.core.device_claims import EXACT_COUNT, DeviceClass, DeviceRequest, ResourceClaimSpec
+from quorate.api.meta import ObjectMeta, epoch
+from quorate.api.quantity import Quantity
+from quorate.quota.amount import base_units
 
 Devices = Mapping[str, int]  # by device class
 INT64_MAX: Final = 2**63 - 1  # as in Kueue: sums of counts do not exceed it
-NOTHING: Final[Mapping[str, int]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class PodDevices:
+    """What the devices of one pod count against quota."""
+
+    amounts: Mapping[str, int] = field(default_factory=dict)  # by resource
+    replaced: tuple[str, ...] = ()  # requested resources that count as other ones in ``amounts``
+    findings: tuple[str, ...] = ()  # why claims cannot be counted
+
+
+NO_DEVICES: Final = PodDevices()
+
+
+def classes_by_extended_resource(classes: Iterable[DeviceClass]) -> dict[str, str]:
+    """Return the class of which pods get devices for each extended resource.
+
+    Of several classes it is the newest, then the first by name (Kubernetes' rule).
+    """
+    ordered = sorted(classes, key=lambda each: each.metadata.name, reverse=True)
+    ordered.sort(key=lambda each: _created(each.metadata))
+    return {
+        each.spec.extended_resource_name: each.metadata.name
+        for each in ordered
+        if each.spec.extended_resource_name
+    }
+
+
+def _created(metadata: ObjectMeta) -> float:
+    return 0.0 if metadata.creation_timestamp is None else epoch(metadata.creation_timestamp)
+
+
+def extended_resource_devices(
+    request: Mapping[str, Quantity], backed: Mapping[str, str], resources: Mapping[str, str]
+) -> PodDevices:
+    """Return what the requests of extended resources count as; ``backed``: their device classes."""
+    amounts: dict[str, int] = {}
+    replaced: list[str] = []
+    for name in sorted(request.keys() & backed.keys()):
+        resource, amount = resources.get(backed[name]), base_units(name, request[name])
+        if resource is not None and amount > 0:
+            replaced.append(name)
+            amounts[resource] = min(amounts.get(resource, 0) + amount, INT64_MAX)
+    return PodDevices(amounts, tuple(replaced))
+
+
+def together(one: PodDevices, other: PodDevices) -> PodDevices:
+    amounts = {
+        name: min(one.amounts.get(name, 0) + other.amounts.get(name, 0), INT64_MAX)
+        for name in (*one.amounts, *other.amounts)
+    }
+    return PodDevices(amounts, (*one.replaced, *other.replaced), (*one.findings, *other.findings))
 
 
 def devices_of(spec: ResourceClaimSpec) -> Devices | str:
@@ -51,8 +108,8 @@ def device_requests(
     claims: Sequence[PodResourceClaim],
     template: Callable[[str], Devices | str | None],
     resources: Mapping[str, str],
-) -> tuple[Mapping[str, int], tuple[str, ...]]:
-    """Return what the claims of one pod count against quota, and why claims cannot be counted.
+) -> PodDevices:
+    """Return what the claims of one pod count against quota.
 
     ``template``: ``devices_of`` a claim template; None if it does not exist.  ``resources``: by device class.
     """
@@ -82,4 +139,4 @@ def device_requests(
                     )
                 else:
                     amounts[resource] = min(amounts.get(resource, 0) + count, INT64_MAX)
-    return amounts, tuple(findings)
+    return PodDevices(amounts, findings=tuple(findings))

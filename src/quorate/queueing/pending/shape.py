@@ -5,7 +5,6 @@ object and are evaluated once (Kueue's scheduling equivalence hash; see ``pendin
 contains the effective priority, but no names, labels or namespace.
 """
 
-from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Final
 from weakref import WeakValueDictionary
@@ -24,14 +23,23 @@ from quorate.api.core import (
     RuntimeClass,
     Toleration,
 )
-from quorate.api.core.device_claims import ResourceClaimTemplate
+from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
 from quorate.api.core.pod_resources import pod_requests
 from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
 from quorate.api.meta import Key
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.request import NO_TOPOLOGY, SliceLayer, TopologyRequest
-from quorate.queueing.pending.device_claims import NOTHING, Devices, device_requests, devices_of
+from quorate.queueing.pending.device_claims import (
+    NO_DEVICES,
+    Devices,
+    PodDevices,
+    classes_by_extended_resource,
+    device_requests,
+    devices_of,
+    extended_resource_devices,
+    together,
+)
 from quorate.queueing.pending.effective_requests import (
     LimitRangeBounds,
     LimitRangeDefaults,
@@ -103,6 +111,8 @@ class ShapeRegistry:
         # By namespace, if there are any: the bounds of each container and of each pod.
         self._bounds: dict[str, tuple[LimitRangeBounds, LimitRangeBounds]] = {}
         self._claim_templates: dict[Key, Devices | str] = {}  # devices, or why they cannot be counted
+        self._device_classes: dict[str, DeviceClass] = {}
+        self._backed: dict[str, str] = {}  # device classes by their extended resource
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         # Many workloads have byte-equal templates.
         self._decoded = InternCache(_decode_template, entries=_MAX_TEMPLATES)
@@ -127,6 +137,19 @@ class ShapeRegistry:
 
     def remove_claim_template(self, key: Key) -> bool:
         return self._claim_templates.pop(key, None) is not None
+
+    def put_device_class(self, device_class: DeviceClass) -> bool:
+        """Return True if other extended resources are backed by devices, or by those of another class."""
+        self._device_classes[device_class.metadata.name] = device_class
+        return self._update_backed()
+
+    def remove_device_class(self, name: str) -> bool:
+        self._device_classes.pop(name, None)
+        return self._update_backed()
+
+    def _update_backed(self) -> bool:
+        before, self._backed = self._backed, classes_by_extended_resource(self._device_classes.values())
+        return self._backed != before
 
     def put_limit_range(self, limit_range: LimitRange) -> bool:
         """Return True if the effective requests of pods of the namespace, or their bounds, change."""
@@ -174,9 +197,9 @@ class ShapeRegistry:
                 for pod_set in workload.spec.pod_sets
                 if pod_set.count < 0
             ),
-            *(finding for _, findings in devices for finding in findings),
+            *(finding for each in devices for finding in each.findings),
         ]
-        amounts = [each for each, _ in devices]
+        counted = [(each.amounts, each.replaced) for each in devices]
         reclaimed = reclaimed_counts(workload, self._gates)
         pod_sets = [
             (
@@ -190,14 +213,14 @@ class ShapeRegistry:
         priority = effective_priority(workload, self._gates)
         # A digest: the encoded key itself would be most of the memory of a shape with one workload.
         key = blake2b(
-            self._encoder.encode((priority, pod_sets, specs, amounts, invalid)), digest_size=16
+            self._encoder.encode((priority, pod_sets, specs, counted, invalid)), digest_size=16
         ).digest()
         shape = self._shapes.get(key)
         if shape is None:
             shapes = tuple(
                 self._pod_set_shape(name, count, min_count, topology, spec, of_devices)
                 for (name, count, min_count, topology), spec, of_devices in zip(
-                    pod_sets, specs, amounts, strict=True
+                    pod_sets, specs, devices, strict=True
                 )
             )
             findings = (
@@ -209,14 +232,21 @@ class ShapeRegistry:
             self._shapes[key] = shape
         return shape
 
-    def _devices(
-        self, namespace: str, pod_set: str, spec: PodSpec
-    ) -> tuple[Mapping[str, int], tuple[str, ...]]:
-        """Return the amounts of devices that one pod claims, and what makes the workload inadmissible."""
-        if not spec.resource_claims:
-            return NOTHING, ()
+    def _devices(self, namespace: str, pod_set: str, spec: PodSpec) -> PodDevices:
+        """Return what the devices of one pod count: those it claims, and those for extended resources."""
+        gates = self._gates
+        claimed = NO_DEVICES
+        if spec.resource_claims:
+            claimed = self._claimed_devices(namespace, pod_set, spec)
+        if not (self._backed and gates.count_device_claims and gates.count_extended_device_resources):
+            return claimed
+        requested = extended_resource_devices(pod_requests(spec), self._backed, self._options.device_classes)
+        return together(claimed, requested) if requested.replaced else claimed
+
+    def _claimed_devices(self, namespace: str, pod_set: str, spec: PodSpec) -> PodDevices:
         if not self._gates.count_device_claims:
-            return NOTHING, uncounted_claims(pod_set, spec) if self._gates.hold_device_claims else ()
+            findings = uncounted_claims(pod_set, spec) if self._gates.hold_device_claims else ()
+            return PodDevices(findings=findings)
         return device_requests(
             pod_set,
             spec.resource_claims,
@@ -252,7 +282,7 @@ class ShapeRegistry:
         min_count: int | msgspec.UnsetType,
         topology: TopologyRequest,
         spec: PodSpec,
-        devices: Mapping[str, int],
+        devices: PodDevices,
     ) -> PodSetShape:
         affinity = spec.affinity.node_affinity if spec.affinity is not None else None
         required = affinity.required if affinity is not None else None
@@ -260,7 +290,7 @@ class ShapeRegistry:
             name=name,
             count=count,
             min_count=count if min_count is msgspec.UNSET else min(min_count, count),
-            per_pod=_plus(quota_requests(pod_requests(spec), self._options), devices),
+            per_pod=_with_devices(quota_requests(pod_requests(spec), self._options), devices),
             node_selector=spec.node_selector,
             affinity=required.node_selector_terms if required is not None else None,
             tolerations=spec.tolerations,
@@ -269,8 +299,10 @@ class ShapeRegistry:
         )
 
 
-def _plus(amounts: dict[str, int], more: Mapping[str, int]) -> dict[str, int]:
-    return amounts | {resource: amounts.get(resource, 0) + amount for resource, amount in more.items()}
+def _with_devices(amounts: dict[str, int], devices: PodDevices) -> dict[str, int]:
+    kept = {resource: amount for resource, amount in amounts.items() if resource not in devices.replaced}
+    counted = {resource: kept.get(resource, 0) + amount for resource, amount in devices.amounts.items()}
+    return kept | counted
 
 
 def topology_request(pod_set: PodSet) -> TopologyRequest:
