@@ -111,6 +111,7 @@ class NodesLackRoom(msgspec.Struct, frozen=True):
     resource: str = ""
     needed: int = 0  # by one pod
     best: int = 0  # the most that an accepting node has left
+    at_most: int = 0  # the most that one would have without the pods that were given places
 
     @property
     def text(self) -> str:
@@ -122,7 +123,8 @@ class NodesLackRoom(msgspec.Struct, frozen=True):
                 "tolerations"
             )
         needed, best = (as_quantity(self.resource, amount) for amount in (self.needed, max(0, self.best)))
-        return f"{head}: {self.resource}: need {needed}, have {best} on the best of {self.accepting} nodes"
+        nodes = f"{self.accepting} {'node' if self.accepting == 1 else 'nodes'}"
+        return f"{head}: {self.resource}: need {needed}, have {best} on the best of {nodes}"
 
 
 PodSetReason = (

@@ -20,6 +20,7 @@ class HostShortage(msgspec.Struct, frozen=True):
     resource: str = ""
     needed: int = 0  # by one pod
     best: int = 0  # the most that an accepting host has left
+    at_most: int = 0  # the most that one would have without the pods that were placed
 
 
 def host_shortage(capacity: Capacity, pods: PodSetRequest) -> HostShortage | None:
@@ -46,4 +47,5 @@ def host_shortage(capacity: Capacity, pods: PodSetRequest) -> HostShortage | Non
     }
     scarcest = max(short, key=lambda resource: short[resource])  # the first by name of several
     best = int(left[scarcest].max())
-    return HostShortage(fitting, tree.leaf_count, accepting, scarcest, pods.per_pod[scarcest], best)
+    at_most = int(tree.remaining(scarcest, empty=True)[accepted].max())
+    return HostShortage(fitting, tree.leaf_count, accepting, scarcest, pods.per_pod[scarcest], best, at_most)

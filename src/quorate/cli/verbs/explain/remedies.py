@@ -84,13 +84,14 @@ def reason_of(reason: InadmissibleReason) -> Reason:
             if not resource:
                 return Reason(cause=name, text=text, pod_set=pod_set, resource=PODS, needed=str(requested),
                               free=str(fitting), short_by=str(requested - fitting))  # fmt: skip
-            needed, free, short_by = (
+            free_now = max(0, reason.best)
+            needed, free, short_by, at_most = (
                 str(as_quantity(resource, amount))
-                for amount in (reason.needed, reason.best, reason.needed - reason.best)
+                for amount in (reason.needed, free_now, reason.needed - free_now, reason.at_most)
             )
             return Reason(
                 cause=name, text=text, pod_set=pod_set, resource=resource,
-                needed=needed, free=free, short_by=short_by,
+                needed=needed, free=free, short_by=short_by, at_most=at_most,
             )  # fmt: skip
     assert_never(reason)
 
@@ -154,6 +155,10 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
         case NodesLackRoom(pod_set, resource=resource):
             if not resource:
                 return f"change node selector, affinity or tolerations of pod set {pod_set}, or add nodes"
+            if reason.needed > reason.at_most:
+                at_most = as_quantity(resource, reason.at_most)
+                less = f"request at most {at_most} {resource}, or add larger nodes"
+                return f"let each pod of pod set {pod_set} {less}"
             return f"wait for {resource} on one node, or let each pod of pod set {pod_set} request less of it"
         case QueueMissing("LocalQueue", name):
             return (
