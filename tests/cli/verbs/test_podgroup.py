@@ -37,6 +37,14 @@ ROLLED_BACK = WaitingGroup(
         ),
         pytest.param(
             "Pending",
+            {"quorate.dev/suspended": "true"},
+            0,
+            None,
+            "its Workload is not admitted (quorate workload explain podgroup/train)",
+            id="without quota of its cluster queue",
+        ),
+        pytest.param(
+            "Pending",
             {},
             0,
             ROLLED_BACK,

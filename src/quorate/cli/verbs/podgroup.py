@@ -35,6 +35,7 @@ from quorate.cli.verbs.printing import (
 )
 from quorate.gang.actions.eviction_plans import EvictionPlan
 from quorate.gang.cache.model import Model
+from quorate.gang.cache.quota_admission import is_suspended
 from quorate.gang.cache.status_annotations import INQUEUE_SINCE
 from quorate.gang.pending_reasons import PendingReason, can_never_fit
 from quorate.gang.reports import WaitingGroup, waiting_groups
@@ -278,6 +279,8 @@ def _state(
     group: PodGroup, members: int, outlook: WaitingGroup | None, settings: SchedulerConfiguration
 ) -> str:
     if outlook is None:
+        if is_suspended(group) and group.status.phase in ("", PENDING):
+            return f"its Workload is not admitted (quorate workload explain podgroup/{group.metadata.name})"
         waits = group.status.phase in ("", PENDING)
         if waits and "enqueue" in settings.actions and settings.profile == "design":
             return f"queue {group.spec.queue} does not exist, or the pod group is being deleted"

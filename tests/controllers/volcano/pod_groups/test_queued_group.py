@@ -7,16 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api import codec
-from quorate.api.field_path import InvalidTemplate
 from quorate.api.kueue import STOPPING
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED
 from quorate.controllers.jobframework.interface import Outcome
+from quorate.controllers.jobframework.job_plan import JobOptions, JobPlan, ReconcileContext
 from quorate.controllers.jobframework.podset_info import PodSetInfo
+from quorate.controllers.jobframework.rules import decide
 from quorate.controllers.volcano.pod_groups.queued_group import VolcanoPodGroup
 from quorate.gang.cache.quota_admission import QuotaAdmission, is_suspended, quota_admission
 from quorate.kube.patches import merged
-from quorate.kube.writes import Patch
+from quorate.kube.writes import Create, Patch
 
 KIND = VolcanoPodGroup()
 
@@ -60,9 +61,24 @@ def test_quota_is_counted_from_the_spec(
     assert (pod_set.count, container["resources"]["requests"]) == want
 
 
-def test_a_group_without_min_resources_has_no_workload() -> None:
-    with pytest.raises(InvalidTemplate, match="is required"):
-        KIND.pod_sets(a_group(minResources=None))
+def planned(group: PodGroup) -> JobPlan:
+    labels = {"kueue.x-k8s.io/queue-name": "q"}
+    named = replace(group, metadata=replace(group.metadata, labels=labels))
+    context = ReconcileContext(flavors={}, workload_classes={}, pod_classes={})
+    return decide(KIND, named, (), context, JobOptions(), now=0.0)
+
+
+def test_a_group_without_min_resources_is_held_without_a_workload() -> None:
+    new = a_group(minResources=None)
+    (stop,) = planned(new).writes
+    assert isinstance(stop, Patch)
+    held = planned(patched(new, stop))
+    assert held.writes == ()
+    (problem,) = held.events
+    assert problem.event.reason == "ErrWorkloadCompose"
+    assert "spec.minResources is required" in problem.event.message
+    (create,) = planned(a_group(annotations={SUSPENDED: "true"})).writes
+    assert isinstance(create, Create)
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,12 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import Resources
-from quorate.api.field_path import InvalidTemplate
-from quorate.api.kueue import STOPPING, PodSet
+from quorate.api.kueue import STOPPING, PodSet, Workload
 from quorate.api.quantity import Quantity
 from quorate.api.volcano import COMPLETED, PENDING, PodGroup
 from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED
-from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop
+from quorate.controllers.jobframework.construct_workload import NotComposed
+from quorate.controllers.jobframework.interface import JobKind, JobState, Outcome, Stop
 from quorate.controllers.jobframework.job_plan import IDLE, JobPlan
 from quorate.controllers.jobframework.podset_info import PodSetInfo
 from quorate.controllers.jobframework.topology import TopologySource
@@ -52,14 +52,17 @@ class VolcanoPodGroup(JobKind[PodGroup]):
     def pod_sets(self, job: PodGroup) -> tuple[PodSet, ...]:
         """Return one pod set of ``minMember`` pods, at least one."""
         count = max(job.spec.min_member, 1)
-        if job.spec.min_resources is None:
-            raise InvalidTemplate(("spec", "minResources"), "is required: quota is counted from it")
         requests = {
             name: _part(name, amount, count)
-            for name, amount in in_base_units(job.spec.min_resources).items()
+            for name, amount in in_base_units(job.spec.min_resources or {}).items()
             if name != PODS
         }
         return (PodSet(name=POD_SET, count=count, template=_template(requests)),)
+
+    def construct(self, state: JobState[PodGroup], extra: str = "") -> Workload | NotComposed:
+        if state.job.spec.min_resources is None:
+            return NotComposed("spec.minResources is required: quota is counted from it")
+        return super().construct(state, extra)
 
     def topology_sources(self, job: PodGroup) -> tuple[TopologySource, ...]:
         """Return none: ``networkTopology`` places the pods of a group."""
