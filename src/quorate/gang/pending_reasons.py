@@ -179,6 +179,17 @@ class WorkloadNotAdmitted:
 
 
 @dataclass(frozen=True, slots=True)
+class BeyondAdmission:
+    """Members have no quota of the cluster queue, which admitted fewer pods or smaller ones."""
+
+    reason: ClassVar[str] = "WorkloadNotAdmitted"
+    admitted: int
+
+    def __str__(self) -> str:
+        return f"the cluster queue admitted {_count(self.admitted, 'pod')}, with minResources in all"
+
+
+@dataclass(frozen=True, slots=True)
 class InqueueTimeout:
     """The pods of an admitted group were not created or found no nodes in time (design)."""
 
@@ -359,6 +370,7 @@ PendingReason = (
     | QueueNotOpen
     | QueuePodGroupLimit
     | WorkloadNotAdmitted
+    | BeyondAdmission
     | InqueueTimeout
     | NotEnoughTasks
     | NotEnoughPodsOfTask

@@ -21,8 +21,9 @@ from quorate.gang.actions.refused_placements import (
 from quorate.gang.actions.repair import is_partially_bound
 from quorate.gang.actions.topology_placement import TopologyPlacement
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.quota_admission import QuotaAdmission
 from quorate.gang.cache.task import Task, TaskStatus
-from quorate.gang.pending_reasons import GangUnschedulable, PendingReason, no_fit_message
+from quorate.gang.pending_reasons import BeyondAdmission, GangUnschedulable, PendingReason, no_fit_message
 from quorate.gang.session.session import Session
 from quorate.gang.session.statement import Statement
 from quorate.placement.colocation import choose_anchor_node, requires_affinity
@@ -50,6 +51,15 @@ def allocate(session: Session) -> None:
     trials = Trials(session)
     for gangs in _parts(session, candidates):
         _allocate(session, gangs, placements, trials)
+    for gang in candidates:
+        if gang.quota_admission is not None:
+            _report_members_without_quota(session, gang, gang.quota_admission)
+
+
+def _report_members_without_quota(session: Session, gang: Gang, admission: QuotaAdmission) -> None:
+    waiting = gang.schedulable.values()
+    if waiting and not any(map(gang.has_quota_for, waiting)):
+        session.pending_reasons[gang.key] = BeyondAdmission(admission.count)
 
 
 def _parts(session: Session, gangs: Sequence[Gang]) -> Sequence[Sequence[Gang]]:
@@ -106,9 +116,8 @@ def _shapes(session: Session, gang: Gang) -> list[Shape]:
 
 def _not_allocatable(gang: Gang) -> str:
     """Return why members that fit nodes get none."""
-    if gang.quota_admission is not None and not all(map(gang.has_quota_for, gang.schedulable.values())):
-        return "they request more than minResources, which the cluster queue admitted"
-    return "their queue may not allocate more now"
+    queue = "their queue may not allocate more now"
+    return queue if gang.quota_admission is None else f"they request more than minResources, or {queue}"
 
 
 class Trials:
