@@ -60,6 +60,37 @@ async def set_ready(world: World, node: str, status: str) -> None:
     await world.client.patch(NODES, Key("", node), conditions, subresource="status")
 
 
+async def waiting_pods_end(world: World) -> None:
+    """Pods that wait for a node which does not take them end, and their replacements stay gated."""
+    await create_host(world, "x2", "r1", cpu="4")
+    await create_job(world, "waiting", pods=3, schedulerName="none")
+    await until_selected(world, "waiting", ["x2", "x2", "x2"])
+    waiting = {pod.metadata.name: pod for pod in await pods_of(world, "waiting")}
+    taint = {"spec": {"taints": [{"key": "broken", "effect": "NoSchedule"}]}}
+    await world.client.patch(NODES, Key("", "x2"), taint)
+
+    async def ended() -> bool:
+        pods = {pod.metadata.name: pod for pod in await pods_of(world, "waiting")}
+        return all(pods[name].status.phase == "Failed" for name in waiting)
+
+    await world.until("the waiting pods end", ended)
+    await until_unhealthy(world, "waiting", "x2")
+    for pod in await pods_of(world, "waiting"):
+        if pod.metadata.name in waiting:
+            condition = find_condition(pod.status.conditions, "TerminatedByKueue")
+            assert condition is not None
+            assert condition.reason == "UnschedulableOnAssignedNode"
+        else:
+            assert [gate.name for gate in pod.spec.scheduling_gates] == [GATE]
+
+    async def reported() -> bool:
+        events = (await world.client.list(EVENTS, NAMESPACE)).items
+        about = [each.regarding for each in events if each.reason == "PodTerminatedByKueue"]
+        return {pod.name for pod in about if pod is not None} == waiting.keys()
+
+    await world.until("the end of each pod is reported", reported)
+
+
 def test_failed_nodes_are_recorded_and_their_pods_end() -> None:
     async def story(world: World) -> None:
         await create_host(world, "x1", "r1", cpu="2")
@@ -80,35 +111,7 @@ def test_failed_nodes_are_recorded_and_their_pods_end() -> None:
         await set_ready(world, "x1", "True")
         await until_unhealthy(world, "bound")
 
-        # A pod that waits for a node which does not take it ends, and its replacement stays gated.
-        await create_host(world, "x2", "r1", cpu="4")
-        await create_job(world, "waiting", pods=3, schedulerName="none")
-        await until_selected(world, "waiting", ["x2", "x2", "x2"])
-        waiting = {pod.metadata.name: pod for pod in await pods_of(world, "waiting")}
-        taint = {"spec": {"taints": [{"key": "broken", "effect": "NoSchedule"}]}}
-        await world.client.patch(NODES, Key("", "x2"), taint)
-
-        async def ended() -> bool:
-            pods = {pod.metadata.name: pod for pod in await pods_of(world, "waiting")}
-            return all(pods[name].status.phase == "Failed" for name in waiting if name in pods)
-
-        await world.until("the waiting pods end", ended)
-        await until_unhealthy(world, "waiting", "x2")
-        for pod in await pods_of(world, "waiting"):
-            if pod.metadata.name in waiting:
-                condition = find_condition(pod.status.conditions, "TerminatedByKueue")
-                assert condition is not None
-                assert condition.reason == "UnschedulableOnAssignedNode"
-            else:
-                assert [gate.name for gate in pod.spec.scheduling_gates] == [GATE]
-
-        async def reported() -> bool:
-            events = (await world.client.list(EVENTS, NAMESPACE)).items
-            about = [each.regarding for each in events if each.reason == "PodTerminatedByKueue"]
-            return {pod.name for pod in about if pod is not None} == waiting.keys()
-
-        await world.until("the end of each pod is reported", reported)
-        assert await places_of(world, "bound") == {"x1": 1}
+        await waiting_pods_end(world)
 
         # So does a pod on a healthy node that its workload is not assigned to any more.
         for name in ("x5", "x6"):

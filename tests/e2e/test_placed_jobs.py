@@ -13,7 +13,7 @@ from quorate.cli.run.node_topology import FLAVOR, NODE_LABELS, TOPOLOGY, parse_n
 from quorate.kube.resources import JOBS, PODS, RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.local.nodes import Fleet
 from tests.e2e.kinds import JOB_SET, definition
-from tests.e2e.topologies import REQUIRED
+from tests.e2e.topologies import REQUIRED, until_registered
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
@@ -91,6 +91,7 @@ def test_jobs_run_in_one_rack_or_wait() -> None:
         await world.client.create(RESOURCE_FLAVORS, TREE.flavor)
         await world.cluster_queue("100", flavor=FLAVOR)
         await world.local_queue()
+        await until_registered(world, NODES.count)
         await world.start_queueing(SERVED)
 
         # A rack has room for 8 of these pods.

@@ -34,10 +34,11 @@ from quorate.kube.resources import (
 from quorate.observe.replica import Replica
 from quorate.webhooks.ca_injection import MUTATING, VALIDATING
 from quorate.webhooks.process import run_webhooks
-from tests.e2e import test_kinds, test_retention
+from tests.e2e import test_kinds, test_node_failures, test_retention
 from tests.e2e.kinds import JOB_SET, RAY_CLUSTER, TRAIN_JOB, Example
 from tests.e2e.service_accounts import RecordingClient, as_account
 from tests.e2e.test_provisioning import checked_queue, requested, set_condition
+from tests.e2e.topologies import create_topology
 from tests.e2e.world import NAMESPACE, World, running_cluster
 from tests.elections import in_this_loop
 
@@ -123,6 +124,19 @@ def test_the_controller_roles_suffice_for_provisioning_requests() -> None:
                 await until_deleted(world, WORKLOADS)
             assert client.forbidden == []
             assert {"POST provisioningrequests", "POST podtemplates"} <= client.succeeded.keys()
+
+    asyncio.run(story())
+
+
+def test_the_controller_roles_suffice_for_places_and_failed_nodes() -> None:
+    async def story() -> None:
+        async with running_cluster() as world, as_controller_account(world) as client:
+            async with running_controllers(client, Configuration()) as replica:
+                await world.until("the controllers are ready", lambda: is_ready(replica))
+                await create_topology(world, cpu="100")
+                await test_node_failures.waiting_pods_end(world)
+            assert client.forbidden == []
+            assert {"PATCH topologies", "PATCH pods", "PATCH pods/status"} <= client.succeeded.keys()
 
     asyncio.run(story())
 

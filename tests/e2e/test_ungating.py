@@ -17,6 +17,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.resources import JOBS, PODS, WORKLOADS
 from quorate.local.nodes import Fleet
 from quorate.observe.queueing_metrics import metrics
+from tests.e2e.topologies import until_registered
 from tests.e2e.world import NAMESPACE, World, run_story
 from tests.observe.listening import listening
 
@@ -91,6 +92,7 @@ async def until_nodes(world: World, job: str, nodes: dict[str, str]) -> None:
 def test_pods_get_the_nodes_of_their_ranks() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="99", stopPolicy="Hold")
+        await until_registered(world, 3)
         async with listening("metrics.bindAddress", metrics(world.replica)) as url:
             await create_job(world, "train", pods=4)
             await admit(world, "train", {"node-1": 1, "node-2": 3})
@@ -118,6 +120,7 @@ def test_no_place_is_given_twice_over_restarts_and_lost_writes() -> None:
 
     async def story(world: World) -> None:
         await world.queues(cpu="99", stopPolicy="Hold")
+        await until_registered(world, 4)
         await world.start_queueing(default_configuration())
         await create_job(world, "train", pods=12)
         world.queueing_client.one_in = 4

@@ -48,3 +48,13 @@ async def places_of(world: World, job: str) -> dict[str, int]:
     (pods,) = workload.status.admission.pod_set_assignments
     assert pods.topology_assignment is not None
     return {values[-1]: count for values, count in pods.topology_assignment.domains()}
+
+
+async def until_registered(world: World, nodes: int) -> None:
+    """Wait until this many simulated nodes take pods."""
+
+    async def found() -> bool:
+        listed = (await world.client.list(NODES)).items
+        return len(listed) == nodes and not any(node.spec.taints for node in listed)
+
+    await world.until(f"{nodes} nodes", found)

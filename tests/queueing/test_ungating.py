@@ -6,7 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.queueing.topology.ungating import PodPlace, Ranks, choose_domains, pod_rank
+from quorate.api.codec import convert
+from quorate.api.kueue import Workload
+from quorate.queueing.topology.ungating import PodPlace, Ranks, choose_domains, pod_rank, pod_set_ranks
 
 X, Y = ("x",), ("y",)
 PLAIN = Ranks("index", size=4)
@@ -33,6 +35,34 @@ GROUPS = Ranks("index", size=4, sub_group_label="group", sub_groups=2)
 )
 def test_a_rank_is_valid_or_absent(labels: dict[str, str], ranks: Ranks, rank: int | None) -> None:
     assert pod_rank(labels, ranks) == rank
+
+
+@pytest.mark.parametrize(
+    ("leaders", "workers", "annotation", "leader_offset", "worker_offset"),
+    [
+        pytest.param(1, 3, None, 0, 1, id="workers continue the indices of the leader"),
+        pytest.param(3, 1, None, 1, 0, id="the larger pod set continues, whatever its name"),
+        pytest.param(1, 1, None, 0, 1, id="the first of two equal ones begins"),
+        pytest.param(1, 3, "2", 2, 3, id="an offset adds to that"),
+        pytest.param(1, 3, "two", None, None, id="a malformed offset leaves no ranks"),
+    ],
+)
+def test_offsets_of_a_group(
+    leaders: int,
+    workers: int,
+    annotation: str | None,
+    leader_offset: int | None,
+    worker_offset: int | None,
+) -> None:
+    request = {"podIndexLabel": "index", "podSetGroupName": "g"}
+    counts = {"leader": leaders, "worker": workers}
+    spec = {"podSets": [{"name": name, "count": 9, "topologyRequest": request} for name in counts]}
+    assigned = [{"name": name, "count": count} for name, count in counts.items()]
+    status = {"admission": {"clusterQueue": "q", "podSetAssignments": assigned}}
+    workload = convert(Workload, {"metadata": {"name": "w"}, "spec": spec, "status": status})
+    for name, offset in (("leader", leader_offset), ("worker", worker_offset)):
+        expected = None if offset is None else Ranks("index", size=counts[name], offset=offset)
+        assert pod_set_ranks(workload, name, annotation) == expected
 
 
 CASES = {
