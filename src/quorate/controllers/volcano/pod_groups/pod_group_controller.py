@@ -26,7 +26,7 @@ from quorate.kube.writes import Delete, send
 WORKERS: Final = 16
 OWNER_CACHE_S: Final = 5.0  # how long an owner's annotations are cached: its pods are created together
 EMPTY_GROUP_CHECK_S: Final = 60.0  # how often the owner of a group without pods is read
-_BY_GROUP: Final = "pods by group"  # index of pods by the key of their group
+BY_GROUP: Final = "pods by group"  # index of pods of groups made for them, by the key of the group
 
 
 class Replicas(Struct):
@@ -106,7 +106,7 @@ class PodGroupController:
             "volcano.groups", self.reconcile_group, context.clock, WORKERS, report=groups.reconcile_failed
         )
         for informer in pods:
-            informer.add_index(_BY_GROUP, _group_key)
+            informer.add_index(BY_GROUP, _group_key)
             informer.subscribe(self._pod_changed)
         groups.subscribe(self._group_changed)
 
@@ -178,7 +178,7 @@ class PodGroupController:
             return None
         if (reference.api_version, reference.kind) not in SCALABLE_KINDS:
             return None
-        if any(informer.by_index(_BY_GROUP, key) for informer in self._pods):
+        if any(informer.by_index(BY_GROUP, key) for informer in self._pods):
             return None
         owner = await self._owner(key.namespace, reference)
         if owner is None or owner.metadata.uid != reference.uid:

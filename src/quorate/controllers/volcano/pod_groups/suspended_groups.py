@@ -3,9 +3,11 @@
 Pods without a node stay: they wait, and a plain pod would be lost.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
+from quorate.api.configuration.integrations import VOLCANO_JOB
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.api.volcano.annotations import SUSPENDED
@@ -14,6 +16,7 @@ from quorate.controllers.context import ControllerContext
 from quorate.controllers.volcano.job.job_pods import FINISHED_POD_PHASES
 from quorate.controllers.volcano.pod_groups.group_pod import GROUP_PODS, GroupPod
 from quorate.controllers.volcano.pod_groups.pod_group_builder import POD_GROUP_PREFIX
+from quorate.controllers.volcano.pod_groups.pod_group_controller import BY_GROUP
 from quorate.controllers.volcano.pod_groups.queued_group import is_stopping, stop_completed
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
@@ -26,7 +29,7 @@ _PLACED: Final = "placed pods"  # index of pods with a node that have not finish
 
 
 class SuspendedGroupController:
-    """Deletes the placed pods of suspended groups; ``pods``: one informer for each scheduler name."""
+    """Deletes the placed pods of suspended groups; ``pods``: the informers of the pod group controller."""
 
     def __init__(
         self, context: ControllerContext, pods: Sequence[Informer[GroupPod]], groups: Informer[PodGroup]
@@ -38,8 +41,9 @@ class SuspendedGroupController:
         self.reconciler = Reconciler(
             "volcano.suspended", self.reconcile, context.clock, workers, report=groups.reconcile_failed
         )
+        jobs_are_queued = VOLCANO_JOB in context.configuration.integrations.frameworks
         for informer in pods:
-            informer.add_index(_PLACED, _group_of_placed)
+            informer.add_index(_PLACED, partial(group_of_placed, jobs_are_queued=jobs_are_queued))
             informer.subscribe(self._pod_changed)
         groups.subscribe(self._group_changed)
 
@@ -57,7 +61,7 @@ class SuspendedGroupController:
         group = self._groups.get(key)
         if group is None or not _is_suspended(group):
             return
-        pods = [pod for informer in self._pods for pod in informer.by_index(_PLACED, key)]
+        pods = [pod for informer in self._pods for pod in _placed_pods(informer, key)]
         for pod in pods:
             metadata = pod.metadata
             if metadata.deletion_timestamp is None:
@@ -76,12 +80,24 @@ def _is_suspended(group: PodGroup) -> bool:
     return group.metadata.annotations.get(SUSPENDED) == "true"
 
 
-def _group_of_placed(pod: GroupPod) -> tuple[Key, ...]:
-    """Return the group of a placed pod; none for pods of groups that are never suspended."""
-    owner = pod.metadata.controller
-    made_for_owner = pod.group.startswith(POD_GROUP_PREFIX) or (
-        owner is not None and owner.api_version.startswith(f"{JOB_GROUP}/")
-    )
-    if not pod.group or made_for_owner or not pod.node_name or pod.status.phase in FINISHED_POD_PHASES:
+def _placed_pods(pods: Informer[GroupPod], group: Key) -> Iterator[GroupPod]:
+    yield from pods.by_index(_PLACED, group)
+    if group.name.startswith(POD_GROUP_PREFIX):
+        yield from filter(_is_placed, pods.by_index(BY_GROUP, group))
+
+
+def _is_placed(pod: GroupPod) -> bool:
+    return bool(pod.node_name) and pod.status.phase not in FINISHED_POD_PHASES
+
+
+def group_of_placed(pod: GroupPod, *, jobs_are_queued: bool) -> tuple[Key, ...]:
+    """Return the group of a placed pod.
+
+    None for pods of groups that are made for plain pods: they have an index already.  None for pods of
+    Volcano Jobs that are queued themselves: their groups are never suspended.
+    """
+    if not pod.group or not _is_placed(pod) or pod.group.startswith(POD_GROUP_PREFIX):
         return ()
-    return (pod.group_key,)
+    owner = pod.metadata.controller
+    is_of_job = owner is not None and owner.api_version.startswith(f"{JOB_GROUP}/")
+    return () if is_of_job and jobs_are_queued else (pod.group_key,)
