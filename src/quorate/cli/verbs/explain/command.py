@@ -13,6 +13,7 @@ from quorate.cli.files import Config
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.cluster_model import effective_configuration, evaluate_all, load_state
 from quorate.cli.verbs.explain.explanation import WorkloadExplanation, explanation_of
+from quorate.cli.verbs.explain.pods import pods_of_workloads, with_pods
 from quorate.cli.verbs.job_names import Workloads, named_workloads
 from quorate.cli.verbs.printing import (
     Fields,
@@ -67,9 +68,12 @@ async def _explain_all(
     state = await load_state(connection.client, configuration, now)
     decided = evaluate_all(state, now)
     explanations = [explanation_of(state, decided, each) for each in found]
-    groups = await _pod_groups(connection) if any(each.standing == "runs" for each in explanations) else ()
+    if not any(each.standing in ("runs", "has quota") for each in explanations):
+        return explanations
+    groups = await _pod_groups(connection)
+    pods = await pods_of_workloads(connection.client, connection.namespace) or ()
     return [
-        with_pod_group(explanation, each, groups)
+        with_pod_group(with_pods(explanation, each, pods), each, groups)
         for explanation, each in zip(explanations, found, strict=True)
     ]
 
@@ -88,7 +92,7 @@ def with_pod_group(
     jobs = {owner.uid for owner in workload.metadata.owner_references}
     for group in groups:
         of_job = any(owner.uid in jobs for owner in group.metadata.owner_references)
-        if explanation.standing == "runs" and of_job and group.status.phase in ("", PENDING):
+        if explanation.standing in ("runs", "has quota") and of_job and group.status.phase in ("", PENDING):
             unschedulable = find_condition(group.status.conditions, UNSCHEDULABLE)
             detail = f": {unschedulable.reason}: {unschedulable.message}" if unschedulable is not None else ""
             says = (

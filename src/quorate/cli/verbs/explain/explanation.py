@@ -20,7 +20,7 @@ from quorate.queueing.state import State
 from quorate.quota.amount import as_quantity
 
 _RESUME: Final = "quorate workload resume queues it again"
-ExplainedState = Literal["waits", "can start", "has quota", "runs", "finished", "kept out"]
+ExplainedState = Literal["waits", "can start", "has quota", "runs in part", "runs", "finished", "kept out"]
 
 
 class BlockedBy(Struct):
@@ -83,12 +83,13 @@ def _state(workload: Workload, decision: Decision | None) -> tuple[ExplainedStat
             f"it is being evicted and holds its quota until its pods are gone: {evicted.message}{resumed}",
         )
     if not workload.spec.active:
-        return "kept out", f"it is stopped, spec.active is false ({_RESUME})"
+        return "kept out", f"it is stopped, spec.active is false{_why_deactivated(workload)} ({_RESUME})"
     if isinstance(decision, Preempt):
         return "runs", f"it is about to be preempted for {decision.preemptor}"
     if c.is_admitted(workload):
         short = find_condition(conditions, c.NODE_FIT)
-        return ("runs", "it is admitted") if short is None else ("has quota", f"it is {short.message}")
+        admitted = f"it is admitted{_reduced_counts(workload)}"
+        return ("runs", admitted) if short is None else ("has quota", f"it is {short.message}")
     if c.has_quota_reservation(workload):
         return "has quota", why_not_running(workload) or "it has quota, and all admission checks are ready"
     if workload.metadata.deletion_timestamp is not None:
@@ -104,6 +105,24 @@ def _state(workload: Workload, decision: Decision | None) -> tuple[ExplainedStat
     if reserved is not None and reserved.reason == c.ON_HOLD:
         return "kept out", f"its job is on hold: {reserved.message}"
     return "waits", "it waits"
+
+
+def _why_deactivated(workload: Workload) -> str:
+    evicted = find_condition(workload.status.conditions, c.EVICTED)
+    by_system = evicted is not None and evicted.reason.startswith(f"{c.DEACTIVATED}DueTo")
+    return f": {evicted.message}" if evicted is not None and by_system else ""
+
+
+def _reduced_counts(workload: Workload) -> str:
+    """Return with how many pods a partially admitted workload starts; empty if with all."""
+    requested = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    admission = workload.status.admission
+    reduced = [
+        f"{assigned.count} of {requested[assigned.name]} pods of {assigned.name}"
+        for assigned in (admission.pod_set_assignments if admission is not None else ())
+        if assigned.count is not None and assigned.count < requested.get(assigned.name, 0)
+    ]
+    return f" with {' and '.join(reduced)}" if reduced else ""
 
 
 def _cluster_queue(state: State, workload: Workload) -> str:
