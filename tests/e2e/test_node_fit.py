@@ -69,7 +69,6 @@ def test_pods_wait_for_nodes_and_hold_them_where_they_are_required() -> None:
 
         assert await world.until("both pods run", running) == {"node-1", "node-2"}
         await world.client.delete(JOBS, Key(NAMESPACE, "small"))
-        await world.until_condition("small", "Finished", "True")
         for pod in (await world.client.list(PODS, NAMESPACE, "job-name=small")).items:
             await world.client.delete(PODS, pod.metadata.key)  # until then their nodes are not free
         await world.until_finished("next")
