@@ -23,7 +23,9 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 TREE = parse_node_topology("block=2,rack=2,host=2")
 NODES = Fleet(TREE.nodes, cpu="4", labels=NODE_LABELS, levels=TREE.levels)
-SERVED = Configuration(integrations=Integrations(frameworks=("batch/job", *JOB_SET.integrations.frameworks)))
+SERVED = Configuration(
+    integrations=Integrations(frameworks=("batch/job", "pod", *JOB_SET.integrations.frameworks))
+)
 
 
 def template(cpu: str, level: str) -> dict[str, Any]:
@@ -84,6 +86,28 @@ async def run_job_set(world: World) -> None:
         await world.client.create(PODS, body, NAMESPACE)
 
 
+async def run_pod_group(world: World) -> None:
+    """Create two pods of a group with indices, the second one first."""
+    for index in (1, 0):
+        body = template("1", "kubernetes.io/hostname")
+        body["metadata"] |= {
+            "name": f"member-{index}",
+            "labels": {
+                "kueue.x-k8s.io/queue-name": "queue",
+                "kueue.x-k8s.io/pod-group-name": "group",
+                "kueue.x-k8s.io/pod-group-pod-index": str(index),
+                "set": "group",
+            },
+            "annotations": {
+                **body["metadata"]["annotations"],
+                "kueue.x-k8s.io/pod-group-total-count": "2",
+            },
+        }
+        gates = ("kueue.x-k8s.io/admission", "kueue.x-k8s.io/topology")
+        body["spec"]["schedulingGates"] = [{"name": gate} for gate in gates]
+        await world.client.create(PODS, body, NAMESPACE)
+
+
 def test_jobs_run_in_one_rack_or_wait() -> None:
     async def story(world: World) -> None:
         await install_definitions(world.client, [definition(JOB_SET.resource)])
@@ -112,6 +136,11 @@ def test_jobs_run_in_one_rack_or_wait() -> None:
         assert nodes["set-0-0"] == nodes["set-0-1"] != nodes["set-1-0"] == nodes["set-1-1"]
         (used,) = racks(nodes)
         assert used not in trained
+
+        # Plain pods of a group require one host, beside the first job.
+        await run_pod_group(world)
+        (host,) = set((await nodes_of(world, "set=group", pods=2)).values())
+        assert racks({"": host}) == trained
 
         # When the racks are full, a job waits for one of them, and gets it.
         taken = []

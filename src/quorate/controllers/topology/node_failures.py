@@ -238,18 +238,19 @@ class NodeFailureController:
     async def _check_hosts(
         self, workload: Workload, assigned: AssignedHosts, hosts: Collection[str], *, all_pods: bool
     ) -> float | None:
+        recorded = {node.name for node in workload.status.unhealthy_nodes}
         suspects: dict[str, NodeHealth | None] = {}
-        states: dict[str, HostState] = {}
+        states: dict[str, HostState] = {}  # of hosts that are not healthy, or were not
         for position, host in enumerate(hosts, 1):
             if position % _SLICE == 0:
                 await asyncio.sleep(0)
             if host not in assigned.all or host in self._unreadable:
                 continue
             node = self._node(host)
-            if node is not None and node.is_healthy:
-                states[host] = HostState()
-            else:
+            if node is None or not node.is_healthy:
                 suspects[host] = node
+            elif host in recorded:
+                states[host] = HostState()
         pods: list[PlacedPod] = []
         if all_pods or suspects or not assigned.all.issuperset(hosts):
             pods = [
@@ -258,7 +259,7 @@ class NodeFailureController:
                 if pod.metadata.labels.get(POD_SET) in assigned.by_pod_set
             ]
         now = self._context.clock.now()
-        states |= self._suspect_states(workload, assigned, suspects, pods, now)
+        states |= await self._suspect_states(workload, assigned, suspects, pods, now)
         decided = node_failures(workload, states)
         if decided is not None and decided.eviction:
             await self._write(workload, evict(workload, NODE_FAILURES, decided.eviction, now))
@@ -290,7 +291,7 @@ class NodeFailureController:
         nodes = self._nodes.by_index(_HOST, host)
         return health_of(nodes[0]) if nodes else None
 
-    def _suspect_states(
+    async def _suspect_states(
         self,
         workload: Workload,
         assigned: AssignedHosts,
@@ -302,16 +303,18 @@ class NodeFailureController:
             return {}
         progressing = {host_of(pod) for pod in pods if is_progressing(pod)}
         tolerations = dict(self._tolerations(workload, assigned))
-        return {
-            host: host_state(
+        states: dict[str, HostState] = {}
+        for position, (host, node) in enumerate(suspects.items(), 1):
+            if position % _SLICE == 0:
+                await asyncio.sleep(0)
+            states[host] = host_state(
                 node,
                 is_progressing=host in progressing,
                 tolerations=[tolerations[name] for name, own in assigned.by_pod_set.items() if host in own],
                 gates=self._gates,
                 now=now,
             )
-            for host, node in suspects.items()
-        }
+        return states
 
     def _tolerations(self, workload: Workload, assigned: AssignedHosts) -> Iterator[tuple[str, Tolerations]]:
         flavors = ByName(self._context.informers.flavors)
