@@ -70,7 +70,7 @@ def test_a_pod_uses_its_node(model: TopologyModel, pod: Pod, left: int) -> None:
 
 
 def test_pods_count_once_their_workload_has_no_places(model: TopologyModel) -> None:
-    places = Places(model, [Place("", ("a",), {"cpu": 6000})])
+    places = Places(model, [Place((), ("a",), True, {"cpu": 6000})])
     places.count(1)
     model.set_has_places(WORKLOAD, True)
     for name in ("p", "q"):

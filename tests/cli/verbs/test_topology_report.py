@@ -63,7 +63,7 @@ def report(*pods: Pod, used: dict[str, int] | None = None) -> TopologyReport:
         model.put_node(node)
     for pod in pods:
         model.put_pod(pod)
-    model.count([Place("tas", (host,), {"cpu": cpu}) for host, cpu in (used or {}).items()], 1)
+    model.count([Place(("tas",), (host,), True, {"cpu": cpu}) for host, cpu in (used or {}).items()], 1)
     return report_topology(topology, model, NODES)
 
 

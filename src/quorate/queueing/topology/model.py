@@ -12,10 +12,10 @@ from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.core import Pod
 from quorate.api.core.scheduling import Node
-from quorate.api.kueue import Admission, PodSetAssignment, ResourceFlavor
+from quorate.api.kueue import Admission, ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, is_true
-from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
+from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.topology.foreign_pods import requests_place, usage_on_node, uses_node, workload_of
 from quorate.queueing.topology.host_trees import LEVELS, HostTrees, is_host, labels_of
 from quorate.queueing.topology.node_fit import mode_of
@@ -24,10 +24,11 @@ Amounts = Mapping[str, int]
 
 
 class Place(NamedTuple):
-    """Equal pods in one leaf of a flavor: the recorded values of the leaf, and what all of them use."""
+    """Equal pods in one leaf: its recorded values, and what all of them use."""
 
-    flavor: str  # "": a host, of flavors without a topology
+    flavors: tuple[str, ...]  # one of them has the topology; empty: a host, of flavors without a topology
     values: Path
+    on_host: bool  # the leaf is a host
     amounts: Amounts
 
 
@@ -50,10 +51,11 @@ NO_PLACES = Places(None, ())
 
 
 class _Usage(NamedTuple):
-    """A leaf as usage is recorded, whether or not the leaf exists: hosts are shared by flavors."""
+    """A leaf as usage is recorded, whether or not it and its flavors exist."""
 
-    flavor: str  # empty: a host of all flavors
+    flavors: tuple[str, ...]
     values: Path
+    on_host: bool
 
 
 class TopologyModel:
@@ -227,7 +229,7 @@ class TopologyModel:
         tree = self._trees[flavor] = self._tree_of(spec.spec.topology_name, levels, nodes)
         for used, amounts in self._used.items():
             leaf = tree.leaf_of(used.values)
-            if leaf is not None and used == self._usage(flavor, used.values, tree.has_hosts):
+            if leaf is not None and self._is_usage_of(flavor, tree, used):
                 tree.add_used(leaf, amounts)
         return tree
 
@@ -244,7 +246,7 @@ class TopologyModel:
             nodes = [node for node in self._nodes.values() if is_host(node, labels)]
             tree = self._tree_of("", LEVELS, nodes)
             for used, amounts in self._used.items():
-                leaf = tree.leaf_of(used.values)
+                leaf = tree.leaf_of(used.values) if used.on_host else None
                 if leaf is not None:
                     tree.add_used(leaf, amounts)
             self._hosts.put(labels, tree)
@@ -276,16 +278,18 @@ class TopologyModel:
 
     # Usage.
 
-    def _usage(self, flavor: str, values: Path, has_hosts: bool) -> _Usage:
-        is_shared = has_hosts and self.gates.overlapping_flavors
-        return _Usage("" if is_shared else flavor, values)
+    def _is_usage_of(self, flavor: str, tree: DomainTree, used: _Usage) -> bool:
+        """Return True if ``used`` counts in the tree of a flavor, given that it has such a leaf."""
+        is_shared = used.on_host and (self.gates.overlapping_flavors or not used.flavors)
+        return used.on_host == tree.has_hosts and (is_shared or flavor in used.flavors)
 
     def count(self, places: Iterable[Place], times: int) -> None:
-        """Count the usage of ``places``; ``times`` is 1, or -1 to take it back."""
+        """Count the usage of ``places``; ``times`` is 1, or -1 to take it back.
+
+        It is recorded whether or not nodes, flavors and topologies are known, and read when they are.
+        """
         for place in places:
-            levels = self.levels(place.flavor)
-            has_hosts = levels is not None and levels[-1] == HOSTNAME
-            key = self._usage(place.flavor, place.values, has_hosts)
+            key = _Usage(place.flavors, place.values, place.on_host)
             used = self._used.setdefault(key, {})
             for resource, amount in place.amounts.items():
                 used[resource] = used.get(resource, 0) + amount * times
@@ -295,9 +299,10 @@ class TopologyModel:
                 del self._used[key]
             for flavor, tree in self._trees.items():
                 leaf = tree.leaf_of(place.values)
-                if leaf is not None and key == self._usage(flavor, place.values, tree.has_hosts):
+                if leaf is not None and self._is_usage_of(flavor, tree, key):
                     tree.add_used(leaf, place.amounts, times)
-            self._hosts.add_used(place.values, place.amounts, times)
+            if place.on_host:
+                self._hosts.add_used(place.values, place.amounts, times)
 
 
 def has_places(admission: Admission) -> bool:
@@ -309,18 +314,14 @@ def recorded_places(model: TopologyModel, admission: Admission, per_pod: Mapping
     return Places(
         model,
         (
-            Place(flavor, values, {name: amount * count for name, amount in per_pod[assigned.name].items()})
+            Place(
+                tuple(sorted(set(assigned.flavors.values()))),
+                values,
+                tuple(assignment.levels) == LEVELS,
+                {name: amount * count for name, amount in per_pod[assigned.name].items()},
+            )
             for assigned in admission.pod_set_assignments
-            if assigned.topology_assignment is not None and assigned.name in per_pod
-            for flavor in _flavor_of_places(model, assigned)
-            for values, count in assigned.topology_assignment.domains()
+            if (assignment := assigned.topology_assignment) is not None and assigned.name in per_pod
+            for values, count in assignment.domains()
         ),
     )
-
-
-def _flavor_of_places(model: TopologyModel, assigned: PodSetAssignment) -> tuple[str, ...]:
-    """Return the topology flavor of an assignment with places, "" for hosts of other flavors."""
-    found = sorted(filter(model.is_topology_flavor, set(assigned.flavors.values())))[:1]
-    places = assigned.topology_assignment
-    has_hosts = places is not None and tuple(places.levels) == LEVELS
-    return tuple(found) or (("",) if has_hosts else ())

@@ -13,6 +13,7 @@ from quorate.placement.topology.shortage import host_shortage
 from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused, TopologyMismatched
 from quorate.queueing.pending.shape import PodSetShape
+from quorate.queueing.topology.host_trees import LEVELS
 from quorate.queueing.topology.model import Amounts, Place, TopologyModel
 
 
@@ -20,16 +21,15 @@ class PodSetPlaces(msgspec.Struct, frozen=True):
     """Where the pods of one pod set run: the recorded values of each leaf, in order, and its pods."""
 
     name: str
-    flavor: str
+    flavors: tuple[str, ...]  # the topology flavor; empty: hosts, of flavors without a topology
     levels: tuple[str, ...]
     domains: tuple[tuple[Path, int], ...]
     per_pod: Amounts
 
     def places(self) -> Iterator[Place]:
         for values, count in self.domains:
-            yield Place(
-                self.flavor, values, {resource: amount * count for resource, amount in self.per_pod.items()}
-            )
+            amounts = {resource: amount * count for resource, amount in self.per_pod.items()}
+            yield Place(self.flavors, values, self.levels == LEVELS, amounts)
 
 
 class PodSetToPlace(msgspec.Struct, frozen=True):
@@ -149,11 +149,12 @@ def _place_unit(
     *,
     is_empty: bool,
 ) -> list[PodSetPlaces] | PlacementRefused | NodesLackRoom:
-    flavor = "" if workers.on_hosts else flavors[0]
+    topology_flavors = () if workers.on_hosts else tuple(flavors)
     by_leaf: dict[int, dict[str, int]] = {}
     for each in assumed:
         leaf = tree.leaf_of(each.values)
-        if leaf is not None and (each.flavor == flavor or tree.has_hosts):
+        is_here = each.on_host if tree.has_hosts else each.flavors == topology_flavors
+        if leaf is not None and is_here:
             amounts = by_leaf.setdefault(leaf, {})
             for resource, amount in each.amounts.items():
                 amounts[resource] = amounts.get(resource, 0) + amount
@@ -171,9 +172,9 @@ def _place_unit(
     )
     if isinstance(found, PlacementFailure):
         return PlacementRefused(workers.shape.name, found.text, found.fitting, found.requested)
-    result = [_places(tree, flavor, workers.shape, found.workers)]
+    result = [_places(tree, topology_flavors, workers.shape, found.workers)]
     if leader is not None:
-        result.append(_places(tree, flavor, leader.shape, found.leader))
+        result.append(_places(tree, topology_flavors, leader.shape, found.leader))
     return result
 
 
@@ -190,20 +191,22 @@ def _request(pod_set: PodSetToPlace, tolerations: tuple[Toleration, ...]) -> Pod
     )
 
 
-def _places(tree: DomainTree, flavor: str, shape: PodSetShape, placed: Sequence[PlacedPods]) -> PodSetPlaces:
+def _places(
+    tree: DomainTree, flavors: tuple[str, ...], shape: PodSetShape, placed: Sequence[PlacedPods]
+) -> PodSetPlaces:
     domains = tuple((tree.recorded_values(each.leaf), each.pods) for each in placed)
-    return PodSetPlaces(shape.name, flavor, tree.recorded_levels, domains, shape.on_node)
+    return PodSetPlaces(shape.name, flavors, tree.recorded_levels, domains, shape.on_node)
 
 
 def fits(model: TopologyModel, placement: Placement) -> bool:
     """Return True if the places of ``placement`` are still free."""
-    needed: dict[tuple[str, Path], dict[str, int]] = {}
+    needed: dict[tuple[tuple[str, ...], Path], dict[str, int]] = {}
     for each in placement.places():
-        amounts = needed.setdefault((each.flavor, each.values), {})
+        amounts = needed.setdefault((each.flavors, each.values), {})
         for resource, amount in each.amounts.items():
             amounts[resource] = amounts.get(resource, 0) + amount
-    for (flavor, values), amounts in needed.items():
-        tree = model.tree(flavor) if flavor else model.host_tree(())
+    for (flavors, values), amounts in needed.items():
+        tree = model.tree(flavors[0]) if flavors else model.host_tree(())
         leaf = None if tree is None else tree.leaf_of(values)
         if tree is None or leaf is None:
             return False

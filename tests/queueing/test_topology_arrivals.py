@@ -1,0 +1,140 @@
+"""The room of a topology does not depend on the order in which its objects arrive, change and leave."""
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.api import codec
+from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.core import Pod
+from quorate.api.core.scheduling import Node
+from quorate.api.kueue import ResourceFlavor
+from quorate.api.kueue.topology import Topology
+from quorate.queueing.topology.model import Place, Places, TopologyModel
+from tests.queueing.notation import Json
+
+HOST = "kubernetes.io/hostname"
+FLAVORS: dict[str, Json] = {
+    "hosts": {"topologyName": "tree", "nodeLabels": {"pool": "a"}},
+    "also-hosts": {"topologyName": "tree", "nodeLabels": {"pool": "a"}},
+    "racks": {"topologyName": "racks", "nodeLabels": {"pool": "a"}},
+    "plain": {},
+}
+TOPOLOGIES = {"tree": ["rack", HOST], "racks": ["rack"]}
+NODES = {"x1": "r1", "x2": "r1", "r1": "r2"}  # a host and a rack have the same name
+PLACES = {
+    "on a host": Place(("hosts",), ("x1",), True, {"cpu": 1000, "pods": 1}),
+    "on a host that has the name of a rack": Place(("also-hosts",), ("r1",), True, {"cpu": 200, "pods": 1}),
+    "in a rack": Place(("racks",), ("r1",), False, {"cpu": 3000, "pods": 2}),
+    "of a flavor without a topology": Place((), ("x2",), True, {"cpu": 400, "pods": 1}),
+    "on a lost host": Place(("hosts",), ("x9",), True, {"cpu": 500, "pods": 1}),
+}
+PODS = {"web": "x1", "other": "r1"}
+
+
+class World:
+    """A model, and the objects in it."""
+
+    def __init__(self, gates: TopologyGates) -> None:
+        self.model = TopologyModel(gates)
+        self.flavors: dict[str, ResourceFlavor] = {}
+        self.model.flavors = self.flavors
+        self.counted: dict[str, Places] = {}
+
+    def put(self, kind: str, name: str) -> None:
+        model = self.model
+        match kind:
+            case "flavor":
+                body = {"metadata": {"name": name}, "spec": FLAVORS[name]}
+                self.flavors[name] = codec.convert(ResourceFlavor, body)
+                model.flavor_changed(name)
+            case "topology":
+                levels = {"levels": [{"nodeLabel": level} for level in TOPOLOGIES[name]]}
+                model.put_topology(codec.convert(Topology, {"metadata": {"name": name}, "spec": levels}))
+            case "node":
+                labels = {"pool": "a", "rack": NODES[name], HOST: name}
+                ready = {"type": "Ready", "status": "True"}
+                status = {"allocatable": {"cpu": "8", "pods": "9"}, "conditions": [ready]}
+                model.put_node(
+                    codec.convert(Node, {"metadata": {"name": name, "labels": labels}, "status": status})
+                )
+            case "pod":
+                container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
+                spec = {"nodeName": PODS[name], "containers": [container]}
+                model.put_pod(codec.convert(Pod, {"metadata": {"name": name}, "spec": spec}))
+            case _:
+                if name not in self.counted:
+                    self.counted[name] = Places(model, (PLACES[name],))
+                    self.counted[name].count(1)
+
+    def remove(self, kind: str, name: str) -> None:
+        model = self.model
+        match kind:
+            case "flavor":
+                self.flavors.pop(name, None)
+                model.flavor_changed(name)
+            case "topology":
+                model.remove_topology(name)
+            case "node":
+                model.remove_node(name)
+            case "pod":
+                model.remove_pod(codec.convert(Pod, {"metadata": {"name": name}}).metadata.key)
+            case _:
+                if (places := self.counted.pop(name, None)) is not None:
+                    places.count(-1)
+
+    def room(self) -> dict[str, dict[tuple[str, ...], list[int]]]:
+        """Return what each leaf has left of cpu and pods, by flavor."""
+        model = self.model
+        trees = {name: model.tree(name) for name in FLAVORS} | {"all": model.host_tree(())}
+        return {
+            name: {
+                tree.recorded_values(leaf): [int(tree.remaining(each)[leaf]) for each in ("cpu", "pods")]
+                for leaf in range(tree.leaf_count)
+            }
+            for name, tree in trees.items()
+            if tree is not None
+        }
+
+
+OBJECTS = [
+    *(("topology", name) for name in TOPOLOGIES),
+    *(("flavor", name) for name in FLAVORS),
+    *(("node", name) for name in NODES),
+    *(("pod", name) for name in PODS),
+    *(("place", name) for name in PLACES),
+]
+STEPS = st.lists(st.tuples(st.sampled_from(("put", "put", "remove", "read")), st.sampled_from(OBJECTS)))
+GATES = st.builds(TopologyGates, overlapping_flavors=st.booleans())
+
+
+@given(st.permutations(OBJECTS), STEPS, GATES)
+def test_the_room_depends_on_the_objects_alone(
+    order: list[tuple[str, str]], steps: list[tuple[str, tuple[str, str]]], gates: TopologyGates
+) -> None:
+    world, present = World(gates), set(order)
+    for each in order:
+        world.put(*each)
+    for action, each in steps:
+        apply: Callable[[str, str], None] = world.remove if action == "remove" else world.put
+        if action == "read":
+            world.room()
+        else:
+            apply(*each)
+            present = present - {each} if action == "remove" else present | {each}
+    canonical = World(gates)
+    for each in OBJECTS:
+        if each in present:
+            canonical.put(*each)
+    assert world.room() == canonical.room()
+
+
+def test_a_host_is_shared_by_flavors_and_a_rack_is_not() -> None:
+    world = World(TopologyGates())
+    for each in OBJECTS:
+        world.put(*each)
+    room = world.room()
+    assert room["hosts"] == room["also-hosts"] == {("x1",): [5000, 7], ("x2",): [7600, 8], ("r1",): [5800, 7]}
+    assert room["racks"] == {("r1",): [11000, 15], ("r2",): [6000, 8]}
+    assert room["all"] == room["hosts"]
