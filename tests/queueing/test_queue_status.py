@@ -90,6 +90,33 @@ def test_counts_and_usage_are_those_of_the_workloads() -> None:
             id="the first three findings",
         ),
         pytest.param(
+            {},
+            {"flavors": {"spot": {"topologyName": "racks", "nodeLabels": {"pool": "a"}}}},
+            "TopologyNotFound",
+            'Can\'t admit new workloads: there is no Topology "racks" for TAS flavor "spot".',
+            id="a topology is missing",
+        ),
+        pytest.param(
+            {},
+            {
+                "flavors": {"spot": {"topologyName": "racks", "nodeLabels": {"pool": "a"}}},
+                "topologies": {"racks": {"levels": ["rack"]}},
+            },
+            "Ready",
+            "Can admit new workloads",
+            id="with its topology",
+        ),
+        pytest.param(
+            {},
+            {
+                "flavors": {"spot": {"topologyName": "racks", "nodeLabels": {"pool": "a"}}},
+                "config": {"featureGates": {"TopologyAwareScheduling": False}},
+            },
+            "Ready",
+            "Can admit new workloads",
+            id="no topology is needed",
+        ),
+        pytest.param(
             {"stopPolicy": "HoldAndDrain"},
             {"flavors": []},
             "Stopped",

@@ -1,144 +1,33 @@
 """Cluster queues, local queues and quota reservations as the ledger keeps them."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from fractions import Fraction
-from typing import Final, assert_never
 
 import msgspec
 
 from quorate.api.configuration.feature_gates import DEFAULT_GATES, Gates
 from quorate.api.kueue import (
-    ACTIVE,
     Admission,
-    AdmissionCheck,
     ClusterQueue,
     ClusterQueueSpec,
     FairSharing,
     LocalQueue,
-    ResourceFlavor,
     ResourceGroup,
     Workload,
 )
-from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
-from quorate.api.meta import Key, is_true, matches_selector
+from quorate.api.meta import Key, matches_selector
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.queues import stored_cluster_queue_findings
 from quorate.queueing import conditions as c
 from quorate.queueing.consumed_usage import ConsumedUsage
+from quorate.queueing.inactive_reasons import InactiveReason
 from quorate.queueing.pending.effective_requests import reclaimed_counts
 from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.queue import Entry, PendingQueue
 from quorate.queueing.topology.model import NO_PLACES
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
-
-
-class Stopped(msgspec.Struct, frozen=True):
-    """``stopPolicy`` is not None."""
-
-
-class Terminating(msgspec.Struct, frozen=True):
-    """The queue has a deletion timestamp."""
-
-
-class FlavorsMissing(msgspec.Struct, frozen=True):
-    names: tuple[str, ...]
-
-
-class ChecksMissing(msgspec.Struct, frozen=True):
-    names: tuple[str, ...]
-
-
-class ChecksInactive(msgspec.Struct, frozen=True):
-    names: tuple[str, ...]
-
-
-class MultipleMultiKueueChecks(msgspec.Struct, frozen=True):
-    names: tuple[str, ...]
-
-
-class MultiKueueChecksOnFlavors(msgspec.Struct, frozen=True):
-    """The checks apply to some flavors only."""
-
-    names: tuple[str, ...]
-
-
-class MultiKueueWithProvisioning(msgspec.Struct, frozen=True):
-    multikueue: tuple[str, ...]
-    provisioning: tuple[str, ...]
-
-
-class Misconfigured(msgspec.Struct, frozen=True):
-    """The stored queue violates rules that the webhook enforces; ``findings`` has one text per rule."""
-
-    findings: tuple[str, ...]
-
-
-InactiveReason = (
-    Terminating
-    | Stopped
-    | Misconfigured
-    | FlavorsMissing
-    | ChecksMissing
-    | ChecksInactive
-    | MultipleMultiKueueChecks
-    | MultiKueueChecksOnFlavors
-    | MultiKueueWithProvisioning
-)
-_MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"  # a controllerName of admission checks, and the next one
-_MAX_FINDINGS: Final = 3  # in a message: more would hide the other reasons
-
-
-def active_condition_reason(reason: InactiveReason) -> str:
-    """Return the reason of the condition Active=False."""
-    match reason:
-        case Terminating():
-            return "Terminating"
-        case Stopped():
-            return "Stopped"
-        case Misconfigured():
-            return "Misconfigured"
-        case FlavorsMissing():
-            return "FlavorNotFound"
-        case ChecksMissing():
-            return "AdmissionCheckNotFound"
-        case ChecksInactive():
-            return "AdmissionCheckInactive"
-        case MultipleMultiKueueChecks():
-            return "MultipleMultiKueueAdmissionChecks"
-        case MultiKueueChecksOnFlavors():
-            return "MultiKueueAdmissionCheckAppliedPerFlavor"
-        case MultiKueueWithProvisioning():
-            return "MultiKueueWithProvisioningRequest"
-    assert_never(reason)
-
-
-def inactive_message(reason: InactiveReason) -> str:
-    match reason:
-        case Terminating():
-            return "clusterQueue is terminating"
-        case Stopped():
-            return "is stopped"
-        case Misconfigured(findings):
-            more = len(findings) - _MAX_FINDINGS
-            shown = "; ".join(findings[:_MAX_FINDINGS])
-            return f"is misconfigured: {shown}{f'; and {more} more' if more > 0 else ''}"
-        case FlavorsMissing(names):
-            return f"references missing ResourceFlavor(s): {','.join(names)}"
-        case ChecksMissing(names):
-            return f"references missing AdmissionCheck(s): {','.join(names)}"
-        case ChecksInactive(names):
-            return f"references inactive AdmissionCheck(s): {','.join(names)}"
-        case MultipleMultiKueueChecks(names):
-            rule = "Cannot use multiple MultiKueue AdmissionChecks on the same ClusterQueue"
-            return f"{rule}, found: {','.join(names)}"
-        case MultiKueueChecksOnFlavors(names):
-            return f"Cannot specify MultiKueue AdmissionCheck per flavor, found: {','.join(names)}"
-        case MultiKueueWithProvisioning(multikueue, provisioning):
-            rule = "Cannot use both MultiKueue and ProvisioningRequest AdmissionChecks together"
-            return f"{rule}, found: {','.join(multikueue)}, {','.join(provisioning)}"
-    assert_never(reason)
 
 
 class Reservation:
@@ -383,64 +272,3 @@ def usage_of(
 def spec_findings(spec: ClusterQueueSpec) -> tuple[str, ...]:
     """Return what is invalid in the spec of a stored cluster queue, as texts."""
     return tuple(str(finding) for finding in stored_cluster_queue_findings(spec))
-
-
-def inactive_reasons(
-    cluster_queue: ClusterQueue,
-    findings: tuple[str, ...],
-    flavors: Mapping[str, ResourceFlavor],
-    checks: Mapping[str, AdmissionCheck],
-) -> Iterator[InactiveReason]:
-    """Return all reasons for which the queue is inactive, by precedence."""
-    spec = cluster_queue.spec
-    if is_terminating(cluster_queue):
-        yield Terminating()
-    if spec.stop_policy != "None":
-        yield Stopped()
-    if findings:
-        yield Misconfigured(findings)
-    flavors_named = dict.fromkeys(flavor.name for group in spec.resource_groups for flavor in group.flavors)
-    missing = tuple(name for name in flavors_named if name not in flavors)
-    if missing:
-        yield FlavorsMissing(missing)
-    named = sorted(rule.name for rule in spec.admission_checks_strategy.admission_checks)
-    missing = tuple(name for name in named if name not in checks)
-    if missing:
-        yield ChecksMissing(missing)
-    inactive_checks = tuple(
-        name for name in named if name in checks and not is_true(checks[name].status.conditions, ACTIVE)
-    )
-    if inactive_checks:
-        yield ChecksInactive(inactive_checks)
-    yield from _conflicts_of_checks(spec, frozenset(flavors_named), checks)
-
-
-def _conflicts_of_checks(
-    spec: ClusterQueueSpec, flavors: frozenset[str], checks: Mapping[str, AdmissionCheck]
-) -> Iterator[InactiveReason]:
-    """Return how MultiKueue checks contradict each other, the flavors of the queue, and other checks."""
-    rules = {rule.name: rule for rule in spec.admission_checks_strategy.admission_checks}
-
-    def controlled_by(controller: str) -> tuple[str, ...]:
-        return tuple(
-            name
-            for name in sorted(rules)
-            if name in checks and checks[name].spec.controller_name == controller
-        )
-
-    multikueue, provisioning = controlled_by(_MULTIKUEUE), controlled_by(PROVISIONING)
-    if len(multikueue) > 1:
-        yield MultipleMultiKueueChecks(multikueue)
-    on_flavors = tuple(
-        name
-        for name in multikueue
-        if rules[name].on_flavors and not flavors <= frozenset(rules[name].on_flavors)
-    )
-    if on_flavors:
-        yield MultiKueueChecksOnFlavors(on_flavors)
-    if multikueue and provisioning:
-        yield MultiKueueWithProvisioning(multikueue, provisioning)
-
-
-def is_terminating(cluster_queue: ClusterQueue) -> bool:
-    return cluster_queue.metadata.deletion_timestamp is not None

@@ -21,15 +21,10 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Condition, ConditionStatus, at_epoch
 from quorate.api.quantity import NANOS, Quantity
-from quorate.queueing.cluster_queue import (
-    ClusterQueueState,
-    LocalQueueState,
-    Terminating,
-    active_condition_reason,
-    inactive_message,
-)
+from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.conditions import new_condition, with_conditions
 from quorate.queueing.consumed_usage import ConsumedUsage
+from quorate.queueing.inactive_reasons import Terminating, active_condition_reason, inactive_message
 from quorate.quota.amount import FlavorResource, Usage, as_quantity
 from quorate.quota.fair_sharing import dominant_share
 from quorate.quota.tree import Node

@@ -37,14 +37,13 @@ from quorate.queueing.cluster_queue import (
     ClusterQueueState,
     Reservation,
     flavor_groups,
-    inactive_reasons,
-    is_terminating,
     limits_of,
     spec_findings,
     usage_of,
     weight_of,
 )
 from quorate.queueing.consumed_usage import ConsumedUsage
+from quorate.queueing.inactive_reasons import inactive_reasons, is_terminating
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView
 from quorate.queueing.pending.ordering import may_queue, queue_order
@@ -369,7 +368,9 @@ class State:
     def _update_inactive_reasons(self, queue: ClusterQueueState) -> None:
         """Compute why ``queue`` is inactive; requeue its workloads if it has become active."""
         was_inactive = bool(queue.inactive_reasons)
-        reasons = inactive_reasons(queue.object, queue.findings, self.flavors, self.checks)
+        reasons = inactive_reasons(
+            queue.object, queue.findings, self.flavors, self.checks, self.ledger.topology.topologies
+        )
         queue.inactive_reasons = tuple(reasons)
         if was_inactive and not queue.inactive_reasons:
             queue.pending.explain_again()

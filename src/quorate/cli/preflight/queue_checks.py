@@ -16,15 +16,10 @@ from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.meta import Key, find_condition, matches_selector
 from quorate.api.quantity import Quantity
 from quorate.cli.preflight.findings import PreflightFinding, error, info, warning
-from quorate.queueing.cluster_queue import (
-    ClusterQueueState,
-    FlavorsMissing,
-    Stopped,
-    Terminating,
-    inactive_message,
-)
+from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.decisions import Decision
 from quorate.queueing.explain import explain, why_pending
+from quorate.queueing.inactive_reasons import FlavorsMissing, Stopped, Terminating, inactive_message
 from quorate.queueing.inadmissible_reasons import InadmissibleReason, QueueMissing, ResourceUncovered
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource, as_quantity, base_units

@@ -5,7 +5,7 @@ have its node labels and have a value for each level of its Topology.  What is u
 flavor with a topology that ends in the host name; other leaves count the usage of their own flavor only.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from quorate.api.configuration.feature_gates import TopologyGates
@@ -208,6 +208,11 @@ class TopologyModel:
         self._hosts.clear()
 
     # Flavors.
+
+    @property
+    def topologies(self) -> Container[str] | None:
+        """The names of the topologies that exist; None if topology-aware scheduling is off."""
+        return self._topologies if self.is_on else None
 
     def levels(self, flavor: str) -> tuple[str, ...] | None:
         """Return the levels of a topology flavor; None for others, and if its Topology does not exist."""

@@ -5,8 +5,8 @@ from typing import assert_never
 
 from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key, Struct, at_epoch
-from quorate.queueing.cluster_queue import inactive_message
 from quorate.queueing.explain import Explanation
+from quorate.queueing.inactive_reasons import inactive_message
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
     AwaitingOtherPreemption,
