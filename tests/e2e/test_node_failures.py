@@ -91,6 +91,57 @@ async def waiting_pods_end(world: World) -> None:
     await world.until("the end of each pod is reported", reported)
 
 
+async def create_member(world: World, job: str, name: str, **spec: Any) -> None:
+    """Create one more pod of the workload of a job, which no scheduler binds."""
+    workload = await world.workload(job)
+    assert workload is not None
+    metadata = {
+        "name": name,
+        "labels": {"kueue.x-k8s.io/podset": "main", "job": job},
+        "annotations": {"kueue.x-k8s.io/workload": workload.metadata.name},
+    }
+    containers = [{"name": "main", "image": "i"}]
+    body = {"metadata": metadata, "spec": {"schedulerName": "none", "containers": containers, **spec}}
+    await world.client.create(PODS, body, NAMESPACE)
+
+
+async def gated_pods_wait_for_a_node(world: World) -> None:
+    """While a pod still runs on a node that takes no more, others of its workload stay gated."""
+    await create_host(world, "x7", "r7", cpu="6")
+    await create_job(world, "shared", pods=6)
+
+    async def are_bound() -> bool:
+        return [pod.spec.node_name for pod in await pods_of(world, "shared")] == ["x7"] * 6
+
+    async def get(name: str) -> Pod:
+        return await world.client.get(PODS, Key(NAMESPACE, name))
+
+    async def until_ended(name: str) -> None:
+        async def has_ended() -> bool:
+            return (await get(name)).status.phase == "Failed"
+
+        await world.until(f"{name} has ended", has_ended)
+
+    await world.until("the pods are bound", are_bound)
+    await create_member(world, "shared", "first", nodeSelector={HOST: "x7"})
+    taint = {"spec": {"taints": [{"key": "broken", "effect": "NoSchedule"}]}}
+    await world.client.patch(NODES, Key("", "x7"), taint)
+    await until_ended("first")
+    await create_member(world, "shared", "gated", schedulingGates=[{"name": GATE}])
+    for pod in (await pods_of(world, "shared"))[:3]:
+        await world.client.delete(PODS, pod.metadata.key, grace_period_s=0)
+    for name in ("second", "third"):
+        await create_member(world, "shared", name, nodeSelector={HOST: "x7"})
+        await until_ended(name)
+    await world.client.patch(NODES, Key("", "x7"), {"spec": {"taints": None}})
+
+    async def is_ungated() -> bool:
+        return not (await get("gated")).spec.scheduling_gates
+
+    await world.until("the pod is ungated", is_ungated)
+    assert (await get("gated")).status.phase == "Pending"
+
+
 def test_failed_nodes_are_recorded_and_their_pods_end() -> None:
     async def story(world: World) -> None:
         await create_host(world, "x1", "r1", cpu="2")
@@ -112,6 +163,7 @@ def test_failed_nodes_are_recorded_and_their_pods_end() -> None:
         await until_unhealthy(world, "bound")
 
         await waiting_pods_end(world)
+        await gated_pods_wait_for_a_node(world)
 
         # So does a pod on a healthy node that its workload is not assigned to any more.
         for name in ("x5", "x6"):

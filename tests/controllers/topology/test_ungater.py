@@ -108,6 +108,11 @@ def test_hosts_of_gated_pods(workload: Workload, pods: list[PlacedPod], expected
     assert hosts(workload, *pods) == expected
 
 
+def test_pods_of_a_host_that_takes_none_stay_gated() -> None:
+    found = find_ungatings(a_workload(TWO_AND_ONE), [a_pod("a"), a_pod("b"), a_pod("c")], {}, frozenset("x"))
+    assert [(each.pod.metadata.name, each.selectors[HOSTNAME]) for each in found] == [("c", "y")]
+
+
 def test_all_recorded_levels_become_node_selectors() -> None:
     workload = a_workload(("main", {"b1/r1": 1}), levels=("block", "rack"), unhealthy=("r1",))
     (ungating,) = find_ungatings(workload, [a_pod("a", gates=("other",))], {})

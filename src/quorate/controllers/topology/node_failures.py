@@ -5,7 +5,7 @@ does not take them, so that their jobs replace them.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -126,7 +126,13 @@ def termination(pod: PlacedPod, now: float) -> Apply:
 class NodeFailureController:
     """Checks the hosts of a workload after each change that may concern them."""
 
-    def __init__(self, context: ControllerContext, pods: Informer[PlacedPod], nodes: Informer[Node]) -> None:
+    def __init__(
+        self,
+        context: ControllerContext,
+        pods: Informer[PlacedPod],
+        nodes: Informer[Node],
+        set_blocked_hosts: Callable[[Key, frozenset[str]], None],
+    ) -> None:
         gates = context.configuration.topology_gates
         assert gates is not None, "nodes are watched only with topology-aware scheduling"
         self._context = context
@@ -136,6 +142,8 @@ class NodeFailureController:
         self._workloads = context.informers.workloads
         self._hosts: dict[Key, AssignedHosts] = {}  # of workloads with places, once they are checked
         self._unchecked: dict[Key, set[str] | None] = {}  # hosts to check; None: all
+        self._blocked: dict[Key, frozenset[str]] = {}  # hosts that took no pods when they were checked
+        self._set_blocked_hosts = set_blocked_hosts  # called when they change
         self._unreadable: set[str] = set()  # nodes that exist and cannot be decoded
         self._log = logger(__name__)
         self.reconciler = Reconciler(
@@ -200,7 +208,14 @@ class NodeFailureController:
     def _forget(self, key: Key) -> None:
         self._hosts.pop(key, None)
         self._unchecked.pop(key, None)
+        self._block(key, frozenset())
         self.reconciler.forget(key)
+
+    def _block(self, key: Key, hosts: frozenset[str]) -> None:
+        if self._blocked.pop(key, frozenset()) != hosts:
+            self._set_blocked_hosts(key, hosts)
+        if hosts:
+            self._blocked[key] = hosts
 
     # Checks.
 
@@ -260,6 +275,9 @@ class NodeFailureController:
             ]
         now = self._context.clock.now()
         states |= await self._suspect_states(workload, assigned, suspects, pods, now)
+        key = workload.metadata.key
+        self._block(key, self._blocked_after(key, assigned, hosts, states))
+        await asyncio.sleep(0)  # each of these takes a while for very many hosts
         decided = node_failures(workload, states)
         if decided is not None and decided.eviction:
             await self._write(workload, evict(workload, NODE_FAILURES, decided.eviction, now))
@@ -268,7 +286,14 @@ class NodeFailureController:
             status = msgspec.structs.replace(workload.status, unhealthy_nodes=decided.nodes)
             await self._write(workload, Transition(status))
         await self._terminate([pod for pod in pods if is_waiting(pod) and self._is_stuck(pod, states)], now)
-        return self._check_later(workload.metadata.key, states)
+        return self._check_later(key, states)
+
+    def _blocked_after(
+        self, key: Key, assigned: AssignedHosts, hosts: Collection[str], states: Mapping[str, HostState]
+    ) -> frozenset[str]:
+        """Return the hosts that take no pods, given the ``states`` of the checked ``hosts``."""
+        unchecked = (self._blocked.get(key, frozenset()) & assigned.all).difference(hosts)
+        return unchecked.union(host for host, state in states.items() if not state.admits_pods)
 
     def _is_stuck(self, pod: PlacedPod, states: Mapping[str, HostState]) -> bool:
         """Return True if the pod waits for a node that does not take it, or is no longer assigned.

@@ -33,9 +33,9 @@ async def run_placed_workloads(context: ControllerContext, nodes: Informer[Node]
     async with asyncio.TaskGroup() as tasks:
         tasks.create_task(pods.run(), name="watch pods with places")
         await synced(pods)
-        ungater = Ungater(context, pods).reconciler
-        tasks.create_task(ungater.run(), name=ungater.name)
+        ungater = Ungater(context, pods)
+        tasks.create_task(ungater.reconciler.run(), name=ungater.reconciler.name)
         if gates.detect_node_failures:
             await synced(nodes)
-            failures = NodeFailureController(context, pods, nodes).reconciler
+            failures = NodeFailureController(context, pods, nodes, ungater.set_blocked_hosts).reconciler
             tasks.create_task(failures.run(), name=failures.name)

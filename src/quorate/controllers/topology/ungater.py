@@ -108,8 +108,16 @@ class SentUngatings:
         self._sent.pop(ungating.pod.metadata.key, None)
 
 
-def find_ungatings(workload: Workload, pods: Sequence[PlacedPod], sent: Mapping[Key, Sent]) -> list[Ungating]:
-    """Return what to send for an admitted workload; ``pods``: all of its pods, ordered by name."""
+def find_ungatings(
+    workload: Workload,
+    pods: Sequence[PlacedPod],
+    sent: Mapping[Key, Sent],
+    blocked: frozenset[str] = frozenset(),
+) -> list[Ungating]:
+    """Return what to send for an admitted workload; ``pods``: all of its pods, ordered by name.
+
+    Pods stay gated if they belong to one of the ``blocked`` hosts, or to one that is recorded as unhealthy.
+    """
     admission = workload.status.admission
     if admission is None:
         return []
@@ -117,7 +125,7 @@ def find_ungatings(workload: Workload, pods: Sequence[PlacedPod], sent: Mapping[
     for assigned in admission.pod_set_assignments:
         if assigned.topology_assignment is not None and _has_levels(assigned.topology_assignment):
             members = [pod for pod in pods if pod.metadata.labels.get(POD_SET) == assigned.name]
-            found += _of_pod_set(workload, assigned, assigned.topology_assignment, members, sent)
+            found += _of_pod_set(workload, assigned, assigned.topology_assignment, members, sent, blocked)
     return found
 
 
@@ -133,6 +141,7 @@ def _of_pod_set(
     assignment: TopologyAssignment,
     pods: Sequence[PlacedPod],
     sent: Mapping[Key, Sent],
+    blocked: frozenset[str],
 ) -> list[Ungating]:
     # A deleted pod behind the gate will never run.
     counted = [pod for pod in pods if not pod.is_terminated and not (pod.is_gated and pod.is_deleted)]
@@ -152,11 +161,9 @@ def _of_pod_set(
         values = None if selectors is None else tuple(selectors.get(level, "") for level in levels)
         rank = None if ranks is None else pod_rank(pod.metadata.labels, ranks)
         places.append(PodPlace(pod.metadata.name, rank, values))
-    unhealthy = (
-        frozenset(node.name for node in workload.status.unhealthy_nodes)
-        if levels[-1] == HOSTNAME
-        else frozenset()
-    )
+    unhealthy: frozenset[str] = frozenset()
+    if levels[-1] == HOSTNAME:
+        unhealthy = blocked.union(node.name for node in workload.status.unhealthy_nodes)
     chosen = choose_domains(assignment.domains(), places, unhealthy)
     by_name = {pod.metadata.name: pod for pod in counted}
     return [
@@ -173,6 +180,7 @@ class Ungater:
         self._pods = pods
         self._workloads = context.informers.workloads
         self._sent = SentUngatings()
+        self._blocked: dict[Key, frozenset[str]] = {}  # hosts, by workload; no value is empty
         self._log = logger(__name__)
         self.reconciler = Reconciler(
             "topology.ungater",
@@ -183,6 +191,14 @@ class Ungater:
         )
         self._workloads.subscribe(self._workload_changed)
         pods.subscribe(self._pod_changed)
+
+    def set_blocked_hosts(self, workload: Key, hosts: frozenset[str]) -> None:
+        """Keep the pods of these hosts gated: their nodes do not take pods now."""
+        before = self._blocked.pop(workload, frozenset())
+        if hosts:
+            self._blocked[workload] = hosts
+        if before - hosts:
+            self.reconciler.enqueue(workload)
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         if change.new is None:
@@ -211,10 +227,11 @@ class Ungater:
         if not gated:
             return
         pods, sent = self._pods.by_index(PODS_OF, pods_of), self._sent.of(gated)
+        blocked = self._blocked.get(key, frozenset())
         if len(pods) + stored_values(workload) < LARGE:
-            found = find_ungatings(workload, pods, sent)
+            found = find_ungatings(workload, pods, sent, blocked)
         else:
-            found = await asyncio.to_thread(find_ungatings, workload, pods, sent)
+            found = await asyncio.to_thread(find_ungatings, workload, pods, sent, blocked)
         for first in range(0, len(found), CONCURRENT):
             if not self._is_placed_like(workload):
                 return  # the change reconciles it again
