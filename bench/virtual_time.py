@@ -16,7 +16,7 @@ import msgspec
 from bench.worlds import EPOCH_S, WorkloadClass, World, make_state, make_workload
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key
-from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
+from quorate.queueing.decisions import Decision, Evict, Hold, Preempt, ReplaceHosts, Reserve
 from quorate.queueing.lifecycle.statuses import (
     admit_status,
     finish_status,
@@ -139,6 +139,8 @@ class Simulation:
                 status = hold_status(job.workload, decision, now)
                 self._outcome.holds += status is not None
                 self._write(job, status, now)
+            case ReplaceHosts() | Evict():
+                raise AssertionError("no node fails in virtual time")
             case _:
                 assert_never(decision)
 

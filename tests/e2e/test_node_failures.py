@@ -5,17 +5,19 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.configuration import default_configuration
+from quorate.api.configuration import default_configuration, load_configuration
 from quorate.api.core import Pod
 from quorate.api.kueue.topology import topology_assignment
 from quorate.api.meta import Key, find_condition
 from quorate.kube.resources import EVENTS, JOBS, NODES, PODS, WORKLOADS
+from tests.api.configuration.files import a_file
 from tests.e2e.topologies import HOST, RACK, READY, REQUIRED, create_host, create_topology, places_of
 from tests.e2e.world import NAMESPACE, World, run_story
 
 pytestmark = pytest.mark.slow
 
-PLACING = default_configuration()
+# Workloads without a replacement for a failed node stay, and can be looked at.
+PATIENT = load_configuration(a_file("featureGates: {TASFailedNodeReplacementFailFast: false}")).configuration
 GATE = "kueue.x-k8s.io/topology"
 
 
@@ -89,6 +91,7 @@ async def waiting_pods_end(world: World) -> None:
         return {pod.name for pod in about if pod is not None} == waiting.keys()
 
     await world.until("the end of each pod is reported", reported)
+    await world.client.delete(JOBS, Key(NAMESPACE, "waiting"))  # it would get the next node
 
 
 async def create_member(world: World, job: str, name: str, **spec: Any) -> None:
@@ -140,6 +143,31 @@ async def gated_pods_wait_for_a_node(world: World) -> None:
 
     await world.until("the pod is ungated", is_ungated)
     assert (await get("gated")).status.phase == "Pending"
+
+
+def test_pods_of_a_failed_node_get_another_one() -> None:
+    async def story(world: World) -> None:
+        for name in ("x1", "x2"):
+            await create_host(world, name, "r1", cpu="2")
+        await create_topology(world, cpu="100")
+        await create_job(world, "train", pods=2, level=RACK, schedulerName="none")
+        await until_selected(world, "train", ["x1", "x1"])
+        await world.client.delete(NODES, Key("", "x1"))
+        await until_selected(world, "train", ["x2", "x2"])
+        await until_unhealthy(world, "train")
+        assert await places_of(world, "train") == {"x2": 2}
+
+        # Without another host the workload waits again.
+        await world.client.delete(NODES, Key("", "x2"))
+        evicted = await world.until_condition("train", "Requeued", "True", "NodeFailures")
+        condition = find_condition(evicted.status.conditions, "Requeued")
+        assert condition is not None
+        assert condition.message.endswith("there was no replacement for unhealthy node(s): x2")
+        await create_host(world, "x3", "r1", cpu="2")
+        await world.until_condition("train", "Evicted", "False")
+        assert await places_of(world, "train") == {"x3": 2}
+
+    run_story(story, default_configuration())
 
 
 def test_failed_nodes_are_recorded_and_their_pods_end() -> None:
@@ -201,4 +229,4 @@ def test_failed_nodes_are_recorded_and_their_pods_end() -> None:
         assert again.status.unhealthy_nodes == ()
         assert not {"x3", "x4"} & (await places_of(world, "spread")).keys()
 
-    run_story(story, PLACING)
+    run_story(story, PATIENT)

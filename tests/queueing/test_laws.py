@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from quorate.api.configuration.feature_gates import QUEUEING_GATES
 from quorate.queueing import conditions as c
-from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
+from quorate.queueing.decisions import Decision, Preempt, Reserve
 from quorate.queueing.state import State
 from quorate.quota import tree
 from quorate.quota.amount import total
@@ -144,7 +144,7 @@ def writes(decisions: Iterable[Decision]) -> set[tuple[str, str]]:
     return {
         (decision.key.name, str(decision.admission) if isinstance(decision, Reserve) else decision.reason)
         for decision in decisions
-        if not isinstance(decision, Hold)
+        if isinstance(decision, Reserve | Preempt)
     }
 
 

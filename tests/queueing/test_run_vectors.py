@@ -39,10 +39,10 @@ def run(tmp_path: Path, *vectors: Any) -> int:
 
 
 def test_all_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    failing_node = with_change("given", "steps", to=["cycle", {"unhealthy": {"w": ["n"]}}])
-    assert run(tmp_path, GOOD, failing_node) == 0
+    elastic = with_change("given", "workloads", 0, "elastic", to=True)
+    assert run(tmp_path, GOOD, elastic) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"skipped 1 of area {GOOD['area']}: replacement of failed nodes",
+        f"skipped 1 of area {GOOD['area']}: elastic slices in topologies",
         "1 passed, 0 failed, 1 skipped",
     ]
 

@@ -7,13 +7,20 @@ contains no rule of admission.
 from collections.abc import Iterable
 from typing import Any
 
-from quorate.api.kueue import Admission, ReclaimablePod, Workload
+from quorate.api.kueue import Admission, ReclaimablePod, UnhealthyNode, Workload
 from quorate.api.meta import Condition, find_condition, is_true
 from quorate.queueing import conditions as c
-from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
+from quorate.queueing.decisions import Decision, Evict, Hold, Preempt, ReplaceHosts, Reserve
 from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.statuses import admit_status as admit
-from quorate.queueing.lifecycle.statuses import finish_status, hold_status, preempt_status, release_status
+from quorate.queueing.lifecycle.statuses import (
+    evict_status,
+    finish_status,
+    hold_status,
+    preempt_status,
+    release_status,
+    replace_status,
+)
 from quorate.queueing.model_audit import ModelDifference, audit_model
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.pods_ready import pods_ready_condition
@@ -85,6 +92,14 @@ class World(GivenWorld):
                     self.put_status(name, hold_status(self.workloads[name], decision, self.now))
                 case Preempt():
                     self.put_status(name, preempt_status(self.workloads[name], decision, self.now))
+                case ReplaceHosts():
+                    self.put_status(name, replace_status(self.workloads[name], decision))
+                case Evict(reason=reason, message=message):
+                    counted_as = (reason, "")
+                    status = evict_status(
+                        self.workloads[name], reason, message, self.now, counted_as=counted_as
+                    )
+                    self.put_status(name, status)
 
     # Steps.
 
@@ -122,6 +137,10 @@ class World(GivenWorld):
                     self.put_status(name, replace(self.workloads[name].status, reclaimable_pods=pods))
             case "flush":
                 self.state.ledger.note_external_change(self.state.ledger.cluster_queues[argument])
+            case "unhealthy":
+                for name, nodes in argument.items():
+                    unhealthy = tuple(UnhealthyNode(name=node) for node in nodes)
+                    self.put_status(name, replace(self.workloads[name].status, unhealthy_nodes=unhealthy))
             case "update":
                 self.update(argument)
             case _:
@@ -134,6 +153,7 @@ class World(GivenWorld):
         for _ in range(times):
             if self.admission_cycle.suspended is not None:
                 return
+            self.carry_out(self.admission_cycle.second_pass())
             self.state.ledger.flush_requeues()
             round_ = self.admission_cycle.start_round(self.state.ledger.cluster_queues.values())
             self.carry_out(round_.process(self.now))

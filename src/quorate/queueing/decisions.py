@@ -55,7 +55,26 @@ class Preempt(msgspec.Struct, frozen=True, kw_only=True):
     preemptor: Key
 
 
-Decision = Reserve | Hold | Preempt
+class ReplaceHosts(msgspec.Struct, frozen=True):
+    """Give the pods of failed hosts other ones; no host is recorded as failed any more."""
+
+    key: Key
+    uid: Uid
+    resource_version: str
+    admission: Admission
+
+
+class Evict(msgspec.Struct, frozen=True):
+    """Evict a workload that cannot go on as admitted."""
+
+    key: Key
+    uid: Uid
+    resource_version: str
+    reason: str
+    message: str
+
+
+Decision = Reserve | Hold | Preempt | ReplaceHosts | Evict
 
 
 class CycleFault(msgspec.Struct, frozen=True):

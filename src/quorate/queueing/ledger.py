@@ -41,6 +41,7 @@ class Ledger:
         self.configuration = configuration
         self.quota = QuotaTree()
         self.shapes = ShapeRegistry(configuration.resources, configuration.gates)
+        self.failed_hosts: dict[Key, None] = {}  # workloads with failed hosts, to be decided on
         self.topology = TopologyModel(configuration.topology_gates, configuration.node_fit.mode)
         self.namespaces: dict[str, Mapping[str, str]] = {}  # labels, by namespace
         self.cluster_queues: dict[str, ClusterQueueState] = {}

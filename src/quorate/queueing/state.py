@@ -478,6 +478,8 @@ class State:
             ledger.add_reservation(new)
         else:
             ledger.update_reservation(old, new)
+        if workload.status.unhealthy_nodes and ledger.topology.gates.detect_node_failures:
+            ledger.failed_hosts[key] = None
         if new.admitted:
             ledger.local_queues[new.local_queue].consumed_usage.settle_penalty(key)
         queue = ledger.cluster_queues.get(admission.cluster_queue)

@@ -78,7 +78,7 @@ ABSENT_FEATURES: Final = frozenset(
         "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
         "MultiKueueKubeConfigPathValidation", "MultiKueueManagerQuotaAutomation",
         "MultiKueueOrchestratedPreemption", "MultiKueueRemoteSpecSync", "SchedulerLibraryIntegration",
-        "SchedulerLongRequeueInterval", "TASFailedNodeReplacementFailFast", "TASRespectNodeAffinityPreferred",
+        "SchedulerLongRequeueInterval", "TASRespectNodeAffinityPreferred",
     )
 )  # fmt: skip
 # Gates that have one value here, and why.
@@ -143,6 +143,7 @@ class TopologyGates(msgspec.Struct, frozen=True, kw_only=True):
     multi_layer: bool = msgspec.field(name="TASMultiLayerTopology", default=True)
     host_prefix_slices: bool = msgspec.field(name="TASAssignmentsEncodingByHostnamePrefix", default=True)
     detect_node_failures: bool = msgspec.field(name="TASFailedNodeReplacement", default=True)
+    evict_without_replacement: bool = msgspec.field(name="TASFailedNodeReplacementFailFast", default=True)
     # a node that is not ready has failed once no pod runs on it
     fail_after_pods: bool = msgspec.field(name="TASReplaceNodeOnPodTermination", default=True)
     fail_on_taints: bool = msgspec.field(name="TASReplaceNodeOnNodeTaints", default=True)

@@ -23,9 +23,16 @@ from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Patch, send_for_metadata, status_patch
 from quorate.queueing.conditions import with_conditions
-from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
-from quorate.queueing.lifecycle.statuses import admit_status, hold_reason, hold_status, preempt_status
-from quorate.queueing.lifecycle.transition import Event
+from quorate.queueing.decisions import Decision, Evict, Hold, Preempt, ReplaceHosts, Reserve
+from quorate.queueing.lifecycle.statuses import (
+    admit_status,
+    evict_status,
+    hold_reason,
+    hold_status,
+    preempt_status,
+    replace_status,
+)
+from quorate.queueing.lifecycle.transition import Event, eviction_events
 from quorate.queueing.pods_ready import pods_ready_condition
 
 MAX_IN_FLIGHT = 100  # writes; the client sends no more at once
@@ -177,6 +184,10 @@ class AdmissionWriter:
                 return self._with_pods_ready(workload, status, now)
             case Preempt():
                 return preempt_status(workload, decision, now)
+            case ReplaceHosts():
+                return replace_status(workload, decision)
+            case Evict(reason=reason, message=message):
+                return evict_status(workload, reason, message, now, counted_as=(reason, ""))
         assert_never(decision)
 
     def _with_pods_ready(
@@ -247,6 +258,12 @@ class AdmissionWriter:
                     self._event(
                         beneficiary, Event("Normal", "PreemptedWorkload", f"Preempted {decision.key}")
                     )
+            case ReplaceHosts():
+                self._log.info("failed hosts replaced", key=decision.key)
+            case Evict(reason=reason, message=message):
+                self._log.info("evicted", key=decision.key, reason=reason, detail=message)
+                for event in eviction_events(workload, reason, message):
+                    self._event(workload, event)
             case _:
                 assert_never(decision)
 

@@ -27,7 +27,7 @@ from quorate.queueing.conditions import (
     not_reserved,
     with_conditions,
 )
-from quorate.queueing.decisions import Hold, Preempt, Reserve
+from quorate.queueing.decisions import Hold, Preempt, ReplaceHosts, Reserve
 
 _REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES})
 
@@ -101,6 +101,11 @@ def preempt_status(workload: Workload, preempt: Preempt, now: float) -> Workload
     evicted = evict_status(workload, "Preempted", preempt.message, now, counted_as=("Preempted", ""))
     preempted = new_condition(c.PREEMPTED, "True", preempt.reason, preempt.message, now)
     return replace(evicted, conditions=with_conditions(evicted.conditions, preempted))
+
+
+def replace_status(workload: Workload, replacement: ReplaceHosts) -> WorkloadStatus:
+    """Return the status with other hosts, of which none has failed."""
+    return replace(workload.status, admission=replacement.admission, unhealthy_nodes=())
 
 
 def evict_status(

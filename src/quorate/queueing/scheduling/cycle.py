@@ -12,7 +12,7 @@ meanwhile.  If only workloads that compete for the same flavors are held back, t
 other heads instead (see ``pods_ready.UnreadyWorkloads``).
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Literal
 
 from quorate.api.kueue import Admission, PodSetAssignment
@@ -45,6 +45,7 @@ from quorate.queueing.scheduling.processing_order import (
     ProcessingOrder,
     precedes_as_preemptor,
 )
+from quorate.queueing.scheduling.second_pass import second_pass
 from quorate.queueing.state import State
 from quorate.queueing.topology.model import Places
 from quorate.queueing.topology.placing import NO_PLACEMENT, Placement, fits
@@ -79,6 +80,7 @@ class AdmissionCycle:
         faults: list[CycleFault] = []
         samples = self._state.ledger.sample_consumed_usage(now)
         wake_at = samples.next_at
+        decisions |= {decision.key: decision for decision in self.second_pass()}
         while (round_ := self._next_round()) is not None:
             for decision in round_.run(now):
                 decisions.pop(decision.key, None)  # only the last decision about a workload is written
@@ -90,6 +92,10 @@ class AdmissionCycle:
                 break
         skips, parked = tuple(preemption_skips.values()), self._state.ledger.take_parked()
         return CycleResult(tuple(decisions.values()), wake_at, skips, tuple(faults), samples.changed, parked)
+
+    def second_pass(self) -> Iterator[Decision]:
+        """Decide about workloads with failed hosts."""
+        yield from second_pass(self._state)
 
     def start_round(self, queues: Iterable[ClusterQueueState]) -> "Round":
         """Pop and nominate the heads of ``queues``."""

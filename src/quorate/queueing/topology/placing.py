@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from quorate.api.core import NodeSelector, Toleration
+from quorate.api.core import NodeSelector
 from quorate.placement.topology.assignment import place
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.request import PodSetRequest, Profile
@@ -160,14 +160,13 @@ def _place_unit(
                 amounts[resource] = amounts.get(resource, 0) + amount
     gates = model.gates
     profile = Profile(gates.mixed_profile, gates.balanced_placement)
-    tolerations = tuple(each for name in flavors for each in model.flavors[name].spec.tolerations)
-    capacity, request = Capacity(tree, by_leaf, is_empty), _request(workers, tolerations)
+    capacity, request = Capacity(tree, by_leaf, is_empty), pod_set_request(model, workers)
     if workers.on_hosts and (shortage := host_shortage(capacity, request)) is not None:
         return NodesLackRoom(workers.shape.name, workers.count, *msgspec.structs.astuple(shortage))
     found = place(
         capacity,
         request,
-        None if leader is None else _request(leader, tolerations),
+        None if leader is None else pod_set_request(model, leader),
         profile=profile,
     )
     if isinstance(found, PlacementFailure):
@@ -178,8 +177,10 @@ def _place_unit(
     return result
 
 
-def _request(pod_set: PodSetToPlace, tolerations: tuple[Toleration, ...]) -> PodSetRequest:
+def pod_set_request(model: TopologyModel, pod_set: PodSetToPlace) -> PodSetRequest:
+    """Return what the pods of a set request, with the tolerations of their flavors."""
     shape = pod_set.shape
+    tolerations = [each for name in sorted(pod_set.flavors) for each in model.flavors[name].spec.tolerations]
     return PodSetRequest(
         name=shape.name,
         count=pod_set.count,

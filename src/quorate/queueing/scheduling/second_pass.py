@@ -1,0 +1,114 @@
+"""The second pass: workloads with quota of which some hosts have failed get other hosts, or are evicted.
+
+They come before all other workloads of a cycle.  Flavors and counts stay (Kueue, v0.19).
+"""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from quorate.api.kueue import PodSetAssignment
+from quorate.api.kueue.topology import topology_assignment
+from quorate.placement.topology.counting import Capacity
+from quorate.placement.topology.request import Profile
+from quorate.queueing import conditions as c
+from quorate.queueing.cluster_queue import Reservation
+from quorate.queueing.decisions import Evict, ReplaceHosts
+from quorate.queueing.pending.shape import PodSetShape
+from quorate.queueing.state import State
+from quorate.queueing.topology.placing import PodSetToPlace, pod_set_request
+from quorate.queueing.topology.replacement import replace_hosts
+
+_Assumed = dict[tuple[str, ...], dict[str, int]]  # by recorded values: what replaced pods will use
+
+
+def second_pass(state: State) -> Iterator[ReplaceHosts | Evict]:
+    """Yield a decision about each workload with failed hosts that has not been decided on yet."""
+    ledger = state.ledger
+    waiting, ledger.failed_hosts = sorted(ledger.failed_hosts), {}
+    for key in waiting:
+        reservation = ledger.reservations.get(key)
+        if reservation is not None and not reservation.evicted and reservation.assumed is None:
+            decision = _decide(state, reservation)
+            if decision is not None:
+                yield decision
+
+
+def _decide(state: State, reservation: Reservation) -> ReplaceHosts | Evict | None:
+    workload, gates = reservation.workload, state.ledger.topology.gates
+    metadata, failed = workload.metadata, [each.name for each in workload.status.unhealthy_nodes]
+    identity = (metadata.key, metadata.uid, metadata.resource_version)
+    if state.configuration.gates.skip_reassignment_for_pod_owned_workloads and _is_pod(reservation):
+        return ReplaceHosts(*identity, admission=reservation.admission)
+    assignments = _assignments(state, reservation, frozenset(failed))
+    if assignments is None:
+        if not gates.evict_without_replacement:
+            state.ledger.failed_hosts[metadata.key] = None  # tried again in the next cycle
+            return None
+        message = "Workload was evicted as there was no replacement for unhealthy node(s): " + ", ".join(
+            failed
+        )
+        return Evict(*identity, reason=c.NODE_FAILURES, message=message)
+    admission = replace(reservation.admission, pod_set_assignments=assignments)
+    state.ledger.update_reservation(
+        reservation, Reservation(workload, admission, reservation.usage, reservation.order)
+    )
+    return ReplaceHosts(*identity, admission=admission)
+
+
+def _is_pod(reservation: Reservation) -> bool:
+    owner = reservation.workload.metadata.controller
+    return owner is not None and (owner.api_version, owner.kind) == ("v1", "Pod")
+
+
+def _assignments(
+    state: State, reservation: Reservation, failed: frozenset[str]
+) -> tuple[PodSetAssignment, ...] | None:
+    """Return the assignments of all pod sets with other hosts for the failed ones; None if there are none."""
+    shapes = {each.name: each for each in state.ledger.shapes.shape_of(reservation.workload).pod_sets}
+    assumed: _Assumed = {}
+    result: list[PodSetAssignment] = []
+    for assigned in reservation.admission.pod_set_assignments:
+        places = assigned.topology_assignment
+        if places is None or not any(values[-1] in failed for values, _ in places.domains()):
+            result.append(assigned)
+            continue
+        new = _replaced(state, assigned, shapes[assigned.name], failed, assumed)
+        if new is None:
+            return None
+        result.append(new)
+    return tuple(result)
+
+
+def _replaced(
+    state: State, assigned: PodSetAssignment, shape: PodSetShape, failed: frozenset[str], assumed: _Assumed
+) -> PodSetAssignment | None:
+    model, places = state.ledger.topology, assigned.topology_assignment
+    assert places is not None, f"{assigned.name} has no places"
+    names = frozenset(assigned.flavors.values())
+    with_topology = frozenset(filter(model.is_topology_flavor, names))
+    tree = model.tree(min(with_topology)) if with_topology else model.host_tree(names)
+    if tree is None:
+        return None
+    by_leaf = {
+        leaf: amounts for values, amounts in assumed.items() if (leaf := tree.leaf_of(values)) is not None
+    }
+    before = dict(places.domains())
+    pod_set = PodSetToPlace(shape, sum(before.values()), with_topology or names, not with_topology)
+    gates = model.gates
+    found = replace_hosts(
+        Capacity(tree, by_leaf),
+        pod_set_request(model, pod_set),
+        tuple(before.items()),
+        failed,
+        Profile(gates.mixed_profile, gates.balanced_placement),
+    )
+    if isinstance(found, str):
+        return None
+    for values, count in found:
+        more = count - (before.get(values, 0) if values[-1] not in failed else 0)
+        amounts = assumed.setdefault(values, {})
+        for resource, amount in shape.on_node.items():
+            amounts[resource] = amounts.get(resource, 0) + amount * more
+    new = topology_assignment(tree.recorded_levels, found, by_host_prefix=gates.host_prefix_slices)
+    return replace(assigned, topology_assignment=new)

@@ -1,0 +1,79 @@
+"""Other hosts for the pods of a pod set that were on failed hosts; the other pods stay where they are.
+
+The rules about the domain to stay in are Kueue's (v0.19).
+"""
+
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import replace
+
+from quorate.placement.topology.assignment import place
+from quorate.placement.topology.counting import Capacity
+from quorate.placement.topology.request import PodSetRequest, Profile, SliceLayer, TopologyRequest
+from quorate.placement.topology.search import PlacementFailure
+from quorate.placement.topology.tree import DomainTree, Path
+
+Domains = Sequence[tuple[Path, int]]  # the recorded values of each host, and its pods
+
+
+def replace_hosts(
+    capacity: Capacity, pods: PodSetRequest, domains: Domains, failed: Collection[str], profile: Profile
+) -> Domains | str:
+    """Return the places of all pods of the set in path order, or why there are none.
+
+    ``domains`` are the present places, on hosts; ``failed`` are names of hosts.
+    """
+    tree = capacity.tree
+    healthy = [(values, count) for values, count in domains if values[-1] not in failed]
+    missing = sum(count for _, count in domains) - sum(count for _, count in healthy)
+    stale = [values[-1] for values, _ in healthy if tree.leaf_of(values) is None]
+    if stale:
+        return (
+            "Cannot replace the node, because the existing topologyAssignment is invalid, as it contains the "
+            f"stale domain [{' '.join(stale)}]"
+        )
+    request = replace(pods, count=missing, topology=replace(pods.topology, group=""))
+    within: slice | None = None
+    layer = next((each for each in reversed(pods.topology.layers) if missing % each.size), None)
+    if healthy and layer is not None:
+        within = _incomplete_slice(tree, healthy, missing, layer)
+        if within is not None:
+            request = replace(request, topology=_remainder(pods, missing))
+    elif healthy and pods.topology.required:
+        level = tree.level_of(pods.topology.required)
+        if level is not None:
+            within = tree.leaves_below(level, _domain_of(tree, healthy[0][0], level))
+    found = place(capacity, request, profile=profile, within=within)
+    if isinstance(found, PlacementFailure):
+        return found.text
+    merged = dict(healthy)
+    for placed in found.workers:
+        values = tree.recorded_values(placed.leaf)
+        merged[values] = merged.get(values, 0) + placed.pods
+    return sorted(merged.items(), key=lambda each: tree.leaf_of(each[0]) or 0)
+
+
+def _incomplete_slice(tree: DomainTree, healthy: Domains, missing: int, layer: SliceLayer) -> slice | None:
+    """Return the leaves of the first domain in which the missing pods complete the slices of ``layer``."""
+    level = tree.level_of(layer.level)
+    if level is None:
+        return None
+    pods: dict[int, int] = {}
+    for values, count in healthy:
+        domain = _domain_of(tree, values, level)
+        pods[domain] = pods.get(domain, 0) + count
+    whole = [domain for domain in sorted(pods) if (pods[domain] + missing) % layer.size == 0]
+    return tree.leaves_below(level, whole[0]) if whole else None
+
+
+def _domain_of(tree: DomainTree, values: Path, level: int) -> int:
+    leaf = tree.leaf_of(values)
+    assert leaf is not None, f"{values} is stale"
+    return bisect_left(tree.paths[level], tree.paths[-1][leaf][: level + 1])
+
+
+def _remainder(pods: PodSetRequest, missing: int) -> TopologyRequest:
+    """Return the request of pods that complete slices: the innermost layer that they fill, if any."""
+    inner = next((each for each in reversed(pods.topology.layers) if missing % each.size == 0), None)
+    return TopologyRequest(unconstrained=True, layers=() if inner is None else (inner,))
