@@ -157,10 +157,17 @@ def a_pod_set(given: Json) -> Json:
         resources = pod["resources"]
         keyed = "requests" in resources or "limits" in resources
         spec["resources"] = resources if keyed else {"requests": resources}
+    affinity: Json = {}
     if "nodeAffinityRequired" in given:
         terms = [{"matchExpressions": term} for term in given["nodeAffinityRequired"]]
-        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-        spec["affinity"] = {"nodeAffinity": required}
+        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
+    if "nodeAffinityPreferred" in given:
+        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [
+            {"weight": term["weight"], "preference": {"matchExpressions": term["expressions"]}}
+            for term in given["nodeAffinityPreferred"]
+        ]
+    if affinity:
+        spec["affinity"] = {"nodeAffinity": affinity}
     pod_set = {"name": given["name"], "count": given.get("count", 1), "template": {"spec": spec}}
     if given.get("minCount") is not None:
         pod_set["minCount"] = given["minCount"]

@@ -50,8 +50,6 @@ def not_built(vector: Json) -> str | None:
         return "delayed topology requests"
     if gates.get("TASFailedNodeReplacementFailFast") is False and vector["expected"].get("preempted"):
         return "preemption for failed nodes"
-    if gates.get("TASRespectNodeAffinityPreferred"):
-        return "preferred node affinity in topologies"
     return None
 
 

@@ -78,7 +78,7 @@ ABSENT_FEATURES: Final = frozenset(
         "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
         "MultiKueueKubeConfigPathValidation", "MultiKueueManagerQuotaAutomation",
         "MultiKueueOrchestratedPreemption", "MultiKueueRemoteSpecSync", "SchedulerLibraryIntegration",
-        "SchedulerLongRequeueInterval", "TASRespectNodeAffinityPreferred",
+        "SchedulerLongRequeueInterval",
     )
 )  # fmt: skip
 # Gates that have one value here, and why.
@@ -138,6 +138,7 @@ class TopologyGates(msgspec.Struct, frozen=True, kw_only=True):
 
     mixed_profile: bool = msgspec.field(name="TASProfileMixed", default=True)
     balanced_placement: bool = msgspec.field(name="TASBalancedPlacement", default=False)
+    preferred_affinity: bool = msgspec.field(name="TASRespectNodeAffinityPreferred", default=False)
     overlapping_flavors: bool = msgspec.field(name="TASHandleOverlappingFlavors", default=True)
     recompute_in_cycle: bool = msgspec.field(name="TASRecomputeAssignmentWithinSchedulingCycle", default=True)
     multi_layer: bool = msgspec.field(name="TASMultiLayerTopology", default=True)

@@ -14,7 +14,7 @@ import msgspec
 
 from quorate.api import codec, core
 from quorate.api.core import (
-    NodeSelectorTerm,
+    NodeAffinity,
     NodeSpec,
     ResourceRequirements,
     Resources,
@@ -41,17 +41,6 @@ class Container(Struct):
         # Ports without a host port do not constrain placement.
         if any(not port.host_port for port in self.ports):
             msgspec.structs.force_setattr(self, "ports", tuple(port for port in self.ports if port.host_port))
-
-
-class PreferredSchedulingTerm(Struct):
-    weight: int = 0
-    preference: NodeSelectorTerm = NodeSelectorTerm()
-
-
-class NodeAffinity(core.NodeAffinity):
-    preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
-        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
-    )
 
 
 class PodAffinityTerm(Struct):

@@ -9,8 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from quorate.api.core import NodeSelector, NodeSelectorTerm
-from quorate.api.core.scheduling import PreferredSchedulingTerm
+from quorate.api.core import NodeSelector, NodeSelectorTerm, PreferredSchedulingTerm
 from quorate.api.meta import SelectorRequirement, matches_requirement
 from quorate.placement.filters.node_columns import Column, NodeColumns
 from quorate.placement.vectors import Mask, Vector

@@ -4,13 +4,11 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from quorate.api.core import NodeSelector
+from quorate.api.core import NodeAffinity, NodeSelector, PreferredSchedulingTerm
 from quorate.api.core.scheduling import (
     Affinity,
-    NodeAffinity,
     PodAffinity,
     PodAffinityTerm,
-    PreferredSchedulingTerm,
 )
 from quorate.placement.filters.image_locality import full_name
 from quorate.placement.filters.inter_pod.affinity_index import OwnTerm, PodSelectors

@@ -6,8 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from quorate.api.core import NodeSelector, Toleration
-from quorate.api.core.scheduling import PreferredSchedulingTerm
+from quorate.api.core import NodeSelector, PreferredSchedulingTerm, Toleration
 from quorate.placement.topology.tree import DomainTree
 
 

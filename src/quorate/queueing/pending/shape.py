@@ -19,6 +19,7 @@ from quorate.api.core import (
     LimitRange,
     NodeSelectorTerm,
     PodSpec,
+    PreferredSchedulingTerm,
     Resources,
     RuntimeClass,
     Toleration,
@@ -72,6 +73,7 @@ class PodSetShape(msgspec.Struct, frozen=True):
     affinity: tuple[NodeSelectorTerm, ...] | None  # required node affinity, terms ORed; None: not set
     tolerations: tuple[Toleration, ...]
     topology: TopologyRequest = NO_TOPOLOGY
+    preferred_affinity: tuple[PreferredSchedulingTerm, ...] = ()  # for places in topologies
     on_node: dict[str, int] = {}  # what one pod uses of a node, whatever counts against quota
 
     def request(self, count: int) -> dict[str, int]:
@@ -295,6 +297,7 @@ class ShapeRegistry:
             affinity=required.node_selector_terms if required is not None else None,
             tolerations=spec.tolerations,
             topology=topology,
+            preferred_affinity=affinity.preferred if affinity is not None else (),
             on_node={**in_base_units(pod_requests(spec)), PODS: 1},
         )
 

@@ -101,7 +101,7 @@ def _replaced(
         pod_set_request(model, pod_set),
         tuple(before.items()),
         failed,
-        Profile(gates.mixed_profile, gates.balanced_placement),
+        Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity),
     )
     if isinstance(found, str):
         return None

@@ -159,7 +159,7 @@ def _place_unit(
             for resource, amount in each.amounts.items():
                 amounts[resource] = amounts.get(resource, 0) + amount
     gates = model.gates
-    profile = Profile(gates.mixed_profile, gates.balanced_placement)
+    profile = Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity)
     capacity, request = Capacity(tree, by_leaf, is_empty), pod_set_request(model, workers)
     if workers.on_hosts and (shortage := host_shortage(capacity, request)) is not None:
         return NodesLackRoom(workers.shape.name, workers.count, *msgspec.structs.astuple(shortage))
@@ -188,6 +188,7 @@ def pod_set_request(model: TopologyModel, pod_set: PodSetToPlace) -> PodSetReque
         topology=shape.topology,
         node_selector=shape.node_selector,
         affinity=None if shape.affinity is None else NodeSelector(node_selector_terms=shape.affinity),
+        preferred_affinity=shape.preferred_affinity,
         tolerations=(*shape.tolerations, *tolerations),
     )
 
