@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import quote
 
 from quorate.api import batch, codec, core, events, kueue, volcano
-from quorate.api.core import device_claims, scheduling, volumes
+from quorate.api.core import device_claims, policy, scheduling, volumes
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import provisioning, topology
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
@@ -129,6 +129,9 @@ PERSISTENT_VOLUME_CLAIMS = Resource(
 )
 STORAGE_CLASSES = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", False, volumes.StorageClass
+)
+POD_DISRUPTION_BUDGETS = Resource(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", True, policy.PodDisruptionBudget
 )
 CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", False, volumes.CSINode)
 

@@ -12,6 +12,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import Namespace
+from quorate.api.core.policy import PodDisruptionBudget
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.core.volumes import CSINode
 from quorate.api.meta import Key, Struct, find_condition
@@ -32,6 +33,7 @@ from quorate.kube.resources import (
     PERSISTENT_VOLUMES,
     PLACEABLE_NODES,
     PLACEABLE_PODS,
+    POD_DISRUPTION_BUDGETS,
     POD_GROUPS,
     PRIORITY_CLASSES,
     QUEUES,
@@ -43,8 +45,11 @@ from quorate.kube.rest.discovery import plural_of
 from quorate.kube.unreadable_pods import occupied_node
 
 
-def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
-    """Return one feed per kind; pods are last, because all other kinds decide how they are evaluated."""
+def gang_feeds(model: Model, clock: Clock, *, disruption_budgets: bool = False) -> tuple[Feed[Any], ...]:
+    """Return one feed per kind; pods are last, because all other kinds decide how they are evaluated.
+
+    ``disruption_budgets``: whether PodDisruptionBudgets are read, for the plugin pdb.
+    """
     constraints, storage = model.constraints, model.storage
 
     def put_namespace(namespace: Namespace) -> None:
@@ -76,6 +81,18 @@ def gang_feeds(model: Model, clock: Clock) -> tuple[Feed[Any], ...]:
         cluster_feed(QUEUES, model.set_queue, model.remove_queue, _queues_differ),
         cluster_feed(PRIORITY_CLASSES, model.set_priority_class, model.remove_priority_class),
         Feed(RESOURCE_QUOTAS, lambda quota: model.set_quota(quota, clock.now()), model.remove_quota),
+        *(
+            (
+                Feed(
+                    POD_DISRUPTION_BUDGETS,
+                    model.set_disruption_budget,
+                    model.remove_disruption_budget,
+                    _budgets_differ,
+                ),
+            )
+            if disruption_budgets
+            else ()
+        ),
         Feed(POD_GROUPS, model.set_group, model.remove_group, set_aside=set_aside_group),
         Feed(
             PLACEABLE_PODS,
@@ -122,10 +139,12 @@ def _queue_of(fault: ObjectFault) -> str:
         return ""
 
 
-async def load_model(client: Client, clock: Clock, schedulers: Collection[str]) -> Model:
+async def load_model(
+    client: Client, clock: Clock, schedulers: Collection[str], *, disruption_budgets: bool = False
+) -> Model:
     """Return the model that a scheduler with the names ``schedulers`` would have if it started now."""
     model = Model(tuple(schedulers))
-    feeds = gang_feeds(model, clock)
+    feeds = gang_feeds(model, clock, disruption_budgets=disruption_budgets)
     await load(client, (hyper_node_feed(model), *feeds) if await serves_hyper_nodes(client) else feeds)
     return model
 
@@ -148,6 +167,10 @@ def _hyper_nodes_differ(old: HyperNode, new: HyperNode) -> bool:
 
 def _queues_differ(old: Queue, new: Queue) -> bool:
     return (old.spec, old.status.state) != (new.spec, new.status.state)
+
+
+def _budgets_differ(old: PodDisruptionBudget, new: PodDisruptionBudget) -> bool:
+    return (old.spec, old.status) != (new.spec, new.status)
 
 
 def _pods_differ(old: Pod, new: Pod) -> bool:

@@ -1,8 +1,8 @@
 """Writes of preemption: evictions of pods, and nominations of the pods that get their resources.
 
-As in kube-scheduler, preemption does not ask disruption budgets: the core has already chosen the victims
-that cost least.  An evicted pod has the condition DisruptionTarget with the reason PreemptionByScheduler
-(Kubernetes documentation, "Pod disruption conditions").
+As in kube-scheduler and Volcano, an evicted pod is deleted: the core has already chosen the victims that
+cost least, with the plugin pdb within their PodDisruptionBudgets.  It has the condition DisruptionTarget with
+the reason PreemptionByScheduler (Kubernetes documentation, "Pod disruption conditions").
 """
 
 import asyncio

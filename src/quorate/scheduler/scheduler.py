@@ -95,7 +95,8 @@ class Scheduler:
         self._events = EventRecorder(
             client, clock, COMPONENT, rate_limiter=self._gate, distinct_messages=True
         )
-        self._informers = subscribe_informers(client, gang_feeds(self.model, clock), self._changed.set)
+        feeds = gang_feeds(self.model, clock, disruption_budgets=settings.has_plugin("pdb"))
+        self._informers = subscribe_informers(client, feeds, self._changed.set)
         pods: Informer[Pod] = self._informers[PLACEABLE_PODS]
         quotas: Informer[ResourceQuota] = self._informers[RESOURCE_QUOTAS]
         self._groups: Informer[PodGroup] = self._informers[POD_GROUPS]

@@ -92,6 +92,9 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     reclaim: ReclaimArguments = ReclaimArguments()
     backfill: BackfillArguments = BackfillArguments()
 
+    def has_plugin(self, name: str) -> bool:
+        return any(entry.name == name for tier in self.tiers for entry in tier)
+
 
 class LoadedSchedulerConfiguration(msgspec.Struct, frozen=True):
     configuration: SchedulerConfiguration

@@ -212,6 +212,7 @@ PLUGIN_DECODERS: Final[Mapping[str, Callable[[Arguments], PluginArguments]]] = {
     "priority": _none,
     "conformance": _none,
     "cdp": _none,
+    "pdb": _none,
     "drf": _none,
     "proportion": _none,
     "capacity": _capacity,
@@ -233,7 +234,6 @@ UNSUPPORTED_FILTERS: Final[Mapping[str, str]] = {
     "deviceshare": "gives out shares of devices",
     "extender": "asks other servers where pods may run",
     "numa-aware": "keeps pods to the NUMA nodes they can have",
-    "pdb": "protects pods by their PodDisruptionBudgets",
     "tdm": "keeps pods off revocable nodes outside of their hours",
     "usage": "keeps pods off nodes that are busy by measurement",
 }

@@ -41,6 +41,7 @@ SCHEDULER_RULES: Final = (
     PolicyRule("reading the network topology", volcano_topology.GROUP, ("hypernodes",), READ),
     PolicyRule("checking ResourceQuotas of pod groups", "", ("resourcequotas",), READ),
     PolicyRule("reading priorities of pod groups", "scheduling.k8s.io", ("priorityclasses",), READ),
+    PolicyRule("protecting pods by their budgets (plugin pdb)", "policy", ("poddisruptionbudgets",), READ),
     PolicyRule("recording events", "events.k8s.io", ("events",), ("create", "get", "patch")),
     PolicyRule("authenticating clients of metrics", "authentication.k8s.io", ("tokenreviews",), ("create",)),
     PolicyRule("authorizing clients of metrics", "authorization.k8s.io",

@@ -154,7 +154,12 @@ def explain(
         now = clock.now()
         groups = (await connection.client.list(POD_GROUPS, connection.namespace)).items
         found = [each for name in names for each in await _named(connection, groups, name)]
-        model = await load_model(connection.client, clock, scheduler_name or SCHEDULER_NAMES)
+        model = await load_model(
+            connection.client,
+            clock,
+            scheduler_name or SCHEDULER_NAMES,
+            disruption_budgets=settings.has_plugin("pdb"),
+        )
         members = {each: len(gang.tasks) for each, gang in model.gangs.items()}
         outlooks = _outlooks(model, settings, now)
         typer.echo(f"evaluated with {origin}", err=True)

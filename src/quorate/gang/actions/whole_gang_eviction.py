@@ -75,7 +75,7 @@ def _evict_until_it_fits(
     """Evict gangs in order until ``preemptor`` fits; return them, or [] if it never fits."""
     victims: list[Gang] = []
     for gang in gangs:
-        if not may_evict(gang):
+        if not may_evict(gang) or _is_protected(session, gang):  # both change with each eviction
             continue
         _evict(session, statement, gang)
         victims.append(gang)
@@ -124,7 +124,12 @@ def is_evictable(session: Session, gang: Gang) -> bool:
         and gang.preemptable
         and all(task.preemptable and not task.critical for task in tasks)
         and not any(is_protected(task) for is_protected in protections for task in tasks)
+        and not _is_protected(session, gang)
     )
+
+
+def _is_protected(session: Session, gang: Gang) -> bool:
+    return any(protects(gang) for protects in all_callbacks(session.callbacks.gang_protected))
 
 
 def _in_order(gangs: Iterable[Gang]) -> list[Gang]:

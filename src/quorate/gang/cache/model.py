@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from quorate.api.core import PriorityClass, ResourceQuota
+from quorate.api.core.policy import PodDisruptionBudget
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.meta import Key, ObjectMeta, Uid, epoch, is_older
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
@@ -69,6 +70,7 @@ class Model:
         self.gangs: dict[Key, Gang] = {}  # of every pod group, and of every group that a task names
         self.queues: dict[str, Queue] = {}
         self.quotas: dict[Key, NamespaceQuota] = {}
+        self.disruption_budgets: dict[Key, PodDisruptionBudget] = {}
         self.ledger = Ledger()
         self.revision = 0  # incremented by every change of an object
         self.refused_plans = RefusedPlans()
@@ -520,6 +522,14 @@ class Model:
 
     def remove_quota(self, key: Key) -> None:
         self.quotas.pop(key, None)
+
+    def set_disruption_budget(self, budget: PodDisruptionBudget) -> None:
+        self.revision += 1
+        self.disruption_budgets[budget.metadata.key] = budget
+
+    def remove_disruption_budget(self, key: Key) -> None:
+        self.revision += 1
+        self.disruption_budgets.pop(key, None)
 
     def set_priority_class(self, cls: PriorityClass) -> None:
         self._priority_classes.put(cls)

@@ -11,6 +11,7 @@ from quorate.gang.plugins.drf import drf
 from quorate.gang.plugins.gang import gang
 from quorate.gang.plugins.nodegroup import nodegroup
 from quorate.gang.plugins.overcommit import overcommit
+from quorate.gang.plugins.pdb import pdb
 from quorate.gang.plugins.placement import binpack, network_topology_aware, nodeorder, predicates
 from quorate.gang.plugins.priority import priority
 from quorate.gang.plugins.proportion import proportion
@@ -30,6 +31,7 @@ PLUGINS: Final[Mapping[str, Callable[[Session, PluginEntry], PluginCallbacks]]] 
     "network-topology-aware": network_topology_aware,
     "nodeorder": nodeorder,
     "overcommit": overcommit,
+    "pdb": pdb,
     "predicates": predicates,
     "priority": priority,
     "proportion": proportion,

@@ -86,6 +86,7 @@ class PluginCallbacks:
     preemptive: Callable[[Queue, Task], bool] | None = None  # whether the queue may reclaim for the task
 
     protected: Callable[[Task], bool] | None = None  # whether the task may not be evicted, nor its whole gang
+    gang_protected: Callable[[Gang], bool] | None = None  # whether the gang may not be evicted as a whole
     preemptable: ChooseVictims | None = None
     reclaimable: ChooseVictims | None = None
     # Whether ``preemptable`` (``reclaimable``) chooses no task of the second gang for any task of the first.
@@ -129,6 +130,7 @@ class SessionCallbacks:
     backfillable: Tiers[Callable[[Queue, Task], bool]]
     preemptive: Tiers[Callable[[Queue, Task], bool]]
     protected: Tiers[Callable[[Task], bool]]
+    gang_protected: Tiers[Callable[[Gang], bool]]
     preemptable: Tiers[ChooseVictims]
     reclaimable: Tiers[ChooseVictims]
     not_preemptable: Tiers[Callable[[Gang, Gang], bool]]
