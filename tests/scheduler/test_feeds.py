@@ -10,7 +10,10 @@ import pytest
 from quorate.api import codec
 from quorate.api.core.scheduling import Pod
 from quorate.api.meta import Key, Uid
-from quorate.api.scheduler_configuration import default_scheduler_configuration
+from quorate.api.scheduler_configuration import (
+    default_scheduler_configuration,
+    load_scheduler_configuration,
+)
 from quorate.gang.cache.model import Model
 from quorate.kube.client import Client
 from quorate.kube.object_faults import ObjectFault
@@ -157,3 +160,13 @@ def test_the_node_of_a_bound_pod_that_cannot_be_read_takes_no_other_pod(
     assert takes_pods() is takes_others
     feed.set_aside(POD, None)
     assert takes_pods()
+
+
+@pytest.mark.parametrize("plugins", [("gang",), ("gang", "pdb")])
+def test_disruption_budgets_are_read_only_for_the_plugin(plugins: tuple[str, ...]) -> None:
+    tiers = "\n".join(f"  - name: {name}" for name in plugins)
+    settings = load_scheduler_configuration(f"actions: allocate\ntiers:\n- plugins:\n{tiers}\n").configuration
+    model = Model((SCHEDULER,))
+    feeds = gang_feeds(model, VirtualClock(), disruption_budgets=settings.has_plugin("pdb"))
+    watched = {feed.resource.plural for feed in feeds}
+    assert ("poddisruptionbudgets" in watched) is ("pdb" in plugins)
