@@ -404,13 +404,15 @@ class Ledger:
         queue.reservations[reservation.key] = reservation
         queue.totals.count(reservation, 1)
         tree.add_usage(queue.node, reservation.usage)
-        reservation.places.count(1)
+        if reservation.places.all:
+            reservation.places.count(1)
 
     def uncount_reservation(self, queue: ClusterQueueState, reservation: Reservation) -> None:
         del queue.reservations[reservation.key]
         queue.totals.count(reservation, -1)
         tree.remove_usage(queue.node, reservation.usage)
-        reservation.places.count(-1)
+        if reservation.places.all:
+            reservation.places.count(-1)
 
     @contextmanager
     def without(self, reservations: Iterable[Reservation]) -> Iterator[None]:

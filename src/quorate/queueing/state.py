@@ -49,7 +49,7 @@ from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueVi
 from quorate.queueing.pending.ordering import may_queue, queue_order
 from quorate.queueing.pods_ready import queue_overrides
 from quorate.queueing.topology.foreign_pods import PODS
-from quorate.queueing.topology.node_fit import mode_of
+from quorate.queueing.topology.node_fit import annotated_mode, mode_of
 from quorate.quota.tree import Node
 
 
@@ -116,7 +116,7 @@ class State:
         name = flavor.metadata.name
         old = self.flavors.get(name)
         self.flavors[name] = flavor
-        if old is None or old.spec != flavor.spec:
+        if old is None or old.spec != flavor.spec or annotated_mode(old) != annotated_mode(flavor):
             self._flavor_changed(name)
 
     def remove_flavor(self, name: str) -> None:

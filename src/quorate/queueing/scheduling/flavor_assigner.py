@@ -83,8 +83,8 @@ class FlavorSearchInput(msgspec.Struct, frozen=True):
     ignores_undeclared: bool  # resources that no group covers need no quota
     simulate_preemption: PreemptionOracle
     nominated_flavors: NominatedFlavors | None  # the only flavors to try; None: all
-    # Why a flavor cannot serve the topology request of a pod set; None if it can.
-    topology_mismatch: Callable[[PodSetShape, str, Collection[str]], TopologyMismatched | None]
+    # Why a flavor cannot serve the topology request of a pod set, None if it can; None: any flavor can.
+    topology_mismatch: Callable[[PodSetShape, str, Collection[str]], TopologyMismatched | None] | None
 
     @property
     def can_preempt_while_borrowing(self) -> bool:
@@ -261,7 +261,8 @@ class _PodSetSearch:
     def _incompatibility(self, name: str, group: FlavorGroup) -> PodSetReason | None:
         for pod_set in self._pod_sets:
             reason = flavor_incompatibility(pod_set, name, self._input.resource_flavors.get(name))
-            reason = reason or self._input.topology_mismatch(pod_set, name, group.covered)
+            if reason is None and self._input.topology_mismatch is not None:
+                reason = self._input.topology_mismatch(pod_set, name, group.covered)
             if reason is not None:
                 return reason
         return None

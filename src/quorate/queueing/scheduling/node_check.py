@@ -35,7 +35,7 @@ def unplaced_pods(
     A cluster without nodes, which only tests and autoscalers have, reports nothing.
     """
     topology = state.ledger.topology
-    if not topology.node_count:
+    if not (topology.reporting and topology.has_nodes and topology.nodes):
         return ()
     checked = pods_to_check(state, queue, entry, assignment, "Report")
     failures = place_pod_sets(topology, checked).failures

@@ -8,6 +8,7 @@ import msgspec
 from msgspec.structs import replace
 
 from quorate.api.kueue import Workload
+from quorate.placement.topology.request import NO_TOPOLOGY
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import (
     ChecksFailed,
@@ -109,7 +110,7 @@ def _choose_counts(
     pod_sets = entry.shape.pod_sets
     start = _last_tried_flavors(state, queue, entry, round_number)
     preemption = _PreemptionSearch(state, queue, entry)
-    search_input = _search_input(state, queue, preemption, nominated_flavors)
+    search_input = _search_input(state, queue, entry, preemption, nominated_flavors)
 
     def evaluate(counts: Sequence[int]) -> _Choice:
         assignment = assign_flavors(search_input, pod_sets, counts, start)
@@ -147,7 +148,7 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
         for member in state.ledger.queues_below(queue.node.root):
             for reservation in member.reservations.values():
                 simulation.remove(reservation, member.node)
-        search_input = _search_input(state, queue, _PreemptionSearch(state, queue, entry), None)
+        search_input = _search_input(state, queue, entry, _PreemptionSearch(state, queue, entry), None)
         return assign_flavors(search_input, pod_sets, counts, ()).mode is AssignmentMode.FIT
 
 
@@ -218,7 +219,7 @@ def _pod_sets_to_place(
 ) -> list[PodSetToPlace] | PlacementRefused:
     """Return the pod sets that need places, each with its one topology flavor."""
     model = state.ledger.topology
-    if not model.is_on or assignment.mode is AssignmentMode.NO_FIT:
+    if assignment.mode is AssignmentMode.NO_FIT or not _may_need_places(state, entry):
         return []
     result = pods_to_check(state, queue, entry, assignment, "Require")
     is_topology_queue = _is_topology_queue(state, queue)
@@ -240,6 +241,19 @@ def _pod_sets_to_place(
             return PlacementRefused(shape.name, f"failed to assign flavors to pod set {shape.name}: {text}")
         result.append(PodSetToPlace(shape, assigned.count, flavors))
     return result
+
+
+def _may_need_places(state: State, entry: Entry) -> bool:
+    """Return False if no pod set needs a place, or a flavor with a topology; True if some may."""
+    model = state.ledger.topology
+    if not model.is_on:
+        return False
+    if model.placing:
+        return True
+    for pod_set in entry.shape.pod_sets:  # called for each head: a generator would cost more
+        if pod_set.topology is not NO_TOPOLOGY and pod_set.topology != NO_TOPOLOGY:
+            return True
+    return False
 
 
 def _is_topology_queue(state: State, queue: ClusterQueueState) -> bool:
@@ -356,10 +370,15 @@ def _last_tried_flavors(
 def _search_input(
     state: State,
     queue: ClusterQueueState,
+    entry: Entry,
     preemption: _PreemptionSearch,
     nominated_flavors: NominatedFlavors | None,
 ) -> FlavorSearchInput:
     configuration = state.configuration
+    mismatch = None
+    if _may_need_places(state, entry):
+        is_topology_queue = _is_topology_queue(state, queue)
+        mismatch = partial(topology_mismatch, state.ledger.topology, is_topology_queue=is_topology_queue)
     return FlavorSearchInput(
         queue.node,
         queue.groups,
@@ -370,5 +389,5 @@ def _search_input(
         configuration.resources.quota_check_strategy == "IgnoreUndeclared",
         preemption.simulate,
         nominated_flavors,
-        partial(topology_mismatch, state.ledger.topology, is_topology_queue=_is_topology_queue(state, queue)),
+        mismatch,
     )

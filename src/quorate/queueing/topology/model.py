@@ -66,9 +66,13 @@ class TopologyModel:
         self.is_on = gates is not None
         self._node_fit = node_fit  # of flavors without the annotation
         self.flavors: Mapping[str, ResourceFlavor] = {}  # all flavors, also those without a topology
+        # Names of flavors, updated by ``flavor_changed``.  Where a set is empty, nothing is looked up.
+        self.placing: set[str] = set()  # pods get places: it has a topology, or requires that they fit nodes
+        self.reporting: set[str] = set()  # pods that fit no node are reported
+        self._modes: dict[frozenset[str], NodeFitMode] = {}  # by the flavors of pods
         self._topologies: dict[str, tuple[str, ...]] = {}  # node labels, by name
         self.has_nodes = True  # False while nodes and pods are being listed: no pod gets a place
-        self._nodes: dict[str, Node] = {}
+        self.nodes: dict[str, Node] = {}  # of the cluster, whatever their state
         self._foreign: dict[str, dict[Key, Amounts]] = {}  # by node and pod: the requests of other pods
         self._node_of: dict[Key, str] = {}  # by foreign pod
         self._with_places: set[Key] = set()  # workloads
@@ -90,16 +94,26 @@ class TopologyModel:
         self._trees.clear()
 
     def flavor_changed(self, name: str) -> None:
+        """Read a flavor of ``flavors`` that is new, has another specification or mode, or is gone."""
         self._trees.pop(name, None)
+        self._modes.clear()
+        flavor = self.flavors.get(name)
+        mode = "Off" if flavor is None else mode_of((flavor,), self._node_fit)
+        gives_places = flavor is not None and (bool(flavor.spec.topology_name) or mode == "Require")
+        for names, is_member in ((self.placing, gives_places), (self.reporting, mode == "Report")):
+            if is_member:
+                names.add(name)
+            else:
+                names.discard(name)
 
     def put_node(self, node: Node) -> tuple[str, ...]:
         """Return the flavors that give places on the node, or did before."""
-        old = self._nodes.get(node.metadata.name)
-        self._nodes[node.metadata.name] = node
+        old = self.nodes.get(node.metadata.name)
+        self.nodes[node.metadata.name] = node
         return self._invalidate(node, old)
 
     def remove_node(self, name: str) -> tuple[str, ...]:
-        node = self._nodes.pop(name, None)
+        node = self.nodes.pop(name, None)
         return () if node is None else self._invalidate(node)
 
     def _invalidate(self, *nodes: Node | None) -> tuple[str, ...]:
@@ -121,9 +135,13 @@ class TopologyModel:
             )
         )
 
-    def node_fit(self, flavors: Iterable[str]) -> NodeFitMode:
+    def node_fit(self, flavors: frozenset[str]) -> NodeFitMode:
         """Return how pods that get resources of all ``flavors`` are checked against the nodes."""
-        return mode_of((self.flavors[name] for name in flavors if name in self.flavors), self._node_fit)
+        mode = self._modes.get(flavors)
+        if mode is None:
+            known = [self.flavors[name] for name in flavors if name in self.flavors]
+            mode = self._modes[flavors] = mode_of(known, self._node_fit)
+        return mode
 
     def put_pod(self, pod: Pod) -> tuple[str, ...]:
         """Count what a pod uses unless its workload has places; see ``put_foreign_pod``."""
@@ -186,7 +204,7 @@ class TopologyModel:
         return self._count_foreign(node, requests, -1)
 
     def _count_foreign(self, name: str, requests: Amounts, times: int) -> tuple[str, ...]:
-        node = self._nodes.get(name)
+        node = self.nodes.get(name)
         if node is None:
             return ()
         flavors = self._flavors_of(node)
@@ -199,7 +217,7 @@ class TopologyModel:
 
     def take_nodes(self, old: "TopologyModel") -> None:
         """Take over the nodes and foreign pods of ``old``, which is not used any more."""
-        self.has_nodes, self._nodes = old.has_nodes, old._nodes
+        self.has_nodes, self.nodes = old.has_nodes, old.nodes
         self._foreign, self._node_of = old._foreign, old._node_of
         self._pods_of, self._workload_of = old._pods_of, old._workload_of
         for workload in self._pods_of:
@@ -230,7 +248,7 @@ class TopologyModel:
         if tree is not None or levels is None:
             return tree
         spec = self.flavors[flavor]
-        nodes = [node for node in self._nodes.values() if self._belongs(node, spec)]
+        nodes = [node for node in self.nodes.values() if self._belongs(node, spec)]
         tree = self._trees[flavor] = self._tree_of(spec.spec.topology_name, levels, nodes)
         for used, amounts in self._used.items():
             leaf = tree.leaf_of(used.values)
@@ -248,7 +266,7 @@ class TopologyModel:
         labels = labels_of(self.flavors[name] for name in flavors if name in self.flavors)
         tree = self._hosts.get(labels)
         if tree is None:
-            nodes = [node for node in self._nodes.values() if is_host(node, labels)]
+            nodes = [node for node in self.nodes.values() if is_host(node, labels)]
             tree = self._tree_of("", LEVELS, nodes)
             for used, amounts in self._used.items():
                 leaf = tree.leaf_of(used.values) if used.on_host else None
@@ -264,11 +282,6 @@ class TopologyModel:
             for requests in self._foreign.get(node.metadata.name, {}).values():
                 tree.add_free(tree.leaf_of_node(node), requests, -1)
         return tree
-
-    @property
-    def node_count(self) -> int:
-        """The number of nodes in the cluster, whatever their state; 0 while they are not known."""
-        return len(self._nodes) if self.has_nodes else 0
 
     def _belongs(self, node: Node, flavor: ResourceFlavor) -> bool:
         levels = self._topologies.get(flavor.spec.topology_name, ())
@@ -311,7 +324,10 @@ class TopologyModel:
 
 
 def has_places(admission: Admission) -> bool:
-    return any(assigned.topology_assignment is not None for assigned in admission.pod_set_assignments)
+    for assigned in admission.pod_set_assignments:  # noqa: SIM110  called for each admission, where any() costs more
+        if assigned.topology_assignment is not None:
+            return True
+    return False
 
 
 def recorded_places(model: TopologyModel, admission: Admission, per_pod: Mapping[str, Amounts]) -> Places:

@@ -29,7 +29,12 @@ def mode_of(flavors: Iterable[ResourceFlavor], default: NodeFitMode) -> NodeFitM
 def _mode(flavor: ResourceFlavor, default: NodeFitMode) -> NodeFitMode:
     if flavor.spec.topology_name:
         return "Off"
-    return _MODES.get(flavor.metadata.annotations.get(NODE_FIT, ""), default)
+    return annotated_mode(flavor) or default
+
+
+def annotated_mode(flavor: ResourceFlavor) -> NodeFitMode | None:
+    """Return the mode in the annotation of a flavor; None if there is none, or no such mode."""
+    return _MODES.get(flavor.metadata.annotations.get(NODE_FIT, ""))
 
 
 def has_provisioned_nodes(
