@@ -13,6 +13,7 @@ from quorate.api.field_path import (
     read_count,
     read_entries,
     read_field,
+    with_field,
     write_field,
 )
 
@@ -87,6 +88,20 @@ def test_write_field_changes_only_its_path() -> None:
     assert document == {"spec": {"groups": [{"size": 2}, {"size": 3}], "run": {"policy": {"suspend": True}}}}
 
 
+def test_with_field_changes_a_copy_that_shares_the_rest() -> None:
+    groups = [{"size": 2}, {"size": 1}]
+    document: dict[str, Any] = {"spec": {"groups": groups, "run": None}, "status": {}}
+    larger = with_field(document, parse_path("spec.groups[1].size"), 3)
+    suspended = with_field(larger, parse_path("spec.run.policy.suspend"), True)
+    assert document == {"spec": {"groups": [{"size": 2}, {"size": 1}], "run": None}, "status": {}}
+    assert suspended["spec"] == {
+        "groups": [{"size": 2}, {"size": 3}],
+        "run": {"policy": {"suspend": True}},
+    }
+    assert suspended["status"] is document["status"]
+    assert suspended["spec"]["groups"][0] is groups[0]
+
+
 @pytest.mark.parametrize(
     ("text", "want"),
     [
@@ -103,3 +118,6 @@ def test_a_field_is_not_written_where_no_mapping_is(text: str, want: str) -> Non
     with pytest.raises(InvalidTemplate) as refusal:
         write_field(DOCUMENT, parse_path(text), 1)
     assert want in str(refusal.value)
+    with pytest.raises(InvalidTemplate) as same_refusal:
+        with_field(DOCUMENT, parse_path(text), 1)
+    assert str(same_refusal.value) == str(refusal.value)

@@ -174,12 +174,19 @@ def test_a_conversion_of_a_long_text_is_answered() -> None:
     assert (status, annotations) == (200, flavor["metadata"]["annotations"])  # type: ignore[index]
 
 
-def test_a_refusal_lists_a_hundred_findings() -> None:
-    labels = {f"{number} x": "" for number in range(1000)}
+@pytest.mark.parametrize(
+    ("labels_given", "first", "last"),
+    [
+        pytest.param(1000, "1000 fields are wrong", "  and 900 more", id="counted"),
+        pytest.param(9000, "at least 2000 fields are wrong", "  and 1900 more", id="not all are looked for"),
+    ],
+)
+def test_a_refusal_lists_a_hundred_findings(labels_given: int, first: str, last: str) -> None:
+    labels = {f"{number} x": "" for number in range(labels_given)}
     _, response = respond(FLAVORS, a_review(FLAVOR | {"spec": {"nodeLabels": labels}}))
     status = response["response"]["status"]
     lines = status["message"].splitlines()
-    assert (lines[0], lines[-1]) == ("1000 fields are wrong", "  and 900 more")
+    assert (lines[0], lines[-1]) == (first, last)
     assert (len(lines), len(status["details"]["causes"])) == (102, 100)
 
 

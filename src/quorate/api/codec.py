@@ -13,6 +13,9 @@ T = TypeVar("T")
 NESTED_TOO_DEEPLY: Final = "Nested too deeply: a few hundred levels can be read"
 
 
+_ANYTHING: Final[Any] = Any  # a type to decode as
+
+
 class _Number(float):
     """A JSON number with a fraction or exponent, and its original text.
 
@@ -55,6 +58,7 @@ def _decoder(type_: Any) -> msgspec.json.Decoder[Any]:
 
 
 _encoder = msgspec.json.Encoder(enc_hook=_encode_hook)
+_sorting_encoder = msgspec.json.Encoder(enc_hook=_encode_hook, order="sorted")
 
 
 def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
@@ -63,24 +67,35 @@ def decode(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
     Raises ``msgspec.ValidationError`` (wrong type or shape, with the path, or nested too deeply) or
     ``msgspec.DecodeError`` (not JSON).
     """
+    try:
+        return decode_as_given(type_, data)
+    except msgspec.ValidationError:
+        return decode_as_given(type_, without_nulls(data))
+
+
+def decode_as_given(type_: type[T], data: bytes | str | msgspec.Raw) -> T:
+    """Decode like ``decode``, but do not take a null field as absent: that is an error of its type."""
     hashable: Any = type_
     decoder: msgspec.json.Decoder[T] = _decoder(hashable)
     try:
-        try:
-            return decoder.decode(data)
-        except msgspec.ValidationError:
-            present = _without_nulls(_decoder(Any).decode(data))
-        return decoder.decode(encode(present))
+        return decoder.decode(data)
+    except RecursionError as error:
+        raise msgspec.ValidationError(NESTED_TOO_DEEPLY) from error
+
+
+def without_nulls(data: bytes | str | msgspec.Raw) -> bytes:
+    """Return a JSON text without the fields that are null.
+
+    The API treats null and absent alike, and some servers and clients write null for an empty map or list.
+    Handling it here keeps ``None`` out of the struct types.  Raises like ``decode``.
+    """
+    try:
+        return encode(_without_nulls(decode_as_given(_ANYTHING, data)))
     except RecursionError as error:
         raise msgspec.ValidationError(NESTED_TOO_DEEPLY) from error
 
 
 def _without_nulls(value: Any) -> Any:
-    """Return ``value`` without fields that are null.
-
-    The API treats null and absent alike, and some servers and clients write null for an empty map or list.
-    Handling it here keeps ``None`` out of the struct types.
-    """
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):
@@ -96,6 +111,11 @@ def convert(type_: type[T], value: object) -> T:
 def encode(value: object) -> bytes:
     """Encode an object as JSON."""
     return _encoder.encode(value)
+
+
+def encode_sorted(value: object) -> bytes:
+    """Encode an object as JSON with the keys of all maps in order."""
+    return _sorting_encoder.encode(value)
 
 
 def to_builtins(value: object) -> Any:

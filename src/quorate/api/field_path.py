@@ -1,5 +1,6 @@
 """Paths of fields in a JSON document, and typed access by path: ``spec.groups[0].template``."""
 
+import copy
 import re
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -40,13 +41,14 @@ def look_up(document: Any, path: Path) -> Any:
     """Return the value at ``path``, or None if it is absent or null."""
     found = document
     for step in path:
-        match found, step:
-            case Mapping(), str():
-                found = found.get(step)
-            case list(), int() if step < len(found):
-                found = found[step]
-            case _:
+        if isinstance(step, str):
+            if not isinstance(found, dict | Mapping):  # dict first: the test of an abstract class is slow
                 return None
+            found = found.get(step)
+        elif isinstance(found, list) and step < len(found):
+            found = found[step]
+        else:
+            return None
     return found
 
 
@@ -73,7 +75,10 @@ def read_count(document: Any, path: Path, default: int | None = None) -> int:
 def read_entries(document: Any, path: Path) -> list[dict[str, Any]]:
     """Return the objects in the list at ``path``; empty if absent.  Raises ``InvalidTemplate``."""
     entries: list[Any] = read_field(document, path, list, [])
-    return [read_field(document, (*path, index), dict) for index in range(len(entries))]
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, dict):
+            read_field(document, (*path, index), dict)  # raises
+    return list(entries)
 
 
 def write_field(document: Any, path: Path, value: Any) -> None:
@@ -89,6 +94,27 @@ def write_field(document: Any, path: Path, value: Any) -> None:
         document = document[step]
     _require_step(document, tuple(steps), last)
     document[last] = value
+
+
+def with_field(document: Any, path: Path, value: Any) -> Any:
+    """Return ``document`` with ``value`` at ``path``; whatever is not on the path is shared, not copied.
+
+    Creates missing objects on the way.  Raises ``InvalidTemplate`` as ``write_field`` does.
+    """
+    return _with_field(document, (), path, value)
+
+
+def _with_field(found: Any, above: Path, path: Path, value: Any) -> Any:
+    if not path:
+        return value
+    step, *below = path
+    _require_step(found, above, step)
+    changed = copy.copy(found)
+    inner = found.get(step) if isinstance(found, dict) else found[step]
+    if inner is None and below:
+        inner = {}
+    changed[step] = _with_field(inner, (*above, step), tuple(below), value)
+    return changed
 
 
 def _require_step(found: Any, path: Path, step: str | int) -> None:

@@ -25,6 +25,14 @@ def merge_patch(old: Value, new: Value) -> Json:
     return _difference(_as_json(old), _as_json(new))
 
 
+def document_merge_patch(old: Json, new: Json) -> Json:
+    """Return the merge patch from ``old`` to ``new``, which contain JSON values only.
+
+    Parts that the two share are not compared.
+    """
+    return _difference(old, new)
+
+
 class Operation(msgspec.Struct, frozen=True, omit_defaults=True):
     """One step of a JSON patch; ``path`` is a JSON pointer."""
 
@@ -43,15 +51,16 @@ def _operations(path: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> It
         if name not in new:
             yield Operation("remove", _pointer(path, name))
     for name, after in new.items():
-        pointer = _pointer(path, name)
         if name not in old:
-            yield Operation("add", pointer, after)
+            yield Operation("add", _pointer(path, name), after)
             continue
         before = old[name]
+        if before is after:
+            continue
         if isinstance(before, dict) and isinstance(after, dict):
-            yield from _operations(pointer, before, after)
+            yield from _operations(_pointer(path, name), before, after)
         elif not _same(before, after):
-            yield Operation("replace", pointer, after)
+            yield Operation("replace", _pointer(path, name), after)
 
 
 def _pointer(path: str, name: str) -> str:
@@ -94,27 +103,32 @@ def _difference(old: Json, new: Json) -> Json:
     patch: Json = {name: None for name, value in old.items() if value is not None and new.get(name) is None}
     for name, after in new.items():
         before = old.get(name)
-        if after is None or _same(before, after):
+        if after is None or after is before:
             continue
         if isinstance(before, dict) and isinstance(after, dict):
             if inner := _difference(before, after):
                 patch[name] = inner
-        else:
+        elif not _same(before, after):
             patch[name] = _without_nulls(after)
     return patch
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Equality of JSON values: to Python ``True`` equals ``1``, and ``1`` equals ``1.0``."""
-    if a != b or type(a) is not type(b):
+    """Equality of JSON values: to Python ``True`` equals ``1``, and ``1`` equals ``1.0``.
+
+    A shared part is equal to itself, so that the cost is that of what differs or was copied.
+    """
+    if a is b:
+        return True
+    if type(a) is not type(b):
         return False
     match a:
         case dict():
-            return all(_same(value, b[name]) for name, value in a.items())
+            return a.keys() == b.keys() and all(_same(value, b[name]) for name, value in a.items())
         case list():
-            return all(_same(one, other) for one, other in zip(a, b, strict=True))
+            return len(a) == len(b) and all(map(_same, a, b))
         case _:
-            return True
+            return bool(a == b)
 
 
 def _without_nulls(value: Any) -> Any:

@@ -5,7 +5,8 @@ A refusal has the same status as one of Kueue: 403 Forbidden, with a cause for e
 """
 
 import base64
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import islice
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -67,7 +68,15 @@ Handler = Callable[[AdmissionRequest], Awaitable[AdmissionResponse]]
 MAX_FINDINGS: Final = 100
 """The number of findings that a response lists; the message states how many there are."""
 
+MAX_COUNTED: Final = 2000
+"""The number of findings about the entries of one object that are looked for."""
+
 ALLOWED: Final = AdmissionResponse()
+
+
+def first_findings(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return at most ``MAX_COUNTED`` findings; more are not looked for."""
+    return tuple(islice(findings, MAX_COUNTED))
 
 
 class AdmissionWebhook(Protocol):
@@ -143,4 +152,5 @@ def _message(findings: Sequence[Finding]) -> str:
     listed = [f"  {finding}" for finding in findings[:MAX_FINDINGS]]
     if len(findings) > MAX_FINDINGS:
         listed.append(f"  and {len(findings) - MAX_FINDINGS} more")
-    return "\n".join([f"{len(findings)} fields are wrong", *listed])
+    at_least = "at least " if len(findings) >= MAX_COUNTED else ""
+    return "\n".join([f"{at_least}{len(findings)} fields are wrong", *listed])

@@ -9,7 +9,6 @@ from typing import Any, Final, Generic
 
 import msgspec
 
-from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.findings import Finding
@@ -23,6 +22,7 @@ from quorate.kube.patches import json_patch, merged
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
 from quorate.webhooks.cluster_reader import DEFAULT_NAME, ClusterReader
+from quorate.webhooks.decoding import decode_object
 
 _RAY_AND_SPARK: Final = ("RayCluster", "RayJob", "RayService", "SparkApplication")
 _QUEUE_ANNOTATION_WARNING: Final = (
@@ -42,8 +42,8 @@ class JobWebhook(Generic[J]):
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            document = codec.decode(dict[str, Any], request.object)
-            job = self._read(request.object)
+            document = await decode_object(dict[str, Any], request.object)
+            job = await self._read(request.object)
         except msgspec.ValidationError:
             return ALLOWED  # the schema is not applied before mutating webhooks
         if not await self._reader.manages_namespace(request.namespace):
@@ -58,15 +58,15 @@ class JobWebhook(Generic[J]):
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            new = self._read(request.object)
+            new = await self._read(request.object)
             if request.operation == "CREATE":
                 return await self._validate_create(request, new)
-            return await self._validate_update(request, self._read(request.old_object), new)
+            return await self._validate_update(request, await self._read(request.old_object), new)
         except (msgspec.ValidationError, InvalidTemplate):
             return ALLOWED
 
-    def _read(self, body: msgspec.Raw) -> J:
-        job: J = codec.decode(self._kind.resource.type, body)
+    async def _read(self, body: msgspec.Raw) -> J:
+        job: J = await decode_object(self._kind.resource.type, body)
         return job
 
     async def _with_default_labels(self, document: Json, namespace: str, metadata: ObjectMeta) -> Json:

@@ -44,6 +44,7 @@ from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json, Resource, untyped
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, AdmissionWebhook
 from quorate.webhooks.cluster_reader import ClusterReader
+from quorate.webhooks.decoding import decode_object
 
 DEPLOYMENTS: Final = untyped("apps", "v1", "deployments", "Deployment", True)
 STATEFUL_SETS: Final = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
@@ -65,9 +66,9 @@ class _Decoded(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
 
 
-def _decode(body: msgspec.Raw) -> _Decoded:
+async def _decode(body: msgspec.Raw) -> _Decoded:
     """Decode the object of a request.  Raises ``msgspec.ValidationError``."""
-    document = codec.decode(dict[str, Any], body)
+    document = await decode_object(dict[str, Any], body)
     return _Decoded(document, codec.convert(ObjectMeta, document.get("metadata") or {}))
 
 
@@ -104,7 +105,7 @@ class PodWebhook:
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            pod = _decode(request.object)
+            pod = await _decode(request.object)
             setting = await self._settings.of(pod.metadata, request.namespace)
             return AdmissionResponse(patch=json_patch(pod.document, default_pod(pod.document, setting)))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
@@ -112,15 +113,15 @@ class PodWebhook:
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            pod = _decode(request.object)
+            pod = await _decode(request.object)
             warnings = tuple(pod_warnings(pod.document, self._reader.has_job_owner(pod.metadata)))
             if request.operation == "CREATE":
                 own = (*pod_findings(pod.document, None), *self._topology(pod))
-                return AdmissionResponse((*job_findings(_pod_info(request.object)), *own), warnings)
-            before = _decode(request.old_object)
+                return AdmissionResponse((*job_findings(await _pod_info(request.object)), *own), warnings)
+            before = await _decode(request.old_object)
             general = job_update_findings(
-                _pod_info(request.old_object),
-                _pod_info(request.object),
+                await _pod_info(request.old_object),
+                await _pod_info(request.object),
                 has_default_queue=await self._reader.has_default_queue(request.namespace),
             )
             own = (*pod_findings(pod.document, before.document), *self._topology(pod, before))
@@ -146,8 +147,8 @@ class PodWebhook:
         return added_findings(known, found)
 
 
-def _pod_info(body: msgspec.Raw) -> JobInfo:
-    pod = codec.decode(QueuedPod, body)
+async def _pod_info(body: msgspec.Raw) -> JobInfo:
+    pod = await decode_object(QueuedPod, body)
     return JobInfo(
         kind="Pod",
         metadata=pod.metadata,
@@ -197,7 +198,7 @@ class SetWebhook:
 
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            given = _decode(request.object)
+            given = await _decode(request.object)
             setting = await self._settings.of(given.metadata, request.namespace)
             return AdmissionResponse(
                 patch=json_patch(given.document, default_set(self._kind, given.document, setting))
@@ -207,8 +208,9 @@ class SetWebhook:
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            new = _decode(request.object)
-            old = _decode(request.old_object).document if request.operation == "UPDATE" else None
+            new = await _decode(request.object)
+            updates = request.operation == "UPDATE"
+            old = (await _decode(request.old_object)).document if updates else None
             remains = await self._remaining_pods(new, old, request.namespace)
             own = (
                 *self._findings(new.document, old, remains),

@@ -5,10 +5,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from quorate.api import codec
 from quorate.api.configuration import Configuration
-from quorate.api.field_path import InvalidPath, look_up, parse_path
-from quorate.api.findings import Finding
 from quorate.api.kueue import RESOURCE_IN_USE, ClusterQueue, Cohort, ResourceFlavor, Workload
 from quorate.api.meta import Struct
 from quorate.api.validation.fields import Findings
@@ -21,7 +18,14 @@ from quorate.api.validation.queues import (
 from quorate.api.validation.workloads import workload_findings, workload_update_findings, workload_warnings
 from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json
-from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, AdmissionWebhook
+from quorate.webhooks.admission_review import (
+    ALLOWED,
+    AdmissionRequest,
+    AdmissionResponse,
+    AdmissionWebhook,
+    first_findings,
+)
+from quorate.webhooks.decoding import decode_object, refuse_undecodable
 
 T = TypeVar("T", bound=Struct)
 
@@ -46,35 +50,24 @@ class QueueingWebhook(Generic[T]):
     async def mutate(self, request: AdmissionRequest) -> AdmissionResponse:
         """Apply defaults; a malformed object is allowed, as its schema is checked afterwards."""
         try:
-            document = codec.decode(dict[str, Any], request.object)
+            document = await decode_object(dict[str, Any], request.object)
             return AdmissionResponse(patch=json_patch(document, self._default(document)))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            new = codec.decode(self._type, request.object)
+            new = await decode_object(self._type, request.object)
         except msgspec.ValidationError as error:
-            return AdmissionResponse((undecodable_finding(request.object, error),))
+            return await refuse_undecodable(request.object, error)
         warnings = tuple(self._warn(new))
         if request.operation == "CREATE":
-            return AdmissionResponse(tuple(self._validate_create(new)), warnings)
+            return AdmissionResponse(first_findings(self._validate_create(new)), warnings)
         try:
-            old = codec.decode(self._type, request.old_object)
+            old = await decode_object(self._type, request.old_object)
         except msgspec.ValidationError:  # an undecodable old object forbids no change
-            return AdmissionResponse(tuple(self._validate_create(new)), warnings)
-        return AdmissionResponse(tuple(self._validate_update(old, new)), warnings)
-
-
-def undecodable_finding(body: msgspec.Raw, error: msgspec.ValidationError) -> Finding:
-    """Return the finding for a value that fits the schema but cannot be decoded."""
-    problem, _, place = str(error).partition(" - at `$")
-    path = place.strip("`.")
-    try:
-        value = look_up(codec.decode(Any, body), parse_path(path))
-    except InvalidPath:  # an unusual key, or the object as a whole
-        value = None
-    return Finding(path, value, f"cannot be read: {problem}")
+            return AdmissionResponse(first_findings(self._validate_create(new)), warnings)
+        return AdmissionResponse(first_findings(self._validate_update(old, new)), warnings)
 
 
 def queueing_webhooks(configuration: Configuration) -> Mapping[str, AdmissionWebhook]:

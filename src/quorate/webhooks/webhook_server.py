@@ -28,13 +28,13 @@ from quorate.webhooks.admission_review import (
     read_review,
 )
 from quorate.webhooks.conversion_review import convert_objects, read_conversion
+from quorate.webhooks.decoding import LARGE_BYTES
 from quorate.webhooks.routes import CONVERT_PATH, Route
 
 MAX_REVIEW_BYTES: Final = 7 * 1024 * 1024  # two objects of the largest size that etcd stores, as in Kueue
 # One object: an API server converts what it stores one by one, also for a list, and reads requests of 3 MiB.
 MAX_CONVERSION_BYTES: Final = 4 * 1024 * 1024  # with the managedFields that it adds
 MAX_REVIEW_VALUES: Final = 2 * MAX_VALUES  # the object before and after an update
-_LARGE_BYTES: Final = 64 * 1024  # decoded within some milliseconds, whatever the content
 _PAUSE_RATIO: Final = 3  # large bodies use a quarter of the event loop's time at most
 
 HttpHandler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -75,7 +75,7 @@ class LoopShare:
 
     @asynccontextmanager
     async def turn(self, size_bytes: int) -> AsyncIterator[None]:
-        if size_bytes <= _LARGE_BYTES:
+        if size_bytes <= LARGE_BYTES:
             yield
             return
         clock = asyncio.get_running_loop().time

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from quorate.api import codec
 from quorate.controllers.pods.roles import role_hash
 
 BARE: dict[str, Any] = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}
@@ -57,6 +58,13 @@ def test_fields_that_a_scheduler_reads_change_the_role(other: dict[str, Any]) ->
 )
 def test_other_fields_do_not_change_the_role(other: dict[str, Any]) -> None:
     assert role_hash({**BARE, **other}) == role_hash(BARE)
+
+
+def test_a_quantity_can_be_a_number_with_a_fraction() -> None:
+    def role(cpu: Any) -> str:
+        return role_hash({"containers": [{"resources": {"requests": {"cpu": cpu}}}]})
+
+    assert role(codec.decode(dict[str, Any], b'{"cpu": 0.5}')["cpu"]) == role(0.5)
 
 
 def test_the_order_of_fields_does_not_matter() -> None:

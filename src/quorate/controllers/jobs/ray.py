@@ -4,7 +4,6 @@ The containers that KubeRay adds are counted, because otherwise a cluster would 
 autoscaler, and, for a cluster with its state in Redis, the cleanup job that runs after the head is deleted.
 """
 
-import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -17,6 +16,7 @@ from quorate.api.field_path import (
     read_count,
     read_entries,
     read_field,
+    with_field,
 )
 from quorate.api.findings import Finding
 from quorate.api.kueue import ELASTIC_JOB
@@ -108,17 +108,19 @@ def child_size_version(job: UnstructuredJob) -> str:
 
 def _head(job: UnstructuredJob, cluster: Path, containers: tuple[Json, ...]) -> PodSetSpec:
     path: Path = (*cluster, "headGroupSpec", "template")
-    template = copy.deepcopy(read_field(job.document, path, dict))
-    if not read_entries(template, ("spec", "containers")):
+    template = read_field(job.document, path, dict)
+    own = read_entries(template, ("spec", "containers"))
+    if not own:
         raise InvalidTemplate((*path, "spec", "containers"), "has no container for Ray")
     if _cleans_up_redis(job, cluster):
-        ray = template["spec"]["containers"][0].setdefault("resources", {})
-        ray["requests"] = _maximum(ray.get("requests") or {}, _REDIS_CLEANUP)
-    template["spec"]["containers"] += containers
+        requests: Path = ("resources", "requests")
+        own[0] = with_field(own[0], requests, _maximum(look_up(own[0], requests) or {}, _REDIS_CLEANUP))
+    own += containers
     if read_field(job.document, (*cluster, "enableInTreeAutoscaling"), bool, False):
         resources = look_up(job.document, (*cluster, "autoscalerOptions", "resources")) or _AUTOSCALER
-        template["spec"]["containers"].append({"name": "autoscaler", "resources": resources})
-    return PodSetSpec(HEAD, path, count=1, effective_template=template)
+        own.append({"name": "autoscaler", "resources": resources})
+    effective = with_field(template, ("spec", "containers"), own)
+    return PodSetSpec(HEAD, path, count=1, effective_template=effective)
 
 
 def _cleans_up_redis(job: UnstructuredJob, cluster: Path) -> bool:

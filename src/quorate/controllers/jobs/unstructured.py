@@ -23,6 +23,7 @@ from quorate.api.field_path import (
     read_count,
     read_entries,
     read_field,
+    with_field,
     write_field,
 )
 from quorate.api.kueue import PodSet
@@ -33,7 +34,7 @@ from quorate.controllers.jobframework.elastic_gates import ELASTIC_GATE
 from quorate.controllers.jobframework.interface import JobKind, Outcome, Stop
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo, inject, restore
 from quorate.controllers.jobframework.topology import TopologySource
-from quorate.kube.patches import merge_patch, merged
+from quorate.kube.patches import document_merge_patch, merged
 from quorate.kube.resources import Json, Resource
 from quorate.kube.writes import Patch
 
@@ -166,13 +167,13 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
     def gate(self, job: UnstructuredJob) -> tuple[Patch, ...]:
         if self.is_active(job):
             return ()
-        changed = copy.deepcopy(job.document)
+        changed = job.document
         for spec in self.elastic_specs(job):
             template = read_field(changed, spec.template, dict)
             if not _is_gated(template):
-                gates = look_up(template, _GATES) or []
-                write_field(template, _GATES, [*gates, {"name": ELASTIC_GATE}])
-        return self._patches(job, changed, suspend=True)
+                gates = [*(look_up(template, _GATES) or ()), {"name": ELASTIC_GATE}]
+                changed = with_field(changed, (*spec.template, *_GATES), gates)
+        return self._patches(job, with_field(changed, self._suspend, self._stopped))
 
     def start(
         self, job: UnstructuredJob, infos: Sequence[PodSetInfo]
@@ -188,18 +189,21 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
             conflict = self.inject(changed, spec, info)
             if conflict is not None:
                 return conflict
-        return self._patches(job, changed, suspend=False)
+        write_field(changed, self._suspend, self._running)
+        return self._patches(job, _plain(changed))
 
     def stop(self, job: UnstructuredJob, originals: Sequence[PodSet] | None) -> Stop:
         if self.is_suspended(job):
             return Stop()
-        changed = copy.deepcopy(job.document)
-        specs = self.pod_set_specs(job)
+        changed = with_field(job.document, self._suspend, self._stopped)
+        specs = self.pod_set_specs(job) if originals is not None else ()
         if originals is not None and len(originals) == len(specs):
+            changed = copy.deepcopy(changed)
             for spec, original in zip(specs, originals, strict=True):
                 self.restore(changed, spec, original)
             self.clean_up_restored(job, changed)
-        return Stop(self._patches(job, changed, suspend=True), begins=True)
+            changed = _plain(changed)
+        return Stop(self._patches(job, changed), begins=True)
 
     def inject(self, document: Json, spec: PodSetSpec, info: PodSetInfo) -> InjectionConflict | None:
         """Write ``info`` into the fields of a pod set.  Changes ``document``."""
@@ -217,11 +221,15 @@ class UnstructuredJobKind(JobKind[UnstructuredJob]):
     def clean_up_restored(self, job: UnstructuredJob, restored: Json) -> None:
         """Undo what a start changed besides the injection.  Changes ``restored``."""
 
-    def _patches(self, job: UnstructuredJob, changed: Json, suspend: bool) -> tuple[Patch, ...]:
-        write_field(changed, self._suspend, self._stopped if suspend else self._running)
+    def _patches(self, job: UnstructuredJob, changed: Json) -> tuple[Patch, ...]:
         metadata = job.metadata
-        body = merge_patch({"spec": job.spec}, {"spec": changed["spec"]})
+        body = document_merge_patch({"spec": job.spec}, {"spec": changed["spec"]})
         return (Patch(self._resource, metadata.key, metadata.resource_version, body),)
+
+
+def _plain(document: Json) -> Json:
+    """Return ``document`` as JSON values; what was injected or restored can be structs and mappings."""
+    return codec.decode(dict[str, Any], codec.encode(document))
 
 
 def _pod_set(job: UnstructuredJob, spec: PodSetSpec) -> PodSet:

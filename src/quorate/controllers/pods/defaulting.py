@@ -5,7 +5,6 @@ findings at once.  The rules for jobs of all kinds (syntax and immutability of q
 the like) are elsewhere.
 """
 
-import copy
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -70,8 +69,8 @@ def gates_of(context: DefaultingContext) -> tuple[str, ...]:
 
 
 def _gated(pod: Json, context: DefaultingContext) -> Json:
-    gated = copy.deepcopy(pod)
-    spec, metadata = gated["spec"], gated["metadata"]
+    spec, metadata = dict(pod["spec"]), dict(pod["metadata"])
+    gated = {**pod, "spec": spec, "metadata": metadata}
     for name in gates_of(context):
         gates = spec.get("schedulingGates") or []
         if name not in [gate.get("name") for gate in gates]:

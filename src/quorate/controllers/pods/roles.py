@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from quorate.api import codec
 from quorate.controllers.jobframework.podset_info import read_template
 from quorate.controllers.pods import constants
 from quorate.controllers.pods.queued_pod import QueuedPod
@@ -30,7 +31,7 @@ def role_of(pod: QueuedPod) -> str:
 
 def role_hash(spec: Mapping[str, Any]) -> str:
     """Compute the role of a pod with ``spec`` and without the annotation."""
-    shape: dict[str, Any] = {name: _sorted(spec.get(name)) or None for name in _COPIED_FIELDS}
+    shape: dict[str, Any] = {name: _sorted(spec.get(name)) for name in _COPIED_FIELDS}
     shape |= {
         "containers": _containers(spec.get("containers")),
         "initContainers": _containers(spec.get("initContainers")),
@@ -39,7 +40,7 @@ def role_hash(spec: Mapping[str, Any]) -> str:
     }
     if requests := _requests(spec):
         shape["resources"] = {"requests": requests}
-    text = msgspec.json.encode({"spec": _sorted_by_key(shape)})
+    text = codec.encode({"spec": dict(sorted(shape.items()))})
     return hashlib.sha256(text).hexdigest()[:_DIGITS]
 
 
@@ -53,8 +54,8 @@ def _containers(containers: Sequence[Mapping[str, Any]] | None) -> list[Any] | N
     ] or None
 
 
-def _requests(of: Mapping[str, Any]) -> Any:
-    return _sorted((of.get("resources") or {}).get("requests")) or None
+def _requests(of: Mapping[str, Any]) -> msgspec.Raw | None:
+    return _sorted((of.get("resources") or {}).get("requests"))
 
 
 def _structs(items: Sequence[Mapping[str, Any]] | None, fields: Sequence[str]) -> list[Any] | None:
@@ -63,15 +64,5 @@ def _structs(items: Sequence[Mapping[str, Any]] | None, fields: Sequence[str]) -
     ] or None
 
 
-def _sorted(value: Any) -> Any:
-    match value:
-        case Mapping():
-            return _sorted_by_key({name: _sorted(item) for name, item in value.items()})
-        case list():
-            return [_sorted(item) for item in value]
-        case _:
-            return value
-
-
-def _sorted_by_key(value: Mapping[str, Any]) -> dict[str, Any]:
-    return dict(sorted(value.items()))
+def _sorted(value: Any) -> msgspec.Raw | None:
+    return msgspec.Raw(codec.encode_sorted(value)) if value else None

@@ -4,12 +4,11 @@ These sets cannot be suspended; their pods are gated instead.  With webhooks an 
 is enough, because the webhook gates each pod at its creation; without webhooks the template has the gate.
 """
 
-import copy
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from quorate.api.field_path import Path, look_up, read_entries, read_field, write_field
+from quorate.api.field_path import Path, look_up, read_entries, read_field, with_field
 from quorate.api.findings import Finding
 from quorate.api.kueue import PRIORITY_CLASS, QUEUE_NAME
 from quorate.controllers.pods import constants
@@ -54,12 +53,12 @@ def default_set(kind: SetKind, obj: Json, context: DefaultingContext) -> Json:
     queued = with_default_queue(obj, context)
     if not (queue_of(queued) or context.manage_without_queue_name):
         return queued
-    marked = copy.deepcopy(queued)
+    marked = queued
     for path in _template_paths(kind, marked):
         metadata: Path = (*path, "metadata")
-        _extend(marked, (*metadata, "annotations"), {constants.SUSPENDING_PARENT: kind.framework})
+        marked = _extended(marked, (*metadata, "annotations"), {constants.SUSPENDING_PARENT: kind.framework})
         if kind.copies_labels:
-            _extend(marked, (*metadata, "labels"), _inherited_labels(queued))
+            marked = _extended(marked, (*metadata, "labels"), _inherited_labels(queued))
     return marked
 
 
@@ -68,18 +67,19 @@ def gate_templates(kind: SetKind, obj: Json, context: DefaultingContext) -> Json
 
     Raises ``InvalidTemplate``.
     """
-    gated = copy.deepcopy(obj)
+    gated = obj
     for path in _template_paths(kind, gated):
         gates_path: Path = (*path, "spec", "schedulingGates")
         for name in gates_of(context):
             gates = read_entries(gated, gates_path)
             if name not in [gate.get("name") for gate in gates]:
-                write_field(gated, gates_path, [*gates, {"name": name}])
+                gated = with_field(gated, gates_path, [*gates, {"name": name}])
     return gated
 
 
-def _extend(obj: Json, path: Path, added: Json) -> None:
-    write_field(obj, path, {**read_field(obj, path, dict, {}), **added})
+def _extended(obj: Json, path: Path, added: Json) -> Json:
+    extended: Json = with_field(obj, path, {**read_field(obj, path, dict, {}), **added})
+    return extended
 
 
 def _template_paths(kind: SetKind, obj: Json) -> Sequence[Path]:
@@ -139,7 +139,10 @@ def stateful_set_findings(new: Json, old: Json | None, remains: ScaleDownState) 
         yield Finding(path, now, f"can only change to and from 0 while the set is queued (was {was})")
     elif was == 0 and now > 0 and (remains.pods or remains.active_workload):
         yield Finding(path, now, "must stay 0 for now: scaling down is still in progress")
-    shapes = [role_hash(_spec_of_template(each)) for each in (old, new)]
+    specs = [_spec_of_template(each) for each in (old, new)]
+    if specs[0] == specs[1]:
+        return
+    shapes = [role_hash(each) for each in specs]
     if shapes[0] != shapes[1]:
         yield Finding("spec.template.spec", shapes[1], "is immutable in what its pods ask of the cluster")
 

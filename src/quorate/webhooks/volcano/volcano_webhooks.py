@@ -51,7 +51,7 @@ from quorate.webhooks.admission_review import (
     Handler,
     for_writes,
 )
-from quorate.webhooks.queueing_webhooks import undecodable_finding
+from quorate.webhooks.decoding import decode_object, refuse_undecodable
 from quorate.webhooks.volcano import volcano_routes
 from quorate.webhooks.volcano.quota_pod import IncomingPod, pod_group_of, quota_usage_of, scope_attributes
 from quorate.webhooks.volcano.volcano_reader import Queues, VolcanoReader
@@ -96,13 +96,13 @@ class VolcanoWebhooks:
     async def mutate_pod_group(self, request: AdmissionRequest) -> AdmissionResponse:
         namespace = await self._reader.namespace(request.namespace)
         annotations = {} if namespace is None else namespace.metadata.annotations
-        return _defaulted(request, lambda document: default_pod_group(document, annotations))
+        return await _defaulted(request, lambda document: default_pod_group(document, annotations))
 
     async def validate_pod_group(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            group = codec.decode(PodGroup, request.object)
+            group = await decode_object(PodGroup, request.object)
         except msgspec.ValidationError as error:
-            return AdmissionResponse((undecodable_finding(request.object, error),))
+            return await refuse_undecodable(request.object, error)
         findings = tuple(pod_group_findings(group))
         if request.operation == "CREATE":
             findings += await self._queue_findings(lambda queues: self._in_queue(group, queues))
@@ -127,8 +127,8 @@ class VolcanoWebhooks:
     async def check_min_resources(self, request: AdmissionRequest) -> AdmissionResponse:
         """Refuse ``minResources`` above the quotas, in strict mode added to other groups."""
         try:
-            group = codec.decode(PodGroup, request.object)
-            old = codec.decode(PodGroup, request.old_object) if request.operation == "UPDATE" else None
+            group = await decode_object(PodGroup, request.object)
+            old = await decode_object(PodGroup, request.old_object) if request.operation == "UPDATE" else None
         except msgspec.ValidationError:
             return ALLOWED  # validate_pod_group reports it
         view = self._reader.quota(request.namespace)
@@ -146,7 +146,7 @@ class VolcanoWebhooks:
 
     async def check_pod_quota(self, request: AdmissionRequest) -> AdmissionResponse:
         """Refuse a pod of a pending group, or one that needs quota reserved for other groups."""
-        pod = _new_pod(request)
+        pod = await _new_pod(request)
         if pod is None:
             return ALLOWED
         group = pod_group_of(pod, self._names)
@@ -169,26 +169,26 @@ class VolcanoWebhooks:
 
     async def gate_pod(self, request: AdmissionRequest) -> AdmissionResponse:
         """Add a gate to a pod if its pod group is not admitted; the gate controller removes it."""
-        pod = _new_pod(request) if self._delay.gate_pods_of_pending_groups else None
+        pod = await _new_pod(request) if self._delay.gate_pods_of_pending_groups else None
         if pod is None or pod.spec.scheduler_name not in self._names:
             return ALLOWED
         group = self._reader.pod_group(Key(request.namespace, pod_group_of(pod, self._names)))
         gate = gate_for(pod.metadata.annotations, group)
-        return _defaulted(request, lambda document: with_gate(document, gate)) if gate else ALLOWED
+        return await _defaulted(request, lambda document: with_gate(document, gate)) if gate else ALLOWED
 
     async def mutate_queue(self, request: AdmissionRequest) -> AdmissionResponse:
-        return _defaulted(request, default_queue)
+        return await _defaulted(request, default_queue)
 
     async def validate_queue(self, request: AdmissionRequest) -> AdmissionResponse:
         depth = self._rules.max_queue_depth
         if request.operation == "DELETE":
             return await self._delete_queue(request)
         try:
-            new = codec.decode(Queue, request.object)
+            new = await decode_object(Queue, request.object)
         except msgspec.ValidationError as error:
-            return AdmissionResponse((undecodable_finding(request.object, error),))
+            return await refuse_undecodable(request.object, error)
         try:
-            old = codec.decode(Queue, request.old_object) if request.operation == "UPDATE" else None
+            old = await decode_object(Queue, request.old_object) if request.operation == "UPDATE" else None
         except msgspec.ValidationError:
             old = None  # an undecodable old object forbids no change
         if old is None:
@@ -201,7 +201,7 @@ class VolcanoWebhooks:
 
     async def _delete_queue(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            queue = codec.decode(Queue, request.old_object)
+            queue = await decode_object(Queue, request.old_object)
         except msgspec.ValidationError:
             return ALLOWED  # no object can depend on it
         in_use = self._rules.refuse_deletion_of_used_queues
@@ -212,18 +212,19 @@ class VolcanoWebhooks:
         )
 
     async def mutate_job(self, request: AdmissionRequest) -> AdmissionResponse:
-        return _defaulted(request, default_volcano_job)
+        return await _defaulted(request, default_volcano_job)
 
     async def validate_job(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
-            job = with_defaults(codec.decode(Job, request.object))
+            job = with_defaults(await decode_object(Job, request.object))
         except msgspec.ValidationError as error:
-            return AdmissionResponse((undecodable_finding(request.object, error),))
+            return await refuse_undecodable(request.object, error)
         warnings = tuple(volcano_job_warnings(job))
         if request.operation == "CREATE":
             queue_related = await self._queue_findings(lambda queues: volcano_job_queue_findings(job, queues))
             return AdmissionResponse((*volcano_job_findings(job), *queue_related), warnings)
-        old, new = (codec.decode(dict[str, Any], body) for body in (request.old_object, request.object))
+        old = await decode_object(dict[str, Any], request.old_object)
+        new = await decode_object(dict[str, Any], request.object)
         return AdmissionResponse(tuple(volcano_job_update_findings(old, new, job)), warnings)
 
     async def _queue_findings(self, check: Callable[[Queues], Findings]) -> tuple[Finding, ...]:
@@ -236,18 +237,18 @@ class VolcanoWebhooks:
 
 async def validate_hyper_node(request: AdmissionRequest) -> AdmissionResponse:
     try:
-        hyper_node = codec.decode(HyperNode, request.object)
+        hyper_node = await decode_object(HyperNode, request.object)
     except msgspec.ValidationError as error:
-        return AdmissionResponse((undecodable_finding(request.object, error),))
+        return await refuse_undecodable(request.object, error)
     return AdmissionResponse(tuple(hyper_node_findings(hyper_node)))
 
 
-def _new_pod(request: AdmissionRequest) -> IncomingPod | None:
+async def _new_pod(request: AdmissionRequest) -> IncomingPod | None:
     """Return the pod to be created; None if it is exempt."""
     if request.operation != "CREATE" or request.namespace == volcano_routes.KUBE_SYSTEM:
         return None
     try:
-        pod = codec.decode(IncomingPod, request.object)
+        pod = await decode_object(IncomingPod, request.object)
     except msgspec.ValidationError:
         return None  # the API server validates it afterwards
     return None if pod.is_daemon_pod else pod
@@ -259,12 +260,12 @@ def _claimant(group: PodGroup) -> PodGroupRequest:
     )
 
 
-def _defaulted(request: AdmissionRequest, default: Callable[[Json], Json]) -> AdmissionResponse:
+async def _defaulted(request: AdmissionRequest, default: Callable[[Json], Json]) -> AdmissionResponse:
     """Apply defaults; a malformed object is allowed, as its schema is checked afterwards."""
     if request.operation != "CREATE":
         return ALLOWED
     try:
-        document = codec.decode(dict[str, Any], request.object)
+        document = await decode_object(dict[str, Any], request.object)
         return AdmissionResponse(patch=json_patch(document, default(document)))
     except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
         return ALLOWED

@@ -1,0 +1,51 @@
+"""Decoding of the objects in admission reviews, each in a turn of its own on the event loop.
+
+One object of the largest size is decoded within the time that the event loop may be blocked; two, or one that
+is decoded for several purposes, are not.  So the loop does its other work before and after each.
+"""
+
+import asyncio
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.field_path import InvalidPath, look_up, parse_path
+from quorate.api.findings import Finding
+from quorate.webhooks.admission_review import AdmissionResponse
+
+T = TypeVar("T")
+
+_ANYTHING: Final[Any] = Any  # a type to decode as
+LARGE_BYTES: Final = 64 * 1024  # decoded within some milliseconds, whatever the content
+
+
+async def decode_object(type_: type[T], body: msgspec.Raw) -> T:
+    """Decode an object.  Raises ``msgspec.ValidationError``."""
+    await yield_to_loop(body)
+    try:
+        decoded = codec.decode_as_given(type_, body)
+    except msgspec.ValidationError:
+        await yield_to_loop(body)
+        present = codec.without_nulls(body)
+        await yield_to_loop(body)
+        decoded = codec.decode_as_given(type_, present)
+    await yield_to_loop(body)
+    return decoded
+
+
+async def refuse_undecodable(body: msgspec.Raw, error: msgspec.ValidationError) -> AdmissionResponse:
+    """Return the response to an object that fits the schema but cannot be decoded."""
+    problem, _, place = str(error).partition(" - at `$")
+    path = place.strip("`.")
+    try:
+        value = look_up(await decode_object(_ANYTHING, body), parse_path(path))
+    except InvalidPath:  # an unusual key, or the object as a whole
+        value = None
+    return AdmissionResponse((Finding(path, value, f"cannot be read: {problem}"),))
+
+
+async def yield_to_loop(body: msgspec.Raw) -> None:
+    """Let the event loop do its other work, if ``body`` is large."""
+    if len(body) > LARGE_BYTES:
+        await asyncio.sleep(0)
