@@ -265,7 +265,7 @@ class Round:
         shortages = self._shortages(nomination, assignment)
         if shortages:
             return [self._skip(nomination, NoLongerFits(self._last_served.get(root), shortages))]
-        if self._lost_places(nomination, assignment):
+        if assignment.placement.pod_sets and self._lost_places(nomination, assignment):
             if nomination.is_recomputed or not self._ledger.topology.gates.recompute_in_cycle:
                 return [self._skip(nomination, NoLongerFits(self._last_served.get(root), ()))]
             nomination.assignment, nomination.targets = place_again(self._state, nomination, assignment)
@@ -319,8 +319,6 @@ class Round:
 
     def _lost_places(self, nomination: Nomination, assignment: Assignment) -> bool:
         """Return True if the places of the nomination are no longer free."""
-        if not assignment.placement.pod_sets:
-            return False
         leaving = (
             (
                 *self._preemptors.get(nomination.queue.node.root, ()),

@@ -137,7 +137,8 @@ def assign_flavors(
         search = _PodSetSearch(search_input, shapes, requests, usage, start)
         search.run()
         reasons += search.reasons
-        reasons += [replace(each, pod_set=shape.name) for shape in shapes[1:] for each in search.reasons]
+        if search.reasons:
+            reasons += [replace(each, pod_set=shape.name) for shape in shapes[1:] for each in search.reasons]
         if search.failed:
             mode = AssignmentMode.NO_FIT
             break
@@ -149,24 +150,28 @@ def assign_flavors(
             mode = min(mode, candidate.mode)
             borrowing_level = max(borrowing_level, candidate.borrowing_level)
         for index, own in zip(members, own_requests, strict=True):
-            flavors = {name: flavor for name, flavor in search.flavors.items() if name in own}
+            flavors = search.flavors
+            if own is not requests:
+                flavors = {name: flavor for name, flavor in flavors.items() if name in own}
             charged = {resource: own[resource] for resource in flavors}
             assigned[index] = PodSetFlavors(pod_sets[index].name, counts[index], flavors, charged)
             tried[index] = search.last_tried_flavors
     return Assignment(
-        tuple(assigned[index] for index in sorted(assigned)),
+        tuple([assigned[index] for index in sorted(assigned)]),
         mode,
         borrowing_level,
         usage,
         frozenset(pair for pair, worst in modes.items() if worst.needs_preemption),
         tuple(reasons),
-        tuple(tried.get(index, {}) for index in range(max(tried, default=-1) + 1)),
+        tuple([tried.get(index, {}) for index in range(max(tried, default=-1) + 1)]),
         quota_mode=mode,
     )
 
 
 def _groups(pod_sets: Sequence[PodSetShape]) -> list[list[int]]:
     """Return the indices of the pod sets that get one flavor together: one, or those of a topology group."""
+    if len(pod_sets) == 1:
+        return [[0]]
     groups: dict[str | int, list[int]] = {}
     for index, pod_set in enumerate(pod_sets):
         groups.setdefault(pod_set.topology.group or index, []).append(index)
