@@ -7,7 +7,7 @@ from quorate.queueing.pending.queue import Entry
 from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.state import State
 from quorate.queueing.topology.node_fit import has_provisioned_nodes
-from quorate.queueing.topology.placing import PodSetToPlace, place_pod_sets
+from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room, place_pod_sets
 
 
 def pods_to_check(
@@ -38,5 +38,8 @@ def unplaced_pods(
     if not (topology.reporting and topology.has_nodes and topology.nodes):
         return ()
     checked = pods_to_check(state, queue, entry, assignment, "Report")
+    if len(checked) == 1:  # the common case: where the pods would be makes no difference
+        lack = lack_of_room(topology, checked[0])
+        return () if lack is None else (lack,)
     failures = place_pod_sets(topology, checked).failures
     return tuple(each for each in failures if isinstance(each, NodesLackRoom))

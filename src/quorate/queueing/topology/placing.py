@@ -161,8 +161,8 @@ def _place_unit(
     gates = model.gates
     profile = Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity)
     capacity, request = Capacity(tree, by_leaf, is_empty), pod_set_request(model, workers)
-    if workers.on_hosts and (shortage := host_shortage(capacity, request)) is not None:
-        return NodesLackRoom(workers.shape.name, workers.count, *msgspec.structs.astuple(shortage))
+    if workers.on_hosts and (lack := _lack_of_room(capacity, request)) is not None:
+        return lack
     found = place(
         capacity,
         request,
@@ -175,6 +175,19 @@ def _place_unit(
     if leader is not None:
         result.append(_places(tree, topology_flavors, leader.shape, found.leader))
     return result
+
+
+def lack_of_room(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom | None:
+    """Return which pods fit no host, without choosing hosts for the others; None if all fit."""
+    tree = model.host_tree(pod_set.flavors)
+    return None if tree is None else _lack_of_room(Capacity(tree), pod_set_request(model, pod_set))
+
+
+def _lack_of_room(capacity: Capacity, request: PodSetRequest) -> NodesLackRoom | None:
+    shortage = host_shortage(capacity, request)
+    if shortage is None:
+        return None
+    return NodesLackRoom(request.name, request.count, *msgspec.structs.astuple(shortage))
 
 
 def pod_set_request(model: TopologyModel, pod_set: PodSetToPlace) -> PodSetRequest:
