@@ -5,7 +5,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.core import Pod
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.queueing.topology.model import Place, Places, TopologyModel
@@ -34,15 +34,15 @@ def free(model: TopologyModel) -> int:
     return int(tree.remaining("cpu")[0]) // 1000
 
 
-def a_pod(name: str, node: str = "a", phase: str = "Running", **annotations: str) -> Pod:
-    container = {"name": "main", "resources": {"requests": {"cpu": "3"}}}
+def a_pod(name: str, node: str = "a", phase: str = "Running", cpu: str = "3", **annotations: str) -> BoundPod:
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
     given = {f"kueue.x-k8s.io/{key.replace('_', '-')}": value for key, value in annotations.items()}
     pod = {
         "metadata": {"name": name, "namespace": "ns", "annotations": given},
         "spec": {"nodeName": node, "containers": [container]},
         "status": {"phase": phase},
     }
-    return codec.convert(Pod, pod)
+    return codec.convert(BoundPod, pod)
 
 
 PLACED = {"podset_unconstrained_topology": "true", "workload": "w"}
@@ -62,7 +62,7 @@ PLACED = {"podset_unconstrained_topology": "true", "workload": "w"}
         ),
     ],
 )
-def test_a_pod_uses_its_node(model: TopologyModel, pod: Pod, left: int) -> None:
+def test_a_pod_uses_its_node(model: TopologyModel, pod: BoundPod, left: int) -> None:
     model.put_pod(pod)
     assert free(model) == left
     model.remove_pod(pod.metadata.key)
@@ -97,9 +97,10 @@ def test_a_new_model_takes_over_the_pods(model: TopologyModel) -> None:
 
 def test_a_pod_that_grows_uses_more(model: TopologyModel) -> None:
     model.put_pod(a_pod("p"))
-    pod = a_pod("p")
-    (container,) = pod.spec.containers
-    requests = codec.convert(type(container.resources), {"requests": {"cpu": "4"}})
-    grown = msgspec.structs.replace(container, resources=requests)
-    model.put_pod(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, containers=(grown,))))
+    model.put_pod(a_pod("p", cpu="4"))
     assert free(model) == 4
+
+
+def test_a_copy_of_a_pod_keeps_its_requests(model: TopologyModel) -> None:
+    model.put_pod(msgspec.structs.replace(a_pod("p")))
+    assert free(model) == 5

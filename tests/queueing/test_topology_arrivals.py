@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.core import Pod
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
@@ -62,7 +62,7 @@ class World:
             case "pod":
                 container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
                 spec = {"nodeName": PODS[name], "containers": [container]}
-                model.put_pod(codec.convert(Pod, {"metadata": {"name": name}, "spec": spec}))
+                model.put_pod(codec.convert(BoundPod, {"metadata": {"name": name}, "spec": spec}))
             case _:
                 if name not in self.counted:
                     self.counted[name] = Places(model, (PLACES[name],))
@@ -79,7 +79,7 @@ class World:
             case "node":
                 model.remove_node(name)
             case "pod":
-                model.remove_pod(codec.convert(Pod, {"metadata": {"name": name}}).metadata.key)
+                model.remove_pod(codec.convert(BoundPod, {"metadata": {"name": name}}).metadata.key)
             case _:
                 if (places := self.counted.pop(name, None)) is not None:
                     places.count(-1)

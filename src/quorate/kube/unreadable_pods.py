@@ -4,6 +4,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import Pod, scheduling
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.meta import Struct
 from quorate.kube.object_faults import ObjectFault
 
@@ -28,7 +29,7 @@ def occupied_node(fault: ObjectFault) -> str:
     match fault.obj:
         case scheduling.Pod() as pod:
             node, phase = pod.node_name, pod.status.phase
-        case Pod() as pod:
+        case Pod() | BoundPod() as pod:
             node, phase = pod.spec.node_name, pod.status.phase
         case _:
             try:

@@ -11,7 +11,8 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from quorate.api.configuration import Configuration
-from quorate.api.core import LimitRange, Pod, RuntimeClass
+from quorate.api.core import LimitRange, RuntimeClass
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
 from quorate.api.core.scheduling import Node as ClusterNode
 from quorate.api.kueue import (
@@ -159,7 +160,7 @@ class State:
         """Return the topology flavors of the node."""
         return self.ledger.topology.remove_node(name)
 
-    def put_pod(self, pod: Pod) -> Collection[str]:
+    def put_pod(self, pod: BoundPod) -> Collection[str]:
         """Return the topology flavors in which the pod no longer uses what it used before."""
         return self.ledger.topology.put_pod(pod)
 

@@ -4,7 +4,7 @@ import pytest
 
 from quorate.api import codec
 from quorate.api.configuration.feature_gates import TopologyGates
-from quorate.api.core import Pod
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
@@ -33,10 +33,10 @@ def a_node(path: str, cpu: int, **spec: object) -> Node:
     )
 
 
-def a_pod(name: str, node: str, cpu: int, phase: str = "Running", **annotations: str) -> Pod:
+def a_pod(name: str, node: str, cpu: int, phase: str = "Running", **annotations: str) -> BoundPod:
     containers = [{"name": "main", "resources": {"requests": {"cpu": cpu}}}]
     return codec.convert(
-        Pod,
+        BoundPod,
         {
             "metadata": {"name": name, "uid": name, "annotations": annotations},
             "spec": {"nodeName": node, "containers": containers},
@@ -48,7 +48,7 @@ def a_pod(name: str, node: str, cpu: int, phase: str = "Running", **annotations:
 NODES = (a_node("r1/x1", 4), a_node("r1/x2", 8), a_node("r2/x3", 8), a_node("r2/x4", 8, unschedulable=True))
 
 
-def report(*pods: Pod, used: dict[str, int] | None = None) -> TopologyReport:
+def report(*pods: BoundPod, used: dict[str, int] | None = None) -> TopologyReport:
     """Return the report of a topology with racks and hosts; ``used``: milli-CPUs of placed pods by host."""
     levels = {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": HOST}]}
     topology = codec.convert(Topology, {"metadata": {"name": "tree"}, "spec": levels})
@@ -106,7 +106,7 @@ def test_amounts_add_up_over_the_levels() -> None:
         ),
     ],
 )
-def test_pods_of_others(pod: Pod, others: str) -> None:
+def test_pods_of_others(pod: BoundPod, others: str) -> None:
     assert rows(report(pod))[1].split()[3] == others
 
 

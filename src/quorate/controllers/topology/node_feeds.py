@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import Any, Final
 
-from quorate.api.core import Pod
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.meta import Key, find_condition
@@ -20,11 +20,12 @@ from quorate.kube.errors import Forbidden
 from quorate.kube.feed import Feed, cluster_feed, load
 from quorate.kube.informer import Change, Informer
 from quorate.kube.object_faults import ObjectFault
-from quorate.kube.resources import PLACEABLE_NODES, PODS, RESOURCE_CLAIM_TEMPLATES
+from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_CLAIM_TEMPLATES, Resource
 from quorate.kube.rest.discovery import plural_of
 from quorate.kube.unreadable_pods import occupied_node
 from quorate.queueing.state import State
 
+BOUND_PODS: Final = Resource("", "v1", "pods", "Pod", True, BoundPod)
 RETRY_S: Final = 1.0  # changes of nodes and pods within this time cause one evaluation
 _USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
@@ -47,7 +48,7 @@ class NodeFeeds:
         self._freed: set[str] = set()  # flavors with more room since the last evaluation
         self._has_freed = asyncio.Event()
         self.nodes = Informer(client, PLACEABLE_NODES)
-        self._pods = Informer(client, PODS, field_selector=_USING_NODES)
+        self._pods = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
         nodes, pods = node_feeds(state, self._note)
         nodes.subscribe(self.nodes)
         pods.subscribe(self._pods)
@@ -86,7 +87,7 @@ class NodeFeeds:
                 self._changed()
 
 
-def node_feeds(state: State, note: Callable[[Collection[str]], object]) -> tuple[Feed[Node], Feed[Pod]]:
+def node_feeds(state: State, note: Callable[[Collection[str]], object]) -> tuple[Feed[Node], Feed[BoundPod]]:
     """Return the feeds of nodes and pods; ``note`` is called with the flavors that may have more room."""
 
     def set_aside_pod(key: Key, fault: ObjectFault | None) -> None:
@@ -101,7 +102,7 @@ def node_feeds(state: State, note: Callable[[Collection[str]], object]) -> tuple
             _nodes_differ,
         ),
         Feed(
-            PODS,
+            BOUND_PODS,
             lambda pod: note(state.put_pod(pod)),
             lambda key: note(state.remove_pod(key)),
             _pods_differ,
@@ -139,9 +140,9 @@ def _placing_properties(node: Node) -> tuple[Any, ...]:
     return node.metadata.labels, node.spec, node.status.allocatable, ready is None or ready.status
 
 
-def _pods_differ(old: Pod, new: Pod) -> bool:
-    return (old.spec, old.status.phase, old.metadata.annotations) != (
-        new.spec,
-        new.status.phase,
-        new.metadata.annotations,
-    )
+def _pods_differ(old: BoundPod, new: BoundPod) -> bool:
+    return _usage(old) != _usage(new)
+
+
+def _usage(pod: BoundPod) -> tuple[Any, ...]:
+    return pod.spec, pod.requests, pod.status.phase, pod.metadata.annotations

@@ -7,8 +7,7 @@ workload has no places any more: until a terminating pod has ended, its room is 
 from collections.abc import Mapping
 from typing import Final
 
-from quorate.api.core import Pod
-from quorate.api.core.pod_resources import pod_requests
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.kueue.topology_annotations import REQUESTS
 from quorate.api.meta import Key
@@ -17,21 +16,21 @@ from quorate.placement.resources import in_base_units
 PODS: Final = "pods"  # the resource of which each pod uses 1
 
 
-def uses_node(pod: Pod) -> bool:
+def uses_node(pod: BoundPod) -> bool:
     return bool(pod.spec.node_name) and pod.status.phase not in ("Succeeded", "Failed")
 
 
-def requests_place(pod: Pod) -> bool:
+def requests_place(pod: BoundPod) -> bool:
     return any(key in pod.metadata.annotations for key in REQUESTS)
 
 
-def workload_of(pod: Pod) -> Key | None:
+def workload_of(pod: BoundPod) -> Key | None:
     """Return the workload with the places of the pod; None: unknown, or one of several slices of a job."""
     annotations = pod.metadata.annotations
     name = "" if SLICE_NAME in annotations else annotations.get(WORKLOAD_ANNOTATION, "")
     return Key(pod.metadata.namespace, name) if name else None
 
 
-def usage_on_node(pod: Pod) -> Mapping[str, int]:
+def usage_on_node(pod: BoundPod) -> Mapping[str, int]:
     """Return what a pod uses of its node, in base units by resource."""
-    return {**in_base_units(pod_requests(pod.spec)), PODS: 1}
+    return {**in_base_units(pod.requests), PODS: 1}

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFitMode
-from quorate.api.core import Pod
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import Admission, ResourceFlavor
 from quorate.api.kueue.topology import Topology
@@ -143,7 +143,7 @@ class TopologyModel:
             mode = self._modes[flavors] = mode_of(known, self._node_fit)
         return mode
 
-    def put_pod(self, pod: Pod) -> tuple[str, ...]:
+    def put_pod(self, pod: BoundPod) -> tuple[str, ...]:
         """Count what a pod uses unless its workload has places; see ``put_foreign_pod``."""
         key, workload = pod.metadata.key, workload_of(pod)
         if not uses_node(pod) or (requests_place(pod) and workload is None):

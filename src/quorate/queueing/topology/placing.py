@@ -110,7 +110,8 @@ def place_pod_sets(
         for workers, leader in _units(members):
             found: list[PodSetPlaces] | PlacementRefused | NodesLackRoom
             if tree is None:
-                text = "workload requires Topology, but there is no TAS cache information"
+                unknown = "workload requires Topology, but there is no TAS cache information"
+                text = "the nodes are not known yet" if on_hosts else unknown
                 found = PlacementRefused(workers.shape.name, text)
             else:
                 found = _place_unit(model, tree, flavors, workers, leader, assumed, is_empty=is_empty)
