@@ -131,7 +131,7 @@ def test_the_controller_roles_suffice_for_provisioning_requests() -> None:
 def test_the_controller_roles_suffice_for_places_and_failed_nodes() -> None:
     async def story() -> None:
         async with running_cluster() as world, as_controller_account(world) as client:
-            async with running_controllers(client, Configuration()) as replica:
+            async with running_controllers(client, test_node_failures.PATIENT) as replica:
                 await world.until("the controllers are ready", lambda: is_ready(replica))
                 await create_topology(world, cpu="100")
                 await test_node_failures.waiting_pods_end(world)
