@@ -37,6 +37,7 @@ def test_unknown_fields_are_dropped_and_reported() -> None:
             {"lastTimestamp": "2024-01-01T00:00:00Z"},
         ),
         ("Event", {"eventTime": "2024-01-01T00:00:00Z"}, {"eventTime": "2024-01-01T00:00:00.000000Z"}),
+        ("Event", {"lastTimestamp": "0001-01-01T00:00:00Z"}, {"lastTimestamp": "0001-01-01T00:00:00Z"}),
         (
             "Service",
             {"spec": {"ports": [{"targetPort": "http"}, {"targetPort": 80}]}},
@@ -72,6 +73,7 @@ def test_values_are_normalized(kind: str, obj: Json, want: Json) -> None:
         ("LimitRange", {"spec": {"limits": [{"max": {"cpu": "one"}}]}}, "quantities must match"),
         ("Secret", {"data": {"p": "%%%"}}, "illegal base64 data"),
         ("Event", {"lastTimestamp": "yesterday"}, "cannot parse"),
+        ("Event", {"lastTimestamp": "0001-01-01T00:00:00+23:59"}, "year outside of 1 to 9999"),
     ],
 )
 def test_values_of_the_wrong_type_are_rejected(kind: str, obj: Json, want: str) -> None:

@@ -124,7 +124,12 @@ def _time(value: str, micro: bool) -> str:
         raise UndecodableObject(f'parsing time "{value}": cannot parse "{value}" as RFC 3339') from refusal
     if moment.tzinfo is None:
         raise UndecodableObject(f'parsing time "{value}": cannot parse "" as "Z07:00"')
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ" if micro else "%Y-%m-%dT%H:%M:%SZ")
+    try:
+        moment = moment.astimezone(UTC)
+    except OverflowError as refusal:
+        raise UndecodableObject(f'parsing time "{value}": year outside of 1 to 9999') from refusal
+    text = moment.replace(tzinfo=None).isoformat(timespec="microseconds" if micro else "seconds")
+    return f"{text}Z"  # not strftime, which does not pad the year
 
 
 def _bytes(value: str) -> str:
