@@ -89,7 +89,7 @@ def test_a_job_is_suspended_admitted_started_on_its_flavor_and_finished() -> Non
 def test_the_second_of_two_jobs_waits_and_starts_when_the_first_finishes() -> None:
     async def story(world: World) -> None:
         await world.queues(cpu="2")
-        await world.job("first", pods=2, runs="1s")
+        await world.job("first", pods=2, runs="5s")  # longer than the second takes to be held
         await world.until_admitted("first")
         await world.job("second", pods=2)
         held = await world.until_condition(
