@@ -15,7 +15,10 @@ from quorate.local.nodes import Fleet
 from tests.e2e.hostile import Hostile, definitions_without_schema, hostile_objects
 from tests.e2e.world import NAMESPACE, World, running_cluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.no_cover,  # long stories of code that other tests measure
+]
 
 MESSAGES = {  # pending messages by workload, one of each group of equal requests
     "asks-negative": "asks for -5 of cpu, must be at least 0",

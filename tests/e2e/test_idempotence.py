@@ -33,7 +33,10 @@ from tests.e2e.test_pods import pod, until_pod
 from tests.e2e.test_sets import DEPLOYMENTS, STATEFUL_SETS, a_set
 from tests.e2e.world import NAMESPACE, World, running_cluster
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.no_cover,  # long stories of code that other tests measure
+]
 
 FLEET = Fleet(2, cpu="16", memory="16Gi")
 Story = Callable[[World], Awaitable[None]]

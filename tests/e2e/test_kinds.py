@@ -20,7 +20,10 @@ from quorate.kube.resources import EVENTS, JOBS, WORKLOADS
 from tests.e2e.kinds import EXAMPLES, JOB_SET, Added, Example, Json, definition, pods
 from tests.e2e.world import NAMESPACE, World, run_story
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.no_cover,  # long stories of code that other tests measure
+]
 
 KEY = Key(NAMESPACE, "train")
 TOLERATION = {"key": "spot", "operator": "Exists", "effect": "NoSchedule"}

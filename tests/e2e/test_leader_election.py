@@ -29,7 +29,10 @@ from tests.e2e.test_restarts import NAMES, NODES, each_ran_once, never_over_quot
 from tests.e2e.world import NAMESPACE, World, running_cluster
 from tests.elections import in_this_loop
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.no_cover,  # long stories of code that other tests measure
+]
 
 LEASE = Key(NAMESPACE, "quorate")
 CONFIGURATION = {

@@ -14,7 +14,10 @@ from quorate.kube.resources import JOBS, WORKLOADS, Resource
 from quorate.local.nodes import Fleet
 from tests.e2e.world import World, run_story
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.no_cover,  # long stories of code that other tests measure
+]
 
 QUOTA = 3
 NAMES = [f"job-{number}" for number in range(24)]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -11,6 +12,8 @@ from quorate.quota.amount import UNLIMITED, FlavorResource, Usage, total
 from quorate.quota.audit import audit
 from quorate.quota.hierarchy import QuotaTree
 from quorate.quota.tree import Limits, Node
+
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
 
 PAIRS = (FlavorResource("spot", "cpu"), FlavorResource("dear", "cpu"))
 QUEUES = ("a", "b", "c", "d")

@@ -22,6 +22,8 @@ from tests.e2e.kinds import EXAMPLES
 from tests.fuzz.mutations import mutate
 from tests.fuzz.schemas import ANY
 
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
+
 Json = dict[str, Any]
 
 DOCUMENTS = 60
