@@ -12,7 +12,7 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from quorate.api.kueue import Workload, WorkloadStatus
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key, ObjectMeta, is_older
 from quorate.controllers.context import ControllerContext
 from quorate.kube.controller.expectations import OWN_WRITE_TIMEOUT_S
@@ -22,18 +22,10 @@ from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Patch, send_for_metadata, status_patch
-from quorate.queueing.conditions import with_conditions
 from quorate.queueing.decisions import Decision, Evict, Hold, Preempt, ReplaceHosts, Reserve
-from quorate.queueing.lifecycle.statuses import (
-    admit_status,
-    evict_status,
-    hold_reason,
-    hold_status,
-    preempt_status,
-    replace_status,
-)
+from quorate.queueing.lifecycle.decided_status import decided_status
+from quorate.queueing.lifecycle.statuses import hold_reason
 from quorate.queueing.lifecycle.transition import Event, eviction_events
-from quorate.queueing.pods_ready import pods_ready_condition
 
 MAX_IN_FLIGHT = 100  # writes; the client sends no more at once
 RETRY = Backoff(first_s=0.1, cap_s=30.0)  # between attempts for one workload, except after a conflict
@@ -50,8 +42,7 @@ class AdmissionWriter:
         self._client = context.client
         self._clock = context.clock
         self._events = context.events
-        self._gates = context.configuration.gates
-        self._waits_for_pods = context.configuration.wait_for_pods_ready is not None
+        self._configuration = context.configuration
         self._workloads = context.informers.workloads
         self._on_refusal = on_refusal
         self._on_written = on_written
@@ -126,7 +117,7 @@ class AdmissionWriter:
             if written is not None and not is_older(written.metadata, workload.metadata):
                 workload = written
                 versions.add(workload.metadata.resource_version)
-        status = self._status(decision, workload)
+        status = decided_status(workload, decision, self._clock.now(), self._configuration)
         patches = status_patch(WORKLOADS, workload, status)
         if status is None or not patches:
             return workload
@@ -174,37 +165,6 @@ class AdmissionWriter:
                 self._refuse(decision)
                 return None
 
-    def _status(self, decision: Decision, workload: Workload) -> WorkloadStatus | None:
-        now = self._clock.now()
-        match decision:
-            case Reserve():
-                return self._with_pods_ready(workload, admit_status(workload, decision, now), now)
-            case Hold():
-                status = hold_status(workload, decision, now, self._gates)
-                return self._with_pods_ready(workload, status, now)
-            case Preempt():
-                return preempt_status(workload, decision, now)
-            case ReplaceHosts():
-                return replace_status(workload, decision)
-            case Evict(reason=reason, message=message):
-                return evict_status(workload, reason, message, now, counted_as=(reason, ""))
-        assert_never(decision)
-
-    def _with_pods_ready(
-        self, workload: Workload, status: WorkloadStatus | None, now: float
-    ) -> WorkloadStatus | None:
-        """Add PodsReady=False to the first status of a workload, which saves a write.
-
-        A workload without a job has no such condition: it is that of the pods of the job.
-        """
-        if status is None or not self._waits_for_pods or workload.status.conditions:
-            return status
-        if not workload.metadata.owner_references:
-            return status
-        waiting = pods_ready_condition(workload, False, now)
-        assert waiting is not None, f"{workload.metadata.key} has no conditions, so none of PodsReady"
-        return replace(status, conditions=with_conditions(status.conditions, waiting))
-
     def _handle_conflict(self, decision: Decision, outdated: Collection[str]) -> None:
         known = self._workloads.get(decision.key)
         if known is not None and known.metadata.resource_version in outdated:
@@ -247,7 +207,7 @@ class AdmissionWriter:
                     text = f"Admitted by ClusterQueue {queue}, wait time since reservation was 0s"
                     self._event(workload, Event("Normal", "Admitted", text))
             case Hold(message=message):
-                reason = hold_reason(decision, self._gates)
+                reason = hold_reason(decision, self._configuration.gates)
                 self._log.info("pending", key=decision.key, reason=reason, detail=message)
                 self._event(workload, Event("Warning", reason, message))
             case Preempt(preemptor=preemptor, message=message):
