@@ -8,6 +8,7 @@ from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
+from quorate.placement.topology.tree import MAX_AMOUNT
 from quorate.queueing.topology.model import Place, Places, TopologyModel
 
 HOST = "kubernetes.io/hostname"
@@ -104,3 +105,13 @@ def test_a_pod_that_grows_uses_more(model: TopologyModel) -> None:
 def test_a_copy_of_a_pod_keeps_its_requests(model: TopologyModel) -> None:
     model.put_pod(msgspec.structs.replace(a_pod("p")))
     assert free(model) == 5
+
+
+def test_the_room_returns_when_pods_with_unknown_requests_are_gone(model: TopologyModel) -> None:
+    keys = [Key("ns", name) for name in ("p", "q")]
+    for key in keys:
+        model.put_foreign_pod(key, "a", {"cpu": MAX_AMOUNT})
+    assert free(model) < 0
+    for key in keys:
+        model.remove_foreign_pod(key)
+    assert free(model) == 8

@@ -1,7 +1,5 @@
 """The room of a topology does not depend on the order in which its objects arrive, change and leave."""
 
-from collections.abc import Callable
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,6 +9,7 @@ from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
+from quorate.placement.topology.tree import DomainTree
 from quorate.queueing.topology.model import Place, Places, TopologyModel
 from tests.queueing.notation import Json
 
@@ -22,7 +21,8 @@ FLAVORS: dict[str, Json] = {
     "plain": {},
 }
 TOPOLOGIES = {"tree": ["rack", HOST], "racks": ["rack"]}
-NODES = {"x1": "r1", "x2": "r1", "r1": "r2"}  # a host and a rack have the same name
+# By name: host name and rack.  A host and a rack have the same name, and two nodes the same host name.
+NODES = {"x1": ("x1", "r1"), "x2": ("x2", "r1"), "r1": ("r1", "r2"), "x1-again": ("x1", "r2")}
 PLACES = {
     "on a host": Place(("hosts",), ("x1",), True, {"cpu": 1000, "pods": 1}),
     "on a host that has the name of a rack": Place(("also-hosts",), ("r1",), True, {"cpu": 200, "pods": 1}),
@@ -42,7 +42,8 @@ class World:
         self.model.flavors = self.flavors
         self.counted: dict[str, Places] = {}
 
-    def put(self, kind: str, name: str) -> None:
+    def put(self, kind: str, name: str, change: str = "") -> None:
+        """Add or replace an object; ``change`` is a difference of a node from its first form."""
         model = self.model
         match kind:
             case "flavor":
@@ -53,12 +54,18 @@ class World:
                 levels = {"levels": [{"nodeLabel": level} for level in TOPOLOGIES[name]]}
                 model.put_topology(codec.convert(Topology, {"metadata": {"name": name}, "spec": levels}))
             case "node":
-                labels = {"pool": "a", "rack": NODES[name], HOST: name}
+                host, rack = NODES[name]
+                labels = {"pool": "a", "rack": "r3" if change == "move" else rack, HOST: host}
                 ready = {"type": "Ready", "status": "True"}
-                status = {"allocatable": {"cpu": "8", "pods": "9"}, "conditions": [ready]}
-                model.put_node(
-                    codec.convert(Node, {"metadata": {"name": name, "labels": labels}, "status": status})
+                amounts = (
+                    {"cpu": "6", "gpu.example/a": "1"} if change == "shrink" else {"cpu": "8", "pods": "9"}
                 )
+                body = {
+                    "metadata": {"name": name, "labels": labels},
+                    "spec": {"unschedulable": change == "cordon"},
+                    "status": {"allocatable": amounts, "conditions": [ready]},
+                }
+                model.put_node(codec.convert(Node, body))
             case "pod":
                 container = {"name": "main", "resources": {"requests": {"cpu": "2"}}}
                 spec = {"nodeName": PODS[name], "containers": [container]}
@@ -84,18 +91,31 @@ class World:
                 if (places := self.counted.pop(name, None)) is not None:
                     places.count(-1)
 
-    def room(self) -> dict[str, dict[tuple[str, ...], list[int]]]:
-        """Return what each leaf has left of cpu and pods, by flavor."""
+    def trees(self) -> dict[str, DomainTree]:
+        """Return the trees that exist, by flavor."""
         model = self.model
         trees = {name: model.tree(name) for name in FLAVORS} | {"all": model.host_tree(())}
+        return {name: tree for name, tree in trees.items() if tree is not None}
+
+    def room(self) -> dict[str, dict[tuple[str, ...], list[int]]]:
+        """Return what each leaf has left of cpu and pods, by flavor."""
         return {
             name: {
                 tree.recorded_values(leaf): [int(tree.remaining(each)[leaf]) for each in ("cpu", "pods")]
                 for leaf in range(tree.leaf_count)
             }
-            for name, tree in trees.items()
-            if tree is not None
+            for name, tree in self.trees().items()
         }
+
+    def domains(self) -> dict[str, list[object]]:
+        """Return the paths of all domains, the first children, and the host names by leaf, by flavor."""
+        result: dict[str, list[object]] = {}
+        for name, tree in self.trees().items():
+            result[name] = [tree.paths, [each.tolist() for each in tree.first_child]]
+            if tree.has_hosts:
+                names = tree.hosts.names
+                result[name].append([names.values[code] for code in names.codes[tree.columns]])
+        return result
 
 
 OBJECTS = [
@@ -105,7 +125,8 @@ OBJECTS = [
     *(("pod", name) for name in PODS),
     *(("place", name) for name in PLACES),
 ]
-STEPS = st.lists(st.tuples(st.sampled_from(("put", "put", "remove", "read")), st.sampled_from(OBJECTS)))
+ACTIONS = ("put", "put", "remove", "read", "move", "cordon", "shrink")
+STEPS = st.lists(st.tuples(st.sampled_from(ACTIONS), st.sampled_from(OBJECTS)))
 GATES = st.builds(TopologyGates, overlapping_flavors=st.booleans())
 
 
@@ -113,27 +134,31 @@ GATES = st.builds(TopologyGates, overlapping_flavors=st.booleans())
 def test_the_room_depends_on_the_objects_alone(
     order: list[tuple[str, str]], steps: list[tuple[str, tuple[str, str]]], gates: TopologyGates
 ) -> None:
-    world, present = World(gates), set(order)
+    world, present = World(gates), dict.fromkeys(order, "")
     for each in order:
         world.put(*each)
     for action, each in steps:
-        apply: Callable[[str, str], None] = world.remove if action == "remove" else world.put
         if action == "read":
             world.room()
+        elif action == "remove":
+            world.remove(*each)
+            present.pop(each, None)
         else:
-            apply(*each)
-            present = present - {each} if action == "remove" else present | {each}
+            present[each] = "" if action == "put" else action
+            world.put(*each, present[each])
     canonical = World(gates)
     for each in OBJECTS:
         if each in present:
-            canonical.put(*each)
+            canonical.put(*each, present[each])
     assert world.room() == canonical.room()
+    assert world.domains() == canonical.domains()
 
 
 def test_a_host_is_shared_by_flavors_and_a_rack_is_not() -> None:
     world = World(TopologyGates())
     for each in OBJECTS:
-        world.put(*each)
+        if each != ("node", "x1-again"):
+            world.put(*each)
     room = world.room()
     assert room["hosts"] == room["also-hosts"] == {("x1",): [5000, 7], ("x2",): [7600, 8], ("r1",): [5800, 7]}
     assert room["racks"] == {("r1",): [11000, 15], ("r2",): [6000, 8]}

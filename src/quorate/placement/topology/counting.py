@@ -77,7 +77,7 @@ def count_pods(
         accepted &= inside
     leaves = _leaf_counts(capacity, workers, leader, accepted, exclusions)
     if workers.preferred_affinity and tree.has_hosts:
-        leaves.scores = preferred_weights(tree.hosts, workers.preferred_affinity) * accepted
+        leaves.scores = preferred_weights(tree.hosts, workers.preferred_affinity)[tree.columns] * accepted
     return count_domains(tree, leaves, parameters), exclusions
 
 
@@ -102,16 +102,16 @@ def accepted_leaves(tree: DomainTree, pods: PodSetRequest, exclusions: Exclusion
     rejecting = [first_untolerated(each, pods.tolerations) for each in taints.values]
     for taint in dict.fromkeys(each for each in rejecting if each is not None):
         having = [each for each, first in zip(taints.values, rejecting, strict=True) if first == taint]
-        tainted = taints.in_values(having)
+        tainted = taints.in_values(having)[tree.columns]
         value = f"={taint.value}" if taint.value else ""
         _exclude(exclusions, f'taint "{taint.key}{value}:{taint.effect}"', tainted)
         accepted &= ~tainted
     if pods.node_selector:
-        selected = matching_nodes(tree.hosts, pods.node_selector.items(), None)
+        selected = matching_nodes(tree.hosts, pods.node_selector.items(), None)[tree.columns]
         _exclude(exclusions, "nodeSelector", accepted & ~selected)
         accepted &= selected
     if pods.affinity is not None:
-        matching = match_any_term(tree.hosts, pods.affinity.node_selector_terms)
+        matching = match_any_term(tree.hosts, pods.affinity.node_selector_terms)[tree.columns]
         _exclude(exclusions, "affinity", accepted & ~matching)
         accepted &= matching
     return accepted

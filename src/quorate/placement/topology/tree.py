@@ -5,6 +5,7 @@ are numbered in the order of their paths, so the children of a domain have conse
 domain of the lowest level: a host if that is ``kubernetes.io/hostname``, else all nodes of one path together.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -17,6 +18,9 @@ from quorate.placement.vectors import Vector
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 MAX_AMOUNT: Final = 2**60  # of a resource of one leaf, so that a few amounts can be added
+# Of one node or pod: a thousand of them add up to less than MAX_AMOUNT, so what was added can be taken back.
+_MAX_SHARE: Final = 2**50
+_SPARE: Final = 32  # columns to allocate at least when leaves are added
 
 Path = tuple[str, ...]
 
@@ -24,7 +28,7 @@ Path = tuple[str, ...]
 class DomainTree:
     """The domains of the nodes of one flavor, with the free capacity of each leaf.
 
-    A change of the nodes, except for what their pods use, makes a new tree.
+    What belongs to a leaf is stored in a *column*, which it keeps while other leaves come and go.
     """
 
     def __init__(self, topology: str, levels: Sequence[str], nodes: Iterable[Node]) -> None:
@@ -34,45 +38,55 @@ class DomainTree:
         self.has_hosts = self.levels[-1] == HOSTNAME
         by_leaf = self._nodes_by_leaf(nodes)
         leaves = sorted(by_leaf)
-        self.leaf_count = len(leaves)
-        # By level: the path of each domain, the number of its parent, and that of its first child (and, last,
-        # the number of domains below).  Domains of the highest level have no parents, leaves no children.
+        # By level: the path of each domain, and the number of its first child (and, last, the number of
+        # domains below).  Leaves have no children.
         self.paths: list[list[Path]] = []
-        self.parents: list[Vector] = []
         self.first_child: list[Vector] = []
         for level in range(len(self.levels)):
             self.paths.append(list(dict.fromkeys(path[: level + 1] for path in leaves)))
-            number = {path: index for index, path in enumerate(self.paths[level - 1])} if level else {}
-            parents = [number[path[:-1]] for path in self.paths[level]] if level else []
-            self.parents.append(np.array(parents, np.int64))
             if level:
-                self.first_child.append(np.searchsorted(self.parents[level], np.arange(len(number) + 1)))
-        self._leaf_of = {self._recorded(path): leaf for leaf, path in enumerate(leaves)}
-        self.hosts = NodeColumns()  # by leaf; only if leaves are hosts
+                number = {path: index for index, path in enumerate(self.paths[level - 1])}
+                parents = np.array([number[path[:-1]] for path in self.paths[level]], np.int64)
+                self.first_child.append(np.searchsorted(parents, np.arange(len(number) + 1)))
+        self.columns: Vector = np.arange(len(leaves))  # by leaf
+        self._leaf_in: Vector | None = None  # by column; None: to be computed
+        self._column_of = {self._recorded(path): column for column, path in enumerate(leaves)}
+        self._nodes_in = [len(by_leaf[path]) for path in leaves]  # by column; 0: the column is spare
+        self._spare: list[int] = []
+        self.hosts = NodeColumns()  # by column; only if leaves are hosts
         if self.has_hosts:
-            self.hosts.grow(self.leaf_count)
+            self.hosts.grow(len(leaves))
         self._rows: dict[str, int] = {}
-        # By resource and leaf: what pods of others leave, and what pods placed in the topology use of it.
-        self._free = np.zeros((0, self.leaf_count), np.int64)
-        self._used = np.zeros((0, self.leaf_count), np.int64)
-        for leaf, path in enumerate(leaves):
+        # By resource and column: what pods of others leave, and what pods placed in the topology use of it.
+        self._free = np.zeros((0, len(leaves)), np.int64)
+        self._used = np.zeros((0, len(leaves)), np.int64)
+        for column, path in enumerate(leaves):
             if self.has_hosts:
-                self.hosts.set(leaf, by_leaf[path][0], ready=True)
+                self.hosts.set(column, by_leaf[path][0], ready=True)
             for node in by_leaf[path]:
-                self.add_free(leaf, in_base_units(node.status.allocatable))
+                self._add_to(column, in_base_units(node.status.allocatable), 1)
 
     def _nodes_by_leaf(self, nodes: Iterable[Node]) -> dict[Path, list[Node]]:
         result: dict[Path, list[Node]] = {}
         path_of_host: dict[str, Path] = {}
         for node in sorted(nodes, key=lambda node: node.metadata.name):
-            path = tuple(node.metadata.labels[level] for level in self.levels)
+            path = self._path(node)
             if self.has_hosts:  # the first node with a host name gives the host its path
                 path = path_of_host.setdefault(path[-1], path)
             result.setdefault(path, []).append(node)
         return result
 
+    def _path(self, node: Node) -> Path:
+        return tuple([node.metadata.labels[level] for level in self.levels])
+
     def _recorded(self, path: Path) -> Path:
         return path[-1:] if self.has_hosts else path
+
+    # Domains.
+
+    @property
+    def leaf_count(self) -> int:
+        return len(self.columns)
 
     @property
     def recorded_levels(self) -> tuple[str, ...]:
@@ -82,14 +96,19 @@ class DomainTree:
     def recorded_values(self, leaf: int) -> Path:
         return self._recorded(self.paths[-1][leaf])
 
+    def recorded_values_of(self, node: Node) -> Path:
+        """Return the recorded values of the leaf of one of the nodes of the tree."""
+        return self._recorded(self._path(node))
+
     def leaf_of(self, recorded_values: Path) -> int | None:
         """Return the leaf with the recorded values; None if it does not exist, or no longer."""
-        return self._leaf_of.get(recorded_values)
-
-    def leaf_of_node(self, node: Node) -> int:
-        """Return the leaf of one of the nodes of the tree."""
-        path = tuple(node.metadata.labels[level] for level in self.levels)
-        return self._leaf_of[self._recorded(path)]
+        column = self._column_of.get(recorded_values)
+        if column is None:
+            return None
+        if self._leaf_in is None:
+            self._leaf_in = np.zeros(len(self._nodes_in), np.int64)
+            self._leaf_in[self.columns] = np.arange(self.leaf_count)
+        return int(self._leaf_in[column])
 
     def level_of(self, label: str) -> int | None:
         return self.levels.index(label) if label in self.levels else None
@@ -106,23 +125,125 @@ class DomainTree:
             first, last = int(below[first]), int(below[last])
         return slice(first, last)
 
-    def add_free(self, leaf: int, amounts: Mapping[str, int], times: int = 1) -> None:
+    # Changes of nodes.
+
+    def can_change(self, old: Node | None, new: Node | None) -> bool:
+        """Return False if nodes share a host name: then another node may decide about the host."""
+        if not self.has_hosts:
+            return True
+        if old is not None and self._nodes_in[self._column_of[self.recorded_values_of(old)]] != 1:
+            return False
+        if new is None or (old is not None and self.recorded_values_of(old) == self.recorded_values_of(new)):
+            return True
+        return self.recorded_values_of(new) not in self._column_of
+
+    def replace_node(self, old: Node, new: Node) -> bool:
+        """Read a node that changed in its place; return False, without effect, if its path changed."""
+        path = self._path(new)
+        if path != self._path(old):
+            return False
+        column = self._column_of[self._recorded(path)]
+        if old.status.allocatable != new.status.allocatable:
+            self._add_to(column, in_base_units(old.status.allocatable), -1)
+            self._add_to(column, in_base_units(new.status.allocatable), 1)
+        if self.has_hosts:
+            self.hosts.set(column, new, ready=True)
+        return True
+
+    def add_node(self, node: Node) -> bool:
+        """Return True if the node begins a leaf, of which no pods use anything yet."""
+        path = self._path(node)
+        column = self._column_of.get(self._recorded(path))
+        is_first = column is None
+        if column is None:
+            column = self._column_of[self._recorded(path)] = self._spare_column()
+            self._insert_leaf(path, column)
+        self._nodes_in[column] += 1
+        self._add_to(column, in_base_units(node.status.allocatable), 1)
+        if self.has_hosts:
+            self.hosts.set(column, node, ready=True)
+        return is_first
+
+    def remove_node(self, node: Node) -> None:
+        """Remove one of the nodes of the tree; its leaf goes with the last one."""
+        path = self._path(node)
+        column = self._column_of[self._recorded(path)]
+        self._nodes_in[column] -= 1
+        if self._nodes_in[column]:
+            self._add_to(column, in_base_units(node.status.allocatable), -1)
+        else:
+            self._remove_leaf(path)
+            del self._column_of[self._recorded(path)]
+            self._free[:, column] = self._used[:, column] = 0
+            if self.has_hosts:
+                self.hosts.set(column, None, ready=False)
+            self._spare.append(column)
+
+    def _spare_column(self) -> int:
+        if not self._spare:
+            size = len(self._nodes_in)
+            more = max(_SPARE, size // 8)
+            self._spare = list(range(size, size + more))
+            self._nodes_in += [0] * more
+            self._free, self._used = (np.pad(each, ((0, 0), (0, more))) for each in (self._free, self._used))
+            if self.has_hosts:
+                self.hosts.grow(size + more)
+        return self._spare.pop()
+
+    def _insert_leaf(self, path: Path, column: int) -> None:
+        number = bisect_left(self.paths[-1], path)
+        self.paths[-1].insert(number, path)
+        self.columns, self._leaf_in = _with(self.columns, number, column), None
+        for level in range(len(self.levels) - 2, -1, -1):
+            above = path[: level + 1]
+            parent = bisect_left(self.paths[level], above)
+            is_new = parent == len(self.paths[level]) or self.paths[level][parent] != above
+            if is_new:
+                self.paths[level].insert(parent, above)
+                self.first_child[level] = _with(self.first_child[level], parent, number)
+            self.first_child[level][parent + 1 :] += 1
+            if not is_new:
+                return
+            number = parent
+
+    def _remove_leaf(self, path: Path) -> None:
+        number = bisect_left(self.paths[-1], path)
+        self.columns, self._leaf_in = _without(self.columns, number), None
+        del self.paths[-1][number]
+        for level in range(len(self.levels) - 2, -1, -1):
+            parent = bisect_left(self.paths[level], path[: level + 1])
+            first = self.first_child[level]
+            first[parent + 1 :] -= 1
+            if first[parent] < first[parent + 1]:
+                return
+            self.first_child[level] = _without(first, parent)
+            del self.paths[level][parent]
+
+    # Capacity.
+
+    def add_free(self, recorded_values: Path, amounts: Mapping[str, int], times: int = 1) -> None:
         """Add ``amounts`` to the free capacity of a leaf, ``times`` times; a negative number takes them."""
+        self._add_to(self._column_of[recorded_values], amounts, times)
+
+    def _add_to(self, column: int, amounts: Mapping[str, int], times: int) -> None:
         for resource, amount in amounts.items():
             row = self._row(resource)  # may replace the matrix
-            _add(self._free, row, leaf, amount * times)
+            _add(self._free, row, column, max(-_MAX_SHARE, min(_MAX_SHARE, amount)) * times)
 
-    def add_used(self, leaf: int, amounts: Mapping[str, int], times: int = 1) -> None:
-        """Add ``amounts`` to what pods placed in the topology use of a leaf."""
+    def add_used(self, recorded_values: Path, amounts: Mapping[str, int], times: int = 1) -> None:
+        """Add ``amounts`` to what pods placed in the topology use of a leaf, if it exists."""
+        column = self._column_of.get(recorded_values)
+        if column is None:
+            return
         for resource, amount in amounts.items():
             row = self._row(resource)
-            _add(self._used, row, leaf, amount * times)
+            _add(self._used, row, column, amount * times)
 
     def _row(self, resource: str) -> int:
         row = self._rows.get(resource)
         if row is None:
             row = self._rows[resource] = len(self._rows)
-            more = np.zeros((1, self.leaf_count), np.int64)
+            more = np.zeros((1, len(self._nodes_in)), np.int64)
             self._free, self._used = np.vstack([self._free, more]), np.vstack([self._used, more])
         return row
 
@@ -134,9 +255,25 @@ class DomainTree:
         row = self._rows.get(resource)
         if row is None:
             return np.zeros(self.leaf_count, np.int64)
-        remaining: Vector = self._free[row].copy() if empty else self._free[row] - self._used[row]
-        return remaining
+        remaining: Vector = self._free[row] if empty else self._free[row] - self._used[row]
+        return remaining[self.columns]
+
+    def remaining_of(self, recorded_values: Path, resource: str) -> int:
+        """Return the same of one leaf, which exists."""
+        row, column = self._rows.get(resource), self._column_of[recorded_values]
+        return 0 if row is None else int(self._free[row, column] - self._used[row, column])
 
 
-def _add(amounts: Vector, row: int, leaf: int, amount: int) -> None:
-    amounts[row, leaf] = max(-MAX_AMOUNT, min(MAX_AMOUNT, int(amounts[row, leaf]) + amount))
+def _add(amounts: Vector, row: int, column: int, amount: int) -> None:
+    amounts[row, column] = max(-MAX_AMOUNT, min(MAX_AMOUNT, int(amounts[row, column]) + amount))
+
+
+def _with(numbers: Vector, at: int, number: int) -> Vector:
+    """Return the numbers with one more; a fraction of the cost of ``np.insert``."""
+    result = np.empty(len(numbers) + 1, numbers.dtype)
+    result[:at], result[at], result[at + 1 :] = numbers[:at], number, numbers[at:]
+    return result
+
+
+def _without(numbers: Vector, at: int) -> Vector:
+    return np.concatenate([numbers[:at], numbers[at + 1 :]])

@@ -33,22 +33,20 @@ class HostTrees:
     def clear(self) -> None:
         self._trees.clear()
 
-    def remove_with(self, nodes: Iterable[Node]) -> None:
-        """Remove the trees to which one of ``nodes`` belongs."""
-        known = tuple(nodes)
-        for labels in [each for each in self._trees if any(is_host(node, each) for node in known)]:
-            del self._trees[labels]
+    def remove(self, labels: Labels) -> None:
+        del self._trees[labels]
+
+    def items(self) -> list[tuple[Labels, DomainTree]]:
+        return [*self._trees.items()]
 
     def add_free(self, node: Node, amounts: Amounts, times: int) -> None:
         for labels, tree in self._trees.items():
             if is_host(node, labels):
-                tree.add_free(tree.leaf_of_node(node), amounts, times)
+                tree.add_free(tree.recorded_values_of(node), amounts, times)
 
     def add_used(self, host: Path, amounts: Amounts, times: int) -> None:
         for tree in self._trees.values():
-            leaf = tree.leaf_of(host)
-            if leaf is not None:
-                tree.add_used(leaf, amounts, times)
+            tree.add_used(host, amounts, times)
 
 
 def labels_of(flavors: Iterable[ResourceFlavor]) -> Labels:

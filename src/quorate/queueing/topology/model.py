@@ -50,11 +50,10 @@ class Places:
 NO_PLACES = Places(None, ())
 
 
-class _Usage(NamedTuple):
-    """A leaf as usage is recorded, whether or not it and its flavors exist."""
+class _UsedBy(NamedTuple):
+    """Equal places of one leaf, as usage is recorded."""
 
     flavors: tuple[str, ...]
-    values: Path
     on_host: bool
 
 
@@ -79,7 +78,8 @@ class TopologyModel:
         # Bound pods that request a place, by workload and key: their nodes and requests.
         self._pods_of: dict[Key, dict[Key, tuple[str, Amounts]]] = {}
         self._workload_of: dict[Key, Key] = {}  # by pod
-        self._used: dict[_Usage, dict[str, int]] = {}  # by pods placed in topologies
+        # By the values of each leaf, whether or not it and its flavors exist: by pods placed in topologies.
+        self._used: dict[Path, dict[_UsedBy, dict[str, int]]] = {}
         self._trees: dict[str, DomainTree] = {}  # by flavor; built when they are needed
         self._hosts = HostTrees()  # for flavors without a topology
 
@@ -110,19 +110,51 @@ class TopologyModel:
         """Return the flavors that give places on the node, or did before."""
         old = self.nodes.get(node.metadata.name)
         self.nodes[node.metadata.name] = node
-        return self._invalidate(node, old)
+        return self._node_changed(old, node)
 
     def remove_node(self, name: str) -> tuple[str, ...]:
         node = self.nodes.pop(name, None)
-        return () if node is None else self._invalidate(node)
+        return () if node is None else self._node_changed(node, None)
 
-    def _invalidate(self, *nodes: Node | None) -> tuple[str, ...]:
-        known = tuple(node for node in nodes if node is not None)
-        changed = self._flavors_of(*known)
-        for name in changed:
-            self._trees.pop(name, None)
-        self._hosts.remove_with(known)
-        return changed
+    def _node_changed(self, old: Node | None, new: Node | None) -> tuple[str, ...]:
+        for name, tree in [*self._trees.items()]:
+            flavor = self.flavors[name]
+            before = old if old is not None and self._belongs(old, flavor) else None
+            after = new if new is not None and self._belongs(new, flavor) else None
+            if not self._update(name, tree, before, after):
+                del self._trees[name]
+        for labels, tree in self._hosts.items():
+            before = old if old is not None and is_host(old, labels) else None
+            after = new if new is not None and is_host(new, labels) else None
+            if not self._update("", tree, before, after):
+                self._hosts.remove(labels)
+        return self._flavors_of(*(node for node in (old, new) if node is not None))
+
+    def _update(self, flavor: str, tree: DomainTree, old: Node | None, new: Node | None) -> bool:
+        """Replace a node of ``tree``; return False, without effect, if the tree must be built again.
+
+        ``flavor``: that of the tree, "" for hosts of flavors without a topology.
+        """
+        if old is None and new is None:
+            return True
+        if not tree.can_change(old, new):
+            return False
+        if old is not None and new is not None and tree.replace_node(old, new):
+            return True
+        if old is not None:
+            self._add_foreign(tree, old, 1)
+            tree.remove_node(old)
+        if new is not None:
+            is_first = tree.add_node(new)
+            self._add_foreign(tree, new, -1)
+            if is_first:
+                self._add_used(flavor, tree, tree.recorded_values_of(new))
+        return True
+
+    def _add_foreign(self, tree: DomainTree, node: Node, times: int) -> None:
+        values = tree.recorded_values_of(node)
+        for requests in self._foreign.get(node.metadata.name, {}).values():
+            tree.add_free(values, requests, times)
 
     def _flavors_of(self, *nodes: Node) -> tuple[str, ...]:
         return tuple(
@@ -211,7 +243,7 @@ class TopologyModel:
         for flavor in flavors:
             tree = self._trees.get(flavor)
             if tree is not None:
-                tree.add_free(tree.leaf_of_node(node), requests, -times)
+                tree.add_free(tree.recorded_values_of(node), requests, -times)
         self._hosts.add_free(node, requests, -times)
         return flavors
 
@@ -250,10 +282,8 @@ class TopologyModel:
         spec = self.flavors[flavor]
         nodes = [node for node in self.nodes.values() if self._belongs(node, spec)]
         tree = self._trees[flavor] = self._tree_of(spec.spec.topology_name, levels, nodes)
-        for used, amounts in self._used.items():
-            leaf = tree.leaf_of(used.values)
-            if leaf is not None and self._is_usage_of(flavor, tree, used):
-                tree.add_used(leaf, amounts)
+        for values in self._used:
+            self._add_used(flavor, tree, values)
         return tree
 
     def host_tree(self, flavors: Iterable[str]) -> DomainTree | None:
@@ -268,10 +298,8 @@ class TopologyModel:
         if tree is None:
             nodes = [node for node in self.nodes.values() if is_host(node, labels)]
             tree = self._tree_of("", LEVELS, nodes)
-            for used, amounts in self._used.items():
-                leaf = tree.leaf_of(used.values) if used.on_host else None
-                if leaf is not None:
-                    tree.add_used(leaf, amounts)
+            for values in self._used:
+                self._add_used("", tree, values)
             self._hosts.put(labels, tree)
         return tree
 
@@ -279,8 +307,7 @@ class TopologyModel:
         """Return the domains of ``nodes`` with what pods without a place leave of them."""
         tree = DomainTree(topology, levels, nodes)
         for node in nodes:
-            for requests in self._foreign.get(node.metadata.name, {}).values():
-                tree.add_free(tree.leaf_of_node(node), requests, -1)
+            self._add_foreign(tree, node, -1)
         return tree
 
     def _belongs(self, node: Node, flavor: ResourceFlavor) -> bool:
@@ -296,10 +323,19 @@ class TopologyModel:
 
     # Usage.
 
-    def _is_usage_of(self, flavor: str, tree: DomainTree, used: _Usage) -> bool:
-        """Return True if ``used`` counts in the tree of a flavor, given that it has such a leaf."""
-        is_shared = used.on_host and (self.gates.overlapping_flavors or not used.flavors)
+    def _is_usage_of(self, flavor: str, tree: DomainTree, used: _UsedBy) -> bool:
+        """Return True if ``used`` counts in the tree of a flavor, or of hosts if that is "".
+
+        It is given that the tree has a leaf with these values.
+        """
+        is_shared = used.on_host and (not flavor or self.gates.overlapping_flavors or not used.flavors)
         return used.on_host == tree.has_hosts and (is_shared or flavor in used.flavors)
+
+    def _add_used(self, flavor: str, tree: DomainTree, values: Path) -> None:
+        """Add what is used of one leaf, if it exists."""
+        for used, amounts in self._used.get(values, {}).items():
+            if self._is_usage_of(flavor, tree, used):
+                tree.add_used(values, amounts)
 
     def count(self, places: Iterable[Place], times: int) -> None:
         """Count the usage of ``places``; ``times`` is 1, or -1 to take it back.
@@ -307,18 +343,20 @@ class TopologyModel:
         It is recorded whether or not nodes, flavors and topologies are known, and read when they are.
         """
         for place in places:
-            key = _Usage(place.flavors, place.values, place.on_host)
-            used = self._used.setdefault(key, {})
+            key = _UsedBy(place.flavors, place.on_host)
+            of_leaf = self._used.setdefault(place.values, {})
+            used = of_leaf.setdefault(key, {})
             for resource, amount in place.amounts.items():
                 used[resource] = used.get(resource, 0) + amount * times
                 if not used[resource]:
                     del used[resource]
             if not used:
-                del self._used[key]
+                del of_leaf[key]
+                if not of_leaf:
+                    del self._used[place.values]
             for flavor, tree in self._trees.items():
-                leaf = tree.leaf_of(place.values)
-                if leaf is not None and self._is_usage_of(flavor, tree, key):
-                    tree.add_used(leaf, place.amounts, times)
+                if self._is_usage_of(flavor, tree, key):
+                    tree.add_used(place.values, place.amounts, times)
             if place.on_host:
                 self._hosts.add_used(place.values, place.amounts, times)
 

@@ -223,9 +223,10 @@ def fits(model: TopologyModel, placement: Placement) -> bool:
             amounts[resource] = amounts.get(resource, 0) + amount
     for (flavors, values), amounts in needed.items():
         tree = model.tree(flavors[0]) if flavors else model.host_tree(())
-        leaf = None if tree is None else tree.leaf_of(values)
-        if tree is None or leaf is None:
+        if tree is None or tree.leaf_of(values) is None:
             return False
-        if any(amount > tree.remaining(resource)[leaf] for resource, amount in amounts.items() if amount):
+        if any(
+            amount > tree.remaining_of(values, resource) for resource, amount in amounts.items() if amount
+        ):
             return False
     return True
