@@ -171,6 +171,10 @@ class Cluster:
         self._count(allocation.node, allocation.shape, allocation.state, -1)
         return allocation
 
+    def count_pods(self, shape: Shape, node: str, count: int) -> None:
+        """Add ``count`` pods that are told apart by nothing; remove them if it is negative."""
+        self._count(node, shape, AllocationState.USED, count)
+
     def allocation(self, pod: Uid) -> PodAllocation | None:
         return self._allocations.get(pod)
 

@@ -9,7 +9,7 @@ names, and the namespace only if any selector exists.  ``Shapes.generation`` cha
 extends this set.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from typing import Final
 from weakref import WeakValueDictionary
@@ -103,13 +103,32 @@ class Shapes:
             affinity=spec.affinity,
             tolerations=spec.tolerations,
             spread=spec.topology_spread_constraints,
-            host_ports=tuple(
-                port for container in _long_running(spec) for port in container.ports if port.host_port
-            ),
+            host_ports=_host_ports(spec),
             volumes=volumes,
             node_groups=node_groups,
             images=tuple(sorted(container.image for container in containers if container.image)),
         )
+        return self._shared(shape)
+
+    def of_constraints(
+        self, namespace: str, labels: Mapping[str, str], spec: PodSpec, volumes: VolumeRequirements
+    ) -> Shape:
+        """Return a shape with all labels and without amounts and images, whatever selectors exist."""
+        return self._shared(
+            Shape(
+                amounts={},
+                namespace=namespace,
+                labels=dict(labels),
+                node_selector=spec.node_selector,
+                affinity=spec.affinity,
+                tolerations=spec.tolerations,
+                spread=spec.topology_spread_constraints,
+                host_ports=_host_ports(spec),
+                volumes=volumes,
+            )
+        )
+
+    def _shared(self, shape: Shape) -> Shape:
         key = blake2b(self._encoder.encode(shape), digest_size=16).digest()
         return self._shapes.setdefault(key, shape)
 
@@ -121,6 +140,10 @@ class Shapes:
             self._selected_keys |= keys
             self._any_selector = any_selector
             self.generation += 1
+
+
+def _host_ports(spec: PodSpec) -> tuple[ContainerPort, ...]:
+    return tuple(port for container in _long_running(spec) for port in container.ports if port.host_port)
 
 
 def _long_running(spec: PodSpec) -> Iterator[Container]:

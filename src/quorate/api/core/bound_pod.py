@@ -1,4 +1,4 @@
-"""Pods as users of nodes: what they request, and the annotations that tell of their place.
+"""Pods as users of nodes: what they request, what keeps other pods away, and what tells of their place.
 
 Every bound pod of a cluster is kept by the queueing controllers, so little is kept of each.
 """
@@ -9,8 +9,9 @@ from typing import Final
 import msgspec
 
 from quorate.api import codec
-from quorate.api.core import Container, ResourceRequirements, Resources
+from quorate.api.core import ResourceRequirements, Resources
 from quorate.api.core.pod_resources import pod_requests
+from quorate.api.core.scheduling import Affinity, Container, PodAffinity, PodSpec, Volume
 from quorate.api.interning import InternCache, intern_strings
 from quorate.api.kueue import SLICE_NAME, WORKLOAD_ANNOTATION
 from quorate.api.kueue.topology_annotations import REQUESTS
@@ -25,6 +26,8 @@ class _Spec(Struct):
     init_containers: tuple[Container, ...] = ()
     overhead: Resources = {}
     resources: ResourceRequirements = ResourceRequirements()
+    affinity: Affinity | None = None
+    volumes: tuple[Volume, ...] = ()
 
 
 class _Status(Struct):
@@ -32,12 +35,17 @@ class _Status(Struct):
 
 
 class BoundPod(Struct):
-    """A pod of which only ``requests``, the effective request, is kept of all its containers."""
+    """A pod of which only ``requests`` and ``constraints`` are kept of its containers and volumes.
+
+    ``requests`` is the effective request.  ``constraints`` has the host ports, the claims and the required
+    anti-affinity, which keep other pods away; None if it has none of them.
+    """
 
     metadata: ObjectMeta
     spec: _Spec = _Spec()
     status: _Status = _Status()
     requests: Resources = {}
+    constraints: PodSpec | None = None
 
     def __post_init__(self) -> None:
         metadata, spec = self.metadata, self.spec
@@ -47,13 +55,35 @@ class BoundPod(Struct):
             namespace=intern(metadata.namespace),
             uid=metadata.uid,
             resource_version=metadata.resource_version,
+            labels=intern_strings(metadata.labels),
             annotations=intern_strings(kept),
         )
         msgspec.structs.force_setattr(self, "metadata", trimmed)
         if spec.containers or spec.init_containers:
             requests = _intern_requests(codec.encode(pod_requests(spec)))
             msgspec.structs.force_setattr(self, "requests", requests)
+            msgspec.structs.force_setattr(self, "constraints", _constraints(spec))
             msgspec.structs.force_setattr(self, "spec", _Spec(node_name=intern(spec.node_name)))
+
+
+def _constraints(spec: _Spec) -> PodSpec | None:
+    terms = None if spec.affinity is None else spec.affinity.pod_anti_affinity
+    affinity = None
+    if terms is not None and terms.required:
+        affinity = Affinity(pod_anti_affinity=PodAffinity(required=terms.required))
+    volumes = tuple(volume for volume in spec.volumes if volume.has_claim)
+    sidecars = tuple(each for each in spec.init_containers if each.restart_policy == "Always")
+    ports = tuple(Container(ports=each.ports) for each in (*spec.containers, *sidecars) if each.ports)
+    if affinity is None and not volumes and not ports:
+        return None
+    return _intern_constraints(codec.encode(PodSpec(containers=ports, affinity=affinity, volumes=volumes)))
+
+
+def _decode_constraints(content: bytes) -> PodSpec:
+    return codec.decode(PodSpec, content)
+
+
+_intern_constraints = InternCache(_decode_constraints)
 
 
 def _decode_requests(content: bytes) -> Resources:

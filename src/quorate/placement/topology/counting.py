@@ -132,6 +132,10 @@ def _leaf_counts(
     resources = sorted({*workers.per_pod, *(leader.per_pod if leader is not None else ())})
     remaining = {resource: capacity.remaining(resource) for resource in resources}
     pods, limiting = fitting_pods(remaining, workers.per_pod, accepted)
+    if workers.limits is not None:
+        _exclude(exclusions, "pod constraints", accepted & (pods > 0) & (workers.limits == 0))
+        pods = np.minimum(pods, workers.limits)
+        limiting = np.where(workers.limits == 0, -1, limiting)
     for number, resource in enumerate(sorted(workers.per_pod)):
         _exclude(exclusions, f'resource "{resource}"', accepted & (pods == 0) & (limiting == number))
     leaders = np.zeros(len(pods), np.int64)
@@ -144,6 +148,8 @@ def _leaf_counts(
             for resource, amounts in remaining.items()
         }
         pods_with_leader, _ = fitting_pods(beside, workers.per_pod, accepted)
+        if workers.limits is not None:
+            pods_with_leader = np.minimum(pods_with_leader, workers.limits)
     nothing = np.zeros(len(pods), np.int64)
     return LevelCounts(pods, pods_with_leader.copy(), leaders, nothing, nothing.copy(), nothing.copy())
 

@@ -8,6 +8,7 @@ import msgspec
 
 from quorate.api.core import NodeSelector, PreferredSchedulingTerm, Toleration
 from quorate.placement.topology.tree import DomainTree
+from quorate.placement.vectors import Vector
 
 
 class SliceLayer(NamedTuple):
@@ -55,6 +56,7 @@ class PodSetRequest(msgspec.Struct, frozen=True):
     affinity: NodeSelector | None = None
     preferred_affinity: tuple[PreferredSchedulingTerm, ...] = ()
     tolerations: tuple[Toleration, ...] = ()  # with those of the flavor
+    limits: Vector | None = None  # by leaf: how many pods it takes at most, whatever its capacity
 
     def without_preferred_affinity(self) -> "PodSetRequest":
         return msgspec.structs.replace(self, preferred_affinity=()) if self.preferred_affinity else self

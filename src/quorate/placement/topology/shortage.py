@@ -5,6 +5,7 @@ import numpy as np
 
 from quorate.placement.topology.counting import Capacity, Exclusions, accepted_leaves, fitting_pods
 from quorate.placement.topology.request import PodSetRequest
+from quorate.placement.vectors import Mask
 
 
 class HostShortage(msgspec.Struct, frozen=True):
@@ -23,8 +24,12 @@ class HostShortage(msgspec.Struct, frozen=True):
     at_most: int = 0  # the most that one would have without the pods that were placed
 
 
-def host_shortage(capacity: Capacity, pods: PodSetRequest) -> HostShortage | None:
+def host_shortage(
+    capacity: Capacity, pods: PodSetRequest, passing: Mask | None = None
+) -> HostShortage | None:
     """Return what keeps pods from the leaves of ``capacity``, which are hosts; None if all pods fit.
+
+    ``passing``: only these leaves take further pods, whatever they have left.
 
     Whether pods fit does not depend on where the others are: all of them are equal.
     """
@@ -32,11 +37,18 @@ def host_shortage(capacity: Capacity, pods: PodSetRequest) -> HostShortage | Non
     accepted = accepted_leaves(tree, pods, Exclusions(tree.leaf_count))
     remaining = {resource: capacity.remaining(resource) for resource in sorted(pods.per_pod)}
     counts, _ = fitting_pods(remaining, pods.per_pod, accepted)
+    if pods.limits is not None:
+        counts = np.minimum(counts, pods.limits)
     fitting, accepting = int(counts.sum()), int(np.count_nonzero(accepted))
     if fitting >= pods.count:
         return None
     if not accepting:
         return HostShortage(fitting, tree.leaf_count, accepting)
+    if passing is not None:
+        accepted &= passing
+        if not accepted.any():
+            return HostShortage(fitting, tree.leaf_count, accepting)
+        accepting = int(np.count_nonzero(accepted))
     left = {
         resource: (amounts - counts * pods.per_pod[resource])[accepted]
         for resource, amounts in remaining.items()
