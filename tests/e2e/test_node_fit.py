@@ -6,7 +6,14 @@ import pytest
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.queueing import NodeFit
 from quorate.api.meta import Key, find_condition, is_true
-from quorate.kube.resources import JOBS, PLACEABLE_NODES, PODS, WORKLOADS
+from quorate.kube.resources import (
+    JOBS,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    PLACEABLE_NODES,
+    PODS,
+    WORKLOADS,
+)
 from quorate.local.nodes import Fleet
 from tests.e2e.topologies import places_of
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -72,5 +79,32 @@ def test_pods_wait_for_nodes_and_hold_them_where_they_are_required() -> None:
         for pod in (await world.client.list(PODS, NAMESPACE, "job-name=small")).items:
             await world.client.delete(PODS, pod.metadata.key)  # until then their nodes are not free
         await world.until_finished("next")
+        await a_claim_leads_to_the_node_of_its_volume(world)
 
     run_story(story, REQUIRING, NODES)
+
+
+async def a_claim_leads_to_the_node_of_its_volume(world: World) -> None:
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    await world.job("reader", cpu="2", runs="forever", suspend=True, volumes=[volume])
+    message = (
+        "couldn't assign flavors to pod set main: 1 of 1 pods fits no node: "
+        'persistentvolumeclaim "data" not found'
+    )
+    await world.until_condition("reader", "QuotaReserved", "False", "Pending", message)
+    hostname = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-2"]}
+    common = {"accessModes": ["ReadWriteMany"], "storageClassName": ""}
+    disk = {
+        **common,
+        "capacity": {"storage": "1Gi"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [hostname]}]}},
+        "local": {"path": "/data"},
+    }
+    await world.client.create(PERSISTENT_VOLUMES, {"metadata": {"name": "disk"}, "spec": disk})
+    claim = {
+        "metadata": {"name": "data", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {**common, "resources": {"requests": {"storage": "1Gi"}}, "volumeName": "disk"},
+    }
+    await world.client.create(PERSISTENT_VOLUME_CLAIMS, claim, NAMESPACE)
+    await world.until_admitted("reader")
+    assert await places_of(world, "reader") == {"node-2": 1}

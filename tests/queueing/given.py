@@ -6,7 +6,9 @@ import msgspec
 
 from quorate.api import codec
 from quorate.api.core import LimitRange, PriorityClass, RuntimeClass
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node as ClusterNode
+from quorate.api.core.volumes import PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.kueue import (
     PRIORITY_CLASS,
     Admission,
@@ -45,6 +47,7 @@ from tests.queueing.notation import (
     as_texts,
     given_pod_sets,
     moment,
+    pod_on_node,
     quantities,
     read_configuration,
     requeue_state_of,
@@ -106,6 +109,14 @@ class GivenWorld:
             )
         for name in given.get("nodes", {}):
             self.put_node(name)
+        for name, pod in given.get("pods", {}).items():
+            self.put_pod(name, pod)
+        for name, claim in given.get("claims", {}).items():
+            self.put_claim(name, claim)
+        for name, volume in given.get("volumes", {}).items():
+            self.state.put_volume(codec.convert(PersistentVolume, {"metadata": {"name": name}} | volume))
+        for name, class_ in given.get("storageClasses", {}).items():
+            self.state.put_storage_class(codec.convert(StorageClass, {"metadata": {"name": name}} | class_))
         for name in given.get("cohorts", {}):
             self.put_cohort(name)
         for name in given.get("localQueues", {}):
@@ -136,6 +147,13 @@ class GivenWorld:
         if given.get("nonTASUsage"):
             used = in_base_units(quantities({PODS: 1, **given["nonTASUsage"]}))
             self.state.ledger.topology.put_foreign_pod(Key("others", name), name, used)
+
+    def put_pod(self, name: str, given: Json) -> None:
+        self.state.retry_flavors(self.state.put_pod(codec.convert(BoundPod, pod_on_node(name, given))))
+
+    def put_claim(self, name: str, given: Json) -> None:
+        claim = {"metadata": {"name": name, "namespace": "default"}, **given}
+        self.state.retry_flavors(self.state.put_claim(codec.convert(PersistentVolumeClaim, claim)))
 
     def put_cohort(self, name: str) -> None:
         cohort = self.given["cohorts"][name] or {}

@@ -168,12 +168,30 @@ def a_pod_set(given: Json) -> Json:
         ]
     if affinity:
         spec["affinity"] = {"nodeAffinity": affinity}
-    pod_set = {"name": given["name"], "count": given.get("count", 1), "template": {"spec": spec}}
+    if "hostPort" in given:
+        spec["containers"][0]["ports"] = [{"containerPort": 1, "hostPort": given["hostPort"]}]
+    template: Json = {"spec": spec | given.get("spec", {})}
+    if "labels" in given:
+        template["metadata"] = {"labels": given["labels"]}
+    pod_set = {"name": given["name"], "count": given.get("count", 1), "template": template}
     if given.get("minCount") is not None:
         pod_set["minCount"] = given["minCount"]
     if given.get("topology"):
         pod_set["topologyRequest"] = _topology_request(given["topology"])
     return pod_set
+
+
+def pod_on_node(name: str, given: Json) -> Json:
+    ports = [{"hostPort": given["hostPort"]}] if "hostPort" in given else []
+    container: Json = {"name": "main", "ports": ports}
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": given.get("namespace", "default"),
+            "labels": given.get("labels", {}),
+        },
+        "spec": {"nodeName": given["node"], "containers": [container], **given.get("spec", {})},
+    }
 
 
 def _topology_request(given: Json) -> Json:

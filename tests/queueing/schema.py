@@ -13,6 +13,10 @@ class Leaf(NamedTuple):
     """A scalar."""
 
 
+class Anything(NamedTuple):
+    """An object as Kubernetes has it."""
+
+
 class Each(NamedTuple):
     """An object with any keys and with values of one kind: names, resources, labels."""
 
@@ -26,7 +30,7 @@ class Either(NamedTuple):
 
 
 # An object with the given keys, or a list of one kind, or one of the above.
-Schema = Mapping[str, "Schema"] | list["Schema"] | Leaf | Each | Either
+Schema = Mapping[str, "Schema"] | list["Schema"] | Leaf | Anything | Each | Either
 
 LEAF: Final = Leaf()
 
@@ -55,7 +59,9 @@ _POD: Final = _fields(
     resources=Each(Either((LEAF, _QUANTITIES))),  # of the pod, or divided into requests and limits
 )
 _POD_SET: Final = _fields(
-    "name count minCount priorityClassName",
+    "name count minCount priorityClassName hostPort",
+    labels=_LABELS,
+    spec=Anything(),
     requests=_QUANTITIES,
     pod=_POD,
     nodeSelector=_LABELS,
@@ -93,6 +99,7 @@ _NODE: Final = _fields(
     taints=[_TAINT],
     nonTASUsage=_QUANTITIES,
 )
+_POD_ON_NODE: Final = _fields("node hostPort namespace", labels=_LABELS, spec=Anything())
 _COHORT: Final = _fields("parent weight", **_QUOTA)
 _CLUSTER_QUEUE: Final = _fields(
     "cohort strategy weight stopPolicy admissionMode",
@@ -148,6 +155,7 @@ _STEP: Final[dict[str, Schema]] = {
     "create": _NAMES,
     "finish": _NAMES,
     "delete": _NAMES,
+    "deletePods": _NAMES,
     "evictionDone": _NAMES,
     "advance": LEAF,
     "podsReady": Each(LEAF),
@@ -164,6 +172,8 @@ _STEP: Final[dict[str, Schema]] = {
         "flavors": Each(_FLAVOR),
         "namespaces": Each(_LABELS),
         "nodes": Each(_NODE),
+        "pods": Each(_POD_ON_NODE),
+        "claims": Each(Anything()),
     },
     "expect": _EXPECTED,
 }
@@ -185,6 +195,10 @@ VECTOR: Final[Schema] = _fields(
         flavors=Either((_NAMES, Each(_FLAVOR))),
         topologies=Each({"levels": _NAMES}),
         nodes=Each(_NODE),
+        pods=Each(_POD_ON_NODE),
+        claims=Each(Anything()),
+        volumes=Each(Anything()),
+        storageClasses=Each(Anything()),
         cohorts=Each(_COHORT),
         clusterQueues=Each(_CLUSTER_QUEUE),
         localQueues=Each(_LOCAL_QUEUE),
@@ -203,6 +217,8 @@ def findings(value: Any, schema: Schema = VECTOR, path: str = "") -> Iterator[st
         case Leaf():
             if isinstance(value, dict | list):
                 yield f"{path} is no single value"
+        case Anything():
+            return
         case Either(forms):
             form = next((form for form in forms if _has_form(value, form)), forms[-1])
             yield from findings(value, form, path)

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from quorate.api.kueue import Admission, ReclaimablePod, UnhealthyNode, Workload
-from quorate.api.meta import Condition, find_condition, is_true
+from quorate.api.meta import Condition, Key, find_condition, is_true
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import Decision, Evict, Hold, Preempt, ReplaceHosts, Reserve
 from quorate.queueing.lifecycle.rules import decide_workload
@@ -119,6 +119,9 @@ class World(GivenWorld):
             case "delete":
                 for name in argument:
                     self.state.remove_workload(self.workloads.pop(name).metadata.key)
+            case "deletePods":
+                for name in argument:
+                    self.state.retry_flavors(self.state.remove_pod(Key("default", name)))
             case "evictionDone":
                 for name in argument:
                     self.ready.discard(name)
@@ -217,6 +220,10 @@ class World(GivenWorld):
                             self.put_node(name)
                     case "namespaces":
                         self.state.put_namespace(name, fields)
+                    case "pods":
+                        self.put_pod(name, fields)
+                    case "claims":
+                        self.put_claim(name, fields)
                     case _:
                         raise ValueError(f"{kind!r} cannot be updated")
 

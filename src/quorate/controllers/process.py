@@ -135,7 +135,7 @@ async def _follow(client: Client, clock: Clock, configuration: Configuration, re
     state = State(configuration)
     for feed in queueing_feeds(state, clock.now):
         feed.subscribe(informers.of(feed.resource), lambda: None)
-    nodes = NodeFeeds(client, clock, informers.flavors, state, lambda: None)
+    nodes = NodeFeeds(client, clock, informers.flavors, informers.workloads, state, lambda: None)
     devices = _run_devices(client, clock, informers, configuration)
     view = _view(state, informers, replica)
     within_s = configuration.controllers.cache_sync_timeout_s

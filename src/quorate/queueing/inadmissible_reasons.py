@@ -112,11 +112,16 @@ class NodesLackRoom(msgspec.Struct, frozen=True):
     needed: int = 0  # by one pod
     best: int = 0  # the most that an accepting node has left
     at_most: int = 0  # the most that one would have without the pods that were given places
+    # Why accepting nodes take no further pod, in kube-scheduler's words, with the numbers of these nodes.
+    rejecting: tuple[tuple[str, int], ...] = ()
 
     @property
     def text(self) -> str:
         left = self.requested - self.fitting
         head = f"{left} of {self.requested} pods {'fits' if left == 1 else 'fit'} no node"
+        rejecting = "; ".join(self._text_of(*each) for each in self.rejecting)
+        if not self.resource and rejecting:
+            return f"{head}: {rejecting}"
         if not self.resource:
             return (
                 f"{head}: {self.accepting} of {self.nodes} nodes accept their node selector, affinity and "
@@ -124,7 +129,12 @@ class NodesLackRoom(msgspec.Struct, frozen=True):
             )
         needed, best = (as_quantity(self.resource, amount) for amount in (self.needed, max(0, self.best)))
         nodes = f"{self.accepting} {'node' if self.accepting == 1 else 'nodes'}"
-        return f"{head}: {self.resource}: need {needed}, have {best} on the best of {nodes}"
+        lack = f"{self.resource}: need {needed}, have {best} on the best of {nodes}"
+        return f"{head}: {'; '.join(filter(None, (lack, rejecting)))}"
+
+    def _text_of(self, reason: str, nodes: int) -> str:
+        about_nodes = reason.removeprefix("node(s) ")
+        return reason if about_nodes == reason else f"{nodes} of {self.nodes} nodes {about_nodes}"
 
 
 PodSetReason = (

@@ -21,6 +21,7 @@ from quorate.queueing.pending.shape import ShapeRegistry
 from quorate.queueing.pods_ready import UnreadyWorkloads
 from quorate.queueing.preemption.history import PreemptionHistory
 from quorate.queueing.topology.model import TopologyModel, has_places, recorded_places
+from quorate.queueing.topology.pod_templates import Template
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
 from quorate.quota.hierarchy import QuotaTree
@@ -327,7 +328,12 @@ class Ledger:
                 pod_set.name: pod_set.on_node
                 for pod_set in self.shapes.shape_of(reservation.workload).pod_sets
             }
-            reservation.places = recorded_places(self.topology, reservation.admission, per_pod)
+            workload = reservation.workload
+            templates = {
+                pod_set.name: Template(workload.metadata.namespace, pod_set.template)
+                for pod_set in workload.spec.pod_sets
+            }
+            reservation.places = recorded_places(self.topology, reservation.admission, per_pod, templates)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
         """Replace ``old`` by ``new``, built from a newer object of the same workload."""

@@ -15,6 +15,7 @@ from quorate.api.core import LimitRange, RuntimeClass
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
 from quorate.api.core.scheduling import Node as ClusterNode
+from quorate.api.core.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.kueue import (
     Admission,
     AdmissionCheck,
@@ -172,6 +173,43 @@ class State:
         """Return the topology flavors of the node that the pod leaves."""
         return self.ledger.topology.remove_pod(key)
 
+    def put_claim(self, claim: PersistentVolumeClaim) -> Collection[str]:
+        """Return the flavors of which nodes may take pods that they did not take before."""
+        self.ledger.topology.constraints.put_claim(claim)
+        return self.ledger.topology.placing
+
+    def remove_claim(self, key: Key) -> None:
+        self.ledger.topology.constraints.remove_claim(key)
+
+    def put_volume(self, volume: PersistentVolume) -> Collection[str]:
+        """Return the flavors of which nodes may take pods that they did not take before."""
+        self.ledger.topology.constraints.storage.set_volume(volume)
+        return self.ledger.topology.placing
+
+    def put_storage_class(self, storage_class: StorageClass) -> Collection[str]:
+        """Return the flavors of which nodes may take pods that they did not take before."""
+        self.ledger.topology.constraints.storage.set_class(storage_class)
+        return self.ledger.topology.placing
+
+    def remove_volume(self, name: str) -> None:
+        self.ledger.topology.constraints.storage.remove_volume(name)
+
+    def remove_storage_class(self, name: str) -> None:
+        self.ledger.topology.constraints.storage.remove_class(name)
+
+    def remove_drivers(self, node: str) -> None:
+        self.ledger.topology.constraints.remove_drivers(node)
+
+    def set_has_volumes(self, has_volumes: bool) -> None:
+        """Tell if all claims and volumes are known; until then, no node takes pods with claims."""
+        self.ledger.topology.constraints.has_storage = has_volumes
+        self.retry_flavors(self.ledger.topology.placing)
+
+    def put_drivers(self, drivers: CSINode) -> Collection[str]:
+        """Return the flavors of which nodes may take pods that they did not take before."""
+        self.ledger.topology.constraints.put_drivers(drivers)
+        return self.ledger.topology.placing
+
     def reads_nodes(self, flavor: ResourceFlavor) -> bool:
         """Return True if pods of the flavor get places in a topology or are checked against the nodes."""
         mode = mode_of((flavor,), self.configuration.node_fit.mode)
@@ -207,6 +245,7 @@ class State:
         if ledger.namespaces.get(name) == labels:
             return
         ledger.namespaces[name] = labels
+        ledger.topology.constraints.put_namespace(name, labels)
         for queue in ledger.cluster_queues.values():
             if name in queue.newly_matching_namespaces(ledger.namespaces):
                 ledger.note_external_change(queue)

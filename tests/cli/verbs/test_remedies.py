@@ -58,6 +58,7 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
     (c.PlacementRefused("main", "fits only 2 of 3", 2, 3), "wait for room in the topology"),
     (c.NodesLackRoom("main", 3, 2, 2, 2, "cpu", 6000, 2000, 8000), "wait for cpu on one node"),
     (c.NodesLackRoom("main", 3, 0, 2, 2, "cpu", 9000, 8000, 8000), "request at most 8 cpu, or add larger"),
+    (c.NodesLackRoom("main", 3, 2, 2, 2, rejecting=(("node(s) x", 2),)), "wait for other pods to end, or"),
     (c.NodesLackRoom("main", 3, 0, 2, 0), "change node selector, affinity or tolerations of pod set main"),
     (c.QueueMissing("LocalQueue", "main"), "create the LocalQueue team/main"),
     (c.QueueMissing("ClusterQueue", "research"), "create the ClusterQueue research"),

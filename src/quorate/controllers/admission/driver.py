@@ -69,7 +69,12 @@ class AdmissionDriver:
             on_written=lambda decision: recorder.decision_written(decision, self.state),
         )
         self.node_feeds = NodeFeeds(
-            context.client, context.clock, context.informers.flavors, self.state, self._changed.set
+            context.client,
+            context.clock,
+            context.informers.flavors,
+            context.informers.workloads,
+            self.state,
+            self._changed.set,
         )
         # The feeds of the new model while it is built.
         self._rebuild_feeds: dict[Resource[Any], Feed[Any]] = {}

@@ -10,10 +10,11 @@ from typing import Any, Final
 
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
-from quorate.api.kueue import ResourceFlavor
+from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.meta import Key, find_condition
 from quorate.controllers.feeds import counts_devices, queueing_feeds
 from quorate.controllers.informers import synced
+from quorate.controllers.topology.volume_feeds import VolumeFeeds, volume_feeds
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.errors import Forbidden
@@ -24,6 +25,7 @@ from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_CLAIM_TEMPLATES, Re
 from quorate.kube.rest.discovery import plural_of
 from quorate.kube.unreadable_pods import occupied_node
 from quorate.queueing.state import State
+from quorate.queueing.topology.pod_templates import has_claims
 
 BOUND_PODS: Final = Resource("", "v1", "pods", "Pod", True, BoundPod)
 RETRY_S: Final = 1.0  # changes of nodes and pods within this time cause one evaluation
@@ -38,6 +40,7 @@ class NodeFeeds:
         client: Client,
         clock: Clock,
         flavors: Informer[ResourceFlavor],
+        workloads: Informer[Workload],
         state: State,
         changed: Callable[[], object],
     ) -> None:
@@ -53,6 +56,7 @@ class NodeFeeds:
         nodes.subscribe(self.nodes)
         pods.subscribe(self._pods)
         state.set_has_nodes(False)
+        self._volumes = VolumeFeeds(client, workloads, state, self._note)
         flavors.subscribe(self._flavor_changed)
 
     def _flavor_changed(self, change: Change[ResourceFlavor]) -> None:
@@ -78,6 +82,7 @@ class NodeFeeds:
             await synced(self.nodes, self._pods)
             self._state.set_has_nodes(True)
             self._changed()
+            tasks.create_task(self._volumes.run(self._changed), name="volumes of checked pods")
             while True:
                 await self._has_freed.wait()
                 await self._steady.sleep_until(self._steady.now() + RETRY_S)
@@ -128,6 +133,16 @@ async def load_model(client: Client, state: State, now: float) -> None:
         await load(client, node_feeds(state, lambda _: None))
     except Forbidden:
         state.set_has_nodes(False)
+        return
+    if any(
+        has_claims(pod_set.template)
+        for entry in state.ledger.entries.values()
+        for pod_set in entry.workload.spec.pod_sets
+    ):
+        try:
+            await load(client, volume_feeds(state, lambda _: None))
+        except Forbidden:
+            state.set_has_volumes(False)
 
 
 def _nodes_differ(old: Node, new: Node) -> bool:
@@ -145,4 +160,12 @@ def _pods_differ(old: BoundPod, new: BoundPod) -> bool:
 
 
 def _usage(pod: BoundPod) -> tuple[Any, ...]:
-    return pod.spec, pod.requests, pod.status.phase, pod.metadata.annotations
+    metadata = pod.metadata
+    return (
+        pod.spec,
+        pod.requests,
+        pod.status.phase,
+        pod.constraints,
+        metadata.annotations,
+        metadata.labels,
+    )

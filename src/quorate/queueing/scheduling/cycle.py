@@ -28,6 +28,7 @@ from quorate.queueing.inadmissible_reasons import (
     EvaluationFailed,
     InadmissibleReason,
     NamespaceMismatched,
+    NodesLackRoom,
     NoLongerFits,
     Shortage,
     TargetsOverlap,
@@ -250,12 +251,12 @@ class Round:
                 requeue_reason = RequeueReason.FAULT
             return [self._keep_pending(nomination, requeue_reason, nomination.reasons)]
         if assignment.mode is AssignmentMode.NO_FIT:
-            return [self._keep_pending(nomination, RequeueReason.NO_FIT, nomination.reasons)]
+            return [self._refuse(nomination, RequeueReason.NO_FIT)]
         if assignment.mode.needs_preemption and not nomination.targets:
             is_preemptor = precedes_as_preemptor(nomination, self._configuration.gates)
             usage = quota_to_reserve(nomination.queue, assignment, is_preemptor=is_preemptor)
             self._reserve_for_round(nomination, usage, assignment.placement if usage else NO_PLACEMENT)
-            return [self._keep_pending(nomination, RequeueReason.NO_CANDIDATES, nomination.reasons)]
+            return [self._refuse(nomination, RequeueReason.NO_CANDIDATES)]
         if is_deferred:
             return [self._defer(nomination, assignment, preemptors)]
         for target in nomination.targets:
@@ -412,6 +413,13 @@ class Round:
         self._to_requeue.append((nomination, requeue_reason))
         is_blocked = requeue_reason is RequeueReason.AWAITING_PODS_READY
         return _hold(nomination, "Waiting" if is_blocked else "Pending", reasons)
+
+    def _refuse(self, nomination: Nomination, requeue_reason: RequeueReason) -> Hold:
+        """Keep a workload pending; the constraints of its pods are no part of its shape."""
+        reasons = nomination.reasons
+        if any(isinstance(reason, NodesLackRoom) and reason.rejecting for reason in reasons):
+            requeue_reason = RequeueReason.GENERIC
+        return self._keep_pending(nomination, requeue_reason, reasons)
 
     def _reserve(self, nomination: Nomination, assignment: Assignment, now: float) -> Reserve:
         entry, queue = nomination.entry, nomination.queue

@@ -8,6 +8,7 @@ from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.state import State
 from quorate.queueing.topology.node_fit import has_provisioned_nodes
 from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room, place_pod_sets
+from quorate.queueing.topology.pod_templates import Template
 
 
 def pods_to_check(
@@ -15,7 +16,10 @@ def pods_to_check(
 ) -> list[PodSetToPlace]:
     """Return the pod sets without a topology that are checked against nodes in the given mode."""
     result: list[PodSetToPlace] = []
-    for shape, assigned in zip(entry.shape.pod_sets, assignment.pod_sets, strict=True):
+    workload = entry.workload
+    for shape, assigned, pod_set in zip(
+        entry.shape.pod_sets, assignment.pod_sets, workload.spec.pod_sets, strict=True
+    ):
         names = frozenset(assigned.flavors.values())
         is_checked = assigned.count and not shape.topology.is_explicit
         if (
@@ -23,7 +27,8 @@ def pods_to_check(
             and state.ledger.topology.node_fit(names) == mode
             and not has_provisioned_nodes(queue.spec, names, state.checks)
         ):
-            result.append(PodSetToPlace(shape, assigned.count, names, on_hosts=True))
+            template = Template(workload.metadata.namespace, pod_set.template)
+            result.append(PodSetToPlace(shape, assigned.count, names, on_hosts=True, template=template))
     return result
 
 

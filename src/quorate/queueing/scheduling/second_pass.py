@@ -16,7 +16,8 @@ from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.decisions import Evict, ReplaceHosts
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.state import State
-from quorate.queueing.topology.placing import PodSetToPlace, pod_set_request
+from quorate.queueing.topology.placing import PodSetToPlace, limited_request
+from quorate.queueing.topology.pod_templates import Template
 from quorate.queueing.topology.replacement import replace_hosts
 
 _Assumed = dict[tuple[str, ...], dict[str, int]]  # by recorded values: what replaced pods will use
@@ -66,6 +67,8 @@ def _assignments(
 ) -> tuple[PodSetAssignment, ...] | None:
     """Return the assignments of all pod sets with other hosts for the failed ones; None if there are none."""
     shapes = {each.name: each for each in state.ledger.shapes.shape_of(reservation.workload).pod_sets}
+    namespace = reservation.workload.metadata.namespace
+    templates = {each.name: Template(namespace, each.template) for each in reservation.workload.spec.pod_sets}
     assumed: _Assumed = {}
     result: list[PodSetAssignment] = []
     for assigned in reservation.admission.pod_set_assignments:
@@ -73,7 +76,7 @@ def _assignments(
         if places is None or not any(values[-1] in failed for values, _ in places.domains()):
             result.append(assigned)
             continue
-        new = _replaced(state, assigned, shapes[assigned.name], failed, assumed)
+        new = _replaced(state, assigned, shapes[assigned.name], templates[assigned.name], failed, assumed)
         if new is None:
             return None
         result.append(new)
@@ -81,7 +84,12 @@ def _assignments(
 
 
 def _replaced(
-    state: State, assigned: PodSetAssignment, shape: PodSetShape, failed: frozenset[str], assumed: _Assumed
+    state: State,
+    assigned: PodSetAssignment,
+    shape: PodSetShape,
+    template: Template,
+    failed: frozenset[str],
+    assumed: _Assumed,
 ) -> PodSetAssignment | None:
     model, places = state.ledger.topology, assigned.topology_assignment
     assert places is not None, f"{assigned.name} has no places"
@@ -94,11 +102,13 @@ def _replaced(
         leaf: amounts for values, amounts in assumed.items() if (leaf := tree.leaf_of(values)) is not None
     }
     before = dict(places.domains())
-    pod_set = PodSetToPlace(shape, sum(before.values()), with_topology or names, not with_topology)
-    gates = model.gates
+    on_hosts = not with_topology
+    pod_set = PodSetToPlace(shape, sum(before.values()), with_topology or names, on_hosts, template)
+    gates, capacity = model.gates, Capacity(tree, by_leaf)
+    missing = sum(count for values, count in before.items() if values[-1] in failed)
     found = replace_hosts(
-        Capacity(tree, by_leaf),
-        pod_set_request(model, pod_set),
+        capacity,
+        limited_request(model, pod_set, capacity, missing),
         tuple(before.items()),
         failed,
         Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity),

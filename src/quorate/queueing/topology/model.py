@@ -19,6 +19,8 @@ from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.topology.foreign_pods import requests_place, usage_on_node, uses_node, workload_of
 from quorate.queueing.topology.host_trees import LEVELS, HostTrees, is_host, labels_of
 from quorate.queueing.topology.node_fit import mode_of
+from quorate.queueing.topology.pod_constraints import PodConstraints
+from quorate.queueing.topology.pod_templates import Template
 
 Amounts = Mapping[str, int]
 
@@ -30,6 +32,8 @@ class Place(NamedTuple):
     values: Path
     on_host: bool  # the leaf is a host
     amounts: Amounts
+    pods: int = 0
+    template: Template | None = None  # of the pods, on a host
 
 
 class Places:
@@ -82,6 +86,7 @@ class TopologyModel:
         self._used: dict[Path, dict[_UsedBy, dict[str, int]]] = {}
         self._trees: dict[str, DomainTree] = {}  # by flavor; built when they are needed
         self._hosts = HostTrees()  # for flavors without a topology
+        self.constraints = PodConstraints(self.nodes, self._node_of)
 
     # Objects.
 
@@ -110,11 +115,15 @@ class TopologyModel:
         """Return the flavors that give places on the node, or did before."""
         old = self.nodes.get(node.metadata.name)
         self.nodes[node.metadata.name] = node
+        self.constraints.put_node(node, old)
         return self._node_changed(old, node)
 
     def remove_node(self, name: str) -> tuple[str, ...]:
         node = self.nodes.pop(name, None)
-        return () if node is None else self._node_changed(node, None)
+        if node is None:
+            return ()
+        self.constraints.remove_node(node)
+        return self._node_changed(node, None)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> tuple[str, ...]:
         for name, tree in [*self._trees.items()]:
@@ -181,13 +190,15 @@ class TopologyModel:
         if not uses_node(pod) or (requests_place(pod) and workload is None):
             return self.remove_pod(key)
         use = (pod.spec.node_name, usage_on_node(pod))
+        if self._workload_of.get(key, workload) != workload:
+            self.remove_pod(key)
+        self.constraints.put_pod(pod)
         if requests_place(pod) and workload is not None:
-            if self._workload_of.get(key) != workload:
-                self.remove_pod(key)
             self._workload_of[key] = workload
             self._pods_of.setdefault(workload, {})[key] = use
             if workload in self._with_places:
-                return self.remove_foreign_pod(key)
+                freed = self.remove_foreign_pod(key)
+                return tuple(self.placing) if self.constraints.is_used else freed
         return self.put_foreign_pod(key, *use)
 
     def remove_pod(self, pod: Key) -> tuple[str, ...]:
@@ -197,7 +208,9 @@ class TopologyModel:
             del self._pods_of[workload][pod]
             if not self._pods_of[workload]:
                 del self._pods_of[workload]
-        return self.remove_foreign_pod(pod)
+        freed = self.remove_foreign_pod(pod)
+        self.constraints.remove_pod(pod)
+        return freed
 
     def set_has_places(self, workload: Key, has_places: bool) -> None:
         """Tell if the places of a workload are counted: otherwise each of its pods is."""
@@ -222,14 +235,17 @@ class TopologyModel:
         freed = self.remove_foreign_pod(pod)
         self._foreign.setdefault(node, {})[pod] = requests
         self._node_of[pod] = node
+        self.constraints.count(pod, node)
         self._count_foreign(node, requests, 1)
-        return freed
+        # A pod may be what affinity of others requires, on whatever node these get.
+        return tuple(self.placing) if self.constraints.is_used else freed
 
     def remove_foreign_pod(self, pod: Key) -> tuple[str, ...]:
         """Return the flavors of the node that the pod leaves."""
-        node = self._node_of.pop(pod, None)
-        if node is None:
+        if pod not in self._node_of:
             return ()
+        self.constraints.uncount(pod)
+        node = self._node_of.pop(pod)
         requests = self._foreign[node].pop(pod)
         if not self._foreign[node]:
             del self._foreign[node]
@@ -252,6 +268,7 @@ class TopologyModel:
         self.has_nodes, self.nodes = old.has_nodes, old.nodes
         self._foreign, self._node_of = old._foreign, old._node_of
         self._pods_of, self._workload_of = old._pods_of, old._workload_of
+        self.constraints.take_pods(old.constraints, self.nodes, self._node_of)
         for workload in self._pods_of:
             self._count_pods_of(workload)
         self._trees.clear()
@@ -359,6 +376,8 @@ class TopologyModel:
                     tree.add_used(place.values, place.amounts, times)
             if place.on_host:
                 self._hosts.add_used(place.values, place.amounts, times)
+                if place.template is not None:
+                    self.constraints.hold(place.values[-1], place.template, place.pods * times)
 
 
 def has_places(admission: Admission) -> bool:
@@ -368,8 +387,16 @@ def has_places(admission: Admission) -> bool:
     return False
 
 
-def recorded_places(model: TopologyModel, admission: Admission, per_pod: Mapping[str, Amounts]) -> Places:
-    """Return the places that an admission records; ``per_pod`` has the usage of one pod by pod set."""
+def recorded_places(
+    model: TopologyModel,
+    admission: Admission,
+    per_pod: Mapping[str, Amounts],
+    templates: Mapping[str, Template],
+) -> Places:
+    """Return the places that an admission records.
+
+    ``per_pod`` has the usage of one pod by pod set, ``templates`` the templates of the pods.
+    """
     return Places(
         model,
         (
@@ -378,6 +405,8 @@ def recorded_places(model: TopologyModel, admission: Admission, per_pod: Mapping
                 values,
                 tuple(assignment.levels) == LEVELS,
                 {name: amount * count for name, amount in per_pod[assigned.name].items()},
+                count,
+                templates.get(assigned.name),
             )
             for assigned in admission.pod_set_assignments
             if (assignment := assigned.topology_assignment) is not None and assigned.name in per_pod

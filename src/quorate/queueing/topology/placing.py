@@ -1,20 +1,24 @@
 """The places of the pods of one workload, given the flavors that it gets."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 
 import msgspec
+from msgspec.structs import replace
 
 from quorate.api.core import NodeSelector
 from quorate.placement.topology.assignment import place
 from quorate.placement.topology.counting import Capacity
+from quorate.placement.topology.pod_limits import PodLimits
 from quorate.placement.topology.request import PodSetRequest, Profile
 from quorate.placement.topology.search import PlacedPods, PlacementFailure
 from quorate.placement.topology.shortage import host_shortage
 from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused, TopologyMismatched
 from quorate.queueing.pending.shape import PodSetShape
-from quorate.queueing.topology.host_trees import LEVELS
+from quorate.queueing.topology.host_trees import LEVELS, labels_of
 from quorate.queueing.topology.model import Amounts, Place, TopologyModel
+from quorate.queueing.topology.pod_templates import Template
 
 
 class PodSetPlaces(msgspec.Struct, frozen=True):
@@ -25,11 +29,13 @@ class PodSetPlaces(msgspec.Struct, frozen=True):
     levels: tuple[str, ...]
     domains: tuple[tuple[Path, int], ...]
     per_pod: Amounts
+    template: Template | None = None
+    as_of: int | None = None  # ``PodConstraints.version``, if limits were read
 
     def places(self) -> Iterator[Place]:
         for values, count in self.domains:
             amounts = {resource: amount * count for resource, amount in self.per_pod.items()}
-            yield Place(self.flavors, values, self.levels == LEVELS, amounts)
+            yield Place(self.flavors, values, self.levels == LEVELS, amounts, count, self.template)
 
 
 class PodSetToPlace(msgspec.Struct, frozen=True):
@@ -39,6 +45,7 @@ class PodSetToPlace(msgspec.Struct, frozen=True):
     count: int
     flavors: frozenset[str]
     on_hosts: bool = False  # its flavors have no topology: any of their hosts will do
+    template: Template | None = None
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -102,6 +109,19 @@ def place_pod_sets(
     for pod_set in pod_sets:
         assert pod_set.on_hosts or len(pod_set.flavors) == 1, "the caller checks it"
         groups.setdefault((pod_set.on_hosts, tuple(sorted(pod_set.flavors))), []).append(pod_set)
+    with ExitStack() as placed_so_far:
+        return _place_groups(model, pod_sets, groups, placed_so_far, is_empty=is_empty)
+
+
+def _place_groups(
+    model: TopologyModel,
+    pod_sets: Sequence[PodSetToPlace],
+    groups: Mapping[tuple[bool, tuple[str, ...]], Sequence[PodSetToPlace]],
+    placed_so_far: ExitStack,
+    *,
+    is_empty: bool,
+) -> Placement:
+    """``placed_so_far`` takes back the constraints of the pods that were placed."""
     placed: list[PodSetPlaces] = []
     failures: list[PlacementRefused | NodesLackRoom] = []
     assumed: list[Place] = []
@@ -119,7 +139,10 @@ def place_pod_sets(
                 failures.append(found)
                 break
             placed += found
-            assumed += [each for pod_set in found for each in pod_set.places()]
+            new = [each for pod_set in found for each in pod_set.places()]
+            assumed += new
+            if not is_empty and len(pod_sets) > 1:
+                model.constraints.assume(new, placed_so_far)
     order = {pod_set.shape.name: index for index, pod_set in enumerate(pod_sets)}
     placed.sort(key=lambda each: order[each.name])
     return Placement(() if failures else tuple(placed), tuple(failures))
@@ -162,8 +185,16 @@ def _place_unit(
     gates = model.gates
     profile = Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity)
     capacity, request = Capacity(tree, by_leaf, is_empty), pod_set_request(model, workers)
-    if workers.on_hosts and (lack := _lack_of_room(capacity, request)) is not None:
-        return lack
+    as_of: int | None = None
+    if workers.on_hosts:
+        limits = _limits(model, workers, capacity, request)
+        if limits is not None:
+            assert workers.template is not None, "pods without a template have no limits"
+            as_of = model.constraints.version(workers.template)
+            request = replace(request, limits=limits.pods)
+        lack = _lack_of_room(capacity, request, limits)
+        if lack is not None:
+            return lack
     found = place(
         capacity,
         request,
@@ -172,23 +203,65 @@ def _place_unit(
     )
     if isinstance(found, PlacementFailure):
         return PlacementRefused(workers.shape.name, found.text, found.fitting, found.requested)
-    result = [_places(tree, topology_flavors, workers.shape, found.workers)]
+    result = [_places(tree, topology_flavors, workers, found.workers, as_of)]
     if leader is not None:
-        result.append(_places(tree, topology_flavors, leader.shape, found.leader))
+        result.append(_places(tree, topology_flavors, leader, found.leader, as_of))
     return result
 
 
 def lack_of_room(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom | None:
     """Return which pods fit no host, without choosing hosts for the others; None if all fit."""
     tree = model.host_tree(pod_set.flavors)
-    return None if tree is None else _lack_of_room(Capacity(tree), pod_set_request(model, pod_set))
+    if tree is None:
+        return None
+    capacity, request = Capacity(tree), pod_set_request(model, pod_set)
+    limits = _limits(model, pod_set, capacity, request)
+    if limits is not None:
+        request = replace(request, limits=limits.pods)
+    return _lack_of_room(capacity, request, limits)
 
 
-def _lack_of_room(capacity: Capacity, request: PodSetRequest) -> NodesLackRoom | None:
-    shortage = host_shortage(capacity, request)
+def limited_request(
+    model: TopologyModel, pod_set: PodSetToPlace, capacity: Capacity, missing: int
+) -> PodSetRequest:
+    """Return the request with the limits for ``missing`` of the pods, where the others have places."""
+    request = pod_set_request(model, pod_set)
+    limits = None
+    if pod_set.on_hosts:
+        limits = _limits(model, pod_set, capacity, replace(request, count=missing))
+    return request if limits is None else replace(request, limits=limits.pods)
+
+
+def _limits(
+    model: TopologyModel, pod_set: PodSetToPlace, capacity: Capacity, request: PodSetRequest
+) -> PodLimits | None:
+    """Return how many pods each host takes by other constraints than resources; None: they limit none."""
+    constraints, template = model.constraints, pod_set.template
+    if template is None or not constraints.may_limit(template):
+        return None
+    labels = labels_of(model.flavors[name] for name in pod_set.flavors)
+    return constraints.limits(capacity, request, template, labels)
+
+
+def _lack_of_room(
+    capacity: Capacity, request: PodSetRequest, limits: PodLimits | None
+) -> NodesLackRoom | None:
+    shortage = host_shortage(capacity, request, None if limits is None else limits.passing)
     if shortage is None:
         return None
-    return NodesLackRoom(request.name, request.count, *msgspec.structs.astuple(shortage))
+    rejecting = () if limits is None else limits.failures
+    return NodesLackRoom(
+        pod_set=request.name,
+        requested=request.count,
+        fitting=shortage.fitting,
+        nodes=shortage.hosts,
+        accepting=shortage.accepting,
+        resource=shortage.resource,
+        needed=shortage.needed,
+        best=shortage.best,
+        at_most=shortage.at_most,
+        rejecting=rejecting,
+    )
 
 
 def pod_set_request(model: TopologyModel, pod_set: PodSetToPlace) -> PodSetRequest:
@@ -208,14 +281,28 @@ def pod_set_request(model: TopologyModel, pod_set: PodSetToPlace) -> PodSetReque
 
 
 def _places(
-    tree: DomainTree, flavors: tuple[str, ...], shape: PodSetShape, placed: Sequence[PlacedPods]
+    tree: DomainTree,
+    flavors: tuple[str, ...],
+    pod_set: PodSetToPlace,
+    placed: Sequence[PlacedPods],
+    as_of: int | None,
 ) -> PodSetPlaces:
     domains = tuple((tree.recorded_values(each.leaf), each.pods) for each in placed)
-    return PodSetPlaces(shape.name, flavors, tree.recorded_levels, domains, shape.on_node)
+    shape, levels = pod_set.shape, tree.recorded_levels
+    return PodSetPlaces(shape.name, flavors, levels, domains, shape.on_node, pod_set.template, as_of)
 
 
 def fits(model: TopologyModel, placement: Placement) -> bool:
-    """Return True if the places of ``placement`` are still free."""
+    """Return True if the places of ``placement`` are still free.
+
+    Pods with other constraints than resources that got places meanwhile may have taken them.
+    """
+    for pod_set in placement.pod_sets:
+        if pod_set.template is not None and pod_set.as_of not in (
+            None,
+            model.constraints.version(pod_set.template),
+        ):
+            return False
     needed: dict[tuple[tuple[str, ...], Path], dict[str, int]] = {}
     for each in placement.places():
         amounts = needed.setdefault((each.flavors, each.values), {})

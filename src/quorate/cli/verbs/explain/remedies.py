@@ -153,6 +153,11 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
         case PlacementRefused(pod_set):
             return f"wait for room in the topology, or change the topology request of pod set {pod_set}"
         case NodesLackRoom(pod_set, resource=resource):
+            if not resource and reason.rejecting:
+                return (
+                    "wait for other pods to end, or change host ports, volumes, pod affinity and topology "
+                    f"spread constraints of pod set {pod_set}"
+                )
             if not resource:
                 return f"change node selector, affinity or tolerations of pod set {pod_set}, or add nodes"
             if reason.needed > reason.at_most:

@@ -1,0 +1,72 @@
+"""Feeds of claims, volumes and what limits them, for pods that are checked against nodes.
+
+They are read from the moment that a workload has pods with a claim.  Until all are listed, no node takes such
+pods.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Any
+
+from quorate.api.kueue import Workload
+from quorate.controllers.informers import synced
+from quorate.kube.client import Client
+from quorate.kube.feed import Feed, cluster_feed
+from quorate.kube.informer import Change, Informer
+from quorate.kube.resources import (
+    CSI_NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STORAGE_CLASSES,
+)
+from quorate.queueing.state import State
+from quorate.queueing.topology.pod_templates import has_claims
+
+
+class VolumeFeeds:
+    """Feeds the volumes of a cluster to ``state`` once a workload needs them."""
+
+    def __init__(
+        self,
+        client: Client,
+        workloads: Informer[Workload],
+        state: State,
+        note: Callable[[Collection[str]], object],
+    ) -> None:
+        self._state = state
+        self._needed = asyncio.Event()
+        self._informers: list[Informer[Any]] = []
+        for feed in volume_feeds(state, note):
+            informer = Informer(client, feed.resource)
+            feed.subscribe(informer)
+            self._informers.append(informer)
+        state.set_has_volumes(False)
+        workloads.subscribe(self._workload_changed)
+
+    def _workload_changed(self, change: Change[Workload]) -> None:
+        if change.old is None and change.new is not None and not self._needed.is_set():
+            pod_sets = change.new.spec.pod_sets
+            if any(has_claims(pod_set.template) for pod_set in pod_sets):
+                self._needed.set()
+
+    async def run(self, synchronized: Callable[[], object]) -> None:
+        """Wait until a workload has claims, then keep ``state`` up to date until cancelled."""
+        await self._needed.wait()
+        async with asyncio.TaskGroup() as tasks:
+            for informer in self._informers:
+                tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for places")
+            await synced(*self._informers)
+            self._state.set_has_volumes(True)
+            synchronized()
+
+
+def volume_feeds(state: State, note: Callable[[Collection[str]], object]) -> tuple[Feed[Any], ...]:
+    """Return the feeds; ``note`` is called with the flavors with nodes that may take more pods."""
+    return (
+        cluster_feed(
+            STORAGE_CLASSES, lambda class_: note(state.put_storage_class(class_)), state.remove_storage_class
+        ),
+        cluster_feed(CSI_NODES, lambda node: note(state.put_drivers(node)), state.remove_drivers),
+        cluster_feed(PERSISTENT_VOLUMES, lambda volume: note(state.put_volume(volume)), state.remove_volume),
+        Feed(PERSISTENT_VOLUME_CLAIMS, lambda claim: note(state.put_claim(claim)), state.remove_claim),
+    )

@@ -1,0 +1,91 @@
+"""The stored template of the pods of a workload, as far as it constrains their nodes."""
+
+from typing import Final
+
+import msgspec
+
+from quorate.api import codec
+from quorate.api.core import PodTemplateMeta
+from quorate.api.core.scheduling import Affinity, Pod, PodAffinity, PodMeta, PodSpec
+from quorate.api.interning import InternCache
+from quorate.api.meta import Struct
+
+_MAX_PODS: Final = 1024  # decoded ones that are kept
+_CLAIM: Final = b'"persistentVolumeClaim"'
+_ANTI_AFFINITY: Final = b'"podAntiAffinity"'
+# Without one of these texts a template has no constraint: most need not be decoded.
+_MARKS: Final = (_CLAIM, _ANTI_AFFINITY, b'"podAffinity"', b'"topologySpreadConstraints"', b'"hostPort"')
+
+
+class Template:
+    """The template of the pods of one pod set; the bytes are those of its object."""
+
+    __slots__ = ("_hash", "content", "has_constraints", "namespace", "repels")
+
+    def __init__(self, namespace: str, content: msgspec.Raw) -> None:
+        self.namespace = namespace
+        self.content = content
+        stored = bytes(content)
+        self.has_constraints = any(mark in stored for mark in _MARKS)
+        self.repels = self.has_constraints and _ANTI_AFFINITY in stored
+        self._hash = hash((namespace, stored))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Template)
+            and self._hash == other._hash
+            and self.namespace == other.namespace
+            and bytes(self.content) == bytes(other.content)
+        )
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def decode(self) -> Pod:
+        """Return a pod of the template with the constraints that are required."""
+        return _intern_pod(self.namespace.encode() + b"\n" + bytes(self.content))
+
+
+def has_claims(template: msgspec.Raw) -> bool:
+    """Return False if pods of the template have no claim; True if they may have one."""
+    return _CLAIM in bytes(template)
+
+
+class _Template(Struct):
+    metadata: PodTemplateMeta = PodTemplateMeta()
+    spec: PodSpec = PodSpec()
+
+
+def _decode(content: bytes) -> Pod:
+    namespace, _, stored = content.partition(b"\n")
+    try:
+        template = codec.decode(_Template, stored)
+    except msgspec.ValidationError:  # what else is wrong with it is reported where it is queued
+        template = _Template()
+    given = template.spec
+    affinity = given.affinity
+    if affinity is not None:
+        affinity = Affinity(
+            node_affinity=affinity.node_affinity,
+            pod_affinity=_required(affinity.pod_affinity),
+            pod_anti_affinity=_required(affinity.pod_anti_affinity),
+        )
+    spec = PodSpec(
+        containers=given.containers,
+        init_containers=given.init_containers,
+        node_selector=given.node_selector,
+        affinity=affinity,
+        topology_spread_constraints=tuple(
+            each for each in given.topology_spread_constraints if each.when_unsatisfiable == "DoNotSchedule"
+        ),
+        # The claim of an ephemeral volume does not exist before its pod.
+        volumes=tuple(each for each in given.volumes if each.persistent_volume_claim is not None),
+    )
+    return Pod(metadata=PodMeta(namespace=namespace.decode(), labels=template.metadata.labels), spec=spec)
+
+
+def _required(terms: PodAffinity | None) -> PodAffinity | None:
+    return None if terms is None else PodAffinity(required=terms.required)
+
+
+_intern_pod = InternCache(_decode, entries=_MAX_PODS)
