@@ -3,7 +3,7 @@
 from quorate.placement.topology.balanced import balanced_search
 from quorate.placement.topology.counting import Capacity, count_pods
 from quorate.placement.topology.request import PodSetRequest, Profile, resolve
-from quorate.placement.topology.search import GroupPlacement, NotFound, PlacementFailure, Search
+from quorate.placement.topology.search import GroupPlacement, NotFound, PlacedPods, PlacementFailure, Search
 
 
 def place(
@@ -16,6 +16,8 @@ def place(
 ) -> GroupPlacement | PlacementFailure:
     """Place the pods of ``workers``, and one pod of ``leader``, in the leaves of the topology.
 
+    Fewer pods than a slice has need the room of a whole slice.  Pods beyond the last whole slice get no
+    place, as in Kueue.
     ``within``: only these leaves may be used.
     """
     tree = capacity.tree
@@ -26,14 +28,26 @@ def place(
         return PlacementFailure(f"no topology domains at level: {tree.levels[parameters.level]}")
     if not profile.preferred_affinity:
         workers = workers.without_preferred_affinity()
+    surplus = parameters.count - workers.count
     counts, exclusions = count_pods(capacity, workers, leader, parameters, within)
     if profile.balanced and not (parameters.required or parameters.unconstrained) and parameters.slices:
         balanced = balanced_search(Search(tree, counts, parameters))
         if balanced is not None:
             search, level, domains = balanced
-            return search.descend(level, domains, keeps_shares=True)
+            return _without_last(search.descend(level, domains, keeps_shares=True), surplus)
     search = Search(tree, counts, parameters)
     found = search.find(parameters.level)
     if isinstance(found, NotFound):
         return search.failure(found, exclusions)
-    return search.descend(*found, keeps_shares=False)
+    return _without_last(search.descend(*found, keeps_shares=False), surplus)
+
+
+def _without_last(placement: GroupPlacement, surplus: int) -> GroupPlacement:
+    """Return ``placement`` without as many workers, the last ones in the order of the leaves."""
+    workers = list(placement.workers)
+    while surplus:
+        last = workers.pop()
+        if last.pods > surplus:
+            workers.append(PlacedPods(last.leaf, last.pods - surplus))
+        surplus -= min(surplus, last.pods)
+    return GroupPlacement(tuple(workers), placement.leader)

@@ -75,7 +75,7 @@ class Profile(msgspec.Struct, frozen=True):
 class SearchParameters(msgspec.Struct, frozen=True):
     """A request in terms of the levels of one tree, by index."""
 
-    count: int
+    count: int  # pods, at least those of one slice
     has_leader: bool
     level: int  # where the search begins
     required: bool
@@ -119,7 +119,7 @@ def resolve(
     if isinstance(inner_sizes, str):
         return inner_sizes
     return SearchParameters(
-        count=count,
+        count=max(count, outer.size) if count else 0,
         has_leader=has_leader,
         level=level,
         required=bool(request.required),

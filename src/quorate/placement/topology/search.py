@@ -159,9 +159,7 @@ class Search:
 
     # The way down.
 
-    def descend(
-        self, level: int, domains: Vector, *, keeps_shares: bool
-    ) -> GroupPlacement | PlacementFailure:
+    def descend(self, level: int, domains: Vector, *, keeps_shares: bool) -> GroupPlacement:
         """Distribute all pods over ``domains`` and, level by level, over their children.
 
         Above the slice level the children of all domains form one pool, so pods may move between parents,
@@ -242,6 +240,8 @@ class Search:
             text = (
                 f'topology "{self.tree.topology}" doesn\'t allow to fit{self._fitting_by_layer(found.level)}'
             )
+        elif given.has_leader and found.fitting >= given.slices:
+            text = f'topology "{self.tree.topology}" allows to fit all {unit}(s), but not their leader'
         elif found.fitting:
             text = (
                 f'topology "{self.tree.topology}" allows to fit only {found.fitting} out of '

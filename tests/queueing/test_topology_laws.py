@@ -1,0 +1,264 @@
+"""Laws of topology-aware admission on generated worlds in which nodes and workloads come and go."""
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.queueing import conditions as c
+from tests.queueing.notation import Json, given_pod_sets
+from tests.queueing.world import World, differences
+from tests.search import examples
+
+pytestmark = pytest.mark.no_cover  # many generated examples of rules that other tests measure
+
+HOST = "kubernetes.io/hostname"
+QUEUES = ("a", "b")
+LEVELS = {"hosts": ("block", "rack", HOST), "more-hosts": ("rack", HOST), "racks": ("block", "rack")}
+POOLS = {"hosts": "h", "more-hosts": "h", "plain": "h", "racks": "r"}  # flavors of one pool share hosts
+STEPS = (
+    "cycle",
+    "cycle",
+    "cycle",
+    "create",
+    "create",
+    "finish",
+    "stop",
+    "stop",
+    "lose",
+    "return",
+    "fail",
+    "taint",
+)
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> Json:
+    result: Json = {}
+    for number in range(draw(st.integers(2, 6))):
+        result[f"n{number}"] = node = {
+            "labels": {
+                "pool": draw(st.sampled_from("hhhr")),
+                "block": draw(st.sampled_from(("b0", "b1"))),
+                "rack": draw(st.sampled_from(("r0", "r1"))),
+            },
+            "allocatable": {"cpu": draw(st.integers(2, 6)), "pods": draw(st.integers(3, 7))},
+        }
+        if draw(st.integers(0, 4)) == 0:
+            node["nonTASUsage"] = {"cpu": 1}
+        if draw(st.integers(0, 9)) == 0:
+            node["taints"] = [{"key": "busy", "effect": "NoSchedule"}]
+    return result
+
+
+@st.composite
+def topologies(draw: st.DrawFn, count: int, levels: tuple[str, ...]) -> Json | None:
+    """Return a request of a topology with ``levels``; None: the pod set has none."""
+    kind = draw(st.sampled_from(("required", "preferred", "unconstrained", "slices", "none")))
+    if kind == "none" or not levels:
+        return None
+    at = draw(st.integers(0, len(levels) - 1))
+    request: Json = {}
+    match kind:
+        case "unconstrained":
+            request["unconstrained"] = True
+        case "required" | "preferred":
+            request[kind] = levels[at]
+    if kind == "slices" or (kind != "unconstrained" and draw(st.integers(0, 2)) == 0):
+        request["sliceLevel"] = levels[draw(st.integers(at, len(levels) - 1))]
+        request["sliceSize"] = draw(st.integers(1, count))
+    return request
+
+
+@st.composite
+def pod_sets(draw: st.DrawFn, levels: tuple[str, ...]) -> list[Json]:
+    count = draw(st.integers(1, 5))
+    workers: Json = {"count": count, "requests": {"cpu": draw(st.integers(1, 2))}}
+    if topology := draw(topologies(count, levels)):
+        workers["topology"] = topology
+    if draw(st.integers(0, 4)) == 0:
+        workers["minCount"] = draw(st.integers(1, count))
+    shape = draw(st.sampled_from(("one", "one", "two", "group")))
+    if shape == "one":
+        return [workers]
+    second: Json = {"count": draw(st.integers(1, 2)), "requests": {"cpu": draw(st.integers(1, 3))}}
+    if shape == "group" and levels:
+        together = {draw(st.sampled_from(("required", "preferred"))): draw(st.sampled_from(levels))}
+        together["group"] = "g"
+        workers = {**workers, "topology": together}
+        workers.pop("minCount", None)
+        second = {**second, "count": 1, "topology": together}
+    elif "topology" in workers:
+        second["topology"] = draw(topologies(second["count"], levels)) or {"unconstrained": True}
+    return [{"name": "first", **workers}, {"name": "second", **second}]
+
+
+@st.composite
+def worlds(draw: st.DrawFn) -> Json:
+    """Return two queues, each of topology flavors or of one that requires room on nodes, and workloads."""
+    queues: Json = {}
+    for name in QUEUES:
+        flavors = draw(st.sampled_from((*((flavor,) for flavor in POOLS), ("hosts", "more-hosts"))))
+        queues[name] = {
+            "cohort": draw(st.sampled_from(("", "all"))),
+            "preemption": {
+                "withinClusterQueue": draw(st.sampled_from(("Never", "LowerPriority", "LowerPriority"))),
+                "reclaimWithinCohort": draw(st.sampled_from(("Never", "Any"))),
+            },
+            "quota": [{flavor: {"cpu": draw(st.integers(6, 20))}} for flavor in flavors],
+        }
+    workloads: list[Json] = []
+    for number in range(draw(st.integers(2, 8))):
+        queue = draw(st.sampled_from(QUEUES))
+        (flavor,) = draw(st.sampled_from(queues[queue]["quota"]))
+        workload = {
+            "name": f"w{number}",
+            "queue": queue,
+            "created": number,
+            "priority": draw(st.integers(0, 1)) + number // 3,
+            "podSets": draw(pod_sets(LEVELS.get(flavor, ()))),
+        }
+        workloads.append({**workload, "create": "later"} if number > 2 else workload)
+    gates = draw(st.dictionaries(st.sampled_from(("TASBalancedPlacement", "TASProfileMixed")), st.booleans()))
+    return {
+        "config": {"featureGates": gates},
+        "topologies": {name: {"levels": list(levels)} for name, levels in LEVELS.items()},
+        "flavors": {
+            name: {"nodeLabels": {"pool": pool}}
+            | ({"topologyName": name} if name in LEVELS else {"nodeFit": "Require"})
+            for name, pool in POOLS.items()
+        },
+        "nodes": draw(nodes()),
+        "clusterQueues": queues,
+        "workloads": workloads,
+    }
+
+
+def placed(world: World) -> Iterator[tuple[Json, int, tuple[tuple[str, ...], int], bool]]:
+    """Return each place of the stored admissions with its given pod set, and whether it is a host."""
+    for name, workload in world.workloads.items():
+        admission = workload.status.admission
+        if admission is None or c.is_finished(workload):
+            continue
+        given_ = {each["name"]: each for each in given_pod_sets(world.given_workload(name))}
+        for assigned in admission.pod_set_assignments:
+            if (places := assigned.topology_assignment) is not None:
+                for domain in places.domains():
+                    yield given_[assigned.name], assigned.count or 0, domain, len(places.levels) == 1
+
+
+def assert_room(world: World, all_nodes: Json) -> None:
+    """Check that no host or rack has more pods than fit, those of other owners included."""
+    room: Counter[tuple[str, ...]] = Counter()
+    pods: Counter[tuple[str, ...]] = Counter()
+    for name, node in all_nodes.items():
+        labels = node["labels"]
+        key = (name,) if labels["pool"] == "h" else (labels["block"], labels["rack"])
+        used = node.get("nonTASUsage")
+        room[key] += node["allocatable"]["cpu"] - (used["cpu"] if used else 0)
+        pods[key] += node["allocatable"]["pods"] - bool(used)
+    for pod_set, _, (values, count), _ in placed(world):
+        room[values] -= count * pod_set["requests"]["cpu"]
+        pods[values] -= count
+    assert min(room.values()) >= 0, room
+    assert min(pods.values()) >= 0, pods
+
+
+def assert_counts(world: World) -> None:
+    """Check that each pod has a place, except those beyond the last whole slice."""
+    for name, workload in world.workloads.items():
+        given_ = {each["name"]: each for each in given_pod_sets(world.given_workload(name))}
+        admission = workload.status.admission
+        for assigned in admission.pod_set_assignments if admission is not None else ():
+            if (places := assigned.topology_assignment) is not None:
+                count = assigned.count or 0
+                size = (given_[assigned.name].get("topology") or {}).get("sliceSize", 1)
+                want = count if count < size else count // size * size
+                assert sum(pods for _, pods in places.domains()) == want, name
+
+
+def stored(world: World) -> dict[str, Any]:
+    return {name: workload.status.admission for name, workload in world.workloads.items()}
+
+
+class Story:
+    """Events in a world, each of which leaves the laws true."""
+
+    def __init__(self, given_: Json) -> None:
+        self.all_nodes = dict(given_["nodes"])
+        self.world = World(given_)
+        self.check()
+
+    def check(self) -> None:
+        assert_room(self.world, self.all_nodes)
+        assert_counts(self.world)
+        assert differences(self.world.state, self.world.workloads.values()) == []
+
+    def step(self, step: str, number: int) -> None:
+        world, names = self.world, sorted(self.all_nodes)
+        node = names[number % len(names)]
+        present = world.given["nodes"]
+        running = sorted(name for name, each in world.workloads.items() if c.is_admitted(each))
+        evicted = [name for name, each in world.workloads.items() if c.is_evicted(each)]
+        evicted = [name for name in evicted if c.has_quota_reservation(world.workloads[name])]
+        waiting = [each["name"] for each in world.given["workloads"] if each["name"] not in world.workloads]
+        match step:
+            case "create" if waiting:
+                world.run({"create": waiting[: 1 + number % 2]})
+            case "finish" if running:
+                world.run({"finish": [running[number % len(running)]]})
+            case "stop" if evicted:
+                world.run({"evictionDone": evicted[: number + 1]})
+            case "lose" if node in present:
+                world.run({"update": {"nodes": {node: None}}})
+            case "return" if node not in present:
+                world.run({"update": {"nodes": {node: self.all_nodes[node]}}})
+            case "fail":
+                used = {
+                    name
+                    for name in running
+                    for assigned in world.workloads[name].status.admission.pod_set_assignments  # type: ignore[union-attr]
+                    if assigned.topology_assignment is not None
+                    and any(values == (node,) for values, _ in assigned.topology_assignment.domains())
+                }
+                if used:
+                    world.run({"unhealthy": {name: [node] for name in sorted(used)}})
+            case "taint" if node in present:
+                tainted = not present[node].get("taints")
+                taints = [{"key": "busy", "effect": "NoSchedule"}] if tainted else []
+                world.run({"update": {"nodes": {node: {"taints": taints}}}})
+            case "cycle":
+                world.run("cycle")
+        world.now += 1
+        self.check()
+
+
+@given(worlds(), st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5)), min_size=8, max_size=20))
+@examples(100)
+def test_no_domain_is_above_its_capacity_and_counts_add_up(
+    given_: Json, steps: list[tuple[str, int]]
+) -> None:
+    story = Story(given_)
+    story.step("cycle", 0)
+    for step, number in steps:
+        story.step(step, number)
+
+
+@given(worlds(), st.randoms(use_true_random=False))
+@examples(50)
+def test_the_order_in_which_objects_arrive_does_not_matter(given_: Json, random: Any) -> None:
+    def shuffled(objects: Json) -> Json:
+        return dict(random.sample(sorted(objects.items()), len(objects)))
+
+    kinds = ("nodes", "flavors", "topologies", "clusterQueues")
+    other = {**given_, **{kind: shuffled(given_[kind]) for kind in kinds}}
+    other["workloads"] = random.sample(given_["workloads"], len(given_["workloads"]))
+    late = [each["name"] for each in given_["workloads"] if "create" in each]
+    one, two = World(given_), World(other)
+    for world in (one, two):
+        for step in ("cycle", "cycle", {"create": late}, "cycle"):
+            world.run(step)
+    assert stored(one) == stored(two)
