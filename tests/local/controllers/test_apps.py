@@ -15,6 +15,7 @@ from quorate.local.controllers.apps.deployment import ReplicaCounts, rollout_ste
 from quorate.local.controllers.apps.replica_set import pods_to_delete
 from quorate.local.controllers.apps.stateful_set import REVISION_LABEL, next_changes, revision_name
 from quorate.local.controllers.apps.types import Deployment, ReplicaSet, StatefulSet
+from quorate.local.controllers.pod_control import BURST_REPLICAS
 from quorate.local.nodes import Fleet
 from tests.local.controllers.running_cluster import PODS, LocalCluster, local_cluster
 
@@ -134,6 +135,12 @@ def test_a_stateful_set_creates_and_deletes_pods_in_order(
     todo = next_changes(a_stateful_set(replicas, management), pods)
     words = [f"+{each}" for each in todo.create] + [f"-{each.metadata.name}" for each in todo.delete]
     assert " ".join(words) == want
+
+
+def test_a_stateful_set_of_two_billion_replicas_creates_a_burst_of_pods() -> None:
+    pods = [a_pod("db-1", "ready", revision=NOW_REVISION)]
+    todo = next_changes(a_stateful_set(2**31 - 1, "Parallel"), pods)
+    assert todo.create == (0, *range(2, BURST_REPLICAS + 1))
 
 
 def test_a_stateful_set_updates_pods_from_the_highest_ordinal() -> None:

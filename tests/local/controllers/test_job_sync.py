@@ -14,29 +14,10 @@ from quorate.local.controllers.job.failure_policy import (
     match_pod_failure_policy,
 )
 from quorate.local.controllers.job.pod_management import PodToCreate
-from quorate.local.controllers.job.pod_summary import format_indexes, parse_indexes
 from quorate.local.controllers.job.pod_template import name_prefix, pod_from_template
 from quorate.local.controllers.job.sync import SyncResult, sync_job
 from quorate.local.controllers.job.types import Job, PodFailurePolicy
 from tests.local.controllers.simulated_job import START, SimulatedJob, a_job, a_pod, exited, indexes
-
-
-@pytest.mark.parametrize(
-    ("have", "text"),
-    [
-        pytest.param((), "", id="none"),
-        pytest.param((1,), "1", id="one"),
-        pytest.param((3, 4), "3,4", id="two consecutive indexes"),
-        pytest.param((1, 3, 4, 5, 7), "1,3-5,7", id="three consecutive indexes"),
-    ],
-)
-def test_indexes_as_text(have: tuple[int, ...], text: str) -> None:
-    assert format_indexes(have) == text
-    assert parse_indexes(text, completions=8) == frozenset(have)
-
-
-def test_indexes_beyond_the_completions_are_dropped() -> None:
-    assert parse_indexes("1,3-6,9", completions=5) == {1, 3, 4}
 
 
 def test_a_job_runs_to_completion() -> None:
@@ -236,6 +217,14 @@ def test_a_failed_index_does_not_stop_other_indexes() -> None:
     world.finish(next(pod.metadata.name for pod in world.live))
     world.settle()
     assert [condition.reason for condition in world.status.conditions] == ["FailedIndexes"] * 2
+
+
+def test_a_job_of_two_billion_indexes_of_which_most_are_completed_gets_the_missing_ones() -> None:
+    world = SimulatedJob(a_job(completions=2**31 - 1, parallelism=2, completionMode="Indexed"))
+    status = replace(world.job.status, completed_indexes="0-1000000,1000002-2147483644")
+    world.job = replace(world.job, status=status)
+    world.settle()
+    assert indexes(world.live) == [1000001, 2147483645]
 
 
 def test_more_failed_indexes_than_allowed_fail_the_job_at_once() -> None:

@@ -1,7 +1,7 @@
 """Functions that the workload and Job controllers share."""
 
 import hashlib
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -12,6 +12,8 @@ from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import NotFound
 from quorate.kube.informer import Change, Informer
 from quorate.kube.resources import PODS, Json, Resource, T, metadata_of
+
+BURST_REPLICAS: Final = 500  # pods of one set created or deleted per reconciliation, as in Kubernetes
 
 
 def controller_key(metadata: ObjectMeta, kind: str) -> Key | None:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Iterable
-from typing import Final
 
 from quorate.api.core import Pod
 from quorate.api.meta import Key
@@ -13,6 +12,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.local.controllers.apps.types import PODS, REPLICA_SETS, ReplicaSet, ReplicaSetStatus
 from quorate.local.controllers.pod_control import (
+    BURST_REPLICAS,
     controller_key,
     delete_pod,
     enqueue_controllers,
@@ -24,8 +24,6 @@ from quorate.local.controllers.pod_control import (
     run_when_synced,
 )
 from quorate.local.own_writes import MutationCache
-
-BURST_REPLICAS: Final = 500  # pods created or deleted per reconciliation, as in Kubernetes
 
 
 def pods_to_delete(pods: Iterable[Pod], wanted: int) -> list[Pod]:

@@ -7,6 +7,7 @@ time, from the highest ordinal, when all later ones are ready.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final
 
 from quorate.api.core import Pod
@@ -18,6 +19,7 @@ from quorate.kube.informer import Informer
 from quorate.kube.patches import status_merge_patch
 from quorate.local.controllers.apps.types import PODS, STATEFUL_SETS, StatefulSet, StatefulSetStatus
 from quorate.local.controllers.pod_control import (
+    BURST_REPLICAS,
     controller_key,
     delete_pod,
     enqueue_controllers,
@@ -51,10 +53,10 @@ def next_changes(stateful_set: StatefulSet, pods: Sequence[Pod]) -> PodChanges:
     wanted = range(stateful_set.spec.replicas)
     ended = tuple(pod for pod in pods if not is_active(pod) and pod.metadata.deletion_timestamp is None)
     surplus = [by_ordinal[each] for each in sorted(by_ordinal, reverse=True) if each not in wanted]
-    missing = [each for each in wanted if each not in by_ordinal]
     if stateful_set.spec.pod_management_policy == "Parallel":
         going = tuple(pod for pod in surplus if pod.metadata.deletion_timestamp is None)
-        return PodChanges(tuple(missing), (*ended, *going))
+        missing = (each for each in wanted if each not in by_ordinal)
+        return PodChanges(tuple(islice(missing, BURST_REPLICAS)), (*ended, *going)[:BURST_REPLICAS])
     if ended:
         return PodChanges(delete=ended[:1])
     for each in wanted:

@@ -6,7 +6,8 @@ from typing import Final
 from quorate.api.batch import decode_template
 from quorate.api.meta import Condition, epoch, find_condition, is_true
 from quorate.local.controllers.job.failure_policy import has_failed, match_pod_failure_policy
-from quorate.local.controllers.job.pod_summary import PodSummary, parse_indexes
+from quorate.local.controllers.job.index_set import parse_indexes
+from quorate.local.controllers.job.pod_summary import PodSummary
 from quorate.local.controllers.job.types import Job, JobSpec, JobStatus
 
 
@@ -125,7 +126,7 @@ def _succeeded_by_policy(job: Job, summary: PodSummary) -> FinishedReason | None
         wanted = rule.succeeded_count
         if rule.succeeded_indexes is not None:
             named = parse_indexes(rule.succeeded_indexes, job.spec.completions or 0)
-            relevant &= named
+            relevant = relevant & named
             wanted = len(named) if wanted is None else wanted
         if wanted is not None and len(relevant) >= wanted:
             return FinishedReason(True, "SuccessPolicy", f"Matched rules at index {number}")

@@ -12,6 +12,7 @@ from quorate.local.controllers.job.failure_policy import (
     failures_including,
     finished_at,
 )
+from quorate.local.controllers.job.index_set import IndexSet
 from quorate.local.controllers.job.pod_summary import PodSummary, is_index_in_range
 from quorate.local.controllers.job.types import Job, Pod
 
@@ -93,16 +94,9 @@ def _deletion_order(pod: Pod) -> tuple[bool, bool, bool, float, str]:
 
 
 def _pending_indexes(job: Job, summary: PodSummary, most: int) -> list[int]:
-    taken = {pod.index for pod in summary.active} | summary.completed | summary.failed_indexes
-    if not job.spec.replaces_terminating:
-        taken |= {pod.index for pod in summary.terminating}
-    pending: list[int] = []
-    for index in range(job.spec.completions or 0):
-        if len(pending) == most:
-            break
-        if index not in taken:
-            pending.append(index)
-    return pending
+    pods = summary.active if job.spec.replaces_terminating else (*summary.active, *summary.terminating)
+    taken = IndexSet.of(pod.index for pod in pods if pod.index is not None)
+    return (taken | summary.completed | summary.failed_indexes).missing(job.spec.completions or 0, most)
 
 
 def _create_indexes(job: Job, summary: PodSummary, indexes: Sequence[int], now: float) -> PodChanges:

@@ -4,9 +4,6 @@ A pod has the tracking finalizer until the job's status has recorded its outcome
 counted exactly once. With the finalizer, a finished pod is new if its uid is in no list. Then its uid is in
 ``status.uncountedTerminatedPods``. Once the finalizer is removed, the pod is counted in ``status.succeeded``
 or ``status.failed``. An indexed job needs no such bookkeeping for successes, which are a set of indexes.
-
-The text form of index sets is documented with ``status.completedIndexes`` in batch/v1: increasing, separated
-by commas, three or more consecutive indexes shortened to ``first-last``.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,38 +17,9 @@ from quorate.local.controllers.job.failure_policy import (
     has_failed,
     previous_failures,
 )
+from quorate.local.controllers.job.index_set import IndexSet, parse_indexes
 from quorate.local.controllers.job.types import Job, JobSpec, Pod
 from quorate.local.controllers.pod_control import is_active, is_pod_finished
-
-IndexSet = frozenset[int]
-
-
-def parse_indexes(text: str, completions: int) -> IndexSet:
-    """Parse the indexes in ``text`` below ``completions``, as an elastic job may have shrunk.
-
-    Raises ``ValueError`` for invalid text.
-    """
-    found: set[int] = set()
-    for part in filter(None, text.split(",")):
-        first, _, last = part.partition("-")
-        found.update(range(int(first), min(int(last or first), completions - 1) + 1))
-    return frozenset(found)
-
-
-def format_indexes(indexes: Iterable[int]) -> str:
-    runs: list[tuple[int, int]] = []
-    for index in sorted(indexes):
-        if runs and index == runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], index)
-        else:
-            runs.append((index, index))
-    return ",".join(_format_range(first, last) for first, last in runs)
-
-
-def _format_range(first: int, last: int) -> str:
-    if first == last:
-        return str(first)
-    return f"{first}-{last}" if last - first > 1 else f"{first},{last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,17 +83,18 @@ def is_index_in_range(spec: JobSpec, pod: Pod) -> bool:
 
 def _completed_indexes(job: Job, new_succeeded: Iterable[Pod]) -> IndexSet:
     if not job.spec.indexed:
-        return frozenset()
+        return IndexSet()
     recorded = parse_indexes(job.status.completed_indexes, job.spec.completions or 0)
-    return recorded | {pod.index for pod in new_succeeded if pod.index is not None}
+    return recorded | IndexSet.of(pod.index for pod in new_succeeded if pod.index is not None)
 
 
 def _failed_indexes(job: Job, new_failed: Iterable[Pod]) -> IndexSet:
     spec = job.spec
     if spec.backoff_limit_per_index is None:
-        return frozenset()
+        return IndexSet()
     recorded = parse_indexes(job.status.failed_indexes or "", spec.completions or 0)
-    return recorded | {pod.index for pod in new_failed if pod.index is not None and fails_index(spec, pod)}
+    failed = (pod.index for pod in new_failed if pod.index is not None and fails_index(spec, pod))
+    return recorded | IndexSet.of(failed)
 
 
 def _last_failed_pods(
@@ -133,7 +102,7 @@ def _last_failed_pods(
 ) -> dict[int, Pod]:
     if spec.backoff_limit_per_index is None:
         return {}
-    replaced = settled | {pod.index for pod in active}
+    replaced = settled | IndexSet.of(pod.index for pod in active if pod.index is not None)
     latest: dict[int, Pod] = {}
     for pod in sorted(pods, key=lambda pod: (previous_failures(pod).total, pod.metadata.name)):
         if has_failed(spec, pod) and is_index_in_range(spec, pod) and pod.index not in replaced:

@@ -31,7 +31,6 @@ from quorate.local.controllers.job.pod_management import PodChanges, PodToCreate
 from quorate.local.controllers.job.pod_summary import (
     PodSummary,
     count_ready,
-    format_indexes,
     is_index_in_range,
     summarize_pods,
 )
@@ -133,13 +132,11 @@ def _counted_status(
     )
     failed += [pod.metadata.uid for pod in new if _counts_as_failed(job.spec, pod, finished)]
     if job.spec.indexed:
-        status = replace(
-            status, succeeded=len(summary.completed), completed_indexes=format_indexes(summary.completed)
-        )
+        status = replace(status, succeeded=len(summary.completed), completed_indexes=str(summary.completed))
     else:
         succeeded += [pod.metadata.uid for pod in new if pod.status.phase == "Succeeded"]
     if job.spec.backoff_limit_per_index is not None:
-        status = replace(status, failed_indexes=format_indexes(summary.failed_indexes))
+        status = replace(status, failed_indexes=str(summary.failed_indexes))
     uncounted = UncountedTerminatedPods(succeeded=tuple(succeeded), failed=tuple(failed))
     return replace(status, uncounted_terminated_pods=uncounted)
 
