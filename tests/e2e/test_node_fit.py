@@ -80,6 +80,7 @@ def test_pods_wait_for_nodes_and_hold_them_where_they_are_required() -> None:
             await world.client.delete(PODS, pod.metadata.key)  # until then their nodes are not free
         await world.until_finished("next")
         await a_claim_leads_to_the_node_of_its_volume(world)
+        await a_place_that_is_taken_leads_to_another(world)
 
     run_story(story, REQUIRING, NODES)
 
@@ -108,3 +109,45 @@ async def a_claim_leads_to_the_node_of_its_volume(world: World) -> None:
     await world.client.create(PERSISTENT_VOLUME_CLAIMS, claim, NAMESPACE)
     await world.until_admitted("reader")
     assert await places_of(world, "reader") == {"node-2": 1}
+
+
+async def a_place_that_is_taken_leads_to_another(world: World) -> None:
+    """Let a plain pod take the place of a pod that is not bound yet; both nodes have room for it."""
+    hold = {"name": "example.dev/hold"}
+    await world.job("late", cpu="6", runs="forever", suspend=True, schedulingGates=[hold])
+    await world.until_admitted("late")
+    (host,) = await places_of(world, "late")
+    (other,) = {"node-1", "node-2"} - {host}
+
+    async def pinned() -> str:
+        pods = (await world.client.list(PODS, NAMESPACE, "job-name=late")).items
+        names = [
+            pod.metadata.name for pod in pods if pod.spec.node_selector and pod.status.phase == "Pending"
+        ]
+        return names[0] if names else ""
+
+    first = await world.until("the pod has its node", pinned)
+    container = {"name": "main", "image": "i", "resources": {"requests": {"cpu": "3"}}}
+    spec = {"nodeSelector": {"kubernetes.io/hostname": host}, "containers": [container]}
+    await world.client.create(PODS, {"metadata": {"name": "plain"}, "spec": spec}, NAMESPACE)
+
+    async def is_bound() -> bool:
+        return bool((await world.client.get(PODS, Key(NAMESPACE, "plain"))).spec.node_name)
+
+    await world.until("a plain pod has the room", is_bound)
+    without_gates = {"spec": {"schedulingGates": None}}
+    await world.client.patch(PODS, Key(NAMESPACE, first), without_gates)
+
+    async def has_moved() -> bool:
+        return await places_of(world, "late") == {other: 1}
+
+    await world.until("the job has another node", has_moved)
+
+    async def runs() -> bool:
+        name = await pinned()
+        if name and name != first:
+            await world.client.patch(PODS, Key(NAMESPACE, name), without_gates)
+        pods = (await world.client.list(PODS, NAMESPACE, "job-name=late")).items
+        return any(pod.status.phase == "Running" and pod.spec.node_name == other for pod in pods)
+
+    await world.until("its new pod runs there", runs)

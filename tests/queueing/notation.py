@@ -19,7 +19,8 @@ from quorate.api.configuration.queueing import (
     ResourceOptions,
     Transformation,
 )
-from quorate.api.kueue import SLICE_REPLACEMENT_FOR, RequeueState
+from quorate.api.kueue import POD_SET, SLICE_REPLACEMENT_FOR, WORKLOAD_ANNOTATION, RequeueState
+from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import at_epoch
 from quorate.api.quantity import Quantity, parse_quantity
 from quorate.api.syntax import parse_duration
@@ -184,11 +185,18 @@ def a_pod_set(given: Json) -> Json:
 def pod_on_node(name: str, given: Json) -> Json:
     ports = [{"hostPort": given["hostPort"]}] if "hostPort" in given else []
     container: Json = {"name": "main", "ports": ports}
+    labels, annotations = given.get("labels", {}), {}
+    if "cpu" in given:
+        container["resources"] = {"requests": {"cpu": str(given["cpu"])}}
+    if "workload" in given:
+        labels = {POD_SET: "main", **labels}
+        annotations = {UNCONSTRAINED: "true", WORKLOAD_ANNOTATION: given["workload"]}
     return {
         "metadata": {
             "name": name,
             "namespace": given.get("namespace", "default"),
-            "labels": given.get("labels", {}),
+            "labels": labels,
+            "annotations": annotations,
         },
         "spec": {"nodeName": given["node"], "containers": [container], **given.get("spec", {})},
     }

@@ -1,7 +1,9 @@
 """The node failure controller: finds the failed nodes of workloads with places on hosts.
 
 It records them in ``status.unhealthyNodes`` or evicts the workload, and ends pods that wait for a node which
-does not take them, so that their jobs replace them.
+does not take them, so that their jobs replace them.  Where a workload has nodes of flavors without a
+topology, a node has also failed for it if a scheduler does not find room there for a pod: another pod took
+the place before the workload's own was bound.
 """
 
 import asyncio
@@ -14,7 +16,7 @@ import msgspec
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import POD_SET, Admission, Workload
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.api.meta import Key, at_epoch, find_condition
+from quorate.api.meta import Key, at_epoch, epoch, find_condition
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import ByName
 from quorate.controllers.pods.pod_writes import FIELD_MANAGER
@@ -48,6 +50,7 @@ from quorate.queueing.topology.node_failures import (
 
 WORKERS: Final = 16
 BATCH_S: Final = 0.1  # changes of the nodes and pods of one workload tend to come together
+REFUSED_S: Final = 3.0  # how long a scheduler refuses a pod before its place counts as taken
 CONCURRENT: Final = 100  # pods of one workload that are ended at once
 CONDITION: Final = "TerminatedByKueue"
 REASON: Final = "UnschedulableOnAssignedNode"
@@ -123,6 +126,21 @@ def termination(pod: PlacedPod, now: float) -> Apply:
     return Apply(PLACED_PODS, metadata.key, body, FIELD_MANAGER, "status")
 
 
+def refusing_states(pods: Iterable[PlacedPod], now: float) -> dict[str, HostState]:
+    """Return the states of hosts that have no room for one of ``pods``, as a scheduler found."""
+    since = {
+        host_of(pod): epoch(pod.status.refused_since)
+        for pod in pods
+        if is_waiting(pod) and pod.status.refused_since is not None
+    }
+    return {
+        host: HostState(has_failed=True, admits_pods=False)
+        if now >= start + REFUSED_S
+        else HostState(check_at=start + REFUSED_S)
+        for host, start in since.items()
+    }
+
+
 class NodeFailureController:
     """Checks the hosts of a workload after each change that may concern them."""
 
@@ -145,6 +163,7 @@ class NodeFailureController:
         self._blocked: dict[Key, frozenset[str]] = {}  # hosts that took no pods when they were checked
         self._set_blocked_hosts = set_blocked_hosts  # called when they change
         self._unreadable: set[str] = set()  # nodes that exist and cannot be decoded
+        self._refusing: dict[Key, set[str]] = {}  # hosts for which a scheduler refused a pod
         self._log = logger(__name__)
         self.reconciler = Reconciler(
             "topology.node_failures",
@@ -186,6 +205,8 @@ class NodeFailureController:
             return
         for pods_of in pods_key(known.metadata):
             for workload in self._workloads.by_index(WORKLOADS_OF, pods_of):
+                if new is not None and new.status.refused_since is not None:
+                    self._refusing.setdefault(workload.metadata.key, set()).add(host_of(new))
                 self._check(workload.metadata.key, host_of(known))
 
     def _workload_changed(self, change: Change[Workload]) -> None:
@@ -207,6 +228,7 @@ class NodeFailureController:
 
     def _forget(self, key: Key) -> None:
         self._hosts.pop(key, None)
+        self._refusing.pop(key, None)
         self._unchecked.pop(key, None)
         self._block(key, frozenset())
         self.reconciler.forget(key)
@@ -267,7 +289,10 @@ class NodeFailureController:
             elif host in recorded:
                 states[host] = HostState()
         pods: list[PlacedPod] = []
-        if all_pods or suspects or not assigned.all.issuperset(hosts):
+        refusing = self._refusing.pop(workload.metadata.key, set()) - suspects.keys()
+        if refusing and self._has_topology(assigned):
+            refusing = set()
+        if all_pods or suspects or refusing or not assigned.all.issuperset(hosts):
             pods = [
                 pod
                 for pod in self._pods.by_index(PODS_OF, pods_key_of(workload.metadata))
@@ -275,6 +300,7 @@ class NodeFailureController:
             ]
         now = self._context.clock.now()
         states |= await self._suspect_states(workload, assigned, suspects, pods, now)
+        states |= refusing_states((pod for pod in pods if host_of(pod) in refusing), now)
         key = workload.metadata.key
         self._block(key, self._blocked_after(key, assigned, hosts, states))
         await asyncio.sleep(0)  # each of these takes a while for very many hosts
@@ -287,6 +313,12 @@ class NodeFailureController:
             await self._write(workload, Transition(status))
         await self._terminate([pod for pod in pods if is_waiting(pod) and self._is_stuck(pod, states)], now)
         return self._check_later(key, states)
+
+    def _has_topology(self, assigned: AssignedHosts) -> bool:
+        """Return True if a flavor of the workload has a topology."""
+        flavors = ByName(self._context.informers.flavors)
+        names = {name for each in assigned.admission.pod_set_assignments for name in each.flavors.values()}
+        return any(flavors[name].spec.topology_name for name in names if name in flavors)
 
     def _blocked_after(
         self, key: Key, assigned: AssignedHosts, hosts: Collection[str], states: Mapping[str, HostState]
@@ -351,6 +383,7 @@ class NodeFailureController:
         due = {host: state.check_at for host, state in states.items() if state.check_at is not None}
         if not due:
             return None
+        self._refusing.setdefault(key, set()).update(due)
         self._restore(key, set(due))
         return min(due.values())
 

@@ -1,6 +1,7 @@
 """Pods of admitted workloads with the fields that decide about their places."""
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from typing import Final
 
 import msgspec
@@ -8,7 +9,7 @@ import msgspec
 from quorate.api.core import SchedulingGate
 from quorate.api.kueue import POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION, Workload
 from quorate.api.kueue.topology_annotations import INDEX_OFFSET
-from quorate.api.meta import Key, ObjectMeta, Struct
+from quorate.api.meta import Condition, Key, ObjectMeta, Struct, find_condition
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
 from quorate.kube.resources import Resource
@@ -30,7 +31,17 @@ class _Spec(Struct):
 
 
 class _Status(Struct):
+    """``refused_since``: since when a scheduler has found no node for the pod; None if it is not so."""
+
     phase: str = "Pending"
+    conditions: tuple[Condition, ...] = ()
+    refused_since: datetime | None = None
+
+    def __post_init__(self) -> None:
+        scheduled = find_condition(self.conditions, "PodScheduled")
+        if scheduled is not None and (scheduled.status, scheduled.reason) == ("False", "Unschedulable"):
+            msgspec.structs.force_setattr(self, "refused_since", scheduled.last_transition_time)
+        msgspec.structs.force_setattr(self, "conditions", ())
 
 
 class PlacedPod(Struct):

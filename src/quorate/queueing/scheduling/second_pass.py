@@ -3,7 +3,7 @@
 They come before all other workloads of a cycle.  Flavors and counts stay (Kueue, v0.19).
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -16,7 +16,7 @@ from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.decisions import Evict, ReplaceHosts
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.state import State
-from quorate.queueing.topology.placing import PodSetToPlace, limited_request
+from quorate.queueing.topology.placing import PodSetToPlace, limited_request, pod_set_request
 from quorate.queueing.topology.pod_templates import Template
 from quorate.queueing.topology.replacement import replace_hosts
 
@@ -46,15 +46,24 @@ def _decide(state: State, reservation: Reservation) -> ReplaceHosts | Evict | No
         if not gates.evict_without_replacement:
             state.ledger.failed_hosts[metadata.key] = None  # tried again in the next cycle
             return None
-        message = "Workload was evicted as there was no replacement for unhealthy node(s): " + ", ".join(
-            failed
-        )
+        message = "Workload was evicted as there was no replacement for unhealthy node(s): "
+        if _are_taken(state, reservation, failed):
+            message = "Workload was evicted as other pods took its place and no other node has room: "
+        message += ", ".join(failed)
         return Evict(*identity, reason=c.NODE_FAILURES, message=message)
     admission = replace(reservation.admission, pod_set_assignments=assignments)
     state.ledger.update_reservation(
         reservation, Reservation(workload, admission, reservation.usage, reservation.order)
     )
     return ReplaceHosts(*identity, admission=admission)
+
+
+def _are_taken(state: State, reservation: Reservation, failed: Collection[str]) -> bool:
+    """Return True if the hosts, of flavors without a topology, are nodes that take pods."""
+    model = state.ledger.topology
+    names = {name for each in reservation.admission.pod_set_assignments for name in each.flavors.values()}
+    tree = None if any(map(model.is_topology_flavor, names)) else model.host_tree(names)
+    return tree is not None and all(tree.leaf_of((host,)) is not None for host in failed)
 
 
 def _is_pod(reservation: Reservation) -> bool:
@@ -76,7 +85,10 @@ def _assignments(
         if places is None or not any(values[-1] in failed for values, _ in places.domains()):
             result.append(assigned)
             continue
-        new = _replaced(state, assigned, shapes[assigned.name], templates[assigned.name], failed, assumed)
+        template, running = templates[assigned.name], {}
+        for host in failed:
+            running[host] = state.ledger.topology.running_on(reservation.key, assigned.name, host)
+        new = _replaced(state, assigned, shapes[assigned.name], template, running, assumed)
         if new is None:
             return None
         result.append(new)
@@ -88,9 +100,13 @@ def _replaced(
     assigned: PodSetAssignment,
     shape: PodSetShape,
     template: Template,
-    failed: frozenset[str],
+    failed: Mapping[str, int],
     assumed: _Assumed,
 ) -> PodSetAssignment | None:
+    """Return the assignment with other hosts for the ``failed`` ones, where so many pods run; None: no room.
+
+    Pods of flavors without a topology stay where they run, if the node still takes pods.
+    """
     model, places = state.ledger.topology, assigned.topology_assignment
     assert places is not None, f"{assigned.name} has no places"
     names = frozenset(assigned.flavors.values())
@@ -105,18 +121,24 @@ def _replaced(
     on_hosts = not with_topology
     pod_set = PodSetToPlace(shape, sum(before.values()), with_topology or names, on_hosts, template)
     gates, capacity = model.gates, Capacity(tree, by_leaf)
-    missing = sum(count for values, count in before.items() if values[-1] in failed)
+    staying = {
+        values[-1]: min(failed[values[-1]], count) if on_hosts and tree.leaf_of(values) is not None else 0
+        for values, count in before.items()
+        if values[-1] in failed
+    }
+    missing = {host: count - staying[host] for (*_, host), count in before.items() if host in staying}
     found = replace_hosts(
         capacity,
-        limited_request(model, pod_set, capacity, missing),
+        limited_request(model, pod_set, capacity, missing) if on_hosts else pod_set_request(model, pod_set),
         tuple(before.items()),
         failed,
         Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity),
+        staying,
     )
     if isinstance(found, str):
         return None
     for values, count in found:
-        more = count - (before.get(values, 0) if values[-1] not in failed else 0)
+        more = count - staying.get(values[-1], before.get(values, 0))
         amounts = assumed.setdefault(values, {})
         for resource, amount in shape.on_node.items():
             amounts[resource] = amounts.get(resource, 0) + amount * more

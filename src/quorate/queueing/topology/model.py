@@ -15,7 +15,7 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue import Admission, ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, is_true
-from quorate.placement.topology.tree import DomainTree, Path
+from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
 from quorate.queueing.topology.foreign_pods import requests_place, usage_on_node, uses_node, workload_of
 from quorate.queueing.topology.host_trees import LEVELS, HostTrees, is_host, labels_of
 from quorate.queueing.topology.node_fit import mode_of
@@ -211,6 +211,18 @@ class TopologyModel:
         freed = self.remove_foreign_pod(pod)
         self.constraints.remove_pod(pod)
         return freed
+
+    def running_on(self, workload: Key, pod_set: str, host: str) -> int:
+        """Return how many pods of a pod set with places are bound to the node of a host."""
+        bound = self._pods_of.get(workload, {})
+        return sum(
+            self._host_of(node) == host and self.constraints.pod_set_of(pod) == pod_set
+            for pod, (node, _) in bound.items()
+        )
+
+    def _host_of(self, node: str) -> str:
+        known = self.nodes.get(node)
+        return "" if known is None else known.metadata.labels.get(HOSTNAME, "")
 
     def set_has_places(self, workload: Key, has_places: bool) -> None:
         """Tell if the places of a workload are counted: otherwise each of its pods is."""

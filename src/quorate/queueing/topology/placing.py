@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 import msgspec
+import numpy as np
 from msgspec.structs import replace
 
 from quorate.api.core import NodeSelector
@@ -222,14 +223,19 @@ def lack_of_room(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom 
 
 
 def limited_request(
-    model: TopologyModel, pod_set: PodSetToPlace, capacity: Capacity, missing: int
+    model: TopologyModel, pod_set: PodSetToPlace, capacity: Capacity, missing: Mapping[str, int]
 ) -> PodSetRequest:
-    """Return the request with the limits for ``missing`` of the pods, where the others have places."""
-    request = pod_set_request(model, pod_set)
-    limits = None
-    if pod_set.on_hosts:
-        limits = _limits(model, pod_set, capacity, replace(request, count=missing))
-    return request if limits is None else replace(request, limits=limits.pods)
+    """Return the request of pods that leave hosts, so many of each, for any other ones."""
+    request, tree = pod_set_request(model, pod_set), capacity.tree
+    count = sum(missing.values())
+    leaving = [Place((), (host,), True, {}, -pods, pod_set.template) for host, pods in missing.items()]
+    with ExitStack() as without_leaving:
+        model.constraints.assume(leaving, without_leaving)
+        limits = _limits(model, pod_set, capacity, replace(request, count=count))
+    allowed = np.full(tree.leaf_count, count) if limits is None else limits.pods
+    leaves = [tree.leaf_of((host,)) for host in missing]
+    allowed[[leaf for leaf in leaves if leaf is not None]] = 0
+    return replace(request, limits=allowed)
 
 
 def _limits(

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node, Pod, PodMeta, PodSpec
 from quorate.api.core.volumes import CSINode, PersistentVolumeClaim
+from quorate.api.kueue import POD_SET
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster import Cluster
@@ -164,6 +165,10 @@ class PodConstraints:
         old = self._pods.pop(key, None)
         if old is not None:
             self._repelled.subtract(_repelled_namespaces(key.namespace, old.constraints))
+
+    def pod_set_of(self, key: Key) -> str:
+        pod = self._pods.get(key)
+        return "" if pod is None else pod.metadata.labels.get(POD_SET, "")
 
     def count(self, key: Key, node: str) -> None:
         view, pod = self._view, self._pods.get(key)

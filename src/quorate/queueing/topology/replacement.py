@@ -4,7 +4,8 @@ The rules about the domain to stay in are Kueue's (v0.19).
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -16,16 +17,25 @@ from quorate.placement.topology.tree import DomainTree, Path
 
 Domains = Sequence[tuple[Path, int]]  # the recorded values of each host, and its pods
 
+NONE_STAY: Final[Mapping[str, int]] = {}
+
 
 def replace_hosts(
-    capacity: Capacity, pods: PodSetRequest, domains: Domains, failed: Collection[str], profile: Profile
+    capacity: Capacity,
+    pods: PodSetRequest,
+    domains: Domains,
+    failed: Collection[str],
+    profile: Profile,
+    staying: Mapping[str, int] = NONE_STAY,
 ) -> Domains | str:
     """Return the places of all pods of the set in path order, or why there are none.
 
-    ``domains`` are the present places, on hosts; ``failed`` are names of hosts.
+    ``domains`` are the present places, on hosts; ``failed`` are names of hosts, ``staying`` how many pods of
+    the set run on some of them and go on.
     """
     tree = capacity.tree
-    healthy = [(values, count) for values, count in domains if values[-1] not in failed]
+    kept = ((values, staying.get(values[-1], 0) if values[-1] in failed else n) for values, n in domains)
+    healthy = [(values, count) for values, count in kept if count]
     missing = sum(count for _, count in domains) - sum(count for _, count in healthy)
     stale = [values[-1] for values, _ in healthy if tree.leaf_of(values) is None]
     if stale:
