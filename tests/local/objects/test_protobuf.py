@@ -1,8 +1,11 @@
 """Decoding of Kubernetes' protobuf format, from literal bytes."""
 
+import contextlib
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from quorate.local.objects.protobuf import MAGIC, Malformed, read
 from quorate.local.objects.schema_types import Json
@@ -99,3 +102,30 @@ def test_read(data: bytes, want: Json) -> None:
 def test_an_invalid_message_is_rejected(data: bytes) -> None:
     with pytest.raises(Malformed):
         read(data)
+
+
+numbers = st.integers(-(2**63), 2**63 - 1)
+
+
+@given(numbers, numbers)
+def test_any_time_is_read_or_malformed(seconds: int, nanos: int) -> None:
+    created = message((1, "a"), (8, message((1, seconds), (2, nanos))))
+    with contextlib.suppress(Malformed):
+        read(body("v1", "ConfigMap", message((1, created))))
+
+
+fields = st.recursive(
+    numbers | st.binary(max_size=20),
+    lambda inner: st.lists(st.tuples(st.integers(1, 15), inner), max_size=4).map(
+        lambda parts: message(*parts)
+    ),
+    max_leaves=20,
+)
+
+
+@given(
+    st.sampled_from(("ConfigMap", "Pod", "Service", "Node")), st.lists(st.tuples(st.integers(1, 5), fields))
+)
+def test_any_message_is_read_or_malformed(kind: str, parts: list[tuple[int, Any]]) -> None:
+    with contextlib.suppress(Malformed):
+        read(body("v1", kind, message(*parts)))

@@ -100,7 +100,10 @@ def _time(data: bytes) -> str | None:
     if not parts:
         return None
     seconds, nanos = _signed(parts.get(1, 0)), _signed(parts.get(2, 0))
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000).isoformat()
+    try:
+        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000).isoformat()
+    except (ValueError, OverflowError, OSError) as refusal:
+        raise Malformed("a time that is not in the years 1 to 9999") from refusal
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, Wire]]:
