@@ -13,6 +13,7 @@ import numpy as np
 
 from quorate.placement.filters.node_affinity import match_any_term, matching_nodes, preferred_weights
 from quorate.placement.filters.taints import first_untolerated
+from quorate.placement.topology.leaf_fits import FitKey, LeafFit
 from quorate.placement.topology.request import PodSetRequest, SearchParameters
 from quorate.placement.topology.tree import DomainTree
 from quorate.placement.vectors import Mask, Vector
@@ -30,7 +31,8 @@ class Exclusions(msgspec.Struct):
 class LevelCounts(msgspec.Struct):
     """What the domains of one level can hold; changed while the search assigns pods.
 
-    ``pods_with_leader`` and ``slices_with_leader`` are what fits beside a leader, if the domain can take one.
+    ``pods_with_leader`` and ``slices_with_leader`` are what fits beside a leader, if the domain can take one;
+    without a leader they are the vectors ``pods`` and ``slices``, and slices of one pod are ``pods``, too.
     """
 
     pods: Vector
@@ -38,7 +40,7 @@ class LevelCounts(msgspec.Struct):
     leaders: Vector  # 1 if the domain can take the leader
     slices: Vector
     slices_with_leader: Vector
-    scores: Vector  # of preferred node affinity
+    scores: Vector | None  # of preferred node affinity
 
 
 class Capacity(msgspec.Struct, frozen=True):
@@ -55,6 +57,49 @@ class Capacity(msgspec.Struct, frozen=True):
             remaining[leaf] -= amounts.get(resource, 0)
         return remaining
 
+    def fitting(self, pods: PodSetRequest) -> Vector:
+        """Return how many of the pods fit in each leaf."""
+        fitting = self._fit(pods).pods[self.tree.columns]
+        for leaf, amounts in self.assumed.items():
+            if fitting[leaf]:
+                fitting[leaf] = self._fitting_in(int(self.tree.columns[leaf]), pods.per_pod, amounts)
+        return _limited(fitting, pods)
+
+    def fits(self, pods: PodSetRequest) -> bool:
+        """Return True if the leaves can hold all of the pods."""
+        if self.assumed or pods.limits is not None:
+            return int(self.fitting(pods).sum()) >= pods.count
+        return self._fit(pods).total >= pods.count
+
+    def _fit(self, pods: PodSetRequest) -> LeafFit:
+        tree = self.tree
+
+        def count_all() -> tuple[Vector, Mask]:
+            accepted = np.zeros(tree.column_count, np.bool_)
+            accepted[tree.columns] = accepted_leaves(tree, pods, Exclusions())
+            remaining = {
+                resource: tree.remaining_by_column(resource, empty=self.is_empty) for resource in pods.per_pod
+            }
+            return fitting_pods(remaining, pods.per_pod, accepted)[0], accepted
+
+        key = FitKey(
+            tuple(pods.per_pod.items()),
+            tuple(pods.node_selector.items()),
+            pods.affinity,
+            pods.tolerations,
+            self.is_empty,
+        )
+        return tree.fits.get(key, count_all, lambda column: self._fitting_in(column, pods.per_pod, {}))
+
+    def _fitting_in(self, column: int, per_pod: Mapping[str, int], assumed: Mapping[str, int]) -> int:
+        """Return how many of the pods a leaf can hold that accepts them."""
+        fitting = _MANY
+        for resource, amount in per_pod.items():
+            if amount > 0:
+                remaining = self.tree.remaining_in(column, resource, empty=self.is_empty)
+                fitting = min(fitting, (remaining - assumed.get(resource, 0)) // amount)
+        return max(fitting, 0)
+
 
 def count_pods(
     capacity: Capacity,
@@ -62,23 +107,76 @@ def count_pods(
     leader: PodSetRequest | None,
     parameters: SearchParameters,
     within: slice | None,
-) -> tuple[list[LevelCounts], Exclusions]:
-    """Return the counts of each level, and why leaves were excluded.
+) -> list[LevelCounts]:
+    """Return the counts of each level.
 
     ``within``: only these leaves may be used.
     """
     tree = capacity.tree
-    exclusions = Exclusions(tree.leaf_count)
-    accepted = accepted_leaves(tree, workers, exclusions)
+    pods = pods_with_leader = capacity.fitting(workers)
+    leaders = np.zeros(len(pods), np.int64)
+    if leader is not None:
+        leaders, pods_with_leader = _beside_leader(capacity, workers, leader)
+    if within is not None:
+        for each in (pods, pods_with_leader, leaders):
+            each[: within.start] = each[within.stop :] = 0
+    scores = None
+    if workers.preferred_affinity and tree.has_hosts:
+        weights = preferred_weights(tree.hosts, workers.preferred_affinity)[tree.columns]
+        scores = weights * _accepted(tree, workers, within, Exclusions())
+    nothing = np.zeros(len(pods), np.int64)
+    with_leader = nothing if leader is None else nothing.copy()
+    leaves = LevelCounts(pods, pods_with_leader, leaders, nothing, with_leader, scores)
+    return count_domains(tree, leaves, parameters)
+
+
+def count_exclusions(capacity: Capacity, workers: PodSetRequest, within: slice | None) -> Exclusions:
+    """Return why leaves hold no pod of ``workers``."""
+    exclusions = Exclusions(capacity.tree.leaf_count)
+    accepted = _accepted(capacity.tree, workers, within, exclusions)
+    remaining = {resource: capacity.remaining(resource) for resource in workers.per_pod}
+    pods, limiting = fitting_pods(remaining, workers.per_pod, accepted)
+    if workers.limits is not None:
+        _exclude(exclusions, "pod constraints", accepted & (pods > 0) & (workers.limits == 0))
+        pods = np.minimum(pods, workers.limits)
+        limiting = np.where(workers.limits == 0, -1, limiting)
+    for number, resource in enumerate(sorted(workers.per_pod)):
+        _exclude(exclusions, f'resource "{resource}"', accepted & (pods == 0) & (limiting == number))
+    return exclusions
+
+
+def _accepted(tree: DomainTree, pods: PodSetRequest, within: slice | None, exclusions: Exclusions) -> Mask:
+    accepted = accepted_leaves(tree, pods, exclusions)
     if within is not None:
         inside = np.zeros(tree.leaf_count, np.bool_)
         inside[within] = True
         _exclude(exclusions, "topologyDomain", accepted & ~inside)
         accepted &= inside
-    leaves = _leaf_counts(capacity, workers, leader, accepted, exclusions)
-    if workers.preferred_affinity and tree.has_hosts:
-        leaves.scores = preferred_weights(tree.hosts, workers.preferred_affinity)[tree.columns] * accepted
-    return count_domains(tree, leaves, parameters), exclusions
+    return accepted
+
+
+def _beside_leader(
+    capacity: Capacity, workers: PodSetRequest, leader: PodSetRequest
+) -> tuple[Vector, Vector]:
+    """Return the leaves that can take the leader, as 1 or 0, and how many of the workers fit beside it.
+
+    As the workers do, the leader goes where labels and taints accept the workers.
+    """
+    tree = capacity.tree
+    accepted = accepted_leaves(tree, workers, Exclusions())
+    resources = {*workers.per_pod, *leader.per_pod}
+    remaining = {resource: capacity.remaining(resource) for resource in resources}
+    one, _ = fitting_pods(remaining, leader.per_pod, accepted)
+    leaders = np.minimum(one, 1)
+    beside = {
+        resource: amounts - leaders * leader.per_pod.get(resource, 0)
+        for resource, amounts in remaining.items()
+    }
+    return leaders, _limited(fitting_pods(beside, workers.per_pod, accepted)[0], workers)
+
+
+def _limited(fitting: Vector, pods: PodSetRequest) -> Vector:
+    return fitting if pods.limits is None else np.minimum(fitting, pods.limits)
 
 
 def count_domains(tree: DomainTree, leaves: LevelCounts, parameters: SearchParameters) -> list[LevelCounts]:
@@ -86,8 +184,12 @@ def count_domains(tree: DomainTree, leaves: LevelCounts, parameters: SearchParam
     counts = [leaves]
     for level in range(len(tree.levels) - 1, -1, -1):
         if level == parameters.slice_level:
-            counts[0].slices = counts[0].pods // parameters.slice_size
-            counts[0].slices_with_leader = counts[0].pods_with_leader // parameters.slice_size
+            size, below = parameters.slice_size, counts[0]
+            if parameters.has_leader:
+                below.slices = below.pods // size
+                below.slices_with_leader = below.pods_with_leader // size
+            else:
+                below.slices = below.slices_with_leader = below.pods if size == 1 else below.pods // size
         if level:
             counts.insert(0, _parent_counts(tree, level, counts[0], parameters))
     return counts
@@ -122,38 +224,6 @@ def _exclude(exclusions: Exclusions, reason: str, leaves: Mask) -> None:
         exclusions.by_reason[reason] += number
 
 
-def _leaf_counts(
-    capacity: Capacity,
-    workers: PodSetRequest,
-    leader: PodSetRequest | None,
-    accepted: Mask,
-    exclusions: Exclusions,
-) -> LevelCounts:
-    resources = sorted({*workers.per_pod, *(leader.per_pod if leader is not None else ())})
-    remaining = {resource: capacity.remaining(resource) for resource in resources}
-    pods, limiting = fitting_pods(remaining, workers.per_pod, accepted)
-    if workers.limits is not None:
-        _exclude(exclusions, "pod constraints", accepted & (pods > 0) & (workers.limits == 0))
-        pods = np.minimum(pods, workers.limits)
-        limiting = np.where(workers.limits == 0, -1, limiting)
-    for number, resource in enumerate(sorted(workers.per_pod)):
-        _exclude(exclusions, f'resource "{resource}"', accepted & (pods == 0) & (limiting == number))
-    leaders = np.zeros(len(pods), np.int64)
-    pods_with_leader = pods
-    if leader is not None:
-        one, _ = fitting_pods(remaining, leader.per_pod, accepted)
-        leaders = np.minimum(one, 1)
-        beside = {
-            resource: amounts - leaders * leader.per_pod.get(resource, 0)
-            for resource, amounts in remaining.items()
-        }
-        pods_with_leader, _ = fitting_pods(beside, workers.per_pod, accepted)
-        if workers.limits is not None:
-            pods_with_leader = np.minimum(pods_with_leader, workers.limits)
-    nothing = np.zeros(len(pods), np.int64)
-    return LevelCounts(pods, pods_with_leader.copy(), leaders, nothing, nothing.copy(), nothing.copy())
-
-
 def fitting_pods(
     remaining: Mapping[str, Vector], per_pod: Mapping[str, int], accepted: Mask
 ) -> tuple[Vector, Vector]:
@@ -174,18 +244,30 @@ def _parent_counts(
     """Return the counts of the parents of the domains of ``level``."""
     first = tree.first_child[level - 1][:-1]
     size = parameters.inner_sizes.get(level, 1)
-    pods, beside = below.pods // size * size, below.pods_with_leader // size * size
-    leaders = np.maximum.reduceat(below.leaders, first) if len(first) else below.leaders
-    takes_leader = below.leaders > 0 if parameters.has_leader else np.ones(len(below.leaders), np.bool_)
 
-    def with_leader(all_: Vector, beside_leader: Vector) -> tuple[Vector, Vector]:
-        """Return the sums, and those less the smallest loss in a child that takes the leader."""
-        sums = np.add.reduceat(all_, first) if len(first) else all_
+    def sums(amounts: Vector) -> Vector:
+        return np.add.reduceat(amounts, first) if len(first) else amounts
+
+    pods_below = below.pods if size == 1 else below.pods // size * size
+    pods = sums(pods_below)
+    slices = pods if below.slices is pods_below else sums(below.slices)
+    scores = None if below.scores is None else sums(below.scores)
+    if not parameters.has_leader:
+        return LevelCounts(pods, pods, np.zeros(len(pods), np.int64), slices, slices, scores)
+    takes_leader = below.leaders > 0
+
+    def less_leader(sums: Vector, all_: Vector, beside_leader: Vector) -> Vector:
+        """Return the sums less the smallest loss in a child that takes the leader."""
         losses = np.where(takes_leader, all_ - beside_leader, _MANY)
         least = np.minimum.reduceat(losses, first) if len(first) else losses
-        return sums, np.where(least == _MANY, 0, sums - least)
+        return np.where(least == _MANY, 0, sums - least)
 
-    sums, sums_with_leader = with_leader(pods, beside)
-    slices, slices_with_leader = with_leader(below.slices, below.slices_with_leader)
-    scores = np.add.reduceat(below.scores, first) if len(first) else below.scores
-    return LevelCounts(sums, sums_with_leader, leaders, slices, slices_with_leader, scores)
+    beside = below.pods_with_leader // size * size
+    return LevelCounts(
+        pods,
+        less_leader(pods, pods_below, beside),
+        np.maximum.reduceat(below.leaders, first) if len(first) else below.leaders,
+        slices,
+        less_leader(slices, below.slices, below.slices_with_leader),
+        scores,
+    )

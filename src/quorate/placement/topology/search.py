@@ -63,11 +63,14 @@ class Search:
     def leader_first(self, level: int, domains: Vector) -> Vector:
         counts = self.counts[level]
         ordered = self._ordered(domains, counts.scores, counts.slices_with_leader, counts.pods_with_leader)
+        if not self.parameters.has_leader:
+            return ordered
         return ordered[np.argsort(-counts.leaders[ordered], kind="stable")]
 
-    def _ordered(self, domains: Vector, scores: Vector, slices: Vector, pods: Vector) -> Vector:
+    def _ordered(self, domains: Vector, scores: Vector | None, slices: Vector, pods: Vector) -> Vector:
         by_slices = slices[domains] if self.parameters.least_free_first else -slices[domains]
-        return domains[np.lexsort((domains, pods[domains], by_slices, -scores[domains]))]
+        keys = (domains, by_slices) if slices is pods else (domains, pods[domains], by_slices)
+        return domains[np.lexsort(keys if scores is None else (*keys, -scores[domains]))]
 
     def _prioritized(
         self, level: int, domains: Vector, needed: int, leader: int, *, in_slices: bool
@@ -90,8 +93,9 @@ class Search:
     ) -> int:
         """Return the first of ``domains`` with the least room that suffices; without any, the very first."""
         counts = self.counts[level]
-        scores = counts.scores[domains]
-        domains = domains[np.cumprod(scores == scores[0]).astype(np.bool_)]  # only those of the best score
+        if counts.scores is not None:  # only those of the best score
+            scores = counts.scores[domains]
+            domains = domains[np.cumprod(scores == scores[0]).astype(np.bool_)]
         if in_slices:
             room = (counts.slices_with_leader if leader else counts.slices)[domains]
         else:
@@ -103,12 +107,31 @@ class Search:
             else int(domains[0])
         )
 
+    def _one_sufficient(self, level: int, domains: slice, needed: int) -> int | None:
+        """Return the domain with the least room that suffices for the slices, as both algorithms choose it.
+
+        None: there is none, or a leader or preferred affinity decides as well.
+        """
+        counts = self.counts[level]
+        if self.parameters.has_leader or counts.scores is not None:
+            return None
+        slices = counts.slices[domains]
+        room = np.where(slices >= needed, slices, _TOO_MANY)
+        if counts.slices is counts.pods:
+            best = int(room.argmin())
+        else:
+            least = room == room.min(initial=_TOO_MANY)
+            best = int(np.where(least, counts.pods[domains], _TOO_MANY).argmin())
+        return best + (domains.start or 0) if room[best] < _TOO_MANY else None
+
     # The choice of the level and its domains.
 
     def find(self, level: int) -> "tuple[int, Vector] | NotFound":
         """Return domains of ``level``, or of a level above, that hold all pods together."""
         given, counts = self.parameters, self.counts[level]
         needed, leader = given.slices, int(given.has_leader)
+        if (one := self._one_sufficient(level, slice(None), needed)) is not None:
+            return level, np.array([one])
         ordered = self.leader_first(level, np.arange(len(counts.pods)))
         room = counts.slices_with_leader if leader else counts.slices
         holds_all = (room[ordered] >= needed) & (counts.leaders[ordered] >= leader)
@@ -119,7 +142,7 @@ class Search:
             best = self._smallest_sufficient(level, ordered, needed, leader, in_slices=True)
             return level, np.array([best])
         if given.required:
-            if counts.scores.any() and holds_all.any():
+            if counts.scores is not None and counts.scores.any() and holds_all.any():
                 rest = ordered[int(np.argmax(holds_all)) :]
                 best = self._smallest_sufficient(level, rest, needed, leader, in_slices=True)
                 return level, np.array([best])
@@ -180,11 +203,11 @@ class Search:
             above, below = self.counts[level], self.counts[level + 1]
             children: list[int] = []
             for domain in current:
+                pods, leaders = int(above.pods[domain]), int(above.leaders[domain])
                 members = self.plain_order(level + 1, tree.children(level, domain))
                 if size > 1:  # of an inner layer: the counts are of the outer one, or 0
                     below.slices[members] = below.pods[members] // size
                     below.slices_with_leader[members] = below.pods_with_leader[members] // size
-                pods, leaders = int(above.pods[domain]), int(above.leaders[domain])
                 children += self._fill(level + 1, members, pods, leaders, size, in_slices=size > 1)
             current = children
             level += 1

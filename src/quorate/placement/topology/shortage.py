@@ -33,6 +33,8 @@ def host_shortage(
 
     Whether pods fit does not depend on where the others are: all of them are equal.
     """
+    if capacity.fits(pods):
+        return None
     tree = capacity.tree
     accepted = accepted_leaves(tree, pods, Exclusions(tree.leaf_count))
     remaining = {resource: capacity.remaining(resource) for resource in sorted(pods.per_pod)}
@@ -40,8 +42,6 @@ def host_shortage(
     if pods.limits is not None:
         counts = np.minimum(counts, pods.limits)
     fitting, accepting = int(counts.sum()), int(np.count_nonzero(accepted))
-    if fitting >= pods.count:
-        return None
     if not accepting:
         return HostShortage(fitting, tree.leaf_count, accepting)
     if passing is not None:

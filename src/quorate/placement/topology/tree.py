@@ -14,6 +14,7 @@ import numpy as np
 from quorate.api.core.scheduling import Node
 from quorate.placement.filters.node_columns import NodeColumns
 from quorate.placement.resources import in_base_units
+from quorate.placement.topology.leaf_fits import LeafFits
 from quorate.placement.vectors import Vector
 
 HOSTNAME: Final = "kubernetes.io/hostname"
@@ -56,6 +57,7 @@ class DomainTree:
         self.hosts = NodeColumns()  # by column; only if leaves are hosts
         if self.has_hosts:
             self.hosts.grow(len(leaves))
+        self.fits = LeafFits()
         self._rows: dict[str, int] = {}
         # By resource and column: what pods of others leave, and what pods placed in the topology use of it.
         self._free = np.zeros((0, len(leaves)), np.int64)
@@ -87,6 +89,10 @@ class DomainTree:
     @property
     def leaf_count(self) -> int:
         return len(self.columns)
+
+    @property
+    def column_count(self) -> int:
+        return len(self._nodes_in)
 
     @property
     def recorded_levels(self) -> tuple[str, ...]:
@@ -148,6 +154,7 @@ class DomainTree:
             self._add_to(column, in_base_units(new.status.allocatable), 1)
         if self.has_hosts:
             self.hosts.set(column, new, ready=True)
+        self.fits.clear()
         return True
 
     def add_node(self, node: Node) -> bool:
@@ -162,6 +169,7 @@ class DomainTree:
         self._add_to(column, in_base_units(node.status.allocatable), 1)
         if self.has_hosts:
             self.hosts.set(column, node, ready=True)
+        self.fits.clear()
         return is_first
 
     def remove_node(self, node: Node) -> None:
@@ -178,6 +186,7 @@ class DomainTree:
             if self.has_hosts:
                 self.hosts.set(column, None, ready=False)
             self._spare.append(column)
+        self.fits.clear()
 
     def _spare_column(self) -> int:
         if not self._spare:
@@ -223,7 +232,9 @@ class DomainTree:
 
     def add_free(self, recorded_values: Path, amounts: Mapping[str, int], times: int = 1) -> None:
         """Add ``amounts`` to the free capacity of a leaf, ``times`` times; a negative number takes them."""
-        self._add_to(self._column_of[recorded_values], amounts, times)
+        column = self._column_of[recorded_values]
+        self._add_to(column, amounts, times)
+        self.fits.note(column)
 
     def _add_to(self, column: int, amounts: Mapping[str, int], times: int) -> None:
         for resource, amount in amounts.items():
@@ -238,6 +249,7 @@ class DomainTree:
         for resource, amount in amounts.items():
             row = self._row(resource)
             _add(self._used, row, column, amount * times)
+        self.fits.note(column)
 
     def _row(self, resource: str) -> int:
         row = self._rows.get(resource)
@@ -252,16 +264,26 @@ class DomainTree:
 
         ``empty``: as if no pods had been placed in the topology.
         """
+        return self.remaining_by_column(resource, empty=empty)[self.columns]
+
+    def remaining_by_column(self, resource: str, *, empty: bool = False) -> Vector:
+        """Return the same in the order of the columns, some of which are of no leaf; not to be changed."""
         row = self._rows.get(resource)
         if row is None:
-            return np.zeros(self.leaf_count, np.int64)
+            return np.zeros(len(self._nodes_in), np.int64)
         remaining: Vector = self._free[row] if empty else self._free[row] - self._used[row]
-        return remaining[self.columns]
+        return remaining
+
+    def remaining_in(self, column: int, resource: str, *, empty: bool = False) -> int:
+        """Return the same of one column."""
+        row = self._rows.get(resource)
+        if row is None:
+            return 0
+        return int(self._free[row, column]) - (0 if empty else int(self._used[row, column]))
 
     def remaining_of(self, recorded_values: Path, resource: str) -> int:
         """Return the same of one leaf, which exists."""
-        row, column = self._rows.get(resource), self._column_of[recorded_values]
-        return 0 if row is None else int(self._free[row, column] - self._used[row, column])
+        return self.remaining_in(self._column_of[recorded_values], resource)
 
 
 def _add(amounts: Vector, row: int, column: int, amount: int) -> None:

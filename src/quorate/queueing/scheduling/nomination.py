@@ -286,9 +286,11 @@ class _PreemptionSearch:
         has_places: Callable[[], bool] | None = None,
     ) -> tuple[Target, ...]:
         """Return what to preempt so that ``usage`` fits; empty if no set of candidates is enough."""
-        if has_places is not None:
-            return self._search(usage, pairs_needing_preemption, has_places)
         key = frozenset(usage.items()), pairs_needing_preemption
+        if has_places is not None:
+            # It is known only if quota is short: then places do not change that no candidates suffice.
+            known = self._cache.get(key)
+            return self._search(usage, pairs_needing_preemption, has_places) if known != () else ()
         if key not in self._cache:
             self._cache[key] = self._search(usage, pairs_needing_preemption)
         return self._cache[key]

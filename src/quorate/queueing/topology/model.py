@@ -19,6 +19,7 @@ from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
 from quorate.queueing.topology.foreign_pods import requests_place, usage_on_node, uses_node, workload_of
 from quorate.queueing.topology.host_trees import LEVELS, HostTrees, is_host, labels_of
 from quorate.queueing.topology.node_fit import mode_of
+from quorate.queueing.topology.placement_memo import PlacementMemo
 from quorate.queueing.topology.pod_constraints import PodConstraints
 from quorate.queueing.topology.pod_templates import Template
 
@@ -74,7 +75,7 @@ class TopologyModel:
         self.reporting: set[str] = set()  # pods that fit no node are reported
         self._modes: dict[frozenset[str], NodeFitMode] = {}  # by the flavors of pods
         self._topologies: dict[str, tuple[str, ...]] = {}  # node labels, by name
-        self.has_nodes = True  # False while nodes and pods are being listed: no pod gets a place
+        self._has_nodes = True
         self.nodes: dict[str, Node] = {}  # of the cluster, whatever their state
         self._foreign: dict[str, dict[Key, Amounts]] = {}  # by node and pod: the requests of other pods
         self._node_of: dict[Key, str] = {}  # by foreign pod
@@ -87,19 +88,30 @@ class TopologyModel:
         self._trees: dict[str, DomainTree] = {}  # by flavor; built when they are needed
         self._hosts = HostTrees()  # for flavors without a topology
         self.constraints = PodConstraints(self.nodes, self._node_of)
+        self.version = 0  # incremented with every change
+        self.capacity_version = 0  # incremented with every change except of what placed pods use
+        self.placements: PlacementMemo[object] = PlacementMemo()
+        self.empty_placements: PlacementMemo[object] = PlacementMemo()  # as if no pods had been placed
+
+    def _capacity_changed(self) -> None:
+        self.version += 1
+        self.capacity_version += 1
 
     # Objects.
 
     def put_topology(self, topology: Topology) -> None:
+        self._capacity_changed()
         self._topologies[topology.metadata.name] = tuple(level.node_label for level in topology.spec.levels)
         self._trees.clear()
 
     def remove_topology(self, name: str) -> None:
+        self._capacity_changed()
         self._topologies.pop(name, None)
         self._trees.clear()
 
     def flavor_changed(self, name: str) -> None:
         """Read a flavor of ``flavors`` that is new, has another specification or mode, or is gone."""
+        self._capacity_changed()
         self._trees.pop(name, None)
         self._modes.clear()
         flavor = self.flavors.get(name)
@@ -126,6 +138,7 @@ class TopologyModel:
         return self._node_changed(node, None)
 
     def _node_changed(self, old: Node | None, new: Node | None) -> tuple[str, ...]:
+        self._capacity_changed()
         for name, tree in [*self._trees.items()]:
             flavor = self.flavors[name]
             before = old if old is not None and self._belongs(old, flavor) else None
@@ -264,6 +277,7 @@ class TopologyModel:
         return self._count_foreign(node, requests, -1)
 
     def _count_foreign(self, name: str, requests: Amounts, times: int) -> tuple[str, ...]:
+        self._capacity_changed()
         node = self.nodes.get(name)
         if node is None:
             return ()
@@ -285,8 +299,19 @@ class TopologyModel:
             self._count_pods_of(workload)
         self._trees.clear()
         self._hosts.clear()
+        self._capacity_changed()
 
     # Flavors.
+
+    @property
+    def has_nodes(self) -> bool:
+        """False while nodes and pods are being listed: no pod gets a place."""
+        return self._has_nodes
+
+    @has_nodes.setter
+    def has_nodes(self, has_nodes: bool) -> None:
+        self._has_nodes = has_nodes
+        self._capacity_changed()
 
     @property
     def topologies(self) -> Container[str] | None:
@@ -371,6 +396,7 @@ class TopologyModel:
 
         It is recorded whether or not nodes, flavors and topologies are known, and read when they are.
         """
+        self.version += 1
         for place in places:
             key = _UsedBy(place.flavors, place.on_host)
             of_leaf = self._used.setdefault(place.values, {})

@@ -106,6 +106,23 @@ def place_pod_sets(
     Each pod set finds the capacity that the earlier ones leave.  ``is_empty``: as if no pods had been placed
     in any topology.
     """
+    if any(each.template is not None and model.constraints.may_limit(each.template) for each in pod_sets):
+        return _place_pod_sets(model, pod_sets, is_empty=is_empty)
+    memo, version = model.placements, model.version
+    if is_empty:
+        memo, version = model.empty_placements, model.capacity_version
+    key = tuple([(id(each.shape), each.count, each.flavors, each.template) for each in pod_sets])
+    known = memo.get(key, version)
+    if known is not None:
+        assert isinstance(known, Placement), "only placements are put here"
+        return known
+    placement = _place_pod_sets(model, pod_sets, is_empty=is_empty)
+    size = sum([len(each.domains) for each in placement.pod_sets])
+    memo.put(key, [each.shape for each in pod_sets], placement, size)
+    return placement
+
+
+def _place_pod_sets(model: TopologyModel, pod_sets: Sequence[PodSetToPlace], *, is_empty: bool) -> Placement:
     groups: dict[tuple[bool, tuple[str, ...]], list[PodSetToPlace]] = {}
     for pod_set in pod_sets:
         assert pod_set.on_hosts or len(pod_set.flavors) == 1, "the caller checks it"

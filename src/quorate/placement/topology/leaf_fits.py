@@ -1,0 +1,84 @@
+"""How many pods of one request each leaf of a tree can hold, known without counting all leaves again.
+
+A change of what pods use concerns a few leaves, and only these are counted again when the request is next
+asked for.  A change of the nodes forgets everything.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from quorate.api.core import NodeSelector, Toleration
+from quorate.placement.vectors import Mask, Vector
+
+_MAX_LOG: Final = 2_048  # changes that are kept
+_MAX_NUMBERS: Final = 500_000  # numbers of pods that are kept, of all requests together
+_MAX_REQUESTS: Final = 256
+
+
+class FitKey(NamedTuple):
+    """What the numbers depend on, beside the leaves."""
+
+    per_pod: tuple[tuple[str, int], ...]
+    node_selector: tuple[tuple[str, str], ...]
+    affinity: NodeSelector | None
+    tolerations: tuple[Toleration, ...]
+    empty: bool  # as if no pods had been placed in the topology
+
+
+class LeafFit(msgspec.Struct):
+    """The numbers of pods by column, of all leaves and in sum."""
+
+    pods: Vector
+    accepted: Mask  # by labels and taints
+    total: int
+    as_of: int  # the number of changes that ``pods`` contains
+
+
+class LeafFits:
+    """The requests that were asked for, and the columns that changed since."""
+
+    def __init__(self) -> None:
+        self._known: dict[FitKey, LeafFit] = {}
+        self._log: list[int] = []  # columns
+        self._forgotten = 0  # changes that are not in the log any more
+
+    def note(self, column: int) -> None:
+        """Read that a leaf has another free capacity."""
+        if not self._known:
+            return
+        self._log.append(column)
+        if len(self._log) > _MAX_LOG:
+            half = len(self._log) // 2
+            del self._log[:half]
+            self._forgotten += half
+
+    def clear(self) -> None:
+        self._known.clear()
+        self._log.clear()
+
+    def get(
+        self, key: FitKey, count_all: Callable[[], tuple[Vector, Mask]], count_one: Callable[[int], int]
+    ) -> LeafFit:
+        """Return the present numbers.
+
+        ``count_all`` returns the pods and whether labels and taints accept them, by column; ``count_one``
+        the pods of one column of which they do.
+        """
+        now = self._forgotten + len(self._log)
+        known = self._known.get(key)
+        if known is None or known.as_of < self._forgotten:
+            pods, accepted = count_all()
+            known = LeafFit(pods, accepted, int(pods.sum()), now)
+            self._known[key] = known
+            if len(self._known) > max(2, min(_MAX_REQUESTS, _MAX_NUMBERS // max(1, len(pods)))):
+                del self._known[next(iter(self._known))]
+        elif known.as_of < now:
+            for column in set(self._log[known.as_of - self._forgotten :]):
+                if known.accepted[column]:
+                    number = count_one(column)
+                    known.total += number - int(known.pods[column])
+                    known.pods[column] = number
+            known.as_of = now
+        return known
