@@ -28,7 +28,14 @@ from quorate.api.core.scheduling import (
 from quorate.api.meta import LabelSelector
 from quorate.placement.filters.node_groups import NodeGroupRule
 from quorate.placement.filters.volumes.requirements import NO_VOLUMES, VolumeRequirements
-from quorate.placement.resources import MEMORY, is_empty, placed_pod_amounts
+from quorate.placement.resources import (
+    EMPTY_AMOUNTS,
+    MEMORY,
+    Amounts,
+    is_empty,
+    maximum,
+    placed_pod_amounts,
+)
 from quorate.quota.amount import CPU
 
 # No node has more of any resource (8 PiB); a pod that requests more fits no node.
@@ -87,15 +94,22 @@ class Shapes:
         pod: Pod,
         volumes: VolumeRequirements = NO_VOLUMES,
         node_groups: NodeGroupRule | None = None,
+        least: Amounts = EMPTY_AMOUNTS,
     ) -> Shape:
-        """Return the shape of ``pod``; ``volumes`` are its current ``volume_requirements``."""
+        """Return the shape of ``pod``; ``volumes`` are its current ``volume_requirements``.
+
+        ``least``: amounts that it takes of a node at least.
+        """
         spec = pod.spec
         self._add_selectors(spec)
         labels = pod.metadata.labels
         containers = (*spec.init_containers, *spec.containers)
         shape = Shape(
             amounts={
-                name: max(0, min(amount, MAX_AMOUNT + 1)) for name, amount in placed_pod_amounts(pod).items()
+                name: max(0, min(amount, MAX_AMOUNT + 1))
+                for name, amount in (
+                    maximum(placed_pod_amounts(pod), least) if least else placed_pod_amounts(pod)
+                ).items()
             },
             namespace=pod.metadata.namespace if self._any_selector else "",
             labels={key: labels[key] for key in self._selected_keys if key in labels},

@@ -6,15 +6,16 @@ our own annotations.  A session follows only the changes that can.
 """
 
 from collections.abc import Callable, Collection
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from quorate.api import codec
+from quorate.api import codec, kueue
 from quorate.api.core import Namespace
 from quorate.api.core.policy import PodDisruptionBudget
 from quorate.api.core.scheduling import Node, Pod
 from quorate.api.core.volumes import CSINode
+from quorate.api.kueue.placed_workload import PlacedWorkload
 from quorate.api.meta import Key, Struct, find_condition
 from quorate.api.volcano import PodGroup, Queue
 from quorate.api.volcano.topology import HyperNode
@@ -43,6 +44,8 @@ from quorate.kube.resources import (
 )
 from quorate.kube.rest.discovery import plural_of
 from quorate.kube.unreadable_pods import occupied_node
+
+PLACED_WORKLOADS: Final = Resource(kueue.GROUP, kueue.VERSION, "workloads", "Workload", True, PlacedWorkload)
 
 
 def gang_feeds(model: Model, clock: Clock, *, disruption_budgets: bool = False) -> tuple[Feed[Any], ...]:
@@ -145,12 +148,19 @@ async def load_model(
     """Return the model that a scheduler with the names ``schedulers`` would have if it started now."""
     model = Model(tuple(schedulers))
     feeds = gang_feeds(model, clock, disruption_budgets=disruption_budgets)
-    await load(client, (hyper_node_feed(model), *feeds) if await serves_hyper_nodes(client) else feeds)
+    optional: tuple[Feed[Any], ...] = (hyper_node_feed(model), placed_workload_feed(model))
+    served = [feed for feed in optional if await serves(client, feed.resource)]
+    await load(client, (*served, *feeds))
     return model
 
 
-async def serves_hyper_nodes(client: Client) -> bool:
-    return bool(await plural_of(client, HYPER_NODES.api_version, HYPER_NODES.kind))
+def placed_workload_feed(model: Model) -> Feed[PlacedWorkload]:
+    """Return the feed of workloads that hold places, which clusters without queueing do not serve."""
+    return Feed(PLACED_WORKLOADS, model.set_workload, model.remove_workload, _places_differ)
+
+
+async def serves(client: Client, resource: Resource[Any]) -> bool:
+    return bool(await plural_of(client, resource.api_version, resource.kind))
 
 
 def _labels_differ(old: Namespace, new: Namespace) -> bool:
@@ -163,6 +173,10 @@ def _specs_differ(old: CSINode, new: CSINode) -> bool:
 
 def _hyper_nodes_differ(old: HyperNode, new: HyperNode) -> bool:
     return old.spec != new.spec
+
+
+def _places_differ(old: PlacedWorkload, new: PlacedWorkload) -> bool:
+    return (old.hosts, old.pods) != (new.hosts, new.pods)
 
 
 def _queues_differ(old: Queue, new: Queue) -> bool:

@@ -24,6 +24,7 @@ from quorate.gang.session.run import SessionFailed, run_session
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock, Timer
 from quorate.kube.events import EventRecorder
+from quorate.kube.feed import Feed
 from quorate.kube.flowcontrol import Backoff, until_answered
 from quorate.kube.informer import Informer
 from quorate.kube.log import logger
@@ -39,7 +40,13 @@ from quorate.kube.resources import (
 )
 from quorate.scheduler.bind_gate import BindGate
 from quorate.scheduler.binder import Binder
-from quorate.scheduler.feeds import gang_feeds, hyper_node_feed, serves_hyper_nodes, subscribe_informers
+from quorate.scheduler.feeds import (
+    gang_feeds,
+    hyper_node_feed,
+    placed_workload_feed,
+    serves,
+    subscribe_informers,
+)
 from quorate.scheduler.legacy import follow_legacy
 from quorate.scheduler.missing_references import MissingReferences
 from quorate.scheduler.observer import Bound, SchedulerStatus, SessionTimer, SessionTimes
@@ -138,7 +145,8 @@ class Scheduler:
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers.values():
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
-            await self._follow_hyper_nodes(tasks)
+            await self._follow_if_served(tasks, hyper_node_feed(self.model))
+            await self._follow_if_served(tasks, placed_workload_feed(self.model))
             for informer in self._informers.values():
                 await informer.synced.wait()
             tasks.create_task(self._built_in_queues.run(), name="built-in queues")
@@ -157,17 +165,16 @@ class Scheduler:
             self._status.ready.set()
             await self._run_sessions(tasks)
 
-    async def _follow_hyper_nodes(self, tasks: asyncio.TaskGroup) -> None:
-        """Read HyperNodes before the first session if they are served, otherwise as soon as they are.
+    async def _follow_if_served(self, tasks: asyncio.TaskGroup, feed: Feed[Any]) -> None:
+        """Read a kind before the first session if it is served, otherwise as soon as it is.
 
-        Without them, gangs that must be within one wait.
+        Gangs that must be within a HyperNode wait for their kind.
         """
-        client, clock = self._client, self._clock
-        feed = hyper_node_feed(self.model)
+        client, clock, name = self._client, self._clock, feed.resource.plural
         informer = subscribe_informers(client, (feed,), self._changed.set)[feed.resource]
 
         async def is_served() -> bool:
-            return await until_answered(lambda: serves_hyper_nodes(client), clock, client.rng)
+            return await until_answered(lambda: serves(client, feed.resource), clock, client.rng)
 
         async def run_when_served() -> None:
             steady = clock.steady
@@ -176,10 +183,10 @@ class Scheduler:
             await informer.run()
 
         if await is_served():
-            tasks.create_task(informer.run(), name="watch hypernodes")
+            tasks.create_task(informer.run(), name=f"watch {name}")
             await informer.synced.wait()
         else:
-            tasks.create_task(run_when_served(), name="discovery of hypernodes")
+            tasks.create_task(run_when_served(), name=f"discovery of {name}")
 
     async def _run_sessions(self, tasks: asyncio.TaskGroup) -> None:
         steady = self._clock.steady

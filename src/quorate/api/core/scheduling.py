@@ -190,11 +190,15 @@ _INTERNED_STATUS_FIELDS: Final[dict[str, Any]] = {
 }
 
 
+# With the annotation that names the workload which may hold a place for the pod.
+_READ_ANNOTATIONS: Final = annotations.POD_ANNOTATIONS | {"kueue.x-k8s.io/workload"}
+
+
 class PodMeta(ObjectMeta):
     """Pod metadata without owners, finalizers, generated name and irrelevant annotations."""
 
     def __post_init__(self) -> None:
-        read = {key: value for key, value in self.annotations.items() if key in annotations.POD_ANNOTATIONS}
+        read = {key: value for key, value in self.annotations.items() if key in _READ_ANNOTATIONS}
         msgspec.structs.force_setattr(self, "annotations", intern_strings(read))
         msgspec.structs.force_setattr(self, "labels", intern_strings(self.labels))
         msgspec.structs.force_setattr(self, "namespace", intern(self.namespace))

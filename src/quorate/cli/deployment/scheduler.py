@@ -7,7 +7,7 @@ groups, which is not a subresource in Volcano's definition, and the node or volu
 from collections.abc import Iterator
 from typing import Any, Final
 
-from quorate.api import volcano
+from quorate.api import kueue, volcano
 from quorate.api.kueue import provisioning
 from quorate.api.scheduler_configuration import DEFAULT_FILE, in_force
 from quorate.api.volcano import legacy as volcano_legacy
@@ -39,6 +39,7 @@ SCHEDULER_RULES: Final = (
                (*READ, "create")),
     PolicyRule("writing the status of queues", volcano.GROUP, ("queues/status",), ("patch",)),
     PolicyRule("reading the network topology", volcano_topology.GROUP, ("hypernodes",), READ),
+    PolicyRule("room that admitted workloads hold", kueue.GROUP, ("workloads",), READ),
     PolicyRule("checking ResourceQuotas of pod groups", "", ("resourcequotas",), READ),
     PolicyRule("reading priorities of pod groups", "scheduling.k8s.io", ("priorityclasses",), READ),
     PolicyRule("protecting pods by their budgets (plugin pdb)", "policy", ("poddisruptionbudgets",), READ),

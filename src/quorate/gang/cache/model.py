@@ -12,6 +12,8 @@ from typing import Final
 from quorate.api.core import PriorityClass, ResourceQuota
 from quorate.api.core.policy import PodDisruptionBudget
 from quorate.api.core.scheduling import Node, Pod
+from quorate.api.kueue.placed_workload import PlacedWorkload
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Key, ObjectMeta, Uid, epoch, is_older
 from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.api.volcano import PodGroup
@@ -31,6 +33,7 @@ from quorate.gang.cache.from_objects import (
     task_status_of,
 )
 from quorate.gang.cache.gang import Gang
+from quorate.gang.cache.held_places import HeldPlaces
 from quorate.gang.cache.priority_classes import PriorityClasses
 from quorate.gang.cache.queue import Queue
 from quorate.gang.cache.quota_admission import QuotaAdmission, is_suspended, quota_admission
@@ -84,6 +87,7 @@ class Model:
         self._shapes = Shapes()
         self._quota_usages = QuotaUsageCache()
         self._shapes_generation = self._shapes.generation  # of the shapes of all pods
+        self._held = HeldPlaces(self.cluster, self._shapes)
         self._any_node_groups = False  # whether any gang may have ``node_groups``
         self._tasks: dict[Key, Task] = {}  # each is in the gang that it names
         self._foreign_pods: dict[Key, Pod] = {}  # all other pods
@@ -107,6 +111,7 @@ class Model:
     def set_node(self, node: Node) -> None:
         self.revision += 1
         self.cluster.set_node(node)
+        self._held.set_host(node.metadata.labels.get(HOSTNAME, ""), node.metadata.name)
 
     def remove_node(self, name: str) -> None:
         self.revision += 1
@@ -121,6 +126,14 @@ class Model:
         self.revision += 1
         self.hyper_nodes.remove(name)
 
+    def set_workload(self, workload: PlacedWorkload) -> None:
+        self.revision += 1
+        self._held.set_workload(workload)
+
+    def remove_workload(self, key: Key) -> None:
+        self.revision += 1
+        self._held.remove_workload(key)
+
     def node_finder(self, predicates: PredicateArguments, scoring: Scoring) -> NodeFinder:
         """Return the filtered and scored nodes, which are kept up to date from session to session."""
         self.constraints.set_enabled_predicates(predicates)
@@ -133,6 +146,7 @@ class Model:
         self.revision += 1
         key = pod.metadata.key
         self.remove_unreadable_pod(key)
+        self._held.set_pod(key, pod, is_task=pod_group_key(pod, self._schedulers) is not None)
         task = self._tasks.get(key)
         if task is not None and differ_only_in_status(task.pod, pod):
             self._update_task(task, pod)
@@ -159,6 +173,7 @@ class Model:
     def remove_pod(self, key: Key) -> None:
         self.revision += 1
         self._remove_pod(key)
+        self._held.remove_pod(key)
         self.remove_unreadable_pod(key)
         self._assumed_binds.pop(key, None)
         self._assumed_evictions.pop(key, None)
@@ -223,6 +238,7 @@ class Model:
                 self._replace_pod(key, task.pod)
             for key, pod in list(self._foreign_pods.items()):
                 self._replace_pod(key, pod)
+            self._held.refresh_shapes()
 
     def set_node_groups(self, rules: Mapping[str, NodeGroupRule]) -> None:
         """Set the node groups of each queue; none while the plugin nodegroup is not enabled."""

@@ -4,11 +4,9 @@ from typing import Final
 
 import msgspec
 
-from quorate.api import codec
-from quorate.api.core import PodTemplateMeta
-from quorate.api.core.scheduling import Affinity, Pod, PodAffinity, PodMeta, PodSpec
+from quorate.api.core.pod_templates import template_pod
+from quorate.api.core.scheduling import Affinity, Pod, PodAffinity, PodSpec
 from quorate.api.interning import InternCache
-from quorate.api.meta import Struct
 
 _MAX_PODS: Final = 1024  # decoded ones that are kept
 _CLAIM: Final = b'"persistentVolumeClaim"'
@@ -51,18 +49,10 @@ def has_claims(template: msgspec.Raw) -> bool:
     return _CLAIM in bytes(template)
 
 
-class _Template(Struct):
-    metadata: PodTemplateMeta = PodTemplateMeta()
-    spec: PodSpec = PodSpec()
-
-
 def _decode(content: bytes) -> Pod:
     namespace, _, stored = content.partition(b"\n")
-    try:
-        template = codec.decode(_Template, stored)
-    except msgspec.ValidationError:  # what else is wrong with it is reported where it is queued
-        template = _Template()
-    given = template.spec
+    pod = template_pod(namespace.decode(), stored)
+    given = pod.spec
     affinity = given.affinity
     if affinity is not None:
         affinity = Affinity(
@@ -81,7 +71,7 @@ def _decode(content: bytes) -> Pod:
         # The claim of an ephemeral volume does not exist before its pod.
         volumes=tuple(each for each in given.volumes if each.persistent_volume_claim is not None),
     )
-    return Pod(metadata=PodMeta(namespace=namespace.decode(), labels=template.metadata.labels), spec=spec)
+    return msgspec.structs.replace(pod, spec=spec)
 
 
 def _required(terms: PodAffinity | None) -> PodAffinity | None:

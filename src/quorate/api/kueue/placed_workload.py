@@ -1,0 +1,97 @@
+"""Workloads as holders of room on nodes: the places of their pods, for a scheduler.
+
+A scheduler reads every workload of a cluster, so only the places are kept, and the templates of their pods.
+"""
+
+from typing import NamedTuple
+
+import msgspec
+
+from quorate.api.core import Resources
+from quorate.api.core.pod_templates import template_pod
+from quorate.api.core.scheduling import Pod
+from quorate.api.kueue import SLICE_NAME, Admission, PodSet
+from quorate.api.kueue.topology import HOSTNAME
+from quorate.api.meta import Condition, ObjectMeta, Struct, find_condition
+from quorate.api.quantity import Quantity
+
+
+class HeldHost(NamedTuple):
+    """Equal pods that have their place on one host."""
+
+    pod_set: str
+    host: str
+    pods: int
+
+
+class HeldPod(NamedTuple):
+    """A pod of one pod set, and what the admission counts for it."""
+
+    pod: Pod
+    counted: Resources
+
+
+class _Spec(Struct):
+    pod_sets: tuple[PodSet, ...] = ()
+    active: bool = True
+
+
+class _Status(Struct):
+    admission: Admission | None = None
+    conditions: tuple[Condition, ...] = ()
+
+
+class PlacedWorkload(Struct):
+    """``hosts`` is empty if the workload holds no places on hosts.
+
+    Slices of elastic workloads hold none here: their pods do not name the slice that has their place.
+    """
+
+    metadata: ObjectMeta
+    spec: _Spec = _Spec()
+    status: _Status = _Status()
+    hosts: tuple[HeldHost, ...] = ()
+    pods: dict[str, HeldPod] = {}  # by pod set
+
+    def __post_init__(self) -> None:
+        metadata, admission = self.metadata, self.status.admission
+        if admission is not None and self._holds():
+            self._read(admission)
+        kept = ObjectMeta(
+            name=metadata.name,
+            namespace=metadata.namespace,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+        )
+        msgspec.structs.force_setattr(self, "metadata", kept)
+        msgspec.structs.force_setattr(self, "spec", _NO_SPEC)
+        msgspec.structs.force_setattr(self, "status", _NO_STATUS)
+
+    def _holds(self) -> bool:
+        finished = find_condition(self.status.conditions, "Finished")
+        is_finished = finished is not None and finished.status == "True"
+        return self.spec.active and not is_finished and SLICE_NAME not in self.metadata.annotations
+
+    def _read(self, admission: Admission) -> None:
+        templates = {pod_set.name: pod_set.template for pod_set in self.spec.pod_sets}
+        hosts: list[HeldHost] = []
+        pods: dict[str, HeldPod] = {}
+        for assigned in admission.pod_set_assignments:
+            places = assigned.topology_assignment
+            if places is None or places.levels[-1:] != (HOSTNAME,) or assigned.name not in templates:
+                continue
+            count = max(1, assigned.count or 1)
+            usage = {
+                resource: Quantity(-(-amount.nanos // count))
+                for resource, amount in assigned.resource_usage.items()
+            }
+            pods[assigned.name] = HeldPod(
+                template_pod(self.metadata.namespace, templates[assigned.name]), usage
+            )
+            hosts += (HeldHost(assigned.name, values[-1], n) for values, n in places.domains() if n > 0)
+        msgspec.structs.force_setattr(self, "hosts", tuple(hosts))
+        msgspec.structs.force_setattr(self, "pods", pods)
+
+
+_NO_SPEC = _Spec()
+_NO_STATUS = _Status()
