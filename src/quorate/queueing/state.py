@@ -165,6 +165,13 @@ class State:
         """Return the topology flavors in which the pod no longer uses what it used before."""
         return self.ledger.topology.put_pod(pod)
 
+    def put_nominated_pod(self, pod: BoundPod) -> Collection[str]:
+        """Count a pod on the node for which it is nominated, as ``put_pod`` does for one that is bound."""
+        return self.ledger.topology.put_nominated_pod(pod)
+
+    def remove_nominated_pod(self, key: Key) -> Collection[str]:
+        return self.ledger.topology.remove_nominated_pod(key)
+
     def put_unreadable_pod(self, key: Key, node: str) -> None:
         """Keep places in topologies away from a node with a pod of which the requests are not known."""
         self.ledger.topology.put_foreign_pod(key, node, {PODS: MAX_AMOUNT})

@@ -32,6 +32,7 @@ class _Spec(Struct):
 
 class _Status(Struct):
     phase: str = "Pending"
+    nominated_node_name: str = ""
 
 
 class BoundPod(Struct):

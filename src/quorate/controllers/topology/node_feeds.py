@@ -6,6 +6,7 @@ all are listed, no pod gets a place.
 
 import asyncio
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from typing import Any, Final
 
 from quorate.api.core.bound_pod import BoundPod
@@ -28,7 +29,9 @@ from quorate.queueing.state import State
 from quorate.queueing.topology.pod_templates import has_claims
 
 BOUND_PODS: Final = Resource("", "v1", "pods", "Pod", True, BoundPod)
+NOMINATED_PODS: Final = Resource("", "v1", "pods", "Pod", True, BoundPod)
 RETRY_S: Final = 1.0  # changes of nodes and pods within this time cause one evaluation
+_NOMINATED: Final = "spec.nodeName=,status.nominatedNodeName!="
 _USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 
 
@@ -52,9 +55,11 @@ class NodeFeeds:
         self._has_freed = asyncio.Event()
         self.nodes = Informer(client, PLACEABLE_NODES)
         self._pods = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
-        nodes, pods = node_feeds(state, self._note)
+        self._nominated = Informer(client, NOMINATED_PODS, field_selector=_NOMINATED)
+        nodes, pods, nominated = node_feeds(state, self._note)
         nodes.subscribe(self.nodes)
         pods.subscribe(self._pods)
+        nominated.subscribe(self._nominated)
         state.set_has_nodes(False)
         self._volumes = VolumeFeeds(client, workloads, state, self._note)
         flavors.subscribe(self._flavor_changed)
@@ -71,15 +76,15 @@ class NodeFeeds:
     @property
     def needed(self) -> tuple[Informer[Any], ...]:
         """The informers on which decisions depend now, given all flavors."""
-        return (self.nodes, self._pods) if self._needed.is_set() else ()
+        return (self.nodes, self._pods, self._nominated) if self._needed.is_set() else ()
 
     async def run(self) -> None:
         """Wait until a flavor needs the nodes, then keep ``state`` up to date until cancelled."""
         await self._needed.wait()
         async with asyncio.TaskGroup() as tasks:
-            for informer in (self.nodes, self._pods):
+            for informer in self.needed:
                 tasks.create_task(informer.run(), name=f"watch {informer.resource.plural} for places")
-            await synced(self.nodes, self._pods)
+            await synced(*self.needed)
             self._state.set_has_nodes(True)
             self._changed()
             tasks.create_task(self._volumes.run(self._changed), name="volumes of checked pods")
@@ -92,8 +97,13 @@ class NodeFeeds:
                 self._changed()
 
 
-def node_feeds(state: State, note: Callable[[Collection[str]], object]) -> tuple[Feed[Node], Feed[BoundPod]]:
-    """Return the feeds of nodes and pods; ``note`` is called with the flavors that may have more room."""
+def node_feeds(
+    state: State, note: Callable[[Collection[str]], object]
+) -> tuple[Feed[Node], Feed[BoundPod], Feed[BoundPod]]:
+    """Return the feeds of nodes, of bound pods, and of nominated ones.
+
+    ``note`` is called with the flavors that may have more room.
+    """
 
     def set_aside_pod(key: Key, fault: ObjectFault | None) -> None:
         if fault is not None and (node := occupied_node(fault)):
@@ -113,6 +123,12 @@ def node_feeds(state: State, note: Callable[[Collection[str]], object]) -> tuple
             _pods_differ,
             set_aside=set_aside_pod,
         ),
+        Feed(
+            NOMINATED_PODS,
+            lambda pod: note(state.put_nominated_pod(pod)),
+            lambda key: note(state.remove_nominated_pod(key)),
+            _pods_differ,
+        ),
     )
 
 
@@ -130,7 +146,13 @@ async def load_model(client: Client, state: State, now: float) -> None:
     if not any(map(state.reads_nodes, state.flavors.values())):
         return
     try:
-        await load(client, node_feeds(state, lambda _: None))
+        nodes, pods, nominated = node_feeds(state, lambda _: None)
+
+        def put_pod(pod: BoundPod) -> None:
+            pods.put(pod)
+            nominated.put(pod)
+
+        await load(client, (nodes, replace(pods, put=put_pod)))
     except Forbidden:
         state.set_has_nodes(False)
         return
@@ -163,6 +185,7 @@ def _usage(pod: BoundPod) -> tuple[Any, ...]:
     metadata = pod.metadata
     return (
         pod.spec,
+        pod.status.nominated_node_name,
         pod.requests,
         pod.status.phase,
         pod.constraints,

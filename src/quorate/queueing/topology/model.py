@@ -214,6 +214,20 @@ class TopologyModel:
                 return tuple(self.placing) if self.constraints.is_used else freed
         return self.put_foreign_pod(key, *use)
 
+    def put_nominated_pod(self, pod: BoundPod) -> tuple[str, ...]:
+        """Count what a pod will use of the node for which a scheduler evicts others; it is not bound yet.
+
+        A pod of a workload with places is counted by these.
+        """
+        key, node = _nominated(pod.metadata.key), pod.status.nominated_node_name
+        if requests_place(pod) or not node or pod.spec.node_name:
+            return self.remove_foreign_pod(key)
+        return self.put_foreign_pod(key, node, usage_on_node(pod))
+
+    def remove_nominated_pod(self, pod: Key) -> tuple[str, ...]:
+        """Return the flavors of the node for which the pod is no longer nominated."""
+        return self.remove_foreign_pod(_nominated(pod))
+
     def remove_pod(self, pod: Key) -> tuple[str, ...]:
         """Return the flavors of the node that the pod leaves, if it counted."""
         workload = self._workload_of.pop(pod, None)
@@ -416,6 +430,11 @@ class TopologyModel:
                 self._hosts.add_used(place.values, place.amounts, times)
                 if place.template is not None:
                     self.constraints.hold(place.values[-1], place.template, place.pods * times)
+
+
+def _nominated(pod: Key) -> Key:
+    """Return a key that no pod has: a pod that is bound is known twice for a moment."""
+    return Key(pod.namespace, f"{pod.name}/nominated")
 
 
 def has_places(admission: Admission) -> bool:
