@@ -143,6 +143,27 @@ def test_invalid_objects_are_refused_without_webhooks(path: str, spec: Json, fie
     run_story(story)
 
 
+@pytest.mark.parametrize(
+    ("path", "spec"),
+    [
+        pytest.param(
+            GROUPS, {"networkTopology": {"highestTierAllowed": 1, "highestTierName": ""}},
+            id="an empty name of a tier",
+        ),
+        pytest.param(
+            JOBS, {"tasks": [TASK | {"dependsOn": {"name": ["a"], "iteration": "All"}}]},
+            id="an iteration that means all",
+        ),
+    ],
+)  # fmt: skip
+def test_objects_that_volcano_accepts_are_accepted(path: str, spec: Json) -> None:
+    async def story(api_client: ApiClient) -> None:
+        code, _ = await api_client.send("POST", path, new(path, "a", spec))
+        assert code == 201
+
+    run_story(story)
+
+
 def test_missing_fields_get_defaults() -> None:
     async def story(api_client: ApiClient) -> None:
         group = await api_client.create(GROUPS, new(GROUPS, "a", {"networkTopology": {}}))

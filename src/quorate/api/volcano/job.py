@@ -64,7 +64,7 @@ class DependsOn(Struct):
     """Tasks of which ``any`` or ``all`` must run or be finished before this task starts."""
 
     name: tuple[str, ...] = ()
-    iteration: Literal["", "any", "all"] = ""  # "" means all
+    iteration: str = ""  # any; everything else means all, as in Volcano
 
 
 class PartitionPolicy(Struct):
