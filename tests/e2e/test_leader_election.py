@@ -139,7 +139,7 @@ def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(
                 first_holder = await world.until("a leader", lambda: holder(world))
                 async with a_replica(world, tmp_path) as second:
                     await world.until("both are ready", lambda: both_ready(first, second))
-                    await submit(world, suspend=True)
+                    await submit(world)
                     await world.until("some jobs are finished", lambda: finished(world, 5))
                     assert await holder(world) == first_holder
                     assert await first.shows(ADMITTED_TOTAL.format("leader"))
@@ -174,7 +174,7 @@ def test_a_leader_that_was_suspended_beyond_its_lease_writes_nothing(tmp_path: P
                 former = await world.until("a leader", lambda: holder(world))
                 async with a_replica(world, tmp_path) as second:
                     await world.until("both are ready", lambda: both_ready(first, second))
-                    await submit(world, suspend=True)
+                    await submit(world)
                     first.process.send_signal(signal.SIGSTOP)
                     await world.until(
                         "the other leads", lambda: is_held_by_other_than(world, former), within_s=60
