@@ -44,6 +44,8 @@ QUEUE_ALLOCATION_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 
+# On a pod group: what one pod of each role requests, as a JSON object by role; only of unequal members.
+MEMBER_REQUESTS: Final = "quorate.dev/member-requests"
 # On a pod group: "true" while a cluster queue has not admitted its Workload.  It is Pending until then.
 SUSPENDED: Final = "quorate.dev/suspended"
 # On a Volcano Job or a pod group: the record of its admission by a cluster queue.

@@ -7,6 +7,9 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
+import msgspec
+
+from quorate.api import codec
 from quorate.api.core import ResourceQuota, Resources
 from quorate.api.core.pod_resources import quota_usage
 from quorate.api.core.scheduling import Pod, PodSpec
@@ -19,6 +22,7 @@ from quorate.api.volcano.annotations import (
     GROUP_NAME,
     HIERARCHY,
     HIERARCHY_WEIGHTS,
+    MEMBER_REQUESTS,
     PREEMPTABLE,
     TASK_PRIORITY,
     TASK_SPEC,
@@ -31,7 +35,7 @@ from quorate.gang.namespace_quota.evaluation import plain_resource
 from quorate.gang.namespace_quota.quota import NamespaceQuota
 from quorate.placement.resources import MEMORY, in_base_units, placed_pod_amounts
 from quorate.placement.shapes import Shape
-from quorate.quota.amount import CPU, UNLIMITED, base_units
+from quorate.quota.amount import CPU, PODS, UNLIMITED, base_units
 
 DEFAULT_POD_PRIORITY: Final = 1  # of a pod to which no priority class was applied
 CRITICAL_CLASSES: Final = frozenset({"system-cluster-critical", "system-node-critical"})
@@ -222,6 +226,18 @@ def has_equal_members(group: PodGroup) -> bool:
         return False
     api_group = owner.api_version.partition("/")[0]
     return api_group == "batch" or (api_group == VOLCANO_JOBS and len(group.spec.min_task_member) == 1)
+
+
+def member_requests(group: PodGroup) -> Mapping[str, Mapping[str, int]]:
+    """Return what one pod of each role requests, with 1 of ``pods``; empty if the group does not tell."""
+    text = group.metadata.annotations.get(MEMBER_REQUESTS)
+    if text is None:
+        return {}
+    try:
+        by_role = codec.decode(dict[str, Resources], text.encode())
+    except msgspec.DecodeError:
+        return {}
+    return {role: in_base_units(requests) | {PODS: 1} for role, requests in by_role.items()}
 
 
 def quota_amounts(quantities: Mapping[str, Quantity]) -> Mapping[str, int]:

@@ -59,6 +59,7 @@ class Gang:
     min_task_member: Mapping[str, int] = field(default_factory=dict)
     min_resources: Mapping[str, int] | None = None  # in base units; None: no reservation is made
     has_equal_members: bool = False  # whether all members have one template, which is known of some owners
+    member_requests: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by role, if known
     quota_minimum: Mapping[str, int] = field(default_factory=dict)  # minResources, by the names of quotas
     topology: GangTopology | None = None  # None: its members may be anywhere, and it has no sub groups
     sub_groups: SubGroups | None = None  # of its tasks; None without policies

@@ -25,6 +25,7 @@ from quorate.gang.cache.from_objects import (
     differ_only_in_status,
     has_equal_members,
     is_terminated,
+    member_requests,
     pod_group_key,
     queue_from_object,
     quota_amounts,
@@ -408,6 +409,7 @@ class Model:
         gang.min_resources = None if spec.min_resources is None else in_base_units(spec.min_resources)
         gang.quota_minimum = quota_amounts(spec.min_resources or {})
         gang.has_equal_members = has_equal_members(group)
+        gang.member_requests = member_requests(group)
         if spec.network_topology is not None or spec.sub_group_policy:
             gang.set_topology(gang_topology(spec))
         elif gang.topology is not None:

@@ -10,18 +10,20 @@ from typing import Any, Final
 
 import msgspec
 
+from quorate.api import codec
 from quorate.api.batch import decode_template
 from quorate.api.core import Resources
-from quorate.api.core.pod_resources import quota_usage, sum_resources
+from quorate.api.core.pod_resources import pod_requests, quota_usage, sum_resources
 from quorate.api.kueue import STOPPING
 from quorate.api.meta import LabelSelector, ObjectMeta, OwnerReference
 from quorate.api.volcano import PENDING, PodGroup, PodGroupSpec, SubGroupPolicy
-from quorate.api.volcano.annotations import ADMITTED_POD_SETS, SUSPENDED, TASK_SPEC
+from quorate.api.volcano.annotations import ADMITTED_POD_SETS, MEMBER_REQUESTS, SUSPENDED, TASK_SPEC
 from quorate.api.volcano.job import GROUP, PARTITION, VERSION, Job, TaskSpec, task_min_available
 from quorate.kube.patches import merge_patch
 
 _NOT_COPIED: Final = (
-    "kubectl.kubernetes.io/last-applied-configuration", ADMITTED_POD_SETS, SUSPENDED, STOPPING,
+    "kubectl.kubernetes.io/last-applied-configuration", ADMITTED_POD_SETS, MEMBER_REQUESTS, SUSPENDED,
+    STOPPING,
 )  # fmt: skip
 
 
@@ -33,6 +35,7 @@ def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
     """Return the desired pod group of a defaulted job; the scheduler writes its status."""
     metadata = job.metadata
     annotations = {name: text for name, text in metadata.annotations.items() if name not in _NOT_COPIED}
+    annotations |= _member_requests(job)
     return PodGroup(
         metadata=ObjectMeta(
             name=group_name(job),
@@ -53,6 +56,16 @@ def build_pod_group(job: Job, priorities: Mapping[str, int]) -> PodGroup:
             ),
         ),
     )
+
+
+def _member_requests(job: Job) -> dict[str, str]:
+    """Return the annotation with the requests of each task; none if all tasks have equal ones.
+
+    The templates of a job do not change.
+    """
+    by_role = {task.name: pod_requests(decode_template(task.template).spec) for task in job.spec.tasks}
+    distinct = {codec.encode(requests) for requests in by_role.values()}
+    return {MEMBER_REQUESTS: codec.encode(by_role).decode()} if len(distinct) > 1 else {}
 
 
 def _sub_group_policy(task: TaskSpec) -> SubGroupPolicy:
