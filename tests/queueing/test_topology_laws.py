@@ -2,13 +2,17 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key
 from quorate.queueing import conditions as c
+from quorate.queueing.model_audit import audit_model
 from tests.queueing.notation import Json, given_pod_sets
 from tests.queueing.world import World, differences
 from tests.search import examples
@@ -33,6 +37,7 @@ STEPS = (
     "fail",
     "taint",
 )
+EVENTS = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5)), min_size=8, max_size=20)
 
 
 @st.composite
@@ -236,7 +241,7 @@ class Story:
         self.check()
 
 
-@given(worlds(), st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5)), min_size=8, max_size=20))
+@given(worlds(), EVENTS)
 @examples(100)
 def test_no_domain_is_above_its_capacity_and_counts_add_up(
     given_: Json, steps: list[tuple[str, int]]
@@ -245,6 +250,36 @@ def test_no_domain_is_above_its_capacity_and_counts_add_up(
     story.step("cycle", 0)
     for step, number in steps:
         story.step(step, number)
+
+
+class StoredNow:
+    """The workloads of a world at the moment of each call."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    def keys(self) -> Iterator[Key]:
+        return iter([workload.metadata.key for workload in self._world.workloads.values()])
+
+    def get(self, key: Key) -> Workload | None:
+        return self._world.workloads.get(key.name)
+
+
+@given(worlds(), EVENTS)
+@examples(50)
+def test_an_audit_during_which_things_change_finds_nothing(
+    given_: Json, steps: list[tuple[str, int]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("model_audit.SLICE_SIZE", "model_audit.QUEUE_SLICE_SIZE", "topology.audit.SLICE_SIZE"):
+            patch.setattr(f"quorate.queueing.{name}", 1)
+        story = Story(given_)
+        story.step("cycle", 0)
+        remaining = iter(steps)
+        for found in audit_model(story.world.state, StoredNow(story.world)):
+            assert found == ()
+            for step, number in islice(remaining, 1):
+                story.step(step, number)
 
 
 @given(worlds(), st.randoms(use_true_random=False))

@@ -20,7 +20,7 @@ from quorate.queueing.pending.queue import Entry, RequeueReason
 from quorate.queueing.pending.shape import ShapeRegistry
 from quorate.queueing.pods_ready import UnreadyWorkloads
 from quorate.queueing.preemption.history import PreemptionHistory
-from quorate.queueing.topology.model import TopologyModel, has_places, recorded_places
+from quorate.queueing.topology.model import NO_PLACES, Places, TopologyModel, has_places, recorded_places
 from quorate.queueing.topology.pod_templates import Template
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
@@ -306,7 +306,7 @@ class Ledger:
     def add_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
         self.reservations[key] = reservation
-        self._set_places(reservation)
+        reservation.places = self.places_of(reservation.workload, reservation.admission)
         if reservation.places.all:
             self.topology.set_has_places(key, True)
         if key in self.replacement_slices:
@@ -322,18 +322,27 @@ class Ledger:
         if queue is not None:
             self.count_reservation(queue, reservation)
 
-    def _set_places(self, reservation: Reservation) -> None:
-        if self.topology.is_on and has_places(reservation.admission):
-            per_pod = {
-                pod_set.name: pod_set.on_node
-                for pod_set in self.shapes.shape_of(reservation.workload).pod_sets
-            }
-            workload = reservation.workload
-            templates = {
-                pod_set.name: Template(workload.metadata.namespace, pod_set.template)
-                for pod_set in workload.spec.pod_sets
-            }
-            reservation.places = recorded_places(self.topology, reservation.admission, per_pod, templates)
+    def places_of(self, workload: Workload, admission: Admission) -> Places:
+        """Return the places of the pods of a workload, with the requests that they have now."""
+        if not self.topology.is_on or not has_places(admission):
+            return NO_PLACES
+        per_pod = {pod_set.name: pod_set.on_node for pod_set in self.shapes.shape_of(workload).pod_sets}
+        templates = {
+            pod_set.name: Template(workload.metadata.namespace, pod_set.template)
+            for pod_set in workload.spec.pod_sets
+        }
+        return recorded_places(self.topology, admission, per_pod, templates)
+
+    def requests_changed(self, namespace: str) -> None:
+        """Count the places of ``namespace`` (empty: of all) with the requests that their pods have now."""
+        for key, reservation in self.reservations.items():
+            if reservation.places.all and namespace in ("", key.namespace):
+                queue = self.cluster_queues.get(reservation.admission.cluster_queue)
+                old = reservation.places
+                reservation.places = self.places_of(reservation.workload, reservation.admission)
+                if queue is not None and reservation.places.all != old.all:
+                    old.count(-1)
+                    reservation.places.count(1)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
         """Replace ``old`` by ``new``, built from a newer object of the same workload."""
@@ -343,7 +352,7 @@ class Ledger:
         same_queues = old.admission.cluster_queue == new.admission.cluster_queue and (
             old.workload.spec.queue_name == new.workload.spec.queue_name
         )
-        self._set_places(new)
+        new.places = self.places_of(new.workload, new.admission)
         if (
             not same_queues
             or old.usage != new.usage

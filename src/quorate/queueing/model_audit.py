@@ -1,4 +1,4 @@
-"""Audit of the model against the stored objects: reservations, usage, and pending workloads.
+"""Audit of the model against the stored objects: reservations, usage, places, and pending workloads.
 
 Usage is a pure function of the stored objects and the assumed reservations.  The ledger updates it
 incrementally; the audit computes it from scratch.
@@ -16,9 +16,12 @@ import msgspec
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
+from quorate.placement.topology.tree import Path
 from quorate.queueing.cluster_queue import ClusterQueueState, usage_of
 from quorate.queueing.pending.ordering import may_queue
 from quorate.queueing.state import State, counts_quota
+from quorate.queueing.topology.audit import PlaceDifference, audit_places
+from quorate.queueing.topology.model import Amounts, Places
 from quorate.quota import audit
 from quorate.quota.amount import FlavorResource, Usage
 from quorate.quota.tree import Node
@@ -37,6 +40,8 @@ class StoredWorkloads(Protocol):
 class ReservationRecord(msgspec.Struct, frozen=True):
     cluster_queue: str
     usage: Usage
+    # By the flavors and the leaf of each place: what its pods use.
+    places: tuple[tuple[tuple[str, ...], Path, Amounts], ...] = ()
 
 
 class ReservationMismatch(msgspec.Struct, frozen=True):
@@ -53,7 +58,7 @@ class UntrackedWorkload(msgspec.Struct, frozen=True):
     key: Key
 
 
-ModelDifference = ReservationMismatch | UntrackedWorkload | audit.Difference
+ModelDifference = ReservationMismatch | UntrackedWorkload | audit.Difference | PlaceDifference
 
 
 def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[ModelDifference, ...]]:
@@ -72,6 +77,22 @@ def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[Mode
         for pair in sorted(audit.pairs_of(_usage(state, root))):
             # A tree that has become part of another one meanwhile is left to the next audit.
             yield audit.audit(_usage(state, root), (pair,)) if root.parent is None else ()
+    yield from audit_places(state.ledger.topology, lambda: _places(state), lambda: _counted_places(state))
+
+
+def _places(state: State) -> dict[Key, Places]:
+    reservations = state.ledger.reservations
+    return {key: each.places for key, each in reservations.items() if each.places.all}
+
+
+def _counted_places(state: State) -> dict[Key, Places]:
+    """Return the places of workloads of which the cluster queue exists."""
+    return {
+        key: each.places
+        for queue in state.ledger.cluster_queues.values()
+        for key, each in queue.reservations.items()
+        if each.places.all
+    }
 
 
 def _queue_slices(state: State) -> Iterator[tuple[audit.Difference, ...]]:
@@ -117,7 +138,8 @@ def _difference(
                 if key in ledger.replacement_slices
                 else usage_of(workload, admission, ledger.configuration.gates)
             )
-            stored = ReservationRecord(admission.cluster_queue, _without_zeros(usage))
+            places = _record(ledger.places_of(workload, admission))
+            stored = ReservationRecord(admission.cluster_queue, _without_zeros(usage), places)
         elif (
             reservation is None
             and key not in ledger.entries
@@ -126,8 +148,16 @@ def _difference(
             return UntrackedWorkload(key)
     in_model: ReservationRecord | None = None
     if reservation is not None and reservation.assumed is None:
-        in_model = ReservationRecord(reservation.admission.cluster_queue, _without_zeros(reservation.usage))
+        in_model = ReservationRecord(
+            reservation.admission.cluster_queue,
+            _without_zeros(reservation.usage),
+            _record(reservation.places),
+        )
     return ReservationMismatch(key, in_model, stored) if in_model != stored else None
+
+
+def _record(places: Places) -> tuple[tuple[tuple[str, ...], Path, Amounts], ...]:
+    return tuple((each.flavors, each.values, each.amounts) for each in places.all)
 
 
 def _without_zeros(usage: Usage) -> Usage:

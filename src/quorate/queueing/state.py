@@ -302,10 +302,11 @@ class State:
                 self.ledger.requeue_as_new(entry)
 
     def _requests_changed(self, namespace: str) -> None:
-        """Queue the pending workloads of ``namespace`` (empty: of all) with the requests they have now."""
+        """Count the workloads of ``namespace`` (empty: of all) with the requests they have now."""
         for entry in list(self.ledger.entries.values()):
             if namespace in ("", entry.key.namespace):
                 self.ledger.requeue_as_new(entry)
+        self.ledger.requests_changed(namespace)
 
     # Queues and cohorts.
 

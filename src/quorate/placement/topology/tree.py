@@ -6,7 +6,7 @@ domain of the lowest level: a host if that is ``kubernetes.io/hostname``, else a
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, KeysView, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -239,7 +239,7 @@ class DomainTree:
     def _add_to(self, column: int, amounts: Mapping[str, int], times: int) -> None:
         for resource, amount in amounts.items():
             row = self._row(resource)  # may replace the matrix
-            _add(self._free, row, column, max(-_MAX_SHARE, min(_MAX_SHARE, amount)) * times)
+            _add(self._free, row, column, as_share(amount) * times)
 
     def add_used(self, recorded_values: Path, amounts: Mapping[str, int], times: int = 1) -> None:
         """Add ``amounts`` to what pods placed in the topology use of a leaf, if it exists."""
@@ -250,6 +250,17 @@ class DomainTree:
             row = self._row(resource)
             _add(self._used, row, column, amount * times)
         self.fits.note(column)
+
+    @property
+    def leaves(self) -> KeysView[Path]:
+        """The recorded values of all leaves."""
+        return self._column_of.keys()
+
+    def amounts_of(self, recorded_values: Path) -> tuple[dict[str, int], dict[str, int]]:
+        """Return by resource what pods of others leave of a leaf, and what placed pods use of it."""
+        column = self._column_of[recorded_values]
+        free = {resource: int(self._free[row, column]) for resource, row in self._rows.items()}
+        return free, {resource: int(self._used[row, column]) for resource, row in self._rows.items()}
 
     def _row(self, resource: str) -> int:
         row = self._rows.get(resource)
@@ -284,6 +295,11 @@ class DomainTree:
     def remaining_of(self, recorded_values: Path, resource: str) -> int:
         """Return the same of one leaf, which exists."""
         return self.remaining_in(self._column_of[recorded_values], resource)
+
+
+def as_share(amount: int) -> int:
+    """Return the part of an amount of one node or pod that counts."""
+    return max(-_MAX_SHARE, min(_MAX_SHARE, amount))
 
 
 def _add(amounts: Vector, row: int, column: int, amount: int) -> None:

@@ -6,6 +6,7 @@ flavor with a topology that ends in the host name; other leaves count the usage 
 """
 
 from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 from quorate.api.configuration.feature_gates import TopologyGates
@@ -17,7 +18,7 @@ from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, is_true
 from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
 from quorate.queueing.topology.foreign_pods import requests_place, usage_on_node, uses_node, workload_of
-from quorate.queueing.topology.host_trees import LEVELS, HostTrees, is_host, labels_of
+from quorate.queueing.topology.host_trees import LEVELS, HostTrees, Labels, is_host, labels_of
 from quorate.queueing.topology.node_fit import mode_of
 from quorate.queueing.topology.placement_memo import PlacementMemo
 from quorate.queueing.topology.pod_constraints import PodConstraints
@@ -55,11 +56,19 @@ class Places:
 NO_PLACES = Places(None, ())
 
 
-class _UsedBy(NamedTuple):
+class UsedBy(NamedTuple):
     """Equal places of one leaf, as usage is recorded."""
 
     flavors: tuple[str, ...]
     on_host: bool
+
+
+class KnownTree(NamedTuple):
+    """A tree that has been built, of a flavor, or of the hosts with some labels."""
+
+    flavor: str  # "" for hosts of flavors without a topology
+    labels: Labels | None
+    tree: DomainTree
 
 
 class TopologyModel:
@@ -77,6 +86,7 @@ class TopologyModel:
         self._topologies: dict[str, tuple[str, ...]] = {}  # node labels, by name
         self._has_nodes = True
         self.nodes: dict[str, Node] = {}  # of the cluster, whatever their state
+        self.domain_changes = 0  # how often a node joined or left a tree that had been built
         self._foreign: dict[str, dict[Key, Amounts]] = {}  # by node and pod: the requests of other pods
         self._node_of: dict[Key, str] = {}  # by foreign pod
         self._with_places: set[Key] = set()  # workloads
@@ -84,7 +94,7 @@ class TopologyModel:
         self._pods_of: dict[Key, dict[Key, tuple[str, Amounts]]] = {}
         self._workload_of: dict[Key, Key] = {}  # by pod
         # By the values of each leaf, whether or not it and its flavors exist: by pods placed in topologies.
-        self._used: dict[Path, dict[_UsedBy, dict[str, int]]] = {}
+        self._used: dict[Path, dict[UsedBy, dict[str, int]]] = {}
         self._trees: dict[str, DomainTree] = {}  # by flavor; built when they are needed
         self._hosts = HostTrees()  # for flavors without a topology
         self.constraints = PodConstraints(self.nodes, self._node_of)
@@ -163,6 +173,7 @@ class TopologyModel:
             return False
         if old is not None and new is not None and tree.replace_node(old, new):
             return True
+        self.domain_changes += 1
         if old is not None:
             self._add_foreign(tree, old, 1)
             tree.remove_node(old)
@@ -391,7 +402,7 @@ class TopologyModel:
 
     # Usage.
 
-    def _is_usage_of(self, flavor: str, tree: DomainTree, used: _UsedBy) -> bool:
+    def _is_usage_of(self, flavor: str, tree: DomainTree, used: UsedBy) -> bool:
         """Return True if ``used`` counts in the tree of a flavor, or of hosts if that is "".
 
         It is given that the tree has a leaf with these values.
@@ -412,7 +423,7 @@ class TopologyModel:
         """
         self.version += 1
         for place in places:
-            key = _UsedBy(place.flavors, place.on_host)
+            key = UsedBy(place.flavors, place.on_host)
             of_leaf = self._used.setdefault(place.values, {})
             used = of_leaf.setdefault(key, {})
             for resource, amount in place.amounts.items():
@@ -430,6 +441,41 @@ class TopologyModel:
                 self._hosts.add_used(place.values, place.amounts, times)
                 if place.template is not None:
                     self.constraints.hold(place.values[-1], place.template, place.pods * times)
+
+    # Audit.
+
+    @property
+    def used(self) -> Mapping[Path, Mapping[UsedBy, Amounts]]:
+        """What placed pods use, by the values of each leaf."""
+        return self._used
+
+    @property
+    def with_places(self) -> AbstractSet[Key]:
+        """The workloads of which the places are counted instead of the pods."""
+        return self._with_places
+
+    def foreign_on(self, node: str) -> Iterable[Amounts]:
+        """Return what each pod without a place uses of a node."""
+        return self._foreign.get(node, {}).values()
+
+    def known_trees(self) -> list[KnownTree]:
+        """Return the trees that have been built."""
+        of_flavors = [KnownTree(flavor, None, tree) for flavor, tree in self._trees.items()]
+        return of_flavors + [KnownTree("", labels, tree) for labels, tree in self._hosts.items()]
+
+    def is_in(self, node: Node, known: KnownTree) -> bool:
+        """Return True if a node belongs to a tree."""
+        if known.labels is not None:
+            return is_host(node, known.labels)
+        return self._belongs(node, self.flavors[known.flavor])
+
+    def used_in(self, known: KnownTree, values: Path) -> Iterable[Amounts]:
+        """Return what placed pods use of a leaf of a tree."""
+        return [
+            amounts
+            for used, amounts in self._used.get(values, {}).items()
+            if self._is_usage_of(known.flavor, known.tree, used)
+        ]
 
 
 def _nominated(pod: Key) -> Key:
