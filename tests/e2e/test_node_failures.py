@@ -10,9 +10,12 @@ from quorate.api.core import Pod
 from quorate.api.kueue.topology import topology_assignment
 from quorate.api.meta import Key, find_condition
 from quorate.kube.resources import EVENTS, JOBS, NODES, PODS, WORKLOADS
+from quorate.observe.queueing_metrics import metrics
 from tests.api.configuration.files import a_file
+from tests.e2e.test_metrics import scrape
 from tests.e2e.topologies import HOST, RACK, READY, REQUIRED, create_host, create_topology, places_of
 from tests.e2e.world import NAMESPACE, World, run_story
+from tests.observe.listening import listening
 
 pytestmark = pytest.mark.slow
 
@@ -145,6 +148,27 @@ async def gated_pods_wait_for_a_node(world: World) -> None:
     assert (await get("gated")).status.phase == "Pending"
 
 
+async def the_eviction_is_counted(world: World) -> None:
+    """The eviction has its own reason; the attempt that found no place in the topology is inadmissible."""
+
+    async def found() -> bool:
+        got = await scrape(url)
+        evicted = [got[f"kueue_{name}_total"] for name in ("evicted_workloads", "evicted_workloads_once")]
+        attempts = got["kueue_admission_attempts_total"]
+        return (
+            [value for values in evicted for labels, value in values.items() if "NodeFailures" in labels]
+            == [1.0, 1.0]
+            and attempts.get(("inadmissible",), 0.0) >= 1.0
+            and got["kueue_pod_scheduling_gate_removal_seconds_count"].get(
+                ("kueue.x-k8s.io/topology", "placing", "false"), 0.0
+            )
+            >= 4.0
+        )
+
+    async with listening("metrics.bindAddress", metrics(world.replica)) as url:
+        await world.until("the eviction, the attempt and the ungated pods are counted", found)
+
+
 def test_pods_of_a_failed_node_get_another_one() -> None:
     async def story(world: World) -> None:
         for name in ("x1", "x2"):
@@ -163,6 +187,7 @@ def test_pods_of_a_failed_node_get_another_one() -> None:
         condition = find_condition(evicted.status.conditions, "Requeued")
         assert condition is not None
         assert condition.message.endswith("there was no replacement for unhealthy node(s): x2")
+        await the_eviction_is_counted(world)
         await create_host(world, "x3", "r1", cpu="2")
         await world.until_condition("train", "Evicted", "False")
         assert await places_of(world, "train") == {"x3": 2}
