@@ -2,6 +2,7 @@
 
 python -m tests.faults                     200 runs, all kinds in turn
 python -m tests.faults --runs 1000 --first 5000
+python -m tests.faults --kind topologies --runs 100
 python -m tests.faults --again "clocks 38"  one run again, with the controllers' log
 """
 
@@ -11,7 +12,7 @@ import logging
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 
 from rich.console import Console
@@ -20,7 +21,7 @@ from rich.table import Table
 
 from quorate.kube.log import configure
 from tests.faults.runs import run
-from tests.faults.trials import KINDS, Report, Trial
+from tests.faults.trials import KINDS, Kind, Report, Trial
 
 CONSOLE = Console()
 CONCURRENT_RUNS = 3  # runs in one process: each is idle half of the time
@@ -31,6 +32,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--kind", choices=KINDS, help="only runs of this kind")
     parser.add_argument("--again", metavar="'KIND SEED'", help="repeat one run, with the controllers' log")
     given = parser.parse_args()
     if given.again:
@@ -38,13 +40,13 @@ def main() -> int:
         configure("console", logging.INFO)
         reports = [asyncio.run(run(Trial(int(seed), kind)))]
     else:
-        reports = list(_all(given.first, given.runs))
+        reports = list(_all(given.first, given.runs, KINDS if given.kind is None else (given.kind,)))
     _show(reports)
     return 1 if any(report.findings for report in reports) else 0
 
 
-def _all(first: int, runs: int) -> Iterator[Report]:
-    trials = [Trial(seed, KINDS[seed % len(KINDS)]) for seed in range(first, first + runs)]
+def _all(first: int, runs: int, kinds: Sequence[Kind]) -> Iterator[Report]:
+    trials = [Trial(seed, kinds[seed % len(kinds)]) for seed in range(first, first + runs)]
     groups = [trials[at : at + CONCURRENT_RUNS] for at in range(0, len(trials), CONCURRENT_RUNS)]
     columns = (TextColumn("runs"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with (
@@ -77,7 +79,7 @@ def _run_trials(trials: list[Trial]) -> list[Report]:
 
 def _show(reports: list[Report]) -> None:
     table = Table(title="Runs", title_justify="left")
-    for heading in ("kind", "runs", "restarts", "stored states", "faults", "findings"):
+    for heading in ("kind", "runs", "restarts", "stored states", "replacements", "faults", "findings"):
         table.add_column(heading, justify="left" if heading == "kind" else "right")
     for kind in KINDS:
         of_kind = [report for report in reports if report.trial.kind == kind]
@@ -86,6 +88,7 @@ def _show(reports: list[Report]) -> None:
             str(len(of_kind)),
             str(sum(report.restarts for report in of_kind)),
             str(sum(report.states for report in of_kind)),
+            str(sum(report.replacements for report in of_kind)),
             str(sum(report.injected.total() for report in of_kind)),
             str(sum(bool(report.findings) for report in of_kind)),
         )

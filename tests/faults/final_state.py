@@ -12,6 +12,7 @@ from quorate.observe.replica import Replica, Role
 from quorate.observe.view import View
 from quorate.queueing.cluster_queue import usage_of
 from quorate.queueing.conditions import has_quota_reservation, is_admitted, is_finished
+from quorate.queueing.model_audit import audit_model
 from quorate.quota.amount import base_units, total
 from quorate.quota.audit import audit
 from tests.faults.scene import Scene, Submission
@@ -153,5 +154,11 @@ async def _model_differences(client: Client, replicas: Collection[Replica]) -> l
         }
         findings += [
             f"promise 3: the audit of a {replica.role} finds {difference}" for difference in audit(usage)
+        ]
+        by_key = {each.metadata.key: each for each in workloads}
+        findings += [
+            f"promise 3: the audit of a {replica.role} finds {difference}"
+            for differences in audit_model(replica.view.state, by_key)
+            for difference in differences
         ]
     return findings

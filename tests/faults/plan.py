@@ -149,6 +149,14 @@ GANG_WRITES: Final[tuple[RequestKind, ...]] = (
     "POST queues",
     "POST events",
 )
+# The writes of the queueing controllers between the reservation of places and the start of pods there.
+TOPOLOGY_WRITES: Final[tuple[RequestKind, ...]] = (
+    "PATCH workloads/status",
+    "PATCH jobs",
+    "PATCH pods",
+    "PATCH pods",  # twice: it ungates
+    "PATCH pods/status",
+)
 _DELAYS_S: Final = (0.005, 0.02, 0.08, 0.2)
 
 

@@ -38,7 +38,12 @@ MAX_PREEMPTIONS: Final = 2
 class Promises:
     """Check the promises on stored states in the order of their versions."""
 
-    def __init__(self, cluster_queues: Iterable[ClusterQueue], cohorts: Iterable[Cohort]) -> None:
+    def __init__(
+        self,
+        cluster_queues: Iterable[ClusterQueue],
+        cohorts: Iterable[Cohort],
+        lost_pods: Iterable[Key] = (),  # stopped with their nodes
+    ) -> None:
         self._tree = QuotaTree()
         for cohort in cohorts:
             self._tree.put_cohort(
@@ -52,7 +57,7 @@ class Promises:
         self.jobs: dict[Uid, Job] = {}
         self.pods: dict[Key, Pod] = {}
         # Pods that existed while their job was suspended: the job controller may stop them late.
-        self._to_stop: set[Key] = set()
+        self._to_stop: set[Key] = {*lost_pods}
         # Preemptions by (preemptor, victim) since the last event that was not a preemption.
         self._preemptions: Counter[tuple[str, Key]] = Counter()
 

@@ -41,6 +41,8 @@ from tests.faults.promises import Promises
 from tests.faults.proxy import ClientEndpoint, Proxy
 from tests.faults.scene import CHECK, NAMESPACE, Scene, Submission, generate_scene
 from tests.faults.stacks import waiting_tasks
+from tests.faults.topology_promises import TopologyPromises
+from tests.faults.topology_scene import CPUS, FLEET, generate_topology_scene, lose_nodes
 from tests.faults.trials import Report, Trial
 
 FAULTS_S = 1.0  # duration of the faults after the last submission
@@ -100,9 +102,10 @@ async def _with_logged_errors(
 
 
 async def _run_scene(trial: Trial, report: Report) -> None:
-    scene = generate_scene(trial.seed)
+    has_places = trial.kind == "topologies"
+    scene = generate_topology_scene(trial.seed) if has_places else generate_scene(trial.seed)
     async with (
-        running_cluster(Fleet(2, cpu="64")) as world,
+        running_cluster(FLEET if has_places else Fleet(2, cpu="64")) as world,
         recorded(world.client) as history,
         Proxy(world.client.config, trial.plan(), DEBOUNCE_S) as proxy,
     ):
@@ -123,6 +126,7 @@ class _Run:
         self._rng = random.Random(f"play {trial.seed}")
         self._clocks_jump = self._rng.random() < 0.5  # whether the clocks of a pair of replicas jump
         self._replicas: dict[int, Replica] = {}  # the latest replica by number
+        self._lost_pods: set[Key] = set()  # of nodes that died
         self._outside: list[int] = []  # the newest version at each restart and each quota change
 
     async def run(self) -> None:
@@ -227,6 +231,8 @@ class _Run:
                 users.create_task(self._submit(submission))
             if self._trial.kind == "quotas":
                 users.create_task(self._change_queues())
+            if self._trial.kind == "topologies":
+                users.create_task(lose_nodes(self._world.client, self._trial.seed, self._lost_pods))
 
     async def _change_queues(self) -> None:
         for change in changes(self._trial.seed, self._scene):
@@ -261,14 +267,20 @@ class _Run:
 
     async def _check_history(self) -> None:
         client = self._world.client
-        promises = Promises((await client.list(CLUSTER_QUEUES)).items, (await client.list(COHORTS)).items)
+        promises = Promises(
+            (await client.list(CLUSTER_QUEUES)).items, (await client.list(COHORTS)).items, self._lost_pods
+        )
         outside = sorted(self._outside)
+        places = TopologyPromises(dict.fromkeys(FLEET.names, CPUS))
         for step in self._history.in_order():
             self._report.states += 1
             while outside and outside[0] < step.version:
                 outside.pop(0)
                 promises.outside_event()
             self._report.findings += promises.step(step)
+            if self._trial.kind == "topologies":
+                self._report.findings += places.step(step)
+        self._report.replacements = places.replacements
         self._report.findings += await lasting_model_differences(
             client, self._replicas.values(), SETTLE_TIMEOUT_S
         )

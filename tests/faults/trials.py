@@ -6,7 +6,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from tests.faults.plan import GANG_WRITES, WRITES, Fault, Killed, Late, Plan, RequestKind, Unanswered
+from tests.faults.plan import (
+    GANG_WRITES,
+    TOPOLOGY_WRITES,
+    WRITES,
+    Fault,
+    Killed,
+    Late,
+    Plan,
+    RequestKind,
+    Unanswered,
+)
 
 # The special condition of a run, in addition to the faults of all runs:
 Kind = Literal[
@@ -16,6 +26,7 @@ Kind = Literal[
     "hostile",  # the server breaks the guarantees of watches
     "quotas",  # an administrator lowers limits and stops queues
     "crashes",  # the controllers are a process and end by SIGKILL
+    "topologies",  # jobs request places, and nodes die and return
     "gangs",  # the gang scheduler instead of the controllers (see gang_runs)
 ]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -35,7 +46,7 @@ class Trial:
     def _scheduled(self) -> Iterator[tuple[tuple[RequestKind, int], Fault]]:
         rng = random.Random(f"trial {self.seed}")
         # The seed selects the write at which the client dies, so that consecutive seeds cover all writes.
-        writes = GANG_WRITES if self.kind == "gangs" else WRITES
+        writes = {"gangs": GANG_WRITES, "topologies": TOPOLOGY_WRITES}.get(self.kind, WRITES)
         request_kind, done = writes[self.seed % len(writes)], bool(self.seed // len(writes) % 2)
         yield (request_kind, rng.randint(1, 3)), Killed(done)
         yield (rng.choice(writes), rng.randint(1, 8)), Killed(rng.random() < 0.5)
@@ -55,5 +66,6 @@ class Report:
     killed_at: Counter[str] = field(default_factory=Counter)
     findings: list[str] = field(default_factory=list)
     restarts: int = 0
+    replacements: int = 0  # of places of a workload
     states: int = 0  # stored states that were checked
     duration_s: float = 0.0
