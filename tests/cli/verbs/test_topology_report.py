@@ -119,3 +119,10 @@ def test_occupancy_in_tenths() -> None:
     leaves = [each for each in walk(found.flavors[0].domains) if not each.domains]
     assert [occupancy(leaf, "cpu") for leaf in leaves] == [7, 1, 10]
     assert occupancy(leaves[0], "memory") is None
+    unused = [each for each in walk(report().flavors[0].domains) if not each.domains]
+    assert {occupancy(leaf, "cpu") for leaf in unused} == {-1}
+
+
+def test_nodes_that_do_not_count_are_named() -> None:
+    (flavor,) = report().flavors
+    assert flavor.excluded_nodes == ("x4",)

@@ -45,6 +45,7 @@ from quorate.kube.clock import WallClock
 from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.queueing.state import State
 
+_MAX_NAMES: Final = 10
 _MAP_WIDTH: Final = 64  # domains in one line of the map
 _COLOURS: Final = ("green", "yellow", "red")
 
@@ -118,7 +119,8 @@ def describe(
     most that a single domain of the next level has free. [b]-o wide[/b] adds the domains of the lowest level;
     [b]-o json[/b] has all resources.
 
-    In the map each domain of the lowest level is one character: the tenths in use, or X if nothing is free.
+    In the map each domain of the lowest level is one character: the tenths in use, a dot if nothing is in
+    use, and X if nothing is free.
 
     [b]Example:[/b] quorate topology describe default --resource nvidia.com/gpu
     """
@@ -176,8 +178,10 @@ def _print(report: TopologyReport, resource: str, *, is_on: bool, origin: str, w
         typer.echo(f"Flavor {flavor.name} ({labels}), {resource}:")
         titles = ("DOMAIN", "LEAVES", "CAPACITY", "USED", "OTHERS", "FREE", "LARGEST FREE")
         print_rows(titles, _rows(flavor, resource, depth=len(report.levels), wide=wide), indent=2)
-        typer.echo(f"\nIn use of each {report.levels[-1]}, in tenths of its {resource}:")
+        typer.echo(f"\nIn use of each {report.levels[-1]}, in tenths of its {resource} (.: nothing, X: all):")
         _print_map(flavor, resource, depth=len(report.levels))
+        if flavor.excluded_nodes:
+            typer.echo(f"\nCordoned, not ready or without a level: {_some(flavor.excluded_nodes)}")
         typer.echo()
 
 
@@ -208,8 +212,14 @@ def _print_map(flavor: FlavorReport, resource: str, *, depth: int) -> None:
             console.print(line, soft_wrap=True)
 
 
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
 def _cell(tenths: int | None) -> tuple[str, str]:
     """Return the character of a leaf and its colour, which only a terminal shows."""
     if tenths is None:
         return "-", ""
-    return ("X" if tenths == 10 else str(tenths)), _COLOURS[min(2, tenths // 4)]
+    character = {10: "X", -1: "."}.get(tenths, str(tenths))
+    return character, _COLOURS[max(0, min(2, tenths // 4))]

@@ -38,6 +38,7 @@ class FlavorReport(Struct, omit_defaults=False):
     name: str
     node_labels: dict[str, str]
     domains: tuple[DomainReport, ...]
+    excluded_nodes: tuple[str, ...] = ()  # with these labels, but cordoned, not ready or without some level
 
 
 class TopologyReport(Struct, omit_defaults=False):
@@ -59,21 +60,27 @@ def report_topology(topology: Topology, model: TopologyModel, nodes: Sequence[No
     return TopologyReport(
         name=name,
         levels=tuple(level.node_label for level in topology.spec.levels),
-        flavors=tuple(_flavor(flavor, model, bare, resources) for flavor in flavors),
+        flavors=tuple(_flavor(flavor, model, bare, resources, nodes) for flavor in flavors),
     )
 
 
 def _flavor(
-    flavor: ResourceFlavor, model: TopologyModel, bare: TopologyModel, resources: Sequence[str]
+    flavor: ResourceFlavor,
+    model: TopologyModel,
+    bare: TopologyModel,
+    resources: Sequence[str],
+    nodes: Sequence[Node],
 ) -> FlavorReport:
-    name = flavor.metadata.name
+    name, labels = flavor.metadata.name, flavor.spec.node_labels
+    with_labels = [node for node in nodes if labels.items() <= node.metadata.labels.items()]
+    excluded = tuple(sorted(node.metadata.name for node in with_labels if not bare.belongs(node, flavor)))
     tree, empty = model.tree(name), bare.tree(name)
     if tree is None or empty is None or not tree.leaf_count:
-        return FlavorReport(name=name, node_labels=flavor.spec.node_labels, domains=())
+        return FlavorReport(name=name, node_labels=labels, domains=(), excluded_nodes=excluded)
     amounts = [_amounts(resource, tree, empty) for resource in resources]
     present = [each for each in amounts if each.capacity.any()]
     domains = tuple(_domain(tree, 0, at, present) for at in range(len(tree.paths[0])))
-    return FlavorReport(name=name, node_labels=flavor.spec.node_labels, domains=domains)
+    return FlavorReport(name=name, node_labels=labels, domains=domains, excluded_nodes=excluded)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +140,14 @@ def walk(domains: Iterable[DomainReport]) -> Iterator[DomainReport]:
 
 
 def occupancy(domain: DomainReport, resource: str) -> int | None:
-    """Return the tenths of a domain that are in use, rounded down; 10: nothing is free.
+    """Return the tenths of a domain that are in use, rounded down; 10: nothing is free, -1: all is.
 
     None: the domain has nothing of the resource.
     """
     capacity, free = domain.capacity.get(resource), domain.free.get(resource)
     if capacity is None or free is None or capacity.nanos <= 0:
         return None
-    return 10 if free.nanos <= 0 else max(0, min(9, (capacity.nanos - free.nanos) * 10 // capacity.nanos))
+    if free.nanos <= 0:
+        return 10
+    used = capacity.nanos - free.nanos
+    return max(0, min(9, used * 10 // capacity.nanos)) if used else -1

@@ -151,8 +151,8 @@ class TopologyModel:
         self._capacity_changed()
         for name, tree in [*self._trees.items()]:
             flavor = self.flavors[name]
-            before = old if old is not None and self._belongs(old, flavor) else None
-            after = new if new is not None and self._belongs(new, flavor) else None
+            before = old if old is not None and self.belongs(old, flavor) else None
+            after = new if new is not None and self.belongs(new, flavor) else None
             if not self._update(name, tree, before, after):
                 del self._trees[name]
         for labels, tree in self._hosts.items():
@@ -193,7 +193,7 @@ class TopologyModel:
         return tuple(
             name
             for name, flavor in self.flavors.items()
-            if (flavor.spec.topology_name and any(self._belongs(node, flavor) for node in nodes))
+            if (flavor.spec.topology_name and any(self.belongs(node, flavor) for node in nodes))
             or (
                 mode_of((flavor,), self._node_fit) == "Require"
                 and any(is_host(node, labels_of((flavor,))) for node in nodes)
@@ -359,7 +359,7 @@ class TopologyModel:
         if tree is not None or levels is None:
             return tree
         spec = self.flavors[flavor]
-        nodes = [node for node in self.nodes.values() if self._belongs(node, spec)]
+        nodes = [node for node in self.nodes.values() if self.belongs(node, spec)]
         tree = self._trees[flavor] = self._tree_of(spec.spec.topology_name, levels, nodes)
         for values in self._used:
             self._add_used(flavor, tree, values)
@@ -389,7 +389,8 @@ class TopologyModel:
             self._add_foreign(tree, node, -1)
         return tree
 
-    def _belongs(self, node: Node, flavor: ResourceFlavor) -> bool:
+    def belongs(self, node: Node, flavor: ResourceFlavor) -> bool:
+        """Return True if a node is one of a topology flavor."""
         levels = self._topologies.get(flavor.spec.topology_name, ())
         labels = node.metadata.labels
         return (
@@ -467,7 +468,7 @@ class TopologyModel:
         """Return True if a node belongs to a tree."""
         if known.labels is not None:
             return is_host(node, known.labels)
-        return self._belongs(node, self.flavors[known.flavor])
+        return self.belongs(node, self.flavors[known.flavor])
 
     def used_in(self, known: KnownTree, values: Path) -> Iterable[Amounts]:
         """Return what placed pods use of a leaf of a tree."""
