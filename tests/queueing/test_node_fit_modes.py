@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from quorate.api.configuration import load_configuration
 from quorate.queueing.topology.node_fit import NODE_FIT
+from tests.api.configuration.files import a_file
 from tests.queueing.world import World
 
 
@@ -76,3 +78,11 @@ def test_placing_is_not_called_where_no_pod_needs_a_node(given: dict[str, Any], 
         if file.endswith("/queueing/topology/placing.py") or name == "node_fit"
     }
     assert bool(called & {"place_pod_sets", "topology_mismatch", "node_fit"}) is is_called
+
+
+@pytest.mark.parametrize(
+    ("text", "mode"), [("Off", "Off"), ('"Off"', "Off"), ("Report", "Report"), ("Require", "Require")]
+)
+def test_a_configuration_has_the_mode_also_without_quotes(text: str, mode: str) -> None:
+    loaded = load_configuration(a_file(f"nodeFit: {{mode: {text}}}"))
+    assert (loaded.configuration.node_fit.mode, loaded.warnings) == (mode, ())

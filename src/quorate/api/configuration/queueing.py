@@ -212,4 +212,9 @@ class NodeFit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_node_fit(fields: Section) -> NodeFit:
-    return NodeFit(mode=fields.take("mode", choice(NODE_FIT_MODES), "Report"))
+    return NodeFit(mode=fields.take("mode", _node_fit_mode, "Report"))
+
+
+def _node_fit_mode(field: Field) -> NodeFitMode:
+    """Return the mode; YAML reads ``Off`` without quotes as false."""
+    return "Off" if field.value is False else choice(NODE_FIT_MODES)(field)
