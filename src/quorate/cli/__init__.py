@@ -36,7 +36,7 @@ class Commands(LazyGroup):
         ),
         LazyCommand(
             "vcjob", "quorate.cli.verbs.vcjob:vcjob",
-            "Volcano Jobs, as with vcctl job: list, view, suspend, resume, delete.",
+            "Volcano Jobs, as with vcctl job: run, list, view, suspend, resume, delete.",
         ),
         LazyCommand(
             "vcqueue", "quorate.cli.verbs.vcqueue:vcqueue",

@@ -1,12 +1,17 @@
 """``quorate vcjob``: the commands of ``vcctl job`` for Volcano Jobs."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
+from quorate.api.decoding.documents import InvalidYaml, read_documents
 from quorate.api.meta import Key
+from quorate.api.quantity import InvalidQuantity, parse_quantity
 from quorate.api.volcano.job import Job
+from quorate.cli.errors import UsageError
+from quorate.cli.files import InvalidFiles, read_text
 from quorate.cli.verbs import completion
 from quorate.cli.verbs import options as o
 from quorate.cli.verbs.printing import (
@@ -24,13 +29,16 @@ from quorate.cli.verbs.printing import (
     qualified_name,
 )
 from quorate.cli.verbs.volcano_commands import one_name, send_command
+from quorate.cli.verbs.writing import create_document
 from quorate.kube.clock import WallClock
-from quorate.kube.resources import VOLCANO_JOBS
+from quorate.kube.resources import VOLCANO_JOBS, Json
+
+DEFAULT_RESOURCES: Final = "cpu=1000m,memory=100Mi"  # of each pod; as in vcctl
 
 vcjob = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Volcano Jobs, as with vcctl job: list, view, suspend, resume, delete.",
+    help="Volcano Jobs, as with vcctl job: run, list, view, suspend, resume, delete.",
 )
 
 Name = Annotated[
@@ -41,6 +49,111 @@ NameOption = Annotated[
     str,
     typer.Option("--name", "-N", metavar="NAME", help="As in vcctl.", autocompletion=completion.volcano_jobs),
 ]
+
+
+@vcjob.command()
+def run(
+    name: Name = "",
+    name_option: NameOption = "",
+    image: Annotated[
+        str, typer.Option("--image", "-i", metavar="IMAGE", help="The image of the container.")
+    ] = "busybox",
+    replicas: Annotated[int, typer.Option("--replicas", "-r", min=0, help="The number of pods.")] = 1,
+    minimum: Annotated[
+        int, typer.Option("--min", "-m", min=0, help="The number of pods that start together.")
+    ] = 1,
+    requests: Annotated[
+        str, typer.Option("--requests", "-R", metavar="NAME=AMOUNT,...", help="What each pod requests.")
+    ] = DEFAULT_RESOURCES,
+    limits: Annotated[
+        str, typer.Option("--limits", "-L", metavar="NAME=AMOUNT,...", help="The limits of each pod.")
+    ] = DEFAULT_RESOURCES,
+    scheduler: Annotated[
+        str, typer.Option("--scheduler", "-S", metavar="NAME", help="The scheduler of the pods.")
+    ] = "volcano",
+    filename: Annotated[
+        Path | None,
+        typer.Option("--filename", "-f", metavar="FILE", help="Create the Volcano Job of this file."),
+    ] = None,
+    namespace: o.Namespace = "",
+    dry_run: o.DryRunOption = o.DryRun.NONE,
+    output: o.Format = o.Output.TABLE,
+    kubeconfig: o.Kubeconfig = None,
+    context: o.Context = "",
+) -> None:
+    """Create a Volcano Job with one task, or that of a file.
+
+    With [b]-f[/b], the options that describe a job have no effect.
+
+    [b]Example:[/b] quorate vcjob run train --image trainer:1.0 --replicas 4 --min 4
+    """
+    if filename is not None:
+        document = job_in(filename, read_text(filename))
+    else:
+        container: Json = {
+            "image": image,
+            "imagePullPolicy": "IfNotPresent",
+            "resources": {
+                "requests": _amounts("--requests", requests),
+                "limits": _amounts("--limits", limits),
+            },
+        }
+        document = one_task(one_name(name, name_option, "-N"), container, replicas, minimum, scheduler)
+    metadata = document["metadata"]
+    written = str(metadata.get("namespace", ""))
+    if namespace and written and namespace != written:
+        raise UsageError(f"-n {namespace}: {filename} has namespace {written} (drop one of the two)")
+
+    async def write(connection: o.Connection) -> None:
+        body = document | {"metadata": metadata | {"namespace": connection.namespace}}
+        await create_document(connection, VOLCANO_JOBS, body, dry_run, output)
+
+    o.with_cluster(o.ClusterOptions(kubeconfig, context, namespace or written), write)
+
+
+def job_in(path: Path, text: str) -> Json:
+    """Return the only document in ``text``, a Volcano Job, without checking its spec.
+
+    Raises ``InvalidFiles``.
+    """
+    try:
+        documents = read_documents(text)
+    except InvalidYaml as error:
+        raise InvalidFiles([f"{path}:{error.line}: {error.problem}"]) from error
+    value = documents[0].value if len(documents) == 1 else None
+    if not isinstance(value, dict) or not isinstance(value.get("metadata"), dict):
+        raise InvalidFiles([f"{path}:1: is not one Volcano Job (use kubectl create for several objects)"])
+    type_ = (value.get("apiVersion"), value.get("kind"))
+    if type_ != (VOLCANO_JOBS.api_version, VOLCANO_JOBS.kind):
+        found = f"{type_[0]} {type_[1]}"
+        raise InvalidFiles([f"{path}:1: {found} is no Volcano Job ({VOLCANO_JOBS.api_version} Job)"])
+    return value
+
+
+def one_task(name: str, container: Json, replicas: int, minimum: int, scheduler: str) -> Json:
+    """Return a Volcano Job with one task of ``replicas`` pods with one container each."""
+    template = {
+        "metadata": {"name": name, "labels": {"job.volcano.sh": name}},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": name} | container]},
+    }
+    spec = {
+        "schedulerName": scheduler,
+        "minAvailable": minimum,
+        "tasks": [{"replicas": replicas, "template": template}],
+    }
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def _amounts(option: str, written: str) -> dict[str, str]:
+    amounts = {}
+    for each in filter(None, written.split(",")):
+        resource, _, amount = each.partition("=")
+        try:
+            parse_quantity(amount)
+        except InvalidQuantity as error:
+            raise UsageError(f"{option}: {each!r} is not NAME=AMOUNT, for example cpu=500m") from error
+        amounts[resource] = amount
+    return amounts
 
 
 @vcjob.command("list")

@@ -34,6 +34,11 @@ vcqueue = typer.Typer(
 )
 
 
+class State(StrEnum):
+    OPEN = "Open"
+    CLOSED = "Closed"
+
+
 class Action(StrEnum):
     OPEN = "open"
     CLOSE = "close"
@@ -128,6 +133,10 @@ def create(
     weight: Annotated[
         int, typer.Option("--weight", "-w", min=1, help="The weight of its share of the cluster.")
     ] = 1,
+    state: Annotated[
+        State,
+        typer.Option("--state", "-S", help="[b]Closed[/b]: it admits no pod groups until it is opened."),
+    ] = State.OPEN,
     dry_run: o.DryRunOption = o.DryRun.NONE,
     output: o.Format = o.Output.TABLE,
     kubeconfig: o.Kubeconfig = None,
@@ -141,6 +150,9 @@ def create(
 
     async def write(connection: o.Connection) -> None:
         await create_object(connection, QUEUES, wanted, {"weight": weight}, dry_run, output)
+        if state is State.CLOSED and dry_run is o.DryRun.NONE:
+            command, done = _COMMANDS[Action.CLOSE]
+            await send_command(connection, QUEUES, Key("", wanted), COMMAND_NAMESPACE, command, done)
 
     o.with_cluster(o.ClusterOptions(kubeconfig, context), write)
 

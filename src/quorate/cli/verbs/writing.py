@@ -42,7 +42,13 @@ async def create_object(
 ) -> None:
     """Create an object with ``spec``; print its name, or the object."""
     metadata = {"name": name} | ({"namespace": connection.namespace} if resource.namespaced else {})
-    document: Json = {"metadata": metadata, "spec": spec}
+    await create_document(connection, resource, {"metadata": metadata, "spec": spec}, dry_run, output)
+
+
+async def create_document(
+    connection: Connection, resource: Resource[Any], document: Json, dry_run: DryRun, output: Output
+) -> None:
+    """Create ``document``, which has its name and namespace; print its name, or the object."""
     if dry_run is not DryRun.CLIENT:
         document = await connection.client.create(
             as_untyped(resource), document, dry_run=dry_run is DryRun.SERVER
