@@ -9,6 +9,9 @@ from quorate.kube.resources import (
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
+    PLACEABLE_PODS,
+    POD_DISRUPTION_BUDGETS,
+    PRIORITY_CLASSES,
     STORAGE_CLASSES,
 )
 from quorate.local.nodes import Fleet
@@ -158,3 +161,41 @@ def test_affinity_terms_select_namespaces_by_label() -> None:
         assert await nodes_of(world, "a") == {database.node_name}
 
     run_gang_story(story, Fleet(3, cpu="4"), SETTINGS)
+
+
+WITHOUT_EVICTION = """
+actions: "enqueue, allocate"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: predicates}, {name: nodeorder}]
+"""
+WITHIN_BUDGETS = """
+actions: "enqueue, allocate, preempt"
+tiers:
+- plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: pdb}, {name: predicates}, {name: nodeorder}]
+"""  # noqa: E501
+
+
+def test_disruption_budgets_count_once_the_configuration_adds_their_plugin() -> None:
+    """Without the budget, ``cheap`` of the lowest priority would lose a pod."""
+
+    async def story(world: GangWorld) -> None:
+        for name, value in (("cheap", 1), ("dear", 2), ("vip", 100)):
+            await world.client.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": value})
+        for name in ("cheap", "dear"):
+            await world.group(name, 1, priorityClassName=name)
+            await world.pods(name, 2)
+            await world.until_bound(**{name: 2})
+        for pod in await world.members("cheap"):
+            labels = {"metadata": {"labels": {"protected": "yes"}}}
+            await world.client.patch(PLACEABLE_PODS, pod.metadata.key, labels)
+        spec = {"minAvailable": 2, "selector": {"matchLabels": {"protected": "yes"}}}
+        budget = {"metadata": {"name": "cheap"}, "spec": spec}
+        await world.client.create(POD_DISRUPTION_BUDGETS, budget, NAMESPACE)
+        await world.group("vip", 1, priorityClassName="vip")
+        await world.pods("vip", 1)
+        await world.until_waits("vip", "NotEnoughResources")
+        world.configured.update(settings(WITHIN_BUDGETS))
+        await world.until_bound(vip=1)
+        assert [len(await world.members(name)) for name in ("cheap", "dear")] == [2, 1]
+
+    run_gang_story(story, Fleet(1, cpu="4"), settings(WITHOUT_EVICTION))
