@@ -7,7 +7,7 @@ are never in this format, because clients that send it also accept JSON.
 
 import base64
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import cache
 from importlib.resources import files
 from typing import Any, TypeAlias
@@ -17,6 +17,8 @@ import yaml
 from quorate.local.objects.schema_types import Json, ListOf, MapOf, Scalar, Type, Untyped, builtin_type
 
 MAGIC = b"k8s\x00"
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_MAX_UINT64 = (1 << 64) - 1
 
 Wire: TypeAlias = int | bytes
 """A field's value before its type is known: a varint or bytes."""
@@ -86,7 +88,7 @@ def _value(value: Wire, kind: Type) -> Any:
         case Scalar("quantity"):
             return _text(dict(_fields(_bytes(value))).get(1, b""))
         case Scalar("time" | "micro-time"):
-            return _time(_bytes(value))
+            return _time(_bytes(value), with_fraction=kind.name == "micro-time")
         case Scalar("int-or-string"):
             parts = dict(_fields(_bytes(value)))
             return _text(parts.get(3, b"")) if parts.get(1) else _signed(parts.get(2, 0))
@@ -94,15 +96,19 @@ def _value(value: Wire, kind: Type) -> Any:
             raise Malformed("a field of a type that no message has")
 
 
-def _time(data: bytes) -> str | None:
-    """Return a time from seconds (1) and nanoseconds (2); None if both are absent."""
+def _time(data: bytes, *, with_fraction: bool) -> str | None:
+    """Return a time from seconds (1) and nanoseconds (2); None if both are absent.
+
+    Like the original, a time without a fraction ignores the nanoseconds, and others may be any int32.
+    """
     parts = dict(_fields(data))
     if not parts:
         return None
-    seconds, nanos = _signed(parts.get(1, 0)), _signed(parts.get(2, 0))
+    seconds, nanos = _signed(parts.get(1, 0)), _int32(parts.get(2, 0))
+    micros = int(nanos / 1000) if with_fraction else 0
     try:
-        return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanos // 1000).isoformat()
-    except (ValueError, OverflowError, OSError) as refusal:
+        return (_EPOCH + timedelta(seconds=seconds, microseconds=micros)).isoformat()
+    except OverflowError as refusal:
         raise Malformed("a time that is not in the years 1 to 9999") from refusal
 
 
@@ -134,7 +140,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         number |= (data[at] & 127) << shift
         at += 1
         if data[at - 1] < 128:
-            return number, at
+            return number & _MAX_UINT64, at
     raise Malformed("a number of more than 64 bits")
 
 
@@ -142,6 +148,10 @@ def _signed(value: Wire) -> int:
     if not isinstance(value, int):
         raise Malformed("bytes where a number belongs")
     return value - (1 << 64) if value >> 63 else value
+
+
+def _int32(value: Wire) -> int:
+    return (_signed(value) + (1 << 31)) % (1 << 32) - (1 << 31)
 
 
 def _bytes(value: Wire) -> bytes:
