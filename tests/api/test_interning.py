@@ -1,6 +1,9 @@
 """``CompactMapping`` behaves like other mappings and shares memory."""
 
+import sys
 import tracemalloc
+from collections.abc import Callable
+from types import FrameType
 
 import msgspec
 import pytest
@@ -46,6 +49,42 @@ def test_keys_and_values_are_interned() -> None:
     assert isinstance(one, CompactMapping)
     assert one["app"] is other["app"]
     assert [a is b for a, b in zip(one, other, strict=True)] == [True, True]
+
+
+def calls_of(work: Callable[[], object]) -> int:
+    """Return the number of calls of Python functions."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return calls
+
+
+@pytest.mark.parametrize("entries", [2, 60, 20_000])
+def test_mappings_are_compared_without_a_search_per_entry(entries: int) -> None:
+    """A pod may have tens of thousands of labels, and each update is compared with the pod before."""
+    texts = {f"key-{number}": "x" for number in range(entries)}
+    one, other = intern_strings(texts), intern_strings(dict(reversed(texts.items())))
+    assert calls_of(lambda: one == other) < 10
+    assert one == other == texts
+    assert one != {**texts, "key-1": "y"}
+    assert isinstance(one, CompactMapping) is (entries <= 64)
+
+
+def test_a_large_pod_is_decoded_once() -> None:
+    """Its parts are not encoded and decoded again to be shared; the parts of small pods are."""
+    amounts = {f"example.com/{number}": "1" for number in range(10_000)}
+    body = {"metadata": {"name": "p"}, "spec": {"containers": [{"resources": {"requests": amounts}}]}}
+    content = codec.encode(body)
+    assert calls_of(lambda: codec.decode(Pod, content)) < 8 * len(amounts)  # once read, once written
+    assert codec.decode(Pod, content).spec is codec.decode(Pod, content).spec
 
 
 def contents(count: int, size: int = 1) -> list[bytes]:

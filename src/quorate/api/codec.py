@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity
+from quorate.api.quantity import InvalidQuantity, Quantity, parse_quantity, parse_text
 
 T = TypeVar("T")
 
@@ -34,9 +34,11 @@ class _Number(float):
 
 def _decode_hook(type_: type[Any], value: Any) -> Any:
     if type_ is Quantity:
+        if type(value) is str:  # nearly all
+            return parse_text(value)
         if isinstance(value, _Number):
-            return parse_quantity(value.text)
-        if not isinstance(value, str | int):
+            return parse_text(value.text)
+        if not isinstance(value, int):
             raise InvalidQuantity(value)
         return parse_quantity(value)
     raise NotImplementedError(type_)

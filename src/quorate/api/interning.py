@@ -6,7 +6,7 @@ Caches are bounded in bytes too: an object may have more than a megabyte, and th
 come and go.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterator, Mapping
 from datetime import datetime
 from functools import cache, lru_cache, partial
 from sys import intern
@@ -20,36 +20,37 @@ from quorate.api.meta import ObjectMeta
 CACHE_SIZE: Final = 4096  # entries per cache
 CACHE_BYTES: Final = 8 * 2**20  # of content per cache; the values take a few times as much
 _MAX_CACHED_TEXTS: Final = 4096  # characters of a mapping
+_MAX_SHARED_FIELDS: Final = 64 * 1024  # bytes of JSON of all fields
+_MAX_COMPACT: Final = 64  # entries of a mapping in which a key is searched
 _LASTING_FIELDS: Final = ("name", "namespace", "uid", "creation_timestamp", "labels", "annotations")
 _EMPTY: Final[dict[str, Any]] = {}  # shared, because decoded values are never mutated
 
 
+S = TypeVar("S", bound=msgspec.Struct)
 V = TypeVar("V")
 
 
-class InternCache(Generic[V]):
-    """Returns the value that ``make`` returned for equal content, or makes it.
+class ContentCache(Generic[V]):
+    """The values in use of equal content.
 
     The content in use is in two generations. When the young one is half of the cache it becomes the old one,
     from which used values return to the young one and the rest is dropped.
     """
 
-    def __init__(
-        self, make: Callable[[bytes], V], *, entries: int = CACHE_SIZE, size_bytes: int = CACHE_BYTES
-    ) -> None:
-        self._make = make
+    def __init__(self, *, entries: int = CACHE_SIZE, size_bytes: int = CACHE_BYTES) -> None:
         self._most_entries = entries // 2
         self._most_bytes = size_bytes // 2
         self._young: dict[bytes, V] = {}
         self._young_bytes = 0
         self._old: dict[bytes, V] = {}
 
-    def __call__(self, content: bytes) -> V:
+    def get_or(self, content: bytes, make: Callable[[], V]) -> V:
+        """Return the value of ``content``, which is what ``make`` returns if there is none."""
         value = self._young.get(content)
         if value is None:
             value = self._old.pop(content, None)
             if value is None:
-                value = self._make(content)
+                value = make()
             self._add(content, value)
         return value
 
@@ -59,6 +60,19 @@ class InternCache(Generic[V]):
         if len(content) <= self._most_bytes:
             self._young[content] = value
             self._young_bytes += len(content)
+
+
+class InternCache(ContentCache[V]):
+    """Returns the value that ``make`` returned for equal content, or makes it."""
+
+    def __init__(
+        self, make: Callable[[bytes], V], *, entries: int = CACHE_SIZE, size_bytes: int = CACHE_BYTES
+    ) -> None:
+        super().__init__(entries=entries, size_bytes=size_bytes)
+        self._make = make
+
+    def __call__(self, content: bytes) -> V:
+        return self.get_or(content, lambda: self._make(content))
 
 
 class CompactMapping(Mapping[str, str]):
@@ -93,7 +107,10 @@ class CompactMapping(Mapping[str, str]):
     def __eq__(self, other: object) -> bool:
         if isinstance(other, CompactMapping) and self._keys is other._keys:
             return self._values == other._values
-        return super().__eq__(other)
+        return dict(self.items()) == other
+
+    def items(self) -> ItemsView[str, str]:
+        return dict(zip(self._keys, self._values, strict=True)).items()
 
     __hash__ = None  # type: ignore[assignment]  # as of every mapping
 
@@ -115,13 +132,40 @@ def intern_fields(holder: msgspec.Struct, types: Mapping[str, Any]) -> None:
             msgspec.structs.force_setattr(holder, name, _EMPTY)
 
 
+class SharedStructs(Generic[S]):
+    """The structs of one type by their content; ``types`` as of ``intern_fields``."""
+
+    def __init__(self, types: Mapping[str, Any]) -> None:
+        self._types = types
+        self._structs: ContentCache[S] = ContentCache()
+
+    def shared(self, fresh: S) -> S:
+        """Return a struct equal to ``fresh``, which was just decoded and which this may change.
+
+        The fields of a large one are not shared with others, because that takes as long as a decoding.
+        """
+        content = codec.encode(fresh)
+
+        def finished() -> S:
+            if len(content) <= _MAX_SHARED_FIELDS:
+                intern_fields(fresh, self._types)
+            return fresh
+
+        return self._structs.get_or(content, finished)
+
+
 @cache
 def _cache_of(type_: Any) -> InternCache[Any]:
     return InternCache(partial(codec.decode, type_))
 
 
-def intern_strings(texts: Mapping[str, str]) -> CompactMapping:
-    """Return labels or annotations as a mapping with interned keys and values."""
+def intern_strings(texts: Mapping[str, str]) -> Mapping[str, str]:
+    """Return labels or annotations as a mapping with interned keys and values.
+
+    Only one of many entries is a dict, in which each access takes the same time.
+    """
+    if len(texts) > _MAX_COMPACT:
+        return {intern(key): intern(value) for key, value in texts.items()}
     keys, values = tuple(texts), tuple(map(intern, texts.values()))
     if sum(map(len, keys)) + sum(map(len, values)) > _MAX_CACHED_TEXTS:
         return CompactMapping(tuple(map(intern, keys)), values)

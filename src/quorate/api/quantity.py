@@ -116,20 +116,25 @@ class Quantity:
 
     def __str__(self) -> str:
         """Return the canonical form: no fraction, and the largest suffix that is exact."""
-        if self.nanos == 0:
-            return "0"
-        match self.form:
-            # Beyond 2^63-1 units a binary text would be read as a smaller amount.
-            case Form.BINARY_SI if 1024 * NANOS <= abs(self.nanos) <= _MAX_BINARY and self.nanos % NANOS == 0:
-                mantissa, power = _strip(self.nanos // NANOS, 1024, limit=6)
-                return f"{mantissa}{_BINARY_SUFFIX[power]}"
-            case Form.DECIMAL_EXPONENT:
-                mantissa, power = _strip(self.nanos, 1000, limit=None)
-                exponent = 3 * power - 9
-                return f"{mantissa}e{exponent}" if exponent else str(mantissa)
-            case _:
-                mantissa, power = _strip(self.nanos, 1000, limit=9)
-                return f"{mantissa}{_DECIMAL_SUFFIX[3 * power - 9]}"
+        return _canonical(self.nanos, self.form)
+
+
+@lru_cache(maxsize=4096)
+def _canonical(nanos: int, form: Form) -> str:
+    if nanos == 0:
+        return "0"
+    match form:
+        # Beyond 2^63-1 units a binary text would be read as a smaller amount.
+        case Form.BINARY_SI if 1024 * NANOS <= abs(nanos) <= _MAX_BINARY and nanos % NANOS == 0:
+            mantissa, power = _strip(nanos // NANOS, 1024, limit=6)
+            return f"{mantissa}{_BINARY_SUFFIX[power]}"
+        case Form.DECIMAL_EXPONENT:
+            mantissa, power = _strip(nanos, 1000, limit=None)
+            exponent = 3 * power - 9
+            return f"{mantissa}e{exponent}" if exponent else str(mantissa)
+        case _:
+            mantissa, power = _strip(nanos, 1000, limit=9)
+            return f"{mantissa}{_DECIMAL_SUFFIX[3 * power - 9]}"
 
 
 def _strip(amount: int, base: int, limit: int | None) -> tuple[int, int]:
@@ -211,8 +216,13 @@ def parse_quantity(value: str | int) -> Quantity:
         return Quantity.of_units(value)
     if not isinstance(value, str):
         raise InvalidQuantity(value)
+    return parse_text(value)
+
+
+def parse_text(text: str) -> Quantity:
+    """Parse a quantity like ``parse_quantity``."""
     # A cache of long texts could hold as much memory as a hostile client likes.
-    return _parse_cached(value) if len(value) <= _MAX_CACHED_LENGTH else _parse(value)
+    return _parse_cached(text) if len(text) <= _MAX_CACHED_LENGTH else _parse(text)
 
 
 def _parse(text: str) -> Quantity:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api import codec, core
+from quorate.api import core
 from quorate.api.core import (
     NodeAffinity,
     NodeSpec,
@@ -21,7 +21,7 @@ from quorate.api.core import (
     SchedulingGate,
     Toleration,
 )
-from quorate.api.interning import InternCache, intern_fields, intern_strings, intern_time
+from quorate.api.interning import SharedStructs, intern_fields, intern_strings, intern_time
 from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
 from quorate.api.volcano import annotations
 
@@ -230,26 +230,14 @@ class Pod(Struct):
         if node:
             msgspec.structs.force_setattr(self, "node_name", intern(node))
             spec = msgspec.structs.replace(spec, spec_node_name="")
-        msgspec.structs.force_setattr(self, "spec", _intern_spec(codec.encode(spec)))
+        msgspec.structs.force_setattr(self, "spec", _specs.shared(spec))
         if self.status.start_time is not None and not self.metadata.has_cooldown:
             msgspec.structs.force_setattr(self.status, "start_time", None)
-        msgspec.structs.force_setattr(self, "status", _intern_status(codec.encode(self.status)))
+        msgspec.structs.force_setattr(self, "status", _statuses.shared(self.status))
 
 
-def _decode_spec(content: bytes) -> PodSpec:
-    spec = codec.decode(PodSpec, content)
-    intern_fields(spec, _INTERNED_SPEC_FIELDS)
-    return spec
-
-
-def _decode_status(content: bytes) -> PodStatus:
-    status = codec.decode(PodStatus, content)
-    intern_fields(status, _INTERNED_STATUS_FIELDS)
-    return status
-
-
-_intern_spec = InternCache(_decode_spec)
-_intern_status = InternCache(_decode_status)
+_specs: Final = SharedStructs[PodSpec](_INTERNED_SPEC_FIELDS)
+_statuses: Final = SharedStructs[PodStatus](_INTERNED_STATUS_FIELDS)
 
 
 class ContainerImage(Struct):
