@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from quorate.api import codec
-from quorate.api.core import PodSpec
+from quorate.api.core import Container, PodSpec, ResourceRequirements
 from quorate.api.core.pod_resources import pod_requests
+from quorate.api.quantity import Quantity
 
 
 def container(**requests: str) -> dict[str, Any]:
@@ -64,3 +65,31 @@ def sidecar(**requests: str) -> dict[str, Any]:
 def test_pod_requests(spec: dict[str, Any], want: dict[str, str]) -> None:
     got = pod_requests(codec.convert(PodSpec, spec))
     assert {name: str(amount) for name, amount in got.items()} == want
+
+
+class CountedKey(str):
+    """The name of a resource that counts how often it is put into a map or looked up there."""
+
+    __slots__ = ()
+    hashes = 0
+
+    def __hash__(self) -> int:
+        CountedKey.hashes += 1
+        return super().__hash__()
+
+
+@pytest.mark.parametrize("restart_policy", ["", "Always"])
+def test_many_init_containers_with_resources_of_their_own_are_added_in_one_pass(restart_policy: str) -> None:
+    most = 2000
+    containers = tuple(
+        Container(
+            resources=ResourceRequirements(requests={CountedKey(f"example.com/{at}"): Quantity.of_units(1)}),
+            restart_policy=restart_policy,
+        )
+        for at in range(most)
+    )
+    CountedKey.hashes = 0
+    requests = pod_requests(PodSpec(containers=containers, init_containers=containers))
+    assert CountedKey.hashes < 30 * most
+    assert set(requests.values()) == {Quantity.of_units(2 if restart_policy else 1)}
+    assert len(requests) == most

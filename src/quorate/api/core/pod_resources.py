@@ -49,12 +49,13 @@ def pod_requests(spec: PodResources) -> Resources:
     sidecars: Resources = {}
     most: Resources = {}
     for container in spec.init_containers:
-        wanted = container_requests(container)
-        if container.restart_policy == "Always":
-            sidecars = add_resources(sidecars, wanted)
-            most = max_resources(most, sidecars)
-        else:
-            most = max_resources(most, add_resources(wanted, sidecars))
+        stays = container.restart_policy == "Always"
+        # What the container does not ask for is used by the sidecars alone, as in an earlier phase.
+        for name, amount in container_requests(container).items():
+            used = amount + sidecars[name] if name in sidecars else amount
+            if stays:
+                sidecars[name] = used
+            most[name] = max(most.get(name, used), used)
     together = sum_resources([sidecars, *(container_requests(container) for container in spec.containers)])
     requests = max_resources(together, most)
     # Pod-level amounts replace the sum, even by a smaller amount: containers share them.
@@ -114,18 +115,19 @@ def default_requests(requests: Resources, limits: Resources) -> Resources:
 
     This is the API's own default.
     """
-    return {**limits, **requests}
+    return {**limits, **requests} if limits else requests
 
 
 def add_resources(left: Resources, right: Resources) -> Resources:
-    # A resource on only one side keeps its form: 1Gi stays 1Gi.
-    return left | {name: left[name] + amount if name in left else amount for name, amount in right.items()}
+    return sum_resources((left, right))
 
 
 def sum_resources(many: Iterable[Resources]) -> Resources:
+    """Return the sum of each resource; one that only one of them has keeps its form: 1Gi stays 1Gi."""
     total: Resources = {}
     for resources in many:
-        total = add_resources(total, resources)
+        for name, amount in resources.items():
+            total[name] = total[name] + amount if name in total else amount
     return total
 
 

@@ -13,6 +13,7 @@ import msgspec
 from quorate.api.configuration.feature_gates import Gates
 from quorate.api.configuration.queueing import ResourceOptions
 from quorate.api.core import Container, LimitRangeItem, PodSpec, ResourceRequirements, Resources
+from quorate.api.core.pod_resources import default_requests
 from quorate.api.kueue import Workload
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.workloads import PODS
@@ -92,40 +93,49 @@ def adjust_resources(spec: PodSpec, overhead: Resources, defaults: LimitRangeDef
     The order matters: a default request takes precedence over the container's own limit.
     """
 
-    def adjust(container: Container) -> Container:
-        resources = _with_defaults(
-            container.resources, defaults.container_limits, defaults.container_requests
+    def adjusted(containers: tuple[Container, ...]) -> tuple[Container, ...]:
+        return tuple(
+            _with_resources(
+                container,
+                _with_defaults(container.resources, defaults.container_limits, defaults.container_requests),
+            )
+            for container in containers
         )
-        return msgspec.structs.replace(container, resources=resources)
 
     return msgspec.structs.replace(
         spec,
         overhead=spec.overhead or overhead,
-        containers=tuple(adjust(container) for container in spec.containers),
-        init_containers=tuple(adjust(container) for container in spec.init_containers),
+        containers=adjusted(spec.containers),
+        init_containers=adjusted(spec.init_containers),
         resources=_with_defaults(spec.resources, defaults.pod_limits, defaults.pod_requests),
     )
+
+
+def _with_resources(container: Container, resources: ResourceRequirements) -> Container:
+    if resources is container.resources:
+        return container
+    return msgspec.structs.replace(container, resources=resources)
 
 
 def _with_defaults(
     own: ResourceRequirements, default_limits: Resources, default_requests: Resources
 ) -> ResourceRequirements:
+    if not (own.limits or default_limits or default_requests):
+        return own
     limits = {**default_limits, **own.limits}
     return ResourceRequirements(requests={**limits, **default_requests, **own.requests}, limits=limits)
 
 
 def invalid_requests(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
     """Return one text for each negative amount and for each request of pods, which the queue counts."""
-    return tuple(
-        f"{subject} asks for {amount} of {resource}, "
-        + ("must be at least 0" if amount.nanos < 0 else "which a queue counts itself")
-        for subject, resources in (
-            *_containers(pod_set, spec),
-            _pod_level(pod_set, spec),
-        )
-        for resource, amount in sorted({**resources.limits, **resources.requests}.items())
-        if amount.nanos < 0 or resource == PODS
-    )
+    findings: list[str] = []
+    for place, resources in _places(spec):
+        amounts = default_requests(resources.requests, resources.limits)
+        for resource in sorted(name for name, amount in amounts.items() if amount.nanos < 0 or name == PODS):
+            amount = amounts[resource]
+            rule = "must be at least 0" if amount.nanos < 0 else "which a queue counts itself"
+            findings.append(f"{place} of pod set {pod_set} asks for {amount} of {resource}, {rule}")
+    return tuple(findings)
 
 
 def uncounted_claims(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
@@ -138,23 +148,29 @@ def uncounted_claims(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
 
 def requests_above_limits(pod_set: str, spec: PodSpec) -> tuple[str, ...]:
     """Return one text for each request, of a container or of the pod, that exceeds its own limit."""
-    return tuple(
-        f"{subject} requests {requested} of {resource}, more than its limit {resources.limits[resource]}"
-        for subject, resources in (*_containers(pod_set, spec), _pod_level(pod_set, spec))
-        for resource, requested in sorted(resources.requests.items())
-        if resource in resources.limits and requested > resources.limits[resource]
-    )
+    findings: list[str] = []
+    for place, resources in _places(spec):
+        requests, limits = resources.requests, resources.limits
+        exceeded = (name for name in limits if name in requests and requests[name] > limits[name])
+        findings += (
+            f"{place} of pod set {pod_set} requests {requests[resource]} of {resource}, "
+            f"more than its limit {limits[resource]}"
+            for resource in sorted(exceeded)
+        )
+    return tuple(findings)
 
 
-def _containers(pod_set: str, spec: PodSpec) -> Iterator[tuple[str, ResourceRequirements]]:
-    """Return the resources of each container, named by index: shapes do not keep container names."""
+def _places(spec: PodSpec) -> Iterator[tuple[str, ResourceRequirements]]:
+    """Return the amounts of each container with any, named by index, and those of the pod.
+
+    Shapes do not keep the names of containers.
+    """
     for field, containers in (("initContainers", spec.init_containers), ("containers", spec.containers)):
         for index, container in enumerate(containers):
-            yield f"{field}[{index}] of pod set {pod_set}", container.resources
-
-
-def _pod_level(pod_set: str, spec: PodSpec) -> tuple[str, ResourceRequirements]:
-    return f"a pod of pod set {pod_set}", spec.resources
+            resources = container.resources
+            if resources.requests or resources.limits:
+                yield f"{field}[{index}]", resources
+    yield "a pod", spec.resources
 
 
 def _max(one: Resources, other: Resources) -> Resources:

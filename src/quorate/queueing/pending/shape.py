@@ -29,6 +29,7 @@ from quorate.api.core.pod_resources import pod_requests
 from quorate.api.interning import InternCache
 from quorate.api.kueue import PodSet, PodSetRequest, Workload
 from quorate.api.meta import Key
+from quorate.api.quantity import Quantity
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.request import NO_TOPOLOGY, SliceLayer, TopologyRequest
 from quorate.queueing.pending.device_claims import (
@@ -118,7 +119,7 @@ class ShapeRegistry:
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         # Many workloads have byte-equal templates.
         self._decoded = InternCache(_decode_template, entries=_MAX_TEMPLATES)
-        self._encoder = msgspec.msgpack.Encoder(enc_hook=str, order="deterministic")
+        self._encoder = msgspec.msgpack.Encoder(enc_hook=_key_of, order="deterministic")
 
     def put_runtime_class(self, runtime_class: RuntimeClass) -> bool:
         """Return True if the effective requests of pods change."""
@@ -286,20 +287,25 @@ class ShapeRegistry:
         spec: PodSpec,
         devices: PodDevices,
     ) -> PodSetShape:
+        requested = pod_requests(spec)
         affinity = spec.affinity.node_affinity if spec.affinity is not None else None
         required = affinity.required if affinity is not None else None
         return PodSetShape(
             name=name,
             count=count,
             min_count=count if min_count is msgspec.UNSET else min(min_count, count),
-            per_pod=_with_devices(quota_requests(pod_requests(spec), self._options), devices),
+            per_pod=_with_devices(quota_requests(requested, self._options), devices),
             node_selector=spec.node_selector,
             affinity=required.node_selector_terms if required is not None else None,
             tolerations=spec.tolerations,
             topology=topology,
             preferred_affinity=affinity.preferred if affinity is not None else (),
-            on_node={**in_base_units(pod_requests(spec)), PODS: 1},
+            on_node={**in_base_units(requested), PODS: 1},
         )
+
+
+def _key_of(value: object) -> str:
+    return str(value.nanos) if isinstance(value, Quantity) else str(value)
 
 
 def _with_devices(amounts: dict[str, int], devices: PodDevices) -> dict[str, int]:
