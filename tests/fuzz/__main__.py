@@ -3,6 +3,7 @@
 python -m tests.fuzz                               10,000 objects to the local API server
 python -m tests.fuzz --seed 7 --objects 2000
 python -m tests.fuzz --seed 7 --only 17,18         some attacks again
+python -m tests.fuzz --large --rate 4              objects of the largest size, a collection each
 python -m tests.fuzz --real                        the kube-apiserver in KUBEBUILDER_ASSETS
 python -m tests.fuzz --server FILE                 a cluster that runs already, by its kubeconfig
 """
@@ -27,9 +28,9 @@ from rich.progress import (
 from rich.table import Table
 
 from tests.e2e.real_server import unavailable_reason
-from tests.fuzz.attacks import attack
 from tests.fuzz.cluster import ClusterOptions
 from tests.fuzz.findings import Findings
+from tests.fuzz.large import large_numbers
 from tests.fuzz.runs import Report, describe_finding, numbers_of, run
 
 CONSOLE = Console()
@@ -44,8 +45,10 @@ def main() -> int:
     seed = random.SystemRandom().randrange(10**6) if given.seed is None else given.seed
     CONSOLE.print(f"seed {seed}", highlight=False)
     only = [int(number) for number in given.only.split(",")] if given.only else []
+    if given.large is not None:
+        only += large_numbers([kind for kind in given.large.split(",") if kind])
     numbers = iter(only) if only else numbers_of(seed, given.objects, given.first)
-    total = sum(attack(seed, number).objects for number in only) if only else given.objects
+    total = len(only) if only else given.objects
     options = ClusterOptions(given.real, given.server, given.schemas == "kept", given.block)
     columns = (
         TextColumn("objects"),
@@ -77,6 +80,13 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--objects", type=int, default=10_000)
     parser.add_argument("--first", type=int, default=0, help="the number of the first attack")
     parser.add_argument("--only", metavar="N,N", help="the numbers of the attacks to send")
+    parser.add_argument(
+        "--large",
+        metavar="KIND,KIND",
+        nargs="?",
+        const="",
+        help="objects of the largest size, of all kinds if none is named",
+    )
     parser.add_argument("--rate", type=float, default=50.0, help="objects per second, at most")
     parser.add_argument("--deadline", type=float, default=2.0, help="seconds until a probe must be admitted")
     parser.add_argument("--block", type=float, default=50.0, help="milliseconds of a block that is a finding")

@@ -6,82 +6,26 @@ An attack is a function of the seed and its number alone, so that the two reprod
 import json
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any, Final
 
-import yaml
-
 from tests.fuzz.kinds import BY_KIND, KINDS, NAMESPACE, WEBHOOKS_LABEL, FuzzedKind
+from tests.fuzz.large import FIRST_LARGE, large_object_requests
 from tests.fuzz.mutations import FINALIZER, mutate
+from tests.fuzz.requests import MERGE, Attack, Request
 from tests.fuzz.schemas import ANY, FieldSchema, schema_of
 from tests.fuzz.webhook_requests import webhook_request
 
 Json = dict[str, Any]
 
-MERGE: Final = "application/merge-patch+json"
-JSON: Final = "application/json"
 DEEP_EVERY: Final = 700  # one attack in so many makes a deep tree of cohorts
 DEPTH: Final = 1000
 RINGS: Final = (2, 3, 50)
 
 
-@dataclass(frozen=True)
-class Request:
-    """``target``: "api", or "webhook" for the port of the webhooks."""
-
-    method: str
-    path: str
-    body: bytes = b""
-    content_type: str = JSON
-    target: str = "api"
-    may_be_missing: bool = False
-
-
-@dataclass(frozen=True)
-class Attack:
-    seed: int
-    number: int
-    title: str
-    requests: tuple[Request, ...]
-
-    @property
-    def objects(self) -> int:
-        """Return the number of objects that the attack sends."""
-        return max(1, sum(request.method == "POST" for request in self.requests))
-
-    @property
-    def created(self) -> tuple[str, ...]:
-        """Return the paths of the objects to delete afterwards."""
-        paths = []
-        for request in self.requests:
-            if request.target == "api" and request.method == "POST":
-                name = _decoded(request.body).get("metadata", {}).get("name", "")
-                paths.append(f"{request.path}/{name}")
-        return tuple(paths)
-
-    def describe(self, limit: int = 4000) -> str:
-        """Return the requests with their objects as YAML."""
-        parts = []
-        for request in self.requests[:6]:
-            text = request.body.decode(errors="replace")
-            body = _decoded(request.body)
-            if body:
-                text = yaml.safe_dump(body, sort_keys=False, allow_unicode=False, width=200)
-            cut = f"{text[:limit]}… ({len(text)} characters)" if len(text) > limit else text
-            parts.append(f"# {request.target}: {request.method} {request.path}\n{cut}")
-        more = len(self.requests) - len(parts)
-        return "\n".join([*parts, *([f"# and {more} more requests"] if more else [])])
-
-
-def _decoded(body: bytes) -> Json:
-    try:
-        found = json.loads(body)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def attack(seed: int, number: int) -> Attack:
+    if number >= FIRST_LARGE:
+        title, requests = large_object_requests(number - FIRST_LARGE, f"z{seed}-{number}")
+        return Attack(seed, number, title, tuple(requests))
     rng = random.Random(f"{seed} {number}")
     title, requests = _choose(rng, number)(rng, f"z{seed}-{number}")
     return Attack(seed, number, title, tuple(requests))

@@ -10,12 +10,14 @@ from typing import Final
 
 import aiohttp
 
-from tests.fuzz.attacks import MERGE, Attack, Request, attack
+from tests.fuzz.attacks import attack
 from tests.fuzz.cluster import Target
 from tests.fuzz.findings import Findings
+from tests.fuzz.requests import MERGE, Attack, Request
 
 CONCURRENT: Final = 8
 EXISTING: Final = 400  # objects of attacks that exist at a time; the oldest are deleted first
+EXISTING_BYTES: Final = 20_000_000  # likewise, of all of them
 RECENT: Final = 30
 REQUEST_TIMEOUT_S: Final = 60.0
 # Refusals of a server that is right: too large, too many, unsupported, or the webhook says no.
@@ -30,7 +32,8 @@ class Driver:
         self._target = target
         self._findings = findings
         self._interval_s = 1 / objects_per_s
-        self._existing: deque[str] = deque()
+        self._existing: deque[tuple[str, int]] = deque()  # path and bytes
+        self._existing_bytes = 0
         self._slots = asyncio.Semaphore(CONCURRENT)
 
     async def run(self, numbers: Iterable[int], advance: Callable[[int], None]) -> None:
@@ -46,8 +49,7 @@ class Driver:
     async def clean(self) -> None:
         """Delete all objects of the attacks."""
         async with self._sessions() as sessions:
-            while self._existing:
-                await self._delete(self._existing.popleft(), sessions["api"])
+            await self._delete_oldest(sessions["api"], 0, 0)
 
     async def _send(
         self, each: Attack, sessions: dict[str, aiohttp.ClientSession], advance: Callable[[int], None]
@@ -59,9 +61,10 @@ class Driver:
                 await self._request(each, request, sessions[request.target])
             self.sent += each.objects
             advance(each.objects)
-            self._existing.extend(each.created)
-            while len(self._existing) > EXISTING:
-                await self._delete(self._existing.popleft(), sessions["api"])
+            for path, size in each.created.items():
+                self._existing.append((path, size))
+                self._existing_bytes += size
+            await self._delete_oldest(sessions["api"], EXISTING, EXISTING_BYTES)
         finally:
             self._slots.release()
 
@@ -83,6 +86,13 @@ class Driver:
         if (status == 0 and request.target == "api") or (status >= 500 and status not in _NO_FINDING):
             cause = f"{request.target}: {request.method} {path}: {status}"
             self._findings.add("server error", cause, text, attacks=[each.number])
+
+    async def _delete_oldest(self, session: aiohttp.ClientSession, objects: int, size_bytes: int) -> None:
+        """Delete objects until at most ``objects`` exist, of ``size_bytes`` together."""
+        while len(self._existing) > objects or self._existing_bytes > size_bytes:
+            path, size = self._existing.popleft()
+            self._existing_bytes -= size
+            await self._delete(path, session)
 
     async def _delete(self, path: str, session: aiohttp.ClientSession) -> None:
         """Delete an object, whatever its finalizers."""

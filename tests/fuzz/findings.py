@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tests.fuzz.attacks import Attack
+from tests.fuzz.requests import Attack
 
 _OBJECT = re.compile(r"z(\d+)-(\d+)")
 

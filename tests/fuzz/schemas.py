@@ -11,6 +11,7 @@ from quorate.local.objects.schema_types import ListOf, MapOf, Scalar, Type, buil
 Json = dict[str, Any]
 
 DEPTH: Final = 14  # of the tree; deeper fields take any value
+UNLIMITED: Final = 10**6
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class FieldSchema:
     item: "FieldSchema | None" = None  # of an array or a map
     choices: tuple[Any, ...] = ()
     minimum: int = 0
+    most: int = UNLIMITED  # entries of an array or a map
 
 
 ANY: Final = FieldSchema("any")
@@ -77,9 +79,11 @@ def _of_definition(schema: Json) -> FieldSchema:
             properties = {name: _of_definition(each) for name, each in schema["properties"].items()}
             return FieldSchema("object", properties, tuple(schema.get("required", ())))
         case "object" if isinstance(schema.get("additionalProperties"), dict):
-            return FieldSchema("map", item=_of_definition(schema["additionalProperties"]))
+            entry = _of_definition(schema["additionalProperties"])
+            return FieldSchema("map", item=entry, most=schema.get("maxProperties", UNLIMITED))
         case "array":
-            return FieldSchema("array", item=_of_definition(schema["items"]))
+            most = schema.get("maxItems", UNLIMITED)
+            return FieldSchema("array", item=_of_definition(schema["items"]), most=most)
         case "string" if schema.get("format") == "date-time":
             return FieldSchema("time")
         case "string" | "boolean" | "number" as name:
