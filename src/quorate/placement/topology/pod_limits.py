@@ -6,11 +6,13 @@ limits of all hosts follow from one evaluation.  Otherwise the pods are placed o
 limits are what each host got: other distributions may exist, but this one is feasible.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from quorate.placement.cluster import Cluster
+from quorate.placement.filters.inter_pod.pod_selectors import SpreadConstraint
 from quorate.placement.filters.requirements import PodRequirements, pod_requirements
 from quorate.placement.framework import Capacity, Constraints, InvalidationScope
 from quorate.placement.shapes import Shape
@@ -35,13 +37,15 @@ def limit_pods(
     accepted: Mask,
     room: Vector,
     count: int,
+    domains_by: Callable[[str], Vector],
 ) -> PodLimits:
     """Return how many of ``count`` pods of ``shape`` each host takes.
 
     ``hosts`` has the index in the cluster of each leaf; ``accepted`` is False if its labels or taints reject
-    the pods, and ``room`` the pods for which it has resources.  Afterwards, the cluster has the same pods.
+    the pods, and ``room`` the pods for which it has resources.  ``domains_by`` returns the number of the
+    domain of each leaf by a node label.  Afterwards, the cluster has the same pods.
     """
-    search = _Search(cluster, constraints, shape, hosts, room)
+    search = _Search(cluster, constraints, shape, hosts, room, domains_by)
     try:
         limits = search.limits(count)
         if int(np.minimum(limits, room).sum()) >= count:
@@ -68,10 +72,16 @@ class _Search:
     """The distribution of pods over hosts; placed pods are in the cluster until ``undo``."""
 
     def __init__(
-        self, cluster: Cluster, constraints: Constraints, shape: Shape, hosts: Vector, room: Vector
+        self,
+        cluster: Cluster,
+        constraints: Constraints,
+        shape: Shape,
+        hosts: Vector,
+        room: Vector,
+        domains_by: Callable[[str], Vector],
     ) -> None:
         self._cluster, self._constraints, self._shape = cluster, constraints, shape
-        self._hosts, self._room = hosts, room
+        self._hosts, self._room, self._domains_by = hosts, room, domains_by
         self._placed = np.zeros(len(hosts), np.int64)
 
     def limits(self, count: int) -> Vector:
@@ -81,19 +91,37 @@ class _Search:
             return np.where(passing, _UNLIMITED, 0)
         if result.invalidation_scope is InvalidationScope.ONE_PER_NODE:
             return np.where(passing, 1, 0)
-        at_once = count if _changes_nothing_on_its_host(pod_requirements(self._shape)) else 1
+        requirements = pod_requirements(self._shape)
+        at_once = count if _changes_nothing_on_its_host(requirements) else 1
+        spread = _only_spread(requirements)
         left = count
         while left:
             passing = self._constraints.filter(self._shape).passing(Capacity.IDLE)[self._hosts]
             free = np.where(passing, self._room - self._placed, 0)
             if not free.any():
                 break
+            if spread is not None:
+                left -= self._place_in_each(spread.topology_key, free, left)
+                continue
             free = np.where(self._allowed(free, left), free, 0)
             leaf = int(np.where(free > 0, free, _UNLIMITED + 1).argmin())  # the one with the least room
             pods = min(left, at_once, int(free[leaf]))
             self._place(leaf, pods)
             left -= pods
         return self._placed.copy()
+
+    def _place_in_each(self, topology_key: str, free: Vector, count: int) -> int:
+        """Place one pod in each domain, on the host with the least room, and return their number.
+
+        A pod that a spread constraint allows in its domain is also allowed after pods in other domains.
+        """
+        open_leaves = np.flatnonzero(free)
+        ordered = open_leaves[np.argsort(free[open_leaves], kind="stable")]
+        _, first = np.unique(self._domains_by(topology_key)[ordered], return_index=True)
+        leaves = ordered[first][:count]
+        for leaf in leaves.tolist():
+            self._place(leaf, 1)
+        return len(leaves)
 
     def fill(self, limits: Vector) -> None:
         """Place as many pods as limits and resources allow, where the limits are not those of resources."""
@@ -126,6 +154,18 @@ class _Search:
     def undo(self) -> None:
         for leaf in np.flatnonzero(self._placed):
             self._place(int(leaf), -int(self._placed[leaf]))
+
+
+def _only_spread(requirements: PodRequirements) -> SpreadConstraint | None:
+    """Return the one spread constraint of pods without other constraints on each other."""
+    is_only = len(requirements.required_spread) == 1 and not (
+        requirements.required_affinity
+        or requirements.required_anti_affinity
+        or requirements.host_ports
+        or requirements.volumes.unselected
+        or requirements.volumes.read_write_once_pod
+    )
+    return requirements.required_spread[0] if is_only else None
 
 
 def _changes_nothing_on_its_host(requirements: PodRequirements) -> bool:

@@ -264,15 +264,24 @@ class PodConstraints:
         if not self.has_storage and template.has_constraints and template.decode().spec.volumes:
             no_pods = np.zeros(capacity.tree.leaf_count, np.int64)
             return PodLimits(no_pods, no_pods > 0, ((VOLUMES_UNKNOWN, 0),))
-        view = self._used_view()
-        hosts = _indexes(capacity.tree, view.cluster)
+        view, tree = self._used_view(), capacity.tree
+        hosts = _indexes(tree, view.cluster)
         shape = self._checked_shape(view, request, template, labels)
         if capacity.is_empty:
             return limits_with_preemption(view.engine, shape, hosts)
         remaining = {resource: capacity.remaining(resource) for resource in request.per_pod}
-        accepted = accepted_leaves(capacity.tree, request, Exclusions())
+        accepted = accepted_leaves(tree, request, Exclusions())
         room, _ = fitting_pods(remaining, request.per_pod, accepted)
-        return limit_pods(view.cluster, view.engine, shape, hosts, accepted, room, request.count)
+        return limit_pods(
+            view.cluster,
+            view.engine,
+            shape,
+            hosts,
+            accepted,
+            room,
+            request.count,
+            lambda label: tree.hosts.label(label).codes[tree.columns].astype(np.int64),
+        )
 
     def _used_view(self) -> _View:
         """Return the view, built from all nodes and pods if it is not in use yet."""
