@@ -115,3 +115,33 @@ def test_the_room_returns_when_pods_with_unknown_requests_are_gone(model: Topolo
     for key in keys:
         model.remove_foreign_pod(key)
     assert free(model) == 8
+
+
+def nominated(pod: BoundPod, node: str = "a") -> BoundPod:
+    status = msgspec.structs.replace(pod.status, nominated_node_name=node)
+    return msgspec.structs.replace(pod, status=status)
+
+
+@pytest.mark.parametrize(
+    ("pod", "left"),
+    [
+        pytest.param(nominated(a_pod("p", node="")), 5, id="it has no other node"),
+        pytest.param(nominated(a_pod("p", node=""), node=""), 8, id="it has none"),
+        pytest.param(nominated(a_pod("p", node="b")), 8, id="it is bound elsewhere"),
+        pytest.param(nominated(a_pod("p", node="", **PLACED)), 8, id="its workload has a place for it"),
+    ],
+)
+def test_a_pod_uses_the_node_for_which_it_is_nominated(
+    model: TopologyModel, pod: BoundPod, left: int
+) -> None:
+    model.put_nominated_pod(pod)
+    assert free(model) == left
+    model.remove_nominated_pod(pod.metadata.key)
+    assert free(model) == 8
+
+
+def test_a_nominated_pod_that_is_bound_counts_once_in_the_end(model: TopologyModel) -> None:
+    model.put_nominated_pod(nominated(a_pod("p", node="")))
+    model.put_pod(a_pod("p"))
+    model.remove_nominated_pod(Key("ns", "p"))  # the two watches have no common order
+    assert free(model) == 5
