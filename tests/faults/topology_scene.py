@@ -188,10 +188,12 @@ async def _busiest_node(client: Client) -> str:
 
 
 async def _remove_pods(client: Client, node: str, lost_pods: set[Key]) -> None:
+    """Remove the pods of a node without a trace: a failed pod would delay the next ones of its job."""
     for pod in (await client.list(PODS, NAMESPACE)).items:
         if pod.spec.node_name == node:
             lost_pods.add(pod.metadata.key)
             try:
+                await client.patch(PODS, pod.metadata.key, {"metadata": {"finalizers": None}})
                 await client.delete(PODS, pod.metadata.key, grace_period_s=0)
             except NotFound:
                 continue
