@@ -14,12 +14,13 @@ from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.placement.resources import in_base_units
 from quorate.placement.topology.tree import MAX_AMOUNT, Path, as_share
-from quorate.queueing.topology.model import KnownTree, Places, TopologyModel, UsedBy
+from quorate.queueing.topology.model import Amounts, KnownTree, Places, TopologyModel, UsedBy
 
 SLICE_SIZE: Final = 1_000  # places or nodes, at least
 
 _T = TypeVar("_T")
-_Sums = dict[tuple[Path, UsedBy, str], int]
+_Sums = dict[Path, dict[UsedBy, dict[str, int]]]
+_Usage = Mapping[Path, Mapping[UsedBy, Amounts]]
 
 
 class PlaceMismatch(msgspec.Struct, frozen=True):
@@ -89,25 +90,36 @@ def _usage_slices(
     for key, places in current.items():
         if seen.get(key) is not places:
             _add(sums, places, 1)
-    in_model: _Sums = {
-        (values, used, resource): amount
-        for values, by_user in model.used.items()
-        for used, amounts in by_user.items()
-        for resource, amount in amounts.items()
-    }
-    different = [at for at in sums.keys() | in_model.keys() if in_model.get(at, 0) != sums.get(at, 0)]
-    yield tuple(
-        PlaceMismatch(at[0], at[1].flavors, "usage", at[2], in_model.get(at, 0), sums.get(at, 0))
-        for at in sorted(different)
-    )
+    if sums != model.used:
+        yield tuple(_usage_differences(model.used, sums))
+
+
+def _usage_differences(in_model: _Usage, computed: _Usage) -> Iterator[PlaceMismatch]:
+    for leaf in sorted(in_model.keys() | computed.keys()):
+        of_model, of_places = in_model.get(leaf, {}), computed.get(leaf, {})
+        for used in sorted(of_model.keys() | of_places.keys()):
+            have, want = of_model.get(used, {}), of_places.get(used, {})
+            for resource in sorted(have.keys() | want.keys()):
+                if have.get(resource, 0) != want.get(resource, 0):
+                    yield PlaceMismatch(
+                        leaf, used.flavors, "usage", resource, have.get(resource, 0), want.get(resource, 0)
+                    )
 
 
 def _add(sums: _Sums, places: Places, times: int) -> None:
+    """Add the usage of ``places``; amounts of 0 are left out."""
     for place in places.all:
         used = UsedBy(place.flavors, place.on_host)
+        of_leaf = sums.setdefault(place.values, {})
+        total = of_leaf.setdefault(used, {})
         for resource, amount in place.amounts.items():
-            at = place.values, used, resource
-            sums[at] = sums.get(at, 0) + amount * times
+            total[resource] = total.get(resource, 0) + amount * times
+            if not total[resource]:
+                del total[resource]
+        if not total:
+            del of_leaf[used]
+            if not of_leaf:
+                del sums[place.values]
 
 
 def _tree_slices(model: TopologyModel, known: KnownTree) -> Iterator[tuple[PlaceDifference, ...]]:
