@@ -130,8 +130,11 @@ def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[C
     return result
 
 
-def without_condition(conditions: Iterable[Condition], type_: str) -> tuple[Condition, ...]:
-    return tuple(one for one in conditions if one.type != type_)
+def without_condition(conditions: tuple[Condition, ...], type_: str) -> tuple[Condition, ...]:
+    for condition in conditions:  # for each admission: mostly there is none
+        if condition.type == type_:
+            return tuple([one for one in conditions if one.type != type_])
+    return conditions
 
 
 def is_unchanged(old: Condition | None, new: Condition) -> bool:

@@ -17,10 +17,10 @@ from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation, usage_of
 from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.queue import Entry, RequeueReason
-from quorate.queueing.pending.shape import ShapeRegistry
+from quorate.queueing.pending.shape import Shape, ShapeRegistry
 from quorate.queueing.pods_ready import UnreadyWorkloads
 from quorate.queueing.preemption.history import PreemptionHistory
-from quorate.queueing.topology.model import NO_PLACES, Places, TopologyModel, has_places, recorded_places
+from quorate.queueing.topology.model import NO_PLACES, Places, TopologyModel, recorded_places
 from quorate.queueing.topology.pod_templates import Template
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
@@ -306,7 +306,8 @@ class Ledger:
     def add_reservation(self, reservation: Reservation) -> None:
         key = reservation.key
         self.reservations[key] = reservation
-        reservation.places = self.places_of(reservation.workload, reservation.admission)
+        shape = None if reservation.assumed is None else reservation.assumed.shape
+        reservation.places = self.places_of(reservation.workload, reservation.admission, shape)
         if reservation.places.all:
             self.topology.set_has_places(key, True)
         if key in self.replacement_slices:
@@ -322,11 +323,21 @@ class Ledger:
         if queue is not None:
             self.count_reservation(queue, reservation)
 
-    def places_of(self, workload: Workload, admission: Admission) -> Places:
-        """Return the places of the pods of a workload, with the requests that they have now."""
-        if not self.topology.is_on or not has_places(admission):
+    def places_of(self, workload: Workload, admission: Admission, shape: Shape | None = None) -> Places:
+        """Return the places of the pods of a workload, with the requests that they have now.
+
+        ``shape``: that of the workload, if it is known.
+        """
+        if not self.topology.is_on:
             return NO_PLACES
-        per_pod = {pod_set.name: pod_set.on_node for pod_set in self.shapes.shape_of(workload).pod_sets}
+        for assigned in admission.pod_set_assignments:  # for each admission: any() costs more
+            if assigned.topology_assignment is not None:
+                break
+        else:
+            return NO_PLACES
+        if shape is None:
+            shape = self.shapes.shape_of(workload)
+        per_pod = {pod_set.name: pod_set.on_node for pod_set in shape.pod_sets}
         templates = {
             pod_set.name: Template(workload.metadata.namespace, pod_set.template)
             for pod_set in workload.spec.pod_sets
@@ -352,12 +363,19 @@ class Ledger:
         same_queues = old.admission.cluster_queue == new.admission.cluster_queue and (
             old.workload.spec.queue_name == new.workload.spec.queue_name
         )
-        new.places = self.places_of(new.workload, new.admission)
+        if (
+            old.places.all
+            and old.admission.pod_set_assignments == new.admission.pod_set_assignments
+            and old.workload.spec.pod_sets == new.workload.spec.pod_sets
+        ):
+            new.places = old.places
+        else:
+            new.places = self.places_of(new.workload, new.admission)
         if (
             not same_queues
             or old.usage != new.usage
             or old.admitted != new.admitted
-            or old.places.all != new.places.all
+            or (old.places is not new.places and old.places.all != new.places.all)
         ):
             self.remove_reservation(old)
             self.add_reservation(new)

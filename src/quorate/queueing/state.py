@@ -225,7 +225,7 @@ class State:
 
     def set_has_nodes(self, has_nodes: bool) -> None:
         """Tell if all nodes and pods are known; until then, no pod gets a place in a topology."""
-        self.ledger.topology.has_nodes = has_nodes
+        self.ledger.topology.set_has_nodes(has_nodes)
         self.retry_flavors(name for name, flavor in self.flavors.items() if self.reads_nodes(flavor))
 
     def retry_flavors(self, names: Iterable[str]) -> None:

@@ -136,6 +136,14 @@ def topology_assignment(
     Domains are never reordered: their order defines the ranks of pods.
     """
     listed = list(domains)
+    if len(listed) == 1:  # of most small workloads
+        ((values, count),) = listed
+        one = AssignmentSlice(
+            domain_count=1,
+            values_per_level=tuple([LevelValues(universal=value) for value in values]),
+            pod_counts=PodCounts(universal=count),
+        )
+        return TopologyAssignment(levels=levels, slices=(one,))
     if not by_host_prefix or len(listed) < 2:
         return _cut(levels, [listed])
     runs = _runs_of_hosts(listed) if levels and levels[-1] == HOSTNAME else [listed]

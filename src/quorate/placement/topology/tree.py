@@ -292,9 +292,12 @@ class DomainTree:
             return 0
         return int(self._free[row, column]) - (0 if empty else int(self._used[row, column]))
 
-    def remaining_of(self, recorded_values: Path, resource: str) -> int:
-        """Return the same of one leaf, which exists."""
-        return self.remaining_in(self._column_of[recorded_values], resource)
+    def has_room(self, recorded_values: Path, amounts: Mapping[str, int]) -> bool:
+        """Return True if a leaf exists that has ``amounts`` left."""
+        column = self._column_of.get(recorded_values)
+        if column is None:
+            return False
+        return all([amount <= self.remaining_in(column, resource) for resource, amount in amounts.items()])
 
 
 def as_share(amount: int) -> int:

@@ -26,7 +26,8 @@ class UsageSimulation:
     ) -> None:
         for reservation, node in self._removed.items():
             tree.add_usage(node, reservation.usage)
-            reservation.places.count(1)
+            if reservation.places.all:
+                reservation.places.count(1)
         for node, usage in self._added:
             tree.remove_usage(node, usage)
 
@@ -35,12 +36,14 @@ class UsageSimulation:
         if reservation not in self._removed:
             self._removed[reservation] = node
             tree.remove_usage(node, reservation.usage)
-            reservation.places.count(-1)
+            if reservation.places.all:
+                reservation.places.count(-1)
 
     def restore(self, reservation: Reservation) -> None:
         """Add the usage of a removed reservation again."""
         tree.add_usage(self._removed.pop(reservation), reservation.usage)
-        reservation.places.count(1)
+        if reservation.places.all:
+            reservation.places.count(1)
 
     def add(self, node: Node, usage: Usage) -> None:
         self._added.append((node, usage))

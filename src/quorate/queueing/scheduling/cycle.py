@@ -320,13 +320,11 @@ class Round:
 
     def _lost_places(self, nomination: Nomination, assignment: Assignment) -> bool:
         """Return True if the places of the nomination are no longer free."""
+        if not nomination.targets:
+            return not fits(self._ledger.topology, assignment.placement)
         leaving = (
-            (
-                *self._preemptors.get(nomination.queue.node.root, ()),
-                *(target.reservation.key for target in nomination.targets),
-            )
-            if nomination.targets
-            else ()
+            *self._preemptors.get(nomination.queue.node.root, ()),
+            *(target.reservation.key for target in nomination.targets),
         )
         with UsageSimulation() as simulation:
             for key in leaving:
@@ -417,8 +415,9 @@ class Round:
     def _refuse(self, nomination: Nomination, requeue_reason: RequeueReason) -> Hold:
         """Keep a workload pending; the constraints of its pods are no part of its shape."""
         reasons = nomination.reasons
-        if any(isinstance(reason, NodesLackRoom) and reason.rejecting for reason in reasons):
-            requeue_reason = RequeueReason.GENERIC
+        for reason in reasons:
+            if isinstance(reason, NodesLackRoom) and reason.rejecting:
+                requeue_reason = RequeueReason.GENERIC
         return self._keep_pending(nomination, requeue_reason, reasons)
 
     def _reserve(self, nomination: Nomination, assignment: Assignment, now: float) -> Reserve:

@@ -129,15 +129,21 @@ def assign_flavors(
     tried: dict[int, dict[str, int]] = {}
     reasons: list[PodSetReason] = []
     mode, borrowing_level = AssignmentMode.FIT, 0
-    for members in _groups(pod_sets):
-        own_requests = [_requests(search_input, pod_sets[index], counts[index]) for index in members]
-        requests = own_requests[0] if len(members) == 1 else _sum(own_requests)
-        start = last_tried_flavors[members[0]] if last_tried_flavors else {}
-        shapes = [pod_sets[index] for index in members]
+    groups = _ALONE if len(pod_sets) == 1 else _groups(pod_sets)
+    for members in groups:
+        first = members[0]
+        requests = _requests(search_input, pod_sets[first], counts[first])
+        shapes: Sequence[PodSetShape] = (pod_sets[first],)
+        own_requests: Sequence[dict[str, int]] = (requests,)
+        if len(members) > 1:
+            shapes = [pod_sets[index] for index in members]
+            own_requests = [_requests(search_input, pod_sets[index], counts[index]) for index in members]
+            requests = _sum(own_requests)
+        start = last_tried_flavors[first] if last_tried_flavors else {}
         search = _PodSetSearch(search_input, shapes, requests, usage, start)
         search.run()
         reasons += search.reasons
-        if search.reasons:
+        if search.reasons and len(shapes) > 1:
             reasons += [replace(each, pod_set=shape.name) for shape in shapes[1:] for each in search.reasons]
         if search.failed:
             mode = AssignmentMode.NO_FIT
@@ -156,22 +162,31 @@ def assign_flavors(
             charged = {resource: own[resource] for resource in flavors}
             assigned[index] = PodSetFlavors(pod_sets[index].name, counts[index], flavors, charged)
             tried[index] = search.last_tried_flavors
+    if groups is _ALONE:
+        in_order, tried_in_order = tuple(assigned.values()), tuple(tried.values())
+    else:
+        in_order = tuple([assigned[index] for index in sorted(assigned)])
+        tried_in_order = tuple([tried.get(index, {}) for index in range(max(tried, default=-1) + 1)])
+    needing: Sequence[FlavorResource] = ()
+    if mode is not AssignmentMode.FIT:
+        needing = [pair for pair, worst in modes.items() if worst.needs_preemption]
     return Assignment(
-        tuple([assigned[index] for index in sorted(assigned)]),
+        in_order,
         mode,
         borrowing_level,
         usage,
-        frozenset(pair for pair, worst in modes.items() if worst.needs_preemption),
+        frozenset(needing),
         tuple(reasons),
-        tuple([tried.get(index, {}) for index in range(max(tried, default=-1) + 1)]),
+        tried_in_order,
         quota_mode=mode,
     )
 
 
+_ALONE: Final = [[0]]  # the groups of one pod set
+
+
 def _groups(pod_sets: Sequence[PodSetShape]) -> list[list[int]]:
     """Return the indices of the pod sets that get one flavor together: one, or those of a topology group."""
-    if len(pod_sets) == 1:
-        return [[0]]
     groups: dict[str | int, list[int]] = {}
     for index, pod_set in enumerate(pod_sets):
         groups.setdefault(pod_set.topology.group or index, []).append(index)

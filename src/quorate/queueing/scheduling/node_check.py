@@ -16,15 +16,15 @@ def pods_to_check(
 ) -> list[PodSetToPlace]:
     """Return the pod sets without a topology that are checked against nodes in the given mode."""
     result: list[PodSetToPlace] = []
-    workload = entry.workload
+    model, workload = state.ledger.topology, entry.workload
     for shape, assigned, pod_set in zip(
         entry.shape.pod_sets, assignment.pod_sets, workload.spec.pod_sets, strict=True
     ):
         names = frozenset(assigned.flavors.values())
-        is_checked = assigned.count and not shape.topology.is_explicit
         if (
-            is_checked
-            and state.ledger.topology.node_fit(names) == mode
+            model.node_fit(names) == mode
+            and assigned.count
+            and not shape.topology.is_explicit
             and not has_provisioned_nodes(queue.spec, names, state.checks)
         ):
             template = Template(workload.metadata.namespace, pod_set.template)

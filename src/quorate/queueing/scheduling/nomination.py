@@ -114,7 +114,9 @@ def _choose_counts(
 
     def evaluate(counts: Sequence[int]) -> _Choice:
         assignment = assign_flavors(search_input, pod_sets, counts, start)
-        return with_places(state, queue, entry, assignment, preemption)
+        if search_input.topology_mismatch is not None:  # otherwise no pods need places
+            return with_places(state, queue, entry, assignment, preemption)
+        return assignment, preemption.targets_of(assignment)
 
     def attempt(counts: Sequence[int]) -> _Choice | None:
         assignment, targets = evaluate(counts)
@@ -175,10 +177,8 @@ def with_places(
         assignment = replace(
             assignment, mode=AssignmentMode.PREEMPT, reasons=(*assignment.reasons, *placement.failures)
         )
-    if not assignment.mode.needs_preemption:
-        return assignment, ()
-    if not to_place:
-        return assignment, preemption.targets(assignment.usage, assignment.pairs_needing_preemption)
+    if not (to_place and assignment.mode.needs_preemption):
+        return assignment, preemption.targets_of(assignment)
     in_empty = place_pod_sets(model, to_place, is_empty=True)
     if in_empty.failures:
         return replace(assignment, mode=AssignmentMode.NO_FIT), ()
@@ -221,8 +221,8 @@ def _pod_sets_to_place(
     model = state.ledger.topology
     if assignment.mode is AssignmentMode.NO_FIT or not _may_need_places(state, entry):
         return []
-    result = pods_to_check(state, queue, entry, assignment, "Require")
-    is_topology_queue = _is_topology_queue(state, queue)
+    result = pods_to_check(state, queue, entry, assignment, "Require") if model.requiring else []
+    is_topology_queue = model.is_topology_queue(queue.name, queue.groups)
     for shape, assigned in zip(entry.shape.pod_sets, assignment.pod_sets, strict=True):
         if not (shape.topology.is_explicit or is_topology_queue) or not assigned.count:
             continue
@@ -256,13 +256,6 @@ def _may_need_places(state: State, entry: Entry) -> bool:
     return False
 
 
-def _is_topology_queue(state: State, queue: ClusterQueueState) -> bool:
-    model = state.ledger.topology
-    return bool(queue.groups) and all(
-        model.levels(flavor) is not None for group in queue.groups.values() for flavor in group.flavors
-    )
-
-
 TIMESTAMP_BUFFER_S: Final = 300.0  # of the gate SchedulerTimestampPreemptionBuffer
 
 _Request = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource]]
@@ -278,6 +271,12 @@ class _PreemptionSearch:
         self._uid = entry.workload.metadata.uid
         # The oracle is called for one resource at a time, which is often all that the workload requests.
         self._cache: dict[_Request, tuple[Target, ...]] = {}
+
+    def targets_of(self, assignment: Assignment) -> tuple[Target, ...]:
+        """Return what to preempt for an assignment of which no pods need places."""
+        if not assignment.mode.needs_preemption:
+            return ()
+        return self.targets(assignment.usage, assignment.pairs_needing_preemption)
 
     def targets(
         self,
@@ -379,7 +378,7 @@ def _search_input(
     configuration = state.configuration
     mismatch = None
     if _may_need_places(state, entry):
-        is_topology_queue = _is_topology_queue(state, queue)
+        is_topology_queue = state.ledger.topology.is_topology_queue(queue.name, queue.groups)
         mismatch = partial(topology_mismatch, state.ledger.topology, is_topology_queue=is_topology_queue)
     return FlavorSearchInput(
         queue.node,

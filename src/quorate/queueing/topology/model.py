@@ -7,7 +7,7 @@ flavor with a topology that ends in the host name; other leaves count the usage 
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFitMode
@@ -17,6 +17,7 @@ from quorate.api.kueue import Admission, ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.api.meta import Key, is_true
 from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
+from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.topology.foreign_pods import requests_place, usage_on_node, uses_node, workload_of
 from quorate.queueing.topology.host_trees import LEVELS, HostTrees, Labels, is_host, labels_of
 from quorate.queueing.topology.node_fit import mode_of
@@ -71,6 +72,13 @@ class KnownTree(NamedTuple):
     tree: DomainTree
 
 
+class WithFlavors(Protocol):
+    """A resource group of a cluster queue."""
+
+    @property
+    def flavors(self) -> Sequence[str]: ...
+
+
 class TopologyModel:
     """See the module docstring."""
 
@@ -82,9 +90,12 @@ class TopologyModel:
         # Names of flavors, updated by ``flavor_changed``.  Where a set is empty, nothing is looked up.
         self.placing: set[str] = set()  # pods get places: it has a topology, or requires that they fit nodes
         self.reporting: set[str] = set()  # pods that fit no node are reported
+        self.requiring: set[str] = set()  # they must fit nodes
+        # By cluster queue, with its groups: whether all of its flavors have topologies.
+        self._topology_queues: dict[str, tuple[Mapping[str, WithFlavors], bool]] = {}
         self._modes: dict[frozenset[str], NodeFitMode] = {}  # by the flavors of pods
         self._topologies: dict[str, tuple[str, ...]] = {}  # node labels, by name
-        self._has_nodes = True
+        self.has_nodes = True  # False while nodes and pods are being listed: no pod gets a place
         self.nodes: dict[str, Node] = {}  # of the cluster, whatever their state
         self.domain_changes = 0  # how often a node joined or left a tree that had been built
         self._foreign: dict[str, dict[Key, Amounts]] = {}  # by node and pod: the requests of other pods
@@ -102,6 +113,7 @@ class TopologyModel:
         self.capacity_version = 0  # incremented with every change except of what placed pods use
         self.placements: PlacementMemo[object] = PlacementMemo()
         self.empty_placements: PlacementMemo[object] = PlacementMemo()  # as if no pods had been placed
+        self.reports: PlacementMemo[tuple[NodesLackRoom | None]] = PlacementMemo()  # which pods fit no host
 
     def _capacity_changed(self) -> None:
         self.version += 1
@@ -110,11 +122,13 @@ class TopologyModel:
     # Objects.
 
     def put_topology(self, topology: Topology) -> None:
+        self._topology_queues.clear()
         self._capacity_changed()
         self._topologies[topology.metadata.name] = tuple(level.node_label for level in topology.spec.levels)
         self._trees.clear()
 
     def remove_topology(self, name: str) -> None:
+        self._topology_queues.clear()
         self._capacity_changed()
         self._topologies.pop(name, None)
         self._trees.clear()
@@ -124,10 +138,15 @@ class TopologyModel:
         self._capacity_changed()
         self._trees.pop(name, None)
         self._modes.clear()
+        self._topology_queues.clear()
         flavor = self.flavors.get(name)
         mode = "Off" if flavor is None else mode_of((flavor,), self._node_fit)
         gives_places = flavor is not None and (bool(flavor.spec.topology_name) or mode == "Require")
-        for names, is_member in ((self.placing, gives_places), (self.reporting, mode == "Report")):
+        for names, is_member in (
+            (self.placing, gives_places),
+            (self.requiring, mode == "Require"),
+            (self.reporting, mode == "Report"),
+        ):
             if is_member:
                 names.add(name)
             else:
@@ -314,6 +333,10 @@ class TopologyModel:
         self._hosts.add_free(node, requests, -times)
         return flavors
 
+    def set_has_nodes(self, has_nodes: bool) -> None:
+        self.has_nodes = has_nodes
+        self._capacity_changed()
+
     def take_nodes(self, old: "TopologyModel") -> None:
         """Take over the nodes and foreign pods of ``old``, which is not used any more."""
         self.has_nodes, self.nodes = old.has_nodes, old.nodes
@@ -329,16 +352,6 @@ class TopologyModel:
     # Flavors.
 
     @property
-    def has_nodes(self) -> bool:
-        """False while nodes and pods are being listed: no pod gets a place."""
-        return self._has_nodes
-
-    @has_nodes.setter
-    def has_nodes(self, has_nodes: bool) -> None:
-        self._has_nodes = has_nodes
-        self._capacity_changed()
-
-    @property
     def topologies(self) -> Container[str] | None:
         """The names of the topologies that exist; None if topology-aware scheduling is off."""
         return self._topologies if self.is_on else None
@@ -351,6 +364,15 @@ class TopologyModel:
     def is_topology_flavor(self, flavor: str) -> bool:
         known = self.flavors.get(flavor)
         return known is not None and bool(known.spec.topology_name)
+
+    def is_topology_queue(self, name: str, groups: Mapping[str, WithFlavors]) -> bool:
+        """Return True if all flavors of a cluster queue have topologies that exist."""
+        known = self._topology_queues.get(name)
+        if known is None or known[0] is not groups:
+            flavors = {flavor for group in groups.values() for flavor in group.flavors}
+            found = bool(groups) and all(self.levels(flavor) is not None for flavor in flavors)
+            known = self._topology_queues[name] = groups, found
+        return known[1]
 
     def tree(self, flavor: str) -> DomainTree | None:
         """Return the domains of a topology flavor; None for others, and while they are not known."""
@@ -482,13 +504,6 @@ class TopologyModel:
 def _nominated(pod: Key) -> Key:
     """Return a key that no pod has: a pod that is bound is known twice for a moment."""
     return Key(pod.namespace, f"{pod.name}/nominated")
-
-
-def has_places(admission: Admission) -> bool:
-    for assigned in admission.pod_set_assignments:  # noqa: SIM110  called for each admission, where any() costs more
-        if assigned.topology_assignment is not None:
-            return True
-    return False
 
 
 def recorded_places(

@@ -41,9 +41,10 @@ def has_provisioned_nodes(
     queue: ClusterQueueSpec, flavors: Collection[str], checks: Mapping[str, AdmissionCheck]
 ) -> bool:
     """Return True if a ProvisioningRequest of the queue brings the nodes of one of ``flavors``."""
-    return any(
+    rules = queue.admission_checks_strategy.admission_checks
+    return bool(rules) and any(
         rule.name in checks
         and checks[rule.name].spec.controller_name == PROVISIONING
         and (not rule.on_flavors or any(flavor in rule.on_flavors for flavor in flavors))
-        for rule in queue.admission_checks_strategy.admission_checks
+        for rule in rules
     )

@@ -54,6 +54,7 @@ class Placement(msgspec.Struct, frozen=True):
 
     pod_sets: tuple[PodSetPlaces, ...] = ()
     failures: tuple[PlacementRefused | NodesLackRoom, ...] = ()
+    needed: tuple[tuple[tuple[str, ...], Path, Amounts], ...] = ()  # by flavors and values of each leaf
 
     def places(self) -> list[Place]:
         return [each for pod_set in self.pod_sets for each in pod_set.places()]
@@ -157,13 +158,25 @@ def _place_groups(
                 failures.append(found)
                 break
             placed += found
-            new = [each for pod_set in found for each in pod_set.places()]
-            assumed += new
-            if not is_empty and len(pod_sets) > 1:
-                model.constraints.assume(new, placed_so_far)
+            if len(pod_sets) > 1:
+                new = [each for pod_set in found for each in pod_set.places()]
+                assumed += new
+                if not is_empty:
+                    model.constraints.assume(new, placed_so_far)
     order = {pod_set.shape.name: index for index, pod_set in enumerate(pod_sets)}
     placed.sort(key=lambda each: order[each.name])
-    return Placement(() if failures else tuple(placed), tuple(failures))
+    return Placement((), tuple(failures)) if failures else Placement(tuple(placed), (), _needed(placed))
+
+
+def _needed(placed: Sequence[PodSetPlaces]) -> tuple[tuple[tuple[str, ...], Path, Amounts], ...]:
+    needed: dict[tuple[tuple[str, ...], Path], dict[str, int]] = {}
+    for pod_set in placed:
+        for each in pod_set.places():
+            amounts = needed.setdefault((each.flavors, each.values), {})
+            for resource, amount in each.amounts.items():
+                if amount:
+                    amounts[resource] = amounts.get(resource, 0) + amount
+    return tuple([(*leaf, amounts) for leaf, amounts in needed.items()])
 
 
 def _units(pod_sets: Sequence[PodSetToPlace]) -> Iterator[tuple[PodSetToPlace, PodSetToPlace | None]]:
@@ -229,6 +242,17 @@ def _place_unit(
 
 def lack_of_room(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom | None:
     """Return which pods fit no host, without choosing hosts for the others; None if all fit."""
+    if pod_set.template is not None and model.constraints.may_limit(pod_set.template):
+        return _lack_on_hosts(model, pod_set)
+    key = id(pod_set.shape), pod_set.count, pod_set.flavors
+    known = model.reports.get(key, model.version)
+    if known is None:
+        known = (_lack_on_hosts(model, pod_set),)
+        model.reports.put(key, (pod_set.shape,), known, 1)
+    return known[0]
+
+
+def _lack_on_hosts(model: TopologyModel, pod_set: PodSetToPlace) -> NodesLackRoom | None:
     tree = model.host_tree(pod_set.flavors)
     if tree is None:
         return None
@@ -326,17 +350,8 @@ def fits(model: TopologyModel, placement: Placement) -> bool:
             model.constraints.version(pod_set.template),
         ):
             return False
-    needed: dict[tuple[tuple[str, ...], Path], dict[str, int]] = {}
-    for each in placement.places():
-        amounts = needed.setdefault((each.flavors, each.values), {})
-        for resource, amount in each.amounts.items():
-            amounts[resource] = amounts.get(resource, 0) + amount
-    for (flavors, values), amounts in needed.items():
+    for flavors, values, amounts in placement.needed:
         tree = model.tree(flavors[0]) if flavors else model.host_tree(())
-        if tree is None or tree.leaf_of(values) is None:
-            return False
-        if any(
-            amount > tree.remaining_of(values, resource) for resource, amount in amounts.items() if amount
-        ):
+        if tree is None or not tree.has_room(values, amounts):
             return False
     return True

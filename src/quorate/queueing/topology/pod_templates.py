@@ -24,7 +24,10 @@ class Template:
         self.namespace = namespace
         self.content = content
         stored = bytes(content)
-        self.has_constraints = any(mark in stored for mark in _MARKS)
+        self.has_constraints = False
+        for mark in _MARKS:  # for each decision: a generator would cost more
+            if mark in stored:
+                self.has_constraints = True
         self.repels = self.has_constraints and _ANTI_AFFINITY in stored
         self._hash = hash((namespace, stored))
 
