@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.host_node import HostNode
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor, Workload
 from quorate.api.meta import Key, find_condition
@@ -22,12 +23,13 @@ from quorate.kube.errors import Forbidden
 from quorate.kube.feed import Feed, cluster_feed, load
 from quorate.kube.informer import Change, Informer
 from quorate.kube.object_faults import ObjectFault
-from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_CLAIM_TEMPLATES, Resource
+from quorate.kube.resources import RESOURCE_CLAIM_TEMPLATES, Resource
 from quorate.kube.rest.discovery import plural_of
 from quorate.kube.unreadable_pods import occupied_node
 from quorate.queueing.state import State
 from quorate.queueing.topology.pod_templates import has_claims
 
+HOST_NODES: Final[Resource[Node]] = Resource("", "v1", "nodes", "Node", False, HostNode)
 BOUND_PODS: Final = Resource("", "v1", "pods", "Pod", True, BoundPod)
 NOMINATED_PODS: Final = Resource("", "v1", "pods", "Pod", True, BoundPod)
 RETRY_S: Final = 1.0  # changes of nodes and pods within this time cause one evaluation
@@ -53,7 +55,7 @@ class NodeFeeds:
         self._needed = asyncio.Event()
         self._freed: set[str] = set()  # flavors with more room since the last evaluation
         self._has_freed = asyncio.Event()
-        self.nodes = Informer(client, PLACEABLE_NODES)
+        self.nodes = Informer(client, HOST_NODES)
         self._pods = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
         self._nominated = Informer(client, NOMINATED_PODS, field_selector=_NOMINATED)
         nodes, pods, nominated = node_feeds(state, self._note)
@@ -111,7 +113,7 @@ def node_feeds(
 
     return (
         cluster_feed(
-            PLACEABLE_NODES,
+            HOST_NODES,
             lambda node: note(state.put_node(node)),
             lambda name: note(state.remove_node(name)),
             _nodes_differ,

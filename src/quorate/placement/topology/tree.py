@@ -297,7 +297,7 @@ class DomainTree:
         column = self._column_of.get(recorded_values)
         if column is None:
             return False
-        return all([amount <= self.remaining_in(column, resource) for resource, amount in amounts.items()])
+        return all(amount <= self.remaining_in(column, resource) for resource, amount in amounts.items())
 
 
 def as_share(amount: int) -> int:
