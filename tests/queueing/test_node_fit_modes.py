@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from quorate.api.configuration import load_configuration
+from quorate.api.meta import find_condition
 from quorate.queueing.topology.node_fit import NODE_FIT
 from tests.api.configuration.files import a_file
 from tests.queueing.world import World
@@ -86,3 +87,35 @@ def test_placing_is_not_called_where_no_pod_needs_a_node(given: dict[str, Any], 
 def test_a_configuration_has_the_mode_also_without_quotes(text: str, mode: str) -> None:
     loaded = load_configuration(a_file(f"nodeFit: {{mode: {text}}}"))
     assert (loaded.configuration.node_fit.mode, loaded.warnings) == (mode, ())
+
+
+@pytest.mark.parametrize(
+    ("mode", "known", "message"),
+    [
+        ("Report", False, ""),
+        (
+            "Report",
+            True,
+            'admitted by quota, but 1 of 1 pods fits no node: persistentvolumeclaim "data" not found',
+        ),
+        (
+            "Require",
+            False,
+            "couldn't assign flavors to pod set main: 1 of 1 pods fits no node: "
+            "the volumes of the cluster are not known yet",
+        ),
+    ],
+)
+def test_pods_with_claims_wait_until_volumes_are_known_and_are_not_reported(
+    mode: str, known: bool, message: str
+) -> None:
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    pod_set = {"name": "main", "count": 1, "requests": {"cpu": 1}, "spec": {"volumes": volumes}}
+    world = a_world(
+        config={"nodeFit": {"mode": mode}}, workloads=[{"name": "w", "queue": "cq", "podSets": [pod_set]}]
+    )
+    world.state.set_has_volumes(known)
+    world.run({"cycle": 1})
+    type_ = "quorate.dev/NodeFit" if mode == "Report" else "QuotaReserved"
+    condition = find_condition(world.workloads["w"].status.conditions, type_)
+    assert ("" if condition is None else condition.message) == message

@@ -8,6 +8,7 @@ from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.state import State
 from quorate.queueing.topology.node_fit import has_provisioned_nodes
 from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room, place_pod_sets
+from quorate.queueing.topology.pod_constraints import VOLUMES_UNKNOWN
 from quorate.queueing.topology.pod_templates import Template
 
 
@@ -45,6 +46,11 @@ def unplaced_pods(
     checked = pods_to_check(state, queue, entry, assignment, "Report")
     if len(checked) == 1:  # the common case: where the pods would be makes no difference
         lack = lack_of_room(topology, checked[0])
-        return () if lack is None else (lack,)
+        return () if lack is None or _is_unknown(lack) else (lack,)
     failures = place_pod_sets(topology, checked).failures
-    return tuple(each for each in failures if isinstance(each, NodesLackRoom))
+    return tuple(each for each in failures if isinstance(each, NodesLackRoom) and not _is_unknown(each))
+
+
+def _is_unknown(lack: NodesLackRoom) -> bool:
+    """Return True if the volumes of the pods were not known yet: nothing is to be reported."""
+    return any(reason == VOLUMES_UNKNOWN for reason, _ in lack.rejecting)
