@@ -178,12 +178,11 @@ def test_a_preempted_workload_is_not_admitted_again_before_its_preemptor(
     async def story(world: World) -> None:
         await world.create(WORKLOAD_PRIORITY_CLASSES, "high", value=10)
         await world.queues(cpu="2", preemption={"withinClusterQueue": "LowerPriority"})
-        await world.job("low", pods=2, runs="3s")
+        await world.job("low", pods=2, runs="forever")
         await world.until_admitted("low")
         await world.job("high", pods=2, runs="1s", labels={PRIORITY_CLASS: "high"})
-        await world.until_finished("high", "low")
-        low = await world.workload("low")
-        assert low is not None
+        await world.until_finished("high")
+        low = await world.until_condition("low", "Admitted")
         assert low.status.scheduling_stats is not None
         evictions = low.status.scheduling_stats.evictions
         assert [(each.reason, each.count) for each in evictions] == [("Preempted", 1)]
