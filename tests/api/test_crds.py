@@ -21,6 +21,7 @@ from quorate.api.crds import (
 )
 from quorate.api.crds.descriptions import read_texts, source_of
 from quorate.local.objects.crd import definition as local
+from quorate.local.objects.crd.cel import compile_rules
 
 SHIPPED = Path(__file__).parents[2] / "deploy" / "crds"
 Json = dict[str, Any]
@@ -161,6 +162,24 @@ def test_every_cel_rule_compiles() -> None:
     for rule in rules:
         environment.compile(rule)
     assert len(rules) == 45
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "refused"),
+    [
+        pytest.param({}, {}, False, id="without a policy"),
+        pytest.param({"concurrentAdmissionPolicy": {"a": 1}}, {"concurrentAdmissionPolicy": {"a": 1}}, False,
+                     id="the same policy"),
+        pytest.param({}, {"concurrentAdmissionPolicy": {"a": 1}}, True, id="added"),
+        pytest.param({"concurrentAdmissionPolicy": {"a": 1}}, {}, True, id="removed"),
+        pytest.param({"concurrentAdmissionPolicy": {"a": 1}}, {"concurrentAdmissionPolicy": {"a": 2}}, True,
+                     id="changed"),
+    ],
+)  # fmt: skip
+def test_the_policy_of_concurrent_admission_is_immutable(old: Json, new: Json, refused: bool) -> None:
+    rules = compile_rules(schema_of("ClusterQueue", path="spec")["x-kubernetes-validations"])
+    (rule,) = (each for each in rules if "concurrentAdmissionPolicy" in each.text)
+    assert (rule.violation(new, [old]) is not None) is refused
 
 
 @pytest.mark.parametrize("kind", sorted(DEFINITIONS))
