@@ -1,6 +1,7 @@
 """Hierarchical DRF: shares in a weighted tree, queue order and reclaim."""
 
 from fractions import Fraction
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -127,14 +128,21 @@ def test_a_saturated_queue_does_not_delay_its_parent() -> None:
     assert played(queues, pods, cpu=30, memory="30Gi") == {"a": 10, "b": 10, "c": 10, "m": 15, "n": 15}
 
 
-def test_an_allocation_to_one_queue_counts_for_its_siblings_at_once() -> None:
-    """Volcano compares a waiting queue only when another is pushed or popped, and allocates 3, 3 and 2."""
-    queues = [
-        annotated("sci", "root/sci", "1/1"),
-        annotated("dev", "root/eng/dev", "1/1/1"),
-        annotated("prod", "root/eng/prod", "1/1/1"),
-    ]
-    pods = [{"name": name, "count": 8, "cpu": 1} for name in ("sci", "dev", "prod")]
+SUBTREES = {
+    "sci": annotated("sci", "root/sci", "1/1"),
+    "dev": annotated("dev", "root/eng/dev", "1/1/1"),
+    "prod": annotated("prod", "root/eng/prod", "1/1/1"),
+}
+
+
+@pytest.mark.parametrize("order", list(permutations(SUBTREES)), ids=" ".join)
+def test_an_allocation_to_one_queue_counts_for_its_siblings_at_once(order: tuple[str, ...]) -> None:
+    """Volcano compares a waiting queue only when another is pushed or popped.
+
+    It allocates 3, 3 and 2, or 2, 5 and 1, which depends on the order of the queues.
+    """
+    queues = [SUBTREES[name] for name in order]
+    pods = [{"name": name, "count": 8, "cpu": 1} for name in order]
     assert played(queues, pods, cpu=8) == {"sci": 4, "dev": 2, "prod": 2}
 
 
