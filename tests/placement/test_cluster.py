@@ -1,5 +1,6 @@
 """Amounts of nodes as pods are added, updated and removed, and nodes are set and removed."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import pytest
@@ -261,3 +262,37 @@ def test_undoing_changes_in_reverse_order_restores_the_state(
     for undo in reversed(undos):
         undo()
     assert world.observed() == before
+
+
+@pytest.mark.parametrize("of_pod", [False, True])
+def test_many_resources_of_one_object_copy_the_matrices_once(of_pod: bool) -> None:
+    """A node or a pod of the largest size names tens of thousands of resources."""
+    many = " ".join(f"example.com/r{number}=1" for number in range(5000))
+    cluster = Cluster()
+    cluster.set_node(node("n1 cpu=4" if of_pod else f"n1 cpu=4 {many}"))
+    copies = CountedMatrices(cluster)
+    if of_pod:
+        cluster.add_pod(A, shape(f"cpu=1 {many}"), "n1", AllocationState.USED)
+    else:
+        cluster.set_node(node(f"n2 cpu=4 {many.replace('/r', '/other-')}"))
+    assert copies.count() <= 2
+    assert idle(cluster, "n1")["example.com/r7"] == (-1 if of_pod else 1)
+
+
+class CountedMatrices:
+    """Counts how often the matrix of allocatable amounts was replaced by a larger one."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._generations = [cluster.allocatable]
+        rows = cluster.add_rows
+
+        def add_rows(resources: Iterable[str]) -> None:
+            rows(resources)
+            if self._generations[-1] is not cluster.allocatable:
+                self._generations.append(cluster.allocatable)
+
+        cluster.add_rows = add_rows  # type: ignore[method-assign]
+
+    def count(self) -> int:
+        return len(self._generations) - 1

@@ -12,7 +12,7 @@ on the current nodes and pods, except for the assignment of indexes and the orde
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Final
 from weakref import WeakKeyDictionary
@@ -241,8 +241,7 @@ class Cluster:
                     for total, amount in zip(non_zero, shape.non_zero_request, strict=True)
                 ]
         self._add_to_totals(index, -1)
-        for resource in (*staying, *releasing, *pipelined):
-            self.row(resource)  # the matrices have all rows before they are written
+        self.add_rows((*staying, *releasing, *pipelined))  # before the matrices are written
         self.releasing[:, index] = self._vector(_limited(releasing, _MAX_RELEASING))
         self.pipelined[:, index] = self._vector(_limited(pipelined, _MAX_RELEASING))
         self.used[:, index] = self._vector(_limited(staying, _MAX_TAKEN)) + self.releasing[:, index]
@@ -287,14 +286,21 @@ class Cluster:
 
     def row(self, resource: str) -> int:
         """Return the row of ``resource`` in all matrices, adding one if there is none."""
-        row = self.rows.get(resource)
-        if row is None:
-            row = self.rows[resource] = len(self.resources)
-            self.resources.append(resource)
-            for name in ("allocatable", "used", "releasing", "pipelined"):
-                setattr(self, name, np.pad(getattr(self, name), ((0, 1), (0, 0))))
-            self._requests.clear()
-        return row
+        if resource not in self.rows:
+            self.add_rows((resource,))
+        return self.rows[resource]
+
+    def add_rows(self, resources: Iterable[str]) -> None:
+        """Add the rows that are missing; each call with any copies the matrices once."""
+        missing = [resource for resource in dict.fromkeys(resources) if resource not in self.rows]
+        if not missing:
+            return
+        for row, resource in enumerate(missing, len(self.resources)):
+            self.rows[resource] = row
+        self.resources += missing
+        for name in ("allocatable", "used", "releasing", "pipelined"):
+            setattr(self, name, np.pad(getattr(self, name), ((0, len(missing)), (0, 0))))
+        self._requests.clear()
 
     def request(self, shape: Shape) -> Vector:
         """Return what a pod of ``shape`` requests, by row."""
@@ -304,10 +310,10 @@ class Cluster:
         return request
 
     def _vector(self, amounts: Amounts) -> Vector:
-        by_row = [(self.row(resource), amount) for resource, amount in amounts.items()]
+        self.add_rows(amounts)
         vector = np.zeros(len(self.resources), np.int64)
-        for row, amount in by_row:
-            vector[row] = amount
+        for resource, amount in amounts.items():
+            vector[self.rows[resource]] = amount
         return vector
 
     def _add_to_totals(self, index: int, sign: int) -> None:

@@ -133,6 +133,7 @@ class NodeFinder:
         permanent = self._constraints.filter(shape).permanent
         cluster = self.cluster
         fitting = np.full(cluster.size, UNLIMITED)
+        cluster.add_rows(shape.amounts)
         for resource, amount in shape.amounts.items():
             if amount:
                 fitting = np.minimum(fitting, cluster.allocatable[cluster.row(resource)] // amount)
