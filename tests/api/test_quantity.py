@@ -1,5 +1,6 @@
 """Quantities are exact, ordered as rational numbers, and print canonically."""
 
+import re
 from fractions import Fraction
 
 import pytest
@@ -162,3 +163,38 @@ def test_base_units_round_up(case: tuple[str, Fraction]) -> None:
     quantity = parse_quantity(case[0])
     for amount, per_unit in ((quantity.units, NANOS), (quantity.milli, NANOS // 1000)):
         assert (amount - 1) * per_unit < quantity.nanos <= amount * per_unit
+
+
+NUMBER = r"([0-9]+(\.[0-9]*)?|\.[0-9]+)"
+CUSTOM = rf"[+-]?{NUMBER}([KMGTPE]i|[numkMGTPE]|[eE][+-]?{NUMBER})?"
+
+
+# What a kube-apiserver does with a text in a field of a built-in kind, and in one of a definition with the
+# pattern of quantities that controller-gen writes.
+@pytest.mark.parametrize(
+    ("text", "built_in", "custom"),
+    [
+        ("1e1.5", False, True), ("0e1.5", False, True), ("1E1.5", False, True), ("1e+1.5", False, True),
+        ("1e.5", False, True), ("1e1.", False, True), ("1e1.0", False, True), ("70e.71", False, True),
+        ("1e9223372036854775808", False, True), ("1e-9223372036854775809", False, True),
+        ("1e9223372036854775807", True, True), ("1e4294967296", True, True), ("1.", True, True),
+        (".5", True, True), ("+1", True, True), ("-0", True, True), ("1.e3", True, True), (".1n", True, True),
+        ("+", True, False), ("-", True, False), (".", True, False), ("+.k", True, False), ("n", True, False),
+        (" 1", True, False), ("1 ", True, False), ("\u20031", True, False), ("", False, False),
+        ("\t1", False, False), ("1\n", False, False), ("\x1f1", False, False), ("1\x1c", False, False),
+        ("Pi", False, False), ("e-10", False, False), ("1e", False, False), ("1e+", False, False),
+        ("1Ee1", False, False), ("1mm", False, False), ("1ki", False, False), ("1K", False, False),
+        ("+-1", False, False), ("1_0", False, False), ("0x1", False, False), ("1e٣", False, False),
+    ],
+)  # fmt: skip
+def test_odd_forms_are_read_exactly_where_a_built_in_kind_stores_them(
+    text: str, built_in: bool, custom: bool
+) -> None:
+    """What a custom resource has beyond these is no amount: such an object is set aside."""
+    try:
+        parse_quantity(text)
+    except InvalidQuantity:
+        assert not built_in
+    else:
+        assert built_in
+    assert (re.fullmatch(CUSTOM, text, re.ASCII) is not None) is custom

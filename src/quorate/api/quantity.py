@@ -50,6 +50,12 @@ _DECIMAL: Final = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T"
 _BINARY_SUFFIX: Final = {power: suffix for suffix, power in _BINARY.items()} | {0: ""}
 _DECIMAL_SUFFIX: Final = {power: suffix for suffix, power in _DECIMAL.items()}
 
+# White space that a JSON text may contain unescaped: the original trims the text before it is unescaped.
+SPACES: Final = (
+    " \u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+
 _MAX_DIGITS: Final = 100
 LARGEST: Final = 10**_MAX_DIGITS * NANOS  # in nano-units
 _MAX_BINARY: Final = (2**63 - 1) * NANOS
@@ -226,7 +232,7 @@ def parse_text(text: str) -> Quantity:
 
 
 def _parse(text: str) -> Quantity:
-    notation = split_quantity(text.strip())
+    notation = split_quantity(text.strip(SPACES))
     nanos = _nanos(notation)
     return Quantity(-nanos if notation.negative else nanos, notation.form)
 

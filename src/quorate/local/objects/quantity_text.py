@@ -8,7 +8,7 @@ but not ``1.50``), and a decimal amount without a suffix for its power of ten lo
 import re
 from typing import Final
 
-from quorate.api.quantity import Form, Notation, Quantity, parse_quantity, split_quantity
+from quorate.api.quantity import SPACES, Form, Notation, Quantity, parse_quantity, split_quantity
 
 _SUFFIXES: Final = {-9: "n", -6: "u", -3: "m", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _MAX_KEPT_DIGITS: Final = 18  # they fit into 64 bits
@@ -25,7 +25,7 @@ def stored_text(text: str, finest: int = NANO) -> str:
 
     ``finest`` is the power of ten of the smallest unit, to which amounts are rounded up.
     """
-    text = text.strip()
+    text = text.strip(SPACES)
     notation = split_quantity(text)
     if _is_kept(notation, finest):
         return text
@@ -36,7 +36,7 @@ def stored_text(text: str, finest: int = NANO) -> str:
 
 def quantity_error(text: str) -> str:
     """Return the server's message about a text that is no quantity."""
-    text = text.strip()
+    text = text.strip(SPACES)
     if text and _NO_DIGITS.fullmatch(text):
         return "unable to parse numeric part of quantity"
     if text and _WITH_SUFFIX.fullmatch(text):
