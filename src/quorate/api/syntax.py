@@ -4,6 +4,7 @@ Sources: API conventions, "Names and Namespaces" and "Labels"; Go's ``time.Parse
 """
 
 import re
+from functools import lru_cache
 from typing import Final
 
 _LABEL: Final = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
@@ -28,9 +29,18 @@ def is_dns_subdomain(text: str) -> bool:
 def is_qualified_name(text: str) -> bool:
     """Return True for the key of a label, annotation or resource: ``cpu``, ``example.com/gpu``."""
     prefix, slash, name = text.rpartition("/")
-    if slash and not is_dns_subdomain(prefix):
+    if slash and not _is_prefix(prefix):
         return False
     return len(name) <= 63 and _QUALIFIED_PART.fullmatch(name) is not None
+
+
+def _is_prefix(text: str) -> bool:
+    return len(text) <= 253 and _is_cached_subdomain(text)
+
+
+@lru_cache(maxsize=256)  # keys have few different prefixes
+def _is_cached_subdomain(text: str) -> bool:
+    return is_dns_subdomain(text)
 
 
 def is_label_value(text: str) -> bool:

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Mapping
 from fractions import Fraction
+from itertools import islice
+from typing import Final
 
 import msgspec
 
@@ -28,6 +30,8 @@ from quorate.queueing.pending.queue import Entry, PendingQueue
 from quorate.queueing.topology.model import NO_PLACES
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
+
+_MAX_FINDINGS: Final = 100  # that are kept of one cluster queue; the first tells why it is inactive
 
 
 class Reservation:
@@ -270,5 +274,5 @@ def usage_of(
 
 
 def spec_findings(spec: ClusterQueueSpec) -> tuple[str, ...]:
-    """Return what is invalid in the spec of a stored cluster queue, as texts."""
-    return tuple(str(finding) for finding in stored_cluster_queue_findings(spec))
+    """Return what is invalid in the spec of a stored cluster queue, as texts: the first ones."""
+    return tuple(str(finding) for finding in islice(stored_cluster_queue_findings(spec), _MAX_FINDINGS))

@@ -324,8 +324,9 @@ class State:
         node.weight = weight_of(cluster_queue.spec.fair_sharing)
         if queue is None:
             queue = self._add_cluster_queue(cluster_queue, node)
-        queue.groups = flavor_groups(cluster_queue.spec)
-        queue.findings = spec_findings(cluster_queue.spec)
+        else:
+            queue.groups = flavor_groups(cluster_queue.spec)
+            queue.findings = spec_findings(cluster_queue.spec)
         by_usage = self.configuration.admission_fair_sharing is not None and queue.uses_admission_fair_sharing
         queue.pending.set_consumed_usage(ledger.consumed_usage if by_usage else None)
         if queue.is_strict:

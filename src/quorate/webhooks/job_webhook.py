@@ -22,7 +22,7 @@ from quorate.kube.patches import json_patch, merged
 from quorate.kube.resources import Json
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse
 from quorate.webhooks.cluster_reader import DEFAULT_NAME, ClusterReader
-from quorate.webhooks.decoding import decode_object
+from quorate.webhooks.decoding import decode_object, yield_to_loop
 
 _RAY_AND_SPARK: Final = ("RayCluster", "RayJob", "RayService", "SparkApplication")
 _QUEUE_ANNOTATION_WARNING: Final = (
@@ -54,7 +54,9 @@ class JobWebhook(Generic[J]):
             job.metadata, request.namespace
         ):
             return AdmissionResponse(patch=json_patch(document, labeled))
-        return AdmissionResponse(patch=json_patch(document, self._suspend(job, labeled)))
+        suspended = self._suspend(job, labeled)
+        await yield_to_loop(request.object)
+        return AdmissionResponse(patch=json_patch(document, suspended))
 
     async def validate(self, request: AdmissionRequest) -> AdmissionResponse:
         try:
@@ -106,7 +108,9 @@ class JobWebhook(Generic[J]):
 
     async def _validate_create(self, request: AdmissionRequest, job: J) -> AdmissionResponse:
         scope = await self._scope(job, request)
-        own = (*self._kind.findings(None, job, scope), *self._topology_findings(job))
+        own = tuple(self._kind.findings(None, job, scope))
+        await yield_to_loop(request.object)
+        own += self._topology_findings(job)
         findings = (*job_findings(self._job_info(job)), *own)
         named_by_annotation = queue_name_of(job.metadata) and QUEUE_NAME not in job.metadata.labels
         return AdmissionResponse(findings, (_QUEUE_ANNOTATION_WARNING,) if named_by_annotation else ())
@@ -119,8 +123,12 @@ class JobWebhook(Generic[J]):
             self._job_info(old), self._job_info(new), has_default_queue=has_default_queue
         )
         scope = await self._scope(new, request)
-        topology = added_findings(self._topology_findings(old), self._topology_findings(new))
-        findings: list[Finding] = [*general, *self._kind.findings(old, new, scope), *topology]
+        await yield_to_loop(request.object)
+        findings: list[Finding] = [*general, *self._kind.findings(old, new, scope)]
+        await yield_to_loop(request.object)
+        known = self._topology_findings(old)
+        await yield_to_loop(request.object)
+        findings += added_findings(known, self._topology_findings(new))
         return AdmissionResponse(tuple(findings))
 
     def _topology_findings(self, job: J) -> tuple[Finding, ...]:

@@ -10,12 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from quorate.api import codec
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.field_path import InvalidTemplate
 from quorate.api.findings import Finding
-from quorate.api.meta import ObjectMeta
+from quorate.api.meta import ObjectMeta, Struct
 from quorate.api.validation.jobs import JobInfo, job_findings, job_update_findings
 from quorate.api.validation.topology import AnnotatedPodSet, added_findings, annotated_topology_findings
 from quorate.controllers.jobframework.construct_workload import queue_name_of
@@ -44,7 +43,7 @@ from quorate.kube.patches import json_patch
 from quorate.kube.resources import Json, Resource, untyped
 from quorate.webhooks.admission_review import ALLOWED, AdmissionRequest, AdmissionResponse, AdmissionWebhook
 from quorate.webhooks.cluster_reader import ClusterReader
-from quorate.webhooks.decoding import decode_object
+from quorate.webhooks.decoding import decode_object, yield_to_loop
 
 DEPLOYMENTS: Final = untyped("apps", "v1", "deployments", "Deployment", True)
 STATEFUL_SETS: Final = untyped("apps", "v1", "statefulsets", "StatefulSet", True)
@@ -66,10 +65,14 @@ class _Decoded(msgspec.Struct, frozen=True):
     metadata: ObjectMeta
 
 
+class _WithMetadata(Struct):
+    metadata: ObjectMeta = ObjectMeta()
+
+
 async def _decode(body: msgspec.Raw) -> _Decoded:
     """Decode the object of a request.  Raises ``msgspec.ValidationError``."""
     document = await decode_object(dict[str, Any], body)
-    return _Decoded(document, codec.convert(ObjectMeta, document.get("metadata") or {}))
+    return _Decoded(document, (await decode_object(_WithMetadata, body)).metadata)
 
 
 class _Settings:
@@ -107,7 +110,9 @@ class PodWebhook:
         try:
             pod = await _decode(request.object)
             setting = await self._settings.of(pod.metadata, request.namespace)
-            return AdmissionResponse(patch=json_patch(pod.document, default_pod(pod.document, setting)))
+            defaulted = default_pod(pod.document, setting)
+            await yield_to_loop(request.object)
+            return AdmissionResponse(patch=json_patch(pod.document, defaulted))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):
             return ALLOWED  # the API server validates it afterwards
 
@@ -159,18 +164,18 @@ async def _pod_info(body: msgspec.Raw) -> JobInfo:
     )
 
 
-def _set_topology(
-    framework: str, gates: TopologyGates | None, new: Json, old: Json | None
+async def _set_topology(
+    framework: str, gates: TopologyGates | None, new: msgspec.Raw, old: msgspec.Raw | None
 ) -> tuple[Finding, ...]:
     """Return the findings about topology annotations of a set that ``old`` does not have."""
     kind = SETS[framework].serving
     if kind is None or gates is None:
         return ()
     try:
-        found, known = (
-            () if each is None else set_topology_findings(kind, codec.convert(ServingSet, each), gates)
+        found, known = [
+            () if each is None else set_topology_findings(kind, await decode_object(ServingSet, each), gates)
             for each in (new, old)
-        )
+        ]
     except InvalidTemplate:
         return ()  # reported where a workload is made of it
     return added_findings(known, found)
@@ -200,9 +205,9 @@ class SetWebhook:
         try:
             given = await _decode(request.object)
             setting = await self._settings.of(given.metadata, request.namespace)
-            return AdmissionResponse(
-                patch=json_patch(given.document, default_set(self._kind, given.document, setting))
-            )
+            defaulted = default_set(self._kind, given.document, setting)
+            await yield_to_loop(request.object)
+            return AdmissionResponse(patch=json_patch(given.document, defaulted))
         except (msgspec.ValidationError, InvalidTemplate, AttributeError, KeyError, TypeError):
             return ALLOWED
 
@@ -212,10 +217,10 @@ class SetWebhook:
             updates = request.operation == "UPDATE"
             old = (await _decode(request.old_object)).document if updates else None
             remains = await self._remaining_pods(new, old, request.namespace)
-            own = (
-                *self._findings(new.document, old, remains),
-                *_set_topology(self._kind.framework, self._gates, new.document, old),
-            )
+            own = (*self._findings(new.document, old, remains),)
+            await yield_to_loop(request.object)
+            before = request.old_object if updates else None
+            own += await _set_topology(self._kind.framework, self._gates, request.object, before)
             general = job_findings(self._job_info(new.metadata)) if old is None else ()
             return AdmissionResponse((*general, *own))
         except (msgspec.ValidationError, AttributeError, KeyError, TypeError):

@@ -25,7 +25,7 @@ from quorate.webhooks.admission_review import (
     AdmissionWebhook,
     first_findings,
 )
-from quorate.webhooks.decoding import decode_object, refuse_undecodable
+from quorate.webhooks.decoding import decode_object, refuse_undecodable, yield_to_loop
 
 T = TypeVar("T", bound=Struct)
 
@@ -61,6 +61,7 @@ class QueueingWebhook(Generic[T]):
         except msgspec.ValidationError as error:
             return await refuse_undecodable(request.object, error)
         warnings = tuple(self._warn(new))
+        await yield_to_loop(request.object)
         if request.operation == "CREATE":
             return AdmissionResponse(first_findings(self._validate_create(new)), warnings)
         try:

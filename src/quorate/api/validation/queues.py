@@ -130,6 +130,12 @@ def _quotas(groups: Sequence[ResourceGroup], *, parent: str, parent_field: str) 
             below = f"{path}.flavors[{position}]"
             yield from _flavor_quotas(below, flavor, group.covered_resources)
             for index, quota in enumerate(flavor.resources):
+                if (
+                    quota.nominal_quota.nanos >= 0
+                    and quota.borrowing_limit is None
+                    and quota.lending_limit is None
+                ):
+                    continue  # most quotas
                 yield from _limits(f"{below}.resources[{index}]", quota, parent, parent_field)
     if len(flavor_paths) > MAX_FLAVORS:
         rule = f"flavors in all groups are too many, at most {MAX_FLAVORS}"

@@ -21,6 +21,7 @@ _COPIED_FIELDS: Final = (
 )  # fmt: skip
 # Go encodes the fields of a struct in their declared order, not sorted.
 _PORT: Final = ("name", "hostPort", "containerPort", "protocol", "hostIP")
+_NO_AMOUNTS: Final[Mapping[str, Any]] = {"ports": None, "resources": {"requests": None}}
 _TOLERATION: Final = ("key", "operator", "value", "effect", "tolerationSeconds")
 
 
@@ -50,6 +51,8 @@ def _containers(containers: Sequence[Mapping[str, Any]] | None) -> list[Any] | N
             "ports": _structs([port for port in each.get("ports") or () if port.get("hostPort")], _PORT),
             "resources": {"requests": _requests(each)},
         }
+        if each.get("ports") or each.get("resources")
+        else _NO_AMOUNTS
         for each in containers or ()
     ] or None
 

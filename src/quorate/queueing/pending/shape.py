@@ -59,6 +59,7 @@ from quorate.queueing.pending.ordering import effective_priority
 from quorate.quota.amount import PODS, as_quantity
 
 _MAX_TEMPLATES: Final = 1024  # decoded ones that are kept
+_LARGE_BYTES: Final = 64 * 1024  # of a template
 _NO_DEFAULTS: Final = LimitRangeDefaults()
 _NO_BOUNDS: Final = (LimitRangeBounds(), LimitRangeBounds())
 
@@ -214,9 +215,16 @@ class ShapeRegistry:
             for pod_set in workload.spec.pod_sets
         ]
         priority = effective_priority(workload, self._gates)
+        # To encode the amounts of a large template takes longer than to compute the shape again.
+        parts = [
+            spec
+            if len(pod_set.template) <= _LARGE_BYTES
+            else (bytes(pod_set.template), self._overheads.get(spec.runtime_class_name, {}), defaults)
+            for pod_set, spec in zip(workload.spec.pod_sets, specs, strict=True)
+        ]
         # A digest: the encoded key itself would be most of the memory of a shape with one workload.
         key = blake2b(
-            self._encoder.encode((priority, pod_sets, specs, counted, invalid)), digest_size=16
+            self._encoder.encode((priority, pod_sets, parts, counted, invalid)), digest_size=16
         ).digest()
         shape = self._shapes.get(key)
         if shape is None:
