@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from quorate.api.kueue import Workload
+from quorate.api.kueue import PodSetAssignment, Workload
 from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing.model_audit import audit_model
@@ -142,8 +142,8 @@ def worlds(draw: st.DrawFn) -> Json:
     }
 
 
-def placed(world: World) -> Iterator[tuple[Json, int, tuple[tuple[str, ...], int], bool]]:
-    """Return each place of the stored admissions with its given pod set, and whether it is a host."""
+def placed(world: World) -> Iterator[tuple[Json, PodSetAssignment, list[tuple[tuple[str, ...], int]]]]:
+    """Return each stored assignment of places with its given pod set."""
     for name, workload in world.workloads.items():
         admission = workload.status.admission
         if admission is None or c.is_finished(workload):
@@ -151,8 +151,7 @@ def placed(world: World) -> Iterator[tuple[Json, int, tuple[tuple[str, ...], int
         given_ = {each["name"]: each for each in given_pod_sets(world.given_workload(name))}
         for assigned in admission.pod_set_assignments:
             if (places := assigned.topology_assignment) is not None:
-                for domain in places.domains():
-                    yield given_[assigned.name], assigned.count or 0, domain, len(places.levels) == 1
+                yield given_[assigned.name], assigned, list(places.domains())
 
 
 def assert_room(world: World, all_nodes: Json) -> None:
@@ -165,24 +164,48 @@ def assert_room(world: World, all_nodes: Json) -> None:
         used = node.get("nonTASUsage")
         room[key] += node["allocatable"]["cpu"] - (used["cpu"] if used else 0)
         pods[key] += node["allocatable"]["pods"] - bool(used)
-    for pod_set, _, (values, count), _ in placed(world):
-        room[values] -= count * pod_set["requests"]["cpu"]
-        pods[values] -= count
+    for pod_set, _, domains in placed(world):
+        for values, count in domains:
+            room[values] -= count * pod_set["requests"]["cpu"]
+            pods[values] -= count
     assert min(room.values()) >= 0, room
     assert min(pods.values()) >= 0, pods
 
 
 def assert_counts(world: World) -> None:
     """Check that each pod has a place, except those beyond the last whole slice."""
-    for name, workload in world.workloads.items():
-        given_ = {each["name"]: each for each in given_pod_sets(world.given_workload(name))}
-        admission = workload.status.admission
-        for assigned in admission.pod_set_assignments if admission is not None else ():
-            if (places := assigned.topology_assignment) is not None:
-                count = assigned.count or 0
-                size = (given_[assigned.name].get("topology") or {}).get("sliceSize", 1)
-                want = count if count < size else count // size * size
-                assert sum(pods for _, pods in places.domains()) == want, name
+    for pod_set, assigned, domains in placed(world):
+        count = assigned.count or 0
+        size = (pod_set.get("topology") or {}).get("sliceSize", 1)
+        want = count if count < size else count // size * size
+        assert sum(pods for _, pods in domains) == want, assigned.name
+
+
+def assert_requests(world: World, all_nodes: Json) -> None:
+    """Check that required domains and slices are whole, also after failed nodes were replaced."""
+    for pod_set, assigned, domains in placed(world):
+        request = pod_set.get("topology") or {}
+        (flavor,) = set(assigned.flavors.values())
+        levels = LEVELS.get(flavor, ())
+        paths = {values: path_of(values, levels, all_nodes) for values, _ in domains}
+        if (required := request.get("required")) in levels:
+            depth = levels.index(required) + 1
+            assert len({path[:depth] for path in paths.values()}) <= 1
+        size = request.get("sliceSize", 1)
+        if request.get("sliceLevel") in levels and (assigned.count or 0) >= size:
+            depth = levels.index(request["sliceLevel"]) + 1
+            pods: Counter[tuple[str, ...]] = Counter()
+            for values, count in domains:
+                pods[paths[values][:depth]] += count
+            assert not any(count % size for count in pods.values())
+
+
+def path_of(values: tuple[str, ...], levels: tuple[str, ...], all_nodes: Json) -> tuple[str, ...]:
+    """Return the values of all levels of a recorded domain, a host or a rack."""
+    if len(values) > 1 or not levels:
+        return values
+    labels = all_nodes[values[0]]["labels"]
+    return (*(labels[level] for level in levels[:-1]), *values)
 
 
 def stored(world: World) -> dict[str, Any]:
@@ -200,6 +223,7 @@ class Story:
     def check(self) -> None:
         assert_room(self.world, self.all_nodes)
         assert_counts(self.world)
+        assert_requests(self.world, self.all_nodes)
         assert differences(self.world.state, self.world.workloads.values()) == []
 
     def step(self, step: str, number: int) -> None:
@@ -242,7 +266,7 @@ class Story:
 
 
 @given(worlds(), EVENTS)
-@examples(100)
+@examples(60)
 def test_no_domain_is_above_its_capacity_and_counts_add_up(
     given_: Json, steps: list[tuple[str, int]]
 ) -> None:
@@ -266,7 +290,7 @@ class StoredNow:
 
 
 @given(worlds(), EVENTS)
-@examples(50)
+@examples(30)
 def test_an_audit_during_which_things_change_finds_nothing(
     given_: Json, steps: list[tuple[str, int]]
 ) -> None:
@@ -283,7 +307,7 @@ def test_an_audit_during_which_things_change_finds_nothing(
 
 
 @given(worlds(), st.randoms(use_true_random=False))
-@examples(50)
+@examples(30)
 def test_the_order_in_which_objects_arrive_does_not_matter(given_: Json, random: Any) -> None:
     def shuffled(objects: Json) -> Json:
         return dict(random.sample(sorted(objects.items()), len(objects)))
