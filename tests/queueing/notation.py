@@ -19,7 +19,7 @@ from quorate.api.configuration.queueing import (
     ResourceOptions,
     Transformation,
 )
-from quorate.api.kueue import POD_SET, SLICE_REPLACEMENT_FOR, WORKLOAD_ANNOTATION, RequeueState
+from quorate.api.kueue import ELASTIC_JOB, POD_SET, SLICE_REPLACEMENT_FOR, WORKLOAD_ANNOTATION, RequeueState
 from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import at_epoch
 from quorate.api.quantity import Quantity, parse_quantity
@@ -242,9 +242,10 @@ _QUANTITIES = frozenset({"requests", "limits", "overhead", "default", "defaultRe
 
 
 def annotations_of(given: Json) -> Json:
-    if "replaces" not in given:
-        return {}
-    return {SLICE_REPLACEMENT_FOR: f"{given.get('namespace', 'default')}/{given['replaces']}"}
+    annotations = {ELASTIC_JOB: "true"} if given.get("elastic") else {}
+    if "replaces" in given:
+        annotations[SLICE_REPLACEMENT_FOR] = f"{given.get('namespace', 'default')}/{given['replaces']}"
+    return annotations
 
 
 def requeue_state_of(given: Json) -> RequeueState:

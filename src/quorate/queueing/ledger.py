@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.kueue import SLICE_REPLACEMENT_FOR, Admission, Workload
+from quorate.api.kueue import ELASTIC_JOB, SLICE_REPLACEMENT_FOR, Admission, Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation, usage_of
@@ -20,7 +20,14 @@ from quorate.queueing.pending.queue import Entry, RequeueReason
 from quorate.queueing.pending.shape import Shape, ShapeRegistry
 from quorate.queueing.pods_ready import UnreadyWorkloads
 from quorate.queueing.preemption.history import PreemptionHistory
-from quorate.queueing.topology.model import NO_PLACES, Places, TopologyModel, recorded_places
+from quorate.queueing.topology.model import (
+    NO_PLACES,
+    Places,
+    TopologyModel,
+    has_places,
+    recorded_places,
+    without_places,
+)
 from quorate.queueing.topology.pod_templates import Template
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
@@ -308,7 +315,7 @@ class Ledger:
         self.reservations[key] = reservation
         shape = None if reservation.assumed is None else reservation.assumed.shape
         reservation.places = self.places_of(reservation.workload, reservation.admission, shape)
-        if reservation.places.all:
+        if self.holds_places(reservation):
             self.topology.set_has_places(key, True)
         if key in self.replacement_slices:
             reservation.usage = {}
@@ -323,17 +330,18 @@ class Ledger:
         if queue is not None:
             self.count_reservation(queue, reservation)
 
+    def holds_places(self, reservation: Reservation) -> bool:
+        """Return True if places are recorded, even where a replacing slice counts all of them."""
+        is_on = self.topology.is_on and self.topology.gates.elastic_slices
+        return bool(reservation.places.all) or (is_on and has_places(reservation.admission))
+
     def places_of(self, workload: Workload, admission: Admission, shape: Shape | None = None) -> Places:
         """Return the places of the pods of a workload, with the requests that they have now.
 
-        ``shape``: that of the workload, if it is known.
+        With the gate ElasticJobsViaWorkloadSlicesWithTAS those of a replaced slice count only where its
+        replacement has not got them.  ``shape``: that of the workload, if it is known.
         """
-        if not self.topology.is_on:
-            return NO_PLACES
-        for assigned in admission.pod_set_assignments:  # for each admission: any() costs more
-            if assigned.topology_assignment is not None:
-                break
-        else:
+        if not self.topology.is_on or not has_places(admission):
             return NO_PLACES
         if shape is None:
             shape = self.shapes.shape_of(workload)
@@ -342,7 +350,12 @@ class Ledger:
             pod_set.name: Template(workload.metadata.namespace, pod_set.template)
             for pod_set in workload.spec.pod_sets
         }
-        return recorded_places(self.topology, admission, per_pod, templates)
+        places = recorded_places(self.topology, admission, per_pod, templates)
+        replacement_key = self.replacement_slices.get(workload.metadata.key)
+        replacement = None if replacement_key is None else self.reservations.get(replacement_key)
+        if replacement is None or not self.topology.gates.elastic_slices:
+            return places
+        return Places(self.topology, without_places(places.all, replacement.places.all))
 
     def requests_changed(self, namespace: str) -> None:
         """Count the places of ``namespace`` (empty: of all) with the requests that their pods have now."""
@@ -398,7 +411,7 @@ class Ledger:
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
             self.uncount_reservation(queue, reservation)
-        if reservation.places.all:
+        if self.holds_places(reservation):
             self.topology.set_has_places(key, False)
         replaced = replaced_slice(reservation.workload, self.configuration.gates)
         if replaced is not None and self.replacement_slices.get(replaced) == key:
@@ -464,14 +477,31 @@ class Ledger:
 
     @contextmanager
     def without_replaced_slice(self, workload: Workload, queue: ClusterQueueState) -> Iterator[None]:
-        """Leave out of all sums the slice of ``queue`` that ``workload`` is to replace."""
+        """Leave out of all sums the slice of ``queue`` that ``workload`` is to replace.
+
+        Its pods keep their places with the gate ElasticJobsViaWorkloadSlicesWithTAS: these stay counted.
+        """
         replaced = replaced_slice(workload, self.configuration.gates)
         reservation = None if replaced is None else queue.reservations.get(replaced)
         if reservation is None:
             yield
             return
+        places = reservation.places if self.topology.gates.elastic_slices else NO_PLACES
         with self.without((reservation,)):
-            yield
+            places.count(1)
+            try:
+                yield
+            finally:
+                places.count(-1)
+
+    def replaced_places(self, workload: Workload, queue: ClusterQueueState) -> Reservation | None:
+        """Return the slice of ``queue`` that ``workload`` replaces, if its pods keep their places."""
+        replaced = replaced_slice(workload, self.configuration.gates)
+        reservation = None if replaced is None else self.reservations.get(replaced)
+        is_on = self.topology.is_on and self.topology.gates.elastic_slices
+        if reservation is None or not is_on or workload.metadata.annotations.get(ELASTIC_JOB) != "true":
+            return None
+        return reservation if reservation.admission.cluster_queue == queue.name else None
 
     def _recount(self, key: Key) -> None:
         """Update the usage of a reservation that a slice has begun, or ceased, to replace."""
@@ -488,6 +518,7 @@ class Ledger:
         if queue is not None:
             self.uncount_reservation(queue, reservation)
         reservation.usage = usage
+        reservation.places = self.places_of(reservation.workload, reservation.admission)
         totals.count(reservation, 1)
         if queue is not None:
             self.count_reservation(queue, reservation)

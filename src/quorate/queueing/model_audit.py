@@ -82,7 +82,7 @@ def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[Mode
 
 def _places(state: State) -> dict[Key, Places]:
     reservations = state.ledger.reservations
-    return {key: each.places for key, each in reservations.items() if each.places.all}
+    return {key: each.places for key, each in reservations.items() if state.ledger.holds_places(each)}
 
 
 def _counted_places(state: State) -> dict[Key, Places]:

@@ -66,13 +66,15 @@ REMOVED_GATES: Final = frozenset(
      "QueueVisibility")
 )  # fmt: skip
 # Prerequisite gates.
-PREREQUISITES: Final = {"UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkloadsObservability"}
+PREREQUISITES: Final = {
+    "ElasticJobsViaWorkloadSlicesWithTAS": "ElasticJobsViaWorkloadSlices",
+    "UnadmittedWorkloadsExplicitStatus": "UnadmittedWorkloadsObservability",
+}
 # Gates of features that do not exist here. Disabling them is accepted; enabling one is rejected unless
 # Kueue's default is true.
 ABSENT_FEATURES: Final = frozenset(
     (
-        "ConcurrentAdmission", "ElasticJobsViaWorkloadSlicesWithTAS",
-        "KueueDRAIntegrationConsumableCapacity",
+        "ConcurrentAdmission", "KueueDRAIntegrationConsumableCapacity",
         "KueueDRAIntegrationPartitionableDevices", "MultiKueue", "MultiKueueAdaptersForCustomJobs",
         "MultiKueueAllowInsecureKubeconfigs", "MultiKueueClusterProfile",
         "MultiKueueIncrementalDispatcherConfig", "MultiKueueIncrementalDispatcherRespectConfigOrder",
@@ -150,6 +152,8 @@ class TopologyGates(msgspec.Struct, frozen=True, kw_only=True):
     fail_on_taints: bool = msgspec.field(name="TASReplaceNodeOnNodeTaints", default=True)
     # a node has failed that is not ready for a fixed time
     fail_after_delay: bool = msgspec.field(name="TASReplaceNodeDueToNotReadyOverFixedTime", default=False)
+    # the pods of a replaced slice of an elastic job keep their places
+    elastic_slices: bool = msgspec.field(name="ElasticJobsViaWorkloadSlicesWithTAS", default=False)
 
 
 DEFAULT_GATES: Final = Gates()

@@ -320,8 +320,10 @@ class Round:
 
     def _lost_places(self, nomination: Nomination, assignment: Assignment) -> bool:
         """Return True if the places of the nomination are no longer free."""
+        replaced = self._ledger.replaced_places(nomination.entry.workload, nomination.queue)
+        held = () if replaced is None else replaced.places.all
         if not nomination.targets:
-            return not fits(self._ledger.topology, assignment.placement)
+            return not fits(self._ledger.topology, assignment.placement, held)
         leaving = (
             *self._preemptors.get(nomination.queue.node.root, ()),
             *(target.reservation.key for target in nomination.targets),
@@ -332,7 +334,7 @@ class Round:
                 if reservation is not None:
                     queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
                     simulation.remove(reservation, queue.node)
-            return not fits(self._ledger.topology, assignment.placement)
+            return not fits(self._ledger.topology, assignment.placement, held)
 
     def _shortages_without_targets(
         self, nomination: Nomination, assignment: Assignment

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.kueue import Workload
+from quorate.api.kueue import ELASTIC_JOB, Admission, Workload
 from quorate.placement.topology.request import NO_TOPOLOGY
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import (
@@ -36,6 +36,7 @@ from quorate.queueing.scheduling.flavor_assigner import (
 from quorate.queueing.scheduling.node_check import pods_to_check
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.queueing.state import State
+from quorate.queueing.topology.elastic_slices import Domains
 from quorate.queueing.topology.placing import NO_PLACEMENT, PodSetToPlace, place_pod_sets, topology_mismatch
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
@@ -222,10 +223,16 @@ def _pod_sets_to_place(
     if assignment.mode is AssignmentMode.NO_FIT or not _may_need_places(state, entry):
         return []
     result = pods_to_check(state, queue, entry, assignment, "Require") if model.requiring else []
+    is_elastic = model.gates.elastic_slices and entry.workload.metadata.annotations.get(ELASTIC_JOB) == "true"
+    replaced = state.ledger.replaced_places(entry.workload, queue) if is_elastic else None
     is_topology_queue = model.is_topology_queue(queue.name, queue.groups)
     for shape, assigned in zip(entry.shape.pod_sets, assignment.pod_sets, strict=True):
         if not (shape.topology.is_explicit or is_topology_queue) or not assigned.count:
             continue
+        named = "required" if shape.topology.required else "preferred" if shape.topology.preferred else ""
+        if is_elastic and named:
+            text = f"{named} topology is not supported with ElasticJobsViaWorkloadSlices"
+            return PlacementRefused(shape.name, f"failed to assign flavors to pod set {shape.name}: {text}")
         flavors = frozenset(filter(model.is_topology_flavor, assigned.flavors.values()))
         if shape.topology.group and not flavors:
             flavors = frozenset(
@@ -239,8 +246,18 @@ def _pod_sets_to_place(
             names = ", ".join(sorted(flavors))
             text = f"more than one TAS flavor assigned: {names}" if flavors else "no TAS flavor assigned"
             return PlacementRefused(shape.name, f"failed to assign flavors to pod set {shape.name}: {text}")
-        result.append(PodSetToPlace(shape, assigned.count, flavors))
+        previous = () if replaced is None else _previous_domains(replaced.admission, shape.name, flavors)
+        result.append(PodSetToPlace(shape, assigned.count, flavors, previous=previous))
     return result
+
+
+def _previous_domains(admission: Admission, pod_set: str, flavors: frozenset[str]) -> Domains:
+    """Return the places of a pod set in the replaced slice, if it has the same topology flavor."""
+    for assigned in admission.pod_set_assignments:
+        if assigned.name == pod_set and assigned.topology_assignment is not None:
+            is_same = flavors <= set(assigned.flavors.values())
+            return tuple(assigned.topology_assignment.domains()) if is_same else ()
+    return ()
 
 
 def _may_need_places(state: State, entry: Entry) -> bool:

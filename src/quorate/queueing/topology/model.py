@@ -57,6 +57,36 @@ class Places:
 NO_PLACES = Places(None, ())
 
 
+def without_places(places: Iterable[Place], others: Iterable[Place]) -> list[Place]:
+    """Return what ``places`` use beyond what ``others`` use of the same leaves."""
+    left: dict[tuple[tuple[str, ...], Path], dict[str, int]] = {}
+    pods: dict[tuple[tuple[str, ...], Path], int] = {}
+    for other in others:
+        key = other.flavors, other.values
+        amounts = left.setdefault(key, {})
+        for resource, amount in other.amounts.items():
+            amounts[resource] = amounts.get(resource, 0) + amount
+        pods[key] = pods.get(key, 0) + other.pods
+    if not left:
+        return list(places)
+    beyond: list[Place] = []
+    for place in places:
+        key = place.flavors, place.values
+        held = left.get(key, {})
+        amounts = {}
+        for resource, amount in place.amounts.items():
+            covered = min(amount, held.get(resource, 0))
+            if covered:
+                held[resource] -= covered
+            amounts[resource] = amount - covered
+        covered = min(place.pods, pods.get(key, 0))
+        if covered:
+            pods[key] -= covered
+        if any(amounts.values()):
+            beyond.append(place._replace(amounts=amounts, pods=place.pods - covered))
+    return beyond
+
+
 class UsedBy(NamedTuple):
     """Equal places of one leaf, as usage is recorded."""
 
@@ -504,6 +534,13 @@ class TopologyModel:
 def _nominated(pod: Key) -> Key:
     """Return a key that no pod has: a pod that is bound is known twice for a moment."""
     return Key(pod.namespace, f"{pod.name}/nominated")
+
+
+def has_places(admission: Admission) -> bool:
+    for assigned in admission.pod_set_assignments:  # noqa: SIM110  called for each admission, where any() costs more
+        if assigned.topology_assignment is not None:
+            return True
+    return False
 
 
 def recorded_places(

@@ -1,6 +1,6 @@
 """The places of the pods of one workload, given the flavors that it gets."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 
 import msgspec
@@ -17,8 +17,9 @@ from quorate.placement.topology.shortage import host_shortage
 from quorate.placement.topology.tree import DomainTree, Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused, TopologyMismatched
 from quorate.queueing.pending.shape import PodSetShape
+from quorate.queueing.topology.elastic_slices import Domains, extend, previous_places
 from quorate.queueing.topology.host_trees import LEVELS, labels_of
-from quorate.queueing.topology.model import Amounts, Place, TopologyModel
+from quorate.queueing.topology.model import Amounts, Place, TopologyModel, without_places
 from quorate.queueing.topology.pod_templates import Template
 
 
@@ -47,6 +48,7 @@ class PodSetToPlace(msgspec.Struct, frozen=True):
     flavors: frozenset[str]
     on_hosts: bool = False  # its flavors have no topology: any of their hosts will do
     template: Template | None = None
+    previous: Domains = ()  # the places of the slice that is replaced: its pods stay there
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -112,7 +114,9 @@ def place_pod_sets(
     memo, version = model.placements, model.version
     if is_empty:
         memo, version = model.empty_placements, model.capacity_version
-    key = tuple([(id(each.shape), each.count, each.flavors, each.template) for each in pod_sets])
+    key = tuple(
+        [(id(each.shape), each.count, each.flavors, each.template, each.previous) for each in pod_sets]
+    )
     known = memo.get(key, version)
     if known is not None:
         assert isinstance(known, Placement), "only placements are put here"
@@ -165,17 +169,20 @@ def _place_groups(
                     model.constraints.assume(new, placed_so_far)
     order = {pod_set.shape.name: index for index, pod_set in enumerate(pod_sets)}
     placed.sort(key=lambda each: order[each.name])
-    return Placement((), tuple(failures)) if failures else Placement(tuple(placed), (), _needed(placed))
+    return (
+        Placement((), tuple(failures))
+        if failures
+        else Placement(tuple(placed), (), _needed([place for each in placed for place in each.places()]))
+    )
 
 
-def _needed(placed: Sequence[PodSetPlaces]) -> tuple[tuple[tuple[str, ...], Path, Amounts], ...]:
+def _needed(places: Iterable[Place]) -> tuple[tuple[tuple[str, ...], Path, Amounts], ...]:
     needed: dict[tuple[tuple[str, ...], Path], dict[str, int]] = {}
-    for pod_set in placed:
-        for each in pod_set.places():
-            amounts = needed.setdefault((each.flavors, each.values), {})
-            for resource, amount in each.amounts.items():
-                if amount:
-                    amounts[resource] = amounts.get(resource, 0) + amount
+    for each in places:
+        amounts = needed.setdefault((each.flavors, each.values), {})
+        for resource, amount in each.amounts.items():
+            if amount:
+                amounts[resource] = amounts.get(resource, 0) + amount
     return tuple([(*leaf, amounts) for leaf, amounts in needed.items()])
 
 
@@ -226,12 +233,12 @@ def _place_unit(
         lack = _lack_of_room(capacity, request, limits)
         if lack is not None:
             return lack
-    found = place(
-        capacity,
-        request,
-        None if leader is None else pod_set_request(model, leader),
-        profile=profile,
-    )
+    of_leader = None if leader is None else pod_set_request(model, leader)
+    previous = previous_places(tree, workers.previous, None if leader is None else leader.previous)
+    if previous is None:
+        found = place(capacity, request, of_leader, profile=profile)
+    else:
+        found = extend(capacity, request, of_leader, previous, profile)
     if isinstance(found, PlacementFailure):
         return PlacementRefused(workers.shape.name, found.text, found.fitting, found.requested)
     result = [_places(tree, topology_flavors, workers, found.workers, as_of)]
@@ -339,8 +346,8 @@ def _places(
     return PodSetPlaces(shape.name, flavors, levels, domains, shape.on_node, pod_set.template, as_of)
 
 
-def fits(model: TopologyModel, placement: Placement) -> bool:
-    """Return True if the places of ``placement`` are still free.
+def fits(model: TopologyModel, placement: Placement, held: Sequence[Place] = ()) -> bool:
+    """Return True if the places of ``placement`` are still free, or are among those in ``held``.
 
     Pods with other constraints than resources that got places meanwhile may have taken them.
     """
@@ -350,7 +357,8 @@ def fits(model: TopologyModel, placement: Placement) -> bool:
             model.constraints.version(pod_set.template),
         ):
             return False
-    for flavors, values, amounts in placement.needed:
+    needed = _needed(without_places(placement.places(), held)) if held else placement.needed
+    for flavors, values, amounts in needed:
         tree = model.tree(flavors[0]) if flavors else model.host_tree(())
         if tree is None or not tree.has_room(values, amounts):
             return False

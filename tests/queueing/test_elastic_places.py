@@ -1,0 +1,133 @@
+"""Places of the slices of an elastic job: pods that stay keep theirs, and each pod counts once."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api.meta import Key
+from tests.queueing.world import World, differences
+
+HOST = "kubernetes.io/hostname"
+WITH_GATE = {"ElasticJobsViaWorkloadSlicesWithTAS": True}
+
+
+def a_slice(name: str, count: int, replaces: str = "", **pod_set: Any) -> dict[str, Any]:
+    given = {"count": count, "requests": {"cpu": 1}, **pod_set}
+    later = {"replaces": replaces, "create": "later"} if replaces else {}
+    return {"name": name, "queue": "cq", "podSets": [given], "elastic": True, **later}
+
+
+def a_world(*workloads: dict[str, Any], **nodes: int) -> World:
+    """Return a world of nodes with so many cpus each, in which the first workload has got its places."""
+    world = World(
+        {
+            "config": {"featureGates": WITH_GATE},
+            "topologies": {"dc": {"levels": [HOST]}},
+            "flavors": {"tas": {"topologyName": "dc", "nodeLabels": {"pool": "tas"}}},
+            "nodes": {
+                name: {"labels": {"pool": "tas"}, "allocatable": {"cpu": cpus, "pods": 10}}
+                for name, cpus in nodes.items()
+            },
+            "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 100}}]}},
+            "workloads": [{"created": index, **each} for index, each in enumerate(workloads)],
+        }
+    )
+    world.run("cycle")
+    return world
+
+
+def replace(world: World, name: str) -> None:
+    world.run({"create": [name]})
+    world.carry_out(world.admission_cycle.run(world.now).decisions)
+    assert differences(world.state, world.workloads.values()) == []
+
+
+def places(world: World, name: str) -> dict[str, int]:
+    reservation = world.state.ledger.reservations[Key("default", name)]
+    domains: dict[str, int] = {}
+    for assigned in reservation.admission.pod_set_assignments:
+        if assigned.topology_assignment is not None:
+            domains |= {values[-1]: count for values, count in assigned.topology_assignment.domains()}
+    return domains
+
+
+def remaining(world: World) -> dict[str, int]:
+    tree = world.state.ledger.topology.tree("tas")
+    assert tree is not None
+    amounts = tree.remaining("cpu")
+    return {tree.recorded_values(leaf)[-1]: int(amounts[leaf]) // 1000 for leaf in range(tree.leaf_count)}
+
+
+@pytest.mark.parametrize(
+    ("count", "after", "left"),
+    [
+        pytest.param(5, {"a": 5}, {"a": 0, "b": 6}, id="the last free room of the host"),
+        pytest.param(
+            6, {"a": 3, "b": 3}, {"a": 2, "b": 3}, id="the new pods beside a host that is too small"
+        ),
+        pytest.param(3, {"a": 3}, {"a": 2, "b": 6}, id="as many pods"),
+    ],
+)
+def test_a_replacing_slice_keeps_places_which_count_once(
+    count: int, after: dict[str, int], left: dict[str, int]
+) -> None:
+    world = a_world(a_slice("old", 3), a_slice("new", count, replaces="old"), a=5, b=6)
+    assert places(world, "old") == {"a": 3}
+    replace(world, "new")
+    assert (places(world, "new"), remaining(world)) == (after, left)
+    world.settle()
+    assert remaining(world) == left
+
+
+def test_a_place_that_is_given_up_counts_until_the_old_slice_ends() -> None:
+    world = a_world(a_slice("old", 3), a_slice("new", 1, replaces="old"), a=5, b=6)
+    replace(world, "new")
+    assert (places(world, "new"), remaining(world)) == ({"a": 1}, {"a": 2, "b": 6})
+    world.settle()
+    assert remaining(world) == {"a": 4, "b": 6}
+
+
+def test_pods_that_move_as_a_host_is_gone_need_room_beside_the_old_slice() -> None:
+    world = a_world(a_slice("old", 7), a_slice("new", 4, replaces="old"), a=3, b=5, c=2)
+    assert places(world, "old") == {"a": 3, "b": 2, "c": 2}
+    world.run({"update": {"nodes": {"c": None}}})
+    replace(world, "new")
+    assert Key("default", "new") not in world.state.ledger.reservations
+    assert remaining(world) == {"a": 0, "b": 3}
+
+
+def test_a_slice_has_its_places_again_once_its_replacement_is_deleted() -> None:
+    world = a_world(a_slice("old", 3), a_slice("new", 4, replaces="old"), a=5, b=6)
+    replace(world, "new")
+    assert remaining(world) == {"a": 1, "b": 6}
+    ledger = world.state.ledger
+    ledger.remove_reservation(ledger.reservations[Key("default", "new")])
+    assert remaining(world) == {"a": 2, "b": 6}
+
+
+def test_a_deleted_slice_leaves_no_difference() -> None:
+    world = a_world(a_slice("old", 3), a_slice("new", 4, replaces="old"), a=5, b=6)
+    replace(world, "new")
+    world.run({"delete": ["new"]})
+    assert differences(world.state, world.workloads.values()) == []
+
+
+def test_the_order_in_which_slices_are_read_makes_no_difference() -> None:
+    world = a_world(a_slice("old", 3), a_slice("new", 5, replaces="old"), a=5, b=6)
+    replace(world, "new")
+    ledger = world.state.ledger
+    old, new = (ledger.reservations[Key("default", name)] for name in ("old", "new"))
+    ledger.remove_reservation(old)
+    ledger.remove_reservation(new)
+    assert remaining(world) == {"a": 5, "b": 6}
+    ledger.add_reservation(new)
+    ledger.add_reservation(old)
+    assert remaining(world) == {"a": 0, "b": 6}
+
+
+@pytest.mark.parametrize("kind", ["required", "preferred"])
+def test_an_elastic_job_cannot_ask_for_one_domain(kind: str) -> None:
+    world = a_world(a_slice("w", 2, topology={kind: HOST}), a=5)
+    held = world.condition("w", "QuotaReserved")
+    assert held is not None
+    assert f"{kind} topology is not supported with ElasticJobsViaWorkloadSlices" in held.message
