@@ -72,6 +72,7 @@ def test_values_are_normalized(kind: str, obj: Json, want: Json) -> None:
         ("Pod", {"spec": {"priority": True}}, "cannot unmarshal bool"),
         ("LimitRange", {"spec": {"limits": [{"max": {"cpu": "one"}}]}}, "quantities must match"),
         ("Secret", {"data": {"p": "%%%"}}, "illegal base64 data"),
+        ("ConfigMap", {"binaryData": {"p": "\u00e9"}}, "illegal base64 data"),
         ("Event", {"lastTimestamp": "yesterday"}, "cannot parse"),
         ("Event", {"lastTimestamp": "0001-01-01T00:00:00+23:59"}, "year outside of 1 to 9999"),
     ],

@@ -5,7 +5,6 @@ times in UTC and whole seconds.
 """
 
 import base64
-import binascii
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
@@ -135,7 +134,7 @@ def _time(value: str, micro: bool) -> str:
 def _bytes(value: str) -> str:
     try:
         base64.b64decode(value, validate=True)
-    except binascii.Error as refusal:
+    except ValueError as refusal:  # binascii.Error, and any other for text that is not ASCII
         raise UndecodableObject("illegal base64 data") from refusal
     return value
 
