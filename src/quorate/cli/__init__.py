@@ -51,6 +51,10 @@ class Commands(LazyGroup):
             "Topologies, the hierarchies of nodes: list, describe with what is free in each domain.",
         ),
         LazyCommand(
+            "simulate", "quorate.cli.simulate.command:simulate",
+            "Play jobs through the queues in virtual time, as they are and with changes.",
+        ),
+        LazyCommand(
             "demo", "quorate.cli.run.demo:demo",
             "Run two jobs into a deadlock, then the same jobs to completion in two ways.",
         ),

@@ -1,0 +1,1 @@
+"""``quorate simulate``: what would happen, with other queues or other jobs."""

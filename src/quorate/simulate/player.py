@@ -1,0 +1,382 @@
+"""A run: the jobs of a world, played through the queueing core in virtual time.
+
+The model, the admission cycle and the lifecycle of workloads are those of the controllers, fed by the same
+table.  Only their surroundings are simulated: an API that stores a write at once, jobs that start when they
+are admitted and stop when they are evicted, and controllers of admission checks that answer after a time.
+Events of one instant happen in a fixed order, so a run depends on its world alone.
+"""
+
+from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
+from itertools import count
+from random import Random
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from quorate.api.kueue import (
+    AdmissionCheckState,
+    Workload,
+    WorkloadStatus,
+)
+from quorate.api.meta import Key, at_epoch
+from quorate.controllers.feeds import queueing_feeds
+from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES
+from quorate.queueing import conditions as c
+from quorate.queueing.decisions import Decision, Evict, Preempt, Reserve
+from quorate.queueing.explain import why_pending
+from quorate.queueing.lifecycle.decided_status import decided_status
+from quorate.queueing.lifecycle.rules import decide_workload
+from quorate.queueing.lifecycle.statuses import finish_status, release_status
+from quorate.queueing.pods_ready import pods_ready_condition
+from quorate.queueing.scheduling.cycle import AdmissionCycle
+from quorate.queueing.state import State
+from quorate.simulate.distributions import draw
+from quorate.simulate.records import NEVER, JobRecords, Outcome, UsageRecords
+from quorate.simulate.simulated_job import (
+    EventKind,
+    SimulatedEvent,
+    SimulatedJob,
+    WorkloadTemplate,
+    is_outdated,
+    shrunk_ms,
+    stretched_ms,
+)
+from quorate.simulate.submissions import MS, Submission, submissions
+from quorate.simulate.world import World
+
+EPOCH_S: Final = 1_767_571_200  # the start of virtual time: 2026-01-05T00:00:00Z, a Monday
+FIRST_INTERVAL_MS: Final = 1000  # of samples; doubled as the run gets longer
+MOST_STEPS: Final = 1000  # of one instant; more would be a bug of the lifecycle or the cycle
+
+
+class Unended(msgspec.Struct, frozen=True, rename="camel"):
+    """A job that waits at the end of a run."""
+
+    name: str
+    class_name: str
+    queue: str
+    reason: str
+
+
+class Run(msgspec.Struct):
+    """The outcome of a run."""
+
+    world: World
+    queues: tuple[Key, ...]  # local queues by their index in the records
+    jobs: JobRecords
+    usage: UsageRecords
+    ended_ms: int  # virtual time of the last event
+    waiting: tuple[Unended, ...]  # the first of the jobs that wait at the end, at most ``SHOWN``
+
+
+SHOWN: Final = 20
+
+
+def play(world: World, on_progress: Callable[[int], object] = lambda ended: None) -> Run:
+    """Play the world to its end; ``on_progress`` gets the number of ended jobs from time to time.
+
+    The end is ``until`` of the scenario, or the time at which nothing can happen any more.
+    """
+    return _Player(world, on_progress).run()
+
+
+class _Player:
+    def __init__(self, world: World, on_progress: Callable[[int], object]) -> None:
+        self._world = world
+        self._configuration = world.configuration
+        self._classes = world.classes
+        self._on_progress = on_progress
+        self._now_ms = 0
+        self._state = State(world.configuration)
+        self._cycle = AdmissionCycle(self._state)
+        self._cycle_at_ms: int | None = None
+        self._jobs: dict[Key, SimulatedJob] = {}
+        self._changed: dict[Key, None] = {}  # workloads with a lifecycle to decide
+        self._events: list[SimulatedEvent] = []  # a heap
+        self._tickets = count()
+        self._jitter = Random(f"{world.scenario.seed} backoff")
+        self._answers = Random(f"{world.scenario.seed} admission checks")
+        self._queues: dict[Key, int] = {}
+        self._records = JobRecords()
+        self._usage = UsageRecords(FIRST_INTERVAL_MS)
+        self._waiting = 0
+        self._ended = 0
+        priorities = {each.metadata.name: each for each in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
+        self._templates = [WorkloadTemplate(each, priorities) for each in self._classes]
+        self._load()
+
+    def _load(self) -> None:
+        """Put the objects of the world into the model, through the feeds of the controllers."""
+        feeds = queueing_feeds(self._state, lambda: self._now)
+        namespaces = {each.metadata.name for each in self._world.of_kind(NAMESPACES)}
+        for feed in feeds:
+            if feed.resource is NAMESPACES:
+                used = {each.metadata.namespace for each in self._world.of_kind(LOCAL_QUEUES)}
+                for name in sorted(used - namespaces):
+                    self._state.put_namespace(name, {"kubernetes.io/metadata.name": name})
+            for obj in self._world.of_kind(feed.resource):
+                feed.put(obj)
+        self._put = self._state.put_workload
+
+    @property
+    def _now(self) -> float:
+        return EPOCH_S + self._now_ms / MS
+
+    def run(self) -> Run:
+        arrivals = submissions(self._world.scenario, self._world.directory)
+        until_s = self._world.scenario.until_s
+        until_ms = None if until_s is None else round(until_s * MS)
+        following = next(arrivals, None)
+        while True:
+            self._drop_outdated_events()
+            due = [] if following is None else [following.at_ms]
+            if self._events:
+                due.append(self._events[0].at_ms)
+            if self._cycle_at_ms is not None and self._waiting:
+                due.append(self._cycle_at_ms)
+            now_ms = min(due, default=None)
+            if now_ms is None or (until_ms is not None and now_ms > until_ms):
+                break
+            self._usage.advance(now_ms - 1, self._waiting)
+            self._now_ms = now_ms
+            while self._events and self._events[0].at_ms == now_ms:
+                self._happen(heappop(self._events))
+            while following is not None and following.at_ms == now_ms:
+                self._submit(following)
+                following = next(arrivals, None)
+            self._settle()
+            self._on_progress(self._ended)
+        ended_ms = self._now_ms if until_ms is None else until_ms
+        self._usage.finish(ended_ms, self._waiting)
+        return Run(
+            self._world, tuple(self._queues), self._records, self._usage, ended_ms,
+            tuple(self._unended()),
+        )  # fmt: skip
+
+    def _settle(self) -> None:
+        """Let lifecycle and cycle act until neither changes anything at this instant."""
+        for _ in range(MOST_STEPS):
+            while self._changed:
+                key = next(iter(self._changed))
+                del self._changed[key]
+                self._decide_lifecycle(key)
+            result = self._cycle.run(self._now)
+            wake_at = result.wake_at
+            self._cycle_at_ms = None if wake_at is None else max(_ms(wake_at), self._now_ms + 1)
+            for decision in result.decisions:
+                self._carry_out(decision)
+            if not result.decisions and not self._changed:
+                return
+        raise AssertionError(f"no rest at {self._now_ms} ms: the same instant takes {MOST_STEPS} steps")
+
+    # Jobs
+
+    def _submit(self, submission: Submission) -> None:
+        job_class = self._classes[submission.class_index]
+        template = self._templates[submission.class_index]
+        queue = Key(job_class.namespace, job_class.queues[submission.queue_index])
+        queue_index = self._queues.setdefault(queue, len(self._queues))
+        number = self._records.add(
+            submission.class_index, queue_index, self._now_ms, submission.runs_ms, sum(submission.counts)
+        )
+        workload = template.workload(submission, number, self._now)
+        job = SimulatedJob(number, submission, workload)
+        self._jobs[workload.metadata.key] = job
+        self._waiting += 1
+        self._store(job, workload)
+
+    def _drop_outdated_events(self) -> None:
+        """Drop the next events if they do nothing: the run ends with the last one that does."""
+        while self._events and is_outdated(self._events[0]):
+            heappop(self._events)
+
+    def _happen(self, event: SimulatedEvent) -> None:
+        job = event.job
+        if is_outdated(event):
+            return
+        if event.kind == EventKind.WOKEN:
+            job.wakes_ms = None
+            self._changed[job.workload.metadata.key] = None
+        elif event.kind == EventKind.ENDED:
+            self._end(job)
+        elif event.kind == EventKind.STOPPED:
+            job.stops = False
+            self._write(job, release_status(job.workload, self._now, self._configuration.gates))
+        elif event.kind == EventKind.READY:
+            self._report_ready(job)
+        else:
+            self._answer_checks(job)
+
+    def _start(self, job: SimulatedJob) -> None:
+        """Start the pods of an admitted job."""
+        submission, records = job.submission, self._records
+        job.attempt += 1
+        job.is_running = True
+        records.admissions[job.number] += 1
+        records.outcome[job.number] = Outcome.RUNNING
+        if records.admitted_ms[job.number] == NEVER:
+            records.admitted_ms[job.number] = self._now_ms
+        self._waiting -= 1
+        ready_ms = self._now_ms + submission.starts_ms
+        job.started_ms = ready_ms
+        left_ms = submission.runs_ms - job.done_ms
+        if submission.fails_after_ms is not None:
+            left_ms = min(left_ms, submission.fails_after_ms)
+        if self._configuration.wait_for_pods_ready is not None:
+            self._schedule(ready_ms, EventKind.READY, job)
+        self._schedule(ready_ms + stretched_ms(left_ms, job), EventKind.ENDED, job)
+
+    def _report_ready(self, job: SimulatedJob) -> None:
+        ready = pods_ready_condition(job.workload, True, self._now)
+        if ready is not None:
+            status = job.workload.status
+            self._write(job, replace(status, conditions=c.with_conditions(status.conditions, ready)))
+
+    def _stop(self, job: SimulatedJob) -> None:
+        """Stop the pods of an evicted job; its quota is released once they have ended."""
+        if job.is_running:
+            ran_ms = max(0, self._now_ms - job.started_ms)
+            checkpoint_s = self._classes[job.submission.class_index].checkpoint_s
+            if checkpoint_s is not None:
+                step_ms = max(1, round(checkpoint_s * MS))
+                job.done_ms += shrunk_ms(ran_ms, job) // step_ms * step_ms
+                job.done_ms = min(job.done_ms, job.submission.runs_ms)
+            if job.workload.spec.active:
+                self._waiting += 1
+                self._records.outcome[job.number] = Outcome.WAITING
+        job.attempt += 1
+        job.is_running, job.stops = False, True
+        self._schedule(self._now_ms + job.submission.stops_ms, EventKind.STOPPED, job)
+
+    def _end(self, job: SimulatedJob) -> None:
+        submission, records = job.submission, self._records
+        failed = submission.fails_after_ms is not None and submission.fails_after_ms <= submission.runs_ms
+        reason, text = ("Failed", "Job failed") if failed else ("Succeeded", "Job finished successfully")
+        records.outcome[job.number] = Outcome.FAILED if failed else Outcome.SUCCEEDED
+        records.ended_ms[job.number] = self._now_ms
+        self._ended += 1
+        self._write(job, finish_status(job.workload, reason, text, self._now))
+        key = job.workload.metadata.key
+        self._state.remove_workload(key)
+        self._changed.pop(key, None)
+        job.attempt, job.wakes_ms = job.attempt + 1, None
+        del self._jobs[key]
+
+    def _answer_checks(self, job: SimulatedJob) -> None:
+        """Answer the admission checks that are due, as their controllers would."""
+        status = job.workload.status
+        checks = tuple(self._answered(check) for check in status.admission_checks)
+        if checks != status.admission_checks:
+            self._write(job, replace(status, admission_checks=checks))
+
+    def _answered(self, check: AdmissionCheckState) -> AdmissionCheckState:
+        answer = self._world.scenario.checks.get(check.name)
+        if check.state != "Pending" or answer is None:
+            return check
+        state = "Ready" if self._answers.random() < answer.ready else "Retry"
+        return replace(check, state=state, message="simulated", last_transition_time=at_epoch(self._now))
+
+    # Writes
+
+    def _carry_out(self, decision: Decision) -> None:
+        job = self._jobs[decision.key]
+        if isinstance(decision, Preempt):
+            self._records.preemptions[job.number] += 1
+        elif isinstance(decision, Evict):
+            self._records.evictions[job.number] += 1
+        self._write(job, decided_status(job.workload, decision, self._now, self._configuration))
+        if isinstance(decision, Reserve) and not decision.admitted:
+            self._ask_checks(job)
+
+    def _ask_checks(self, job: SimulatedJob) -> None:
+        answers = self._world.scenario.checks
+        for name in sorted(answers):
+            after_ms = round(draw(answers[name].after, self._answers) * MS)
+            self._schedule(self._now_ms + after_ms, EventKind.CHECKED, job)
+
+    def _decide_lifecycle(self, key: Key) -> None:
+        job = self._jobs.get(key)
+        if job is None:
+            return
+        workload = job.workload
+        transition = decide_workload(
+            workload,
+            self._state.queue_view(workload),
+            self._configuration,
+            self._now,
+            self._jitter.random(),
+        )
+        if transition.deactivate:
+            spec = replace(workload.spec, active=False)
+            metadata = replace(workload.metadata, generation=workload.metadata.generation + 1)
+            self._records.outcome[job.number] = Outcome.DEACTIVATED
+            self._waiting -= not job.is_running
+            self._store(job, Workload(metadata=metadata, spec=spec, status=workload.status))
+        elif transition.status is not None:
+            if not c.is_evicted(workload) and any(
+                each.type == c.EVICTED and each.status == "True" for each in transition.status.conditions
+            ):
+                self._records.evictions[job.number] += 1
+            self._write(job, transition.status)
+        elif transition.wake_at is not None:
+            at_ms = max(_ms(transition.wake_at), self._now_ms + 1)
+            if job.wakes_ms is None or at_ms < job.wakes_ms:
+                job.wakes_ms = at_ms
+                self._schedule(at_ms, EventKind.WOKEN, job)
+
+    def _write(self, job: SimulatedJob, status: WorkloadStatus | None) -> None:
+        if status is not None:
+            old = job.workload
+            self._store(job, Workload(metadata=old.metadata, spec=old.spec, status=status))
+
+    def _store(self, job: SimulatedJob, workload: Workload) -> None:
+        """Store a new version and deliver it to the model and to the job."""
+        old = workload.metadata
+        version = str(int(old.resource_version or "0") + 1)
+        job.workload = Workload(
+            metadata=replace(old, resource_version=version), spec=workload.spec, status=workload.status
+        )
+        key = old.key
+        self._put(job.workload, self._now)
+        self._changed[key] = None
+        self._count_usage(job)
+        if c.is_finished(job.workload):
+            return
+        if c.is_evicted(job.workload):
+            if not job.stops and c.has_quota_reservation(job.workload):
+                self._stop(job)
+        elif not job.is_running and c.is_admitted(job.workload):
+            self._start(job)
+
+    def _count_usage(self, job: SimulatedJob) -> None:
+        reservation = self._state.ledger.reservations.get(job.workload.metadata.key)
+        held = None
+        if reservation is not None and not c.is_finished(job.workload):
+            held = (reservation.admission.cluster_queue, reservation.usage)
+        if held == job.usage:
+            return
+        if job.usage is not None:
+            self._usage.change(*job.usage, -1, self._now_ms)
+        if held is not None:
+            self._usage.change(*held, 1, self._now_ms)
+        job.usage = held
+
+    def _schedule(self, at_ms: int, kind: int, job: SimulatedJob) -> None:
+        heappush(self._events, SimulatedEvent(at_ms, kind, next(self._tickets), job, job.attempt))
+
+    def _unended(self) -> Iterator[Unended]:
+        """Yield the first jobs that wait, with the reason that the core gives."""
+        waiting = [each for each in self._jobs.values() if not each.is_running]
+        for job in waiting[:SHOWN]:
+            key = job.workload.metadata.key
+            job_class = self._classes[job.submission.class_index]
+            hold = why_pending(self._state, key)
+            reason = hold.message if hold is not None else "deactivated"
+            yield Unended(key.name, job_class.name, job.workload.spec.queue_name, reason)
+
+
+def _ms(seconds: float) -> int:
+    """Return a time of the core (epoch seconds) as virtual time, rounded up."""
+    return -int(-(seconds - EPOCH_S) * MS // 1)

@@ -1,0 +1,147 @@
+"""Jobs of a run: how they become workloads, what is remembered of them, and the events that await them."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+
+from quorate.api.kueue import (
+    RESOURCE_IN_USE,
+    PodSet,
+    PriorityClassRef,
+    Workload,
+    WorkloadPriorityClass,
+    WorkloadSpec,
+)
+from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.quota.amount import Usage
+from quorate.simulate.scenario import JobClass
+from quorate.simulate.submissions import Submission
+
+
+class EventKind:
+    """The kinds of events, in the order in which those of one instant happen."""
+
+    ENDED, STOPPED, READY, CHECKED, WOKEN = range(5)
+
+
+class SimulatedEvent(NamedTuple):
+    at_ms: int
+    kind: int
+    ticket: int  # first in, first out
+    job: "SimulatedJob"
+    attempt: int  # invalid if the job was evicted or admitted meanwhile; any for WOKEN
+
+
+class SimulatedJob:
+    """A job that was submitted and has not ended."""
+
+    __slots__ = (
+        "attempt",
+        "done_ms",
+        "is_running",
+        "number",
+        "started_ms",
+        "stops",
+        "submission",
+        "usage",
+        "wakes_ms",
+        "workload",
+    )
+
+    def __init__(self, number: int, submission: Submission, workload: Workload) -> None:
+        self.number = number  # in the records
+        self.submission = submission
+        self.workload = workload  # as stored
+        self.attempt = 0  # admissions and evictions so far
+        self.done_ms = 0  # work kept by checkpoints
+        self.started_ms = 0  # of its pods, in the running attempt
+        self.is_running = False  # or starting
+        self.stops = False  # it is evicted, and its pods have not ended
+        self.usage: tuple[str, Usage] | None = None  # the cluster queue and the quota that it holds
+        self.wakes_ms: int | None = None
+
+
+def is_outdated(event: SimulatedEvent) -> bool:
+    """Return True if the job ended, or was admitted or evicted, since the event was scheduled."""
+    job = event.job
+    if event.kind == EventKind.WOKEN:
+        return job.wakes_ms != event.at_ms
+    return event.attempt != job.attempt
+
+
+def stretched_ms(run_ms: int, job: SimulatedJob) -> int:
+    """Return how long work takes with the pods that were admitted, which may be fewer than wanted."""
+    wanted, granted = _pod_counts(job)
+    return run_ms if wanted == granted else -(-run_ms * wanted // granted)
+
+
+def shrunk_ms(ran_ms: int, job: SimulatedJob) -> int:
+    """Return how long all its pods would have taken for the work of ``ran_ms``."""
+    wanted, granted = _pod_counts(job)
+    return ran_ms * granted // wanted
+
+
+def _pod_counts(job: SimulatedJob) -> tuple[int, int]:
+    wanted = sum(job.submission.counts)
+    admission = job.workload.status.admission
+    if admission is None:
+        return wanted, wanted
+    granted = sum(each.count if each.count is not None else wanted for each in admission.pod_set_assignments)
+    return wanted, max(1, granted)
+
+
+class WorkloadTemplate:
+    """Makes the workloads of a class, as the controller of its jobs would."""
+
+    def __init__(self, job_class: JobClass, classes: Mapping[str, WorkloadPriorityClass]) -> None:
+        self._class = job_class
+        self._priority = job_class.priority or 0
+        self._source: PriorityClassRef | None = None
+        if job_class.priority_class:
+            self._priority = classes[job_class.priority_class].value
+            self._source = PriorityClassRef(
+                group="kueue.x-k8s.io", kind="WorkloadPriorityClass", name=job_class.priority_class
+            )
+        self._specs: dict[tuple[int, tuple[int, ...]], WorkloadSpec] = {}  # by queue and counts
+
+    def workload(self, submission: Submission, number: int, now: float) -> Workload:
+        """Return the stored workload of a job; ``number`` is unique in the run."""
+        job_class = self._class
+        name = f"{job_class.name}-{job_class.queues[submission.queue_index]}-{submission.number}"
+        uid = Uid(f"{number:08}-0000-4000-8000-000000000000")
+        owner = OwnerReference(
+            api_version="batch/v1", kind="Job", name=name, uid=uid, controller=True, block_owner_deletion=True
+        )
+        metadata = ObjectMeta(
+            name=name,
+            namespace=job_class.namespace,
+            uid=uid,
+            generation=1,
+            creation_timestamp=at_epoch(now),
+            finalizers=(RESOURCE_IN_USE,),
+            owner_references=(owner,),
+        )
+        return Workload(metadata=metadata, spec=self._spec(submission))
+
+    def _spec(self, submission: Submission) -> WorkloadSpec:
+        """Return the spec, which equal jobs share."""
+        wanted = (submission.queue_index, submission.counts)
+        spec = self._specs.get(wanted)
+        if spec is None:
+            spec = self._specs[wanted] = WorkloadSpec(
+                pod_sets=tuple(
+                    PodSet(
+                        name=shape.name,
+                        count=pods,
+                        min_count=msgspec.UNSET if shape.min_count is None else min(shape.min_count, pods),
+                        template=shape.template,
+                    )
+                    for shape, pods in zip(self._class.pod_sets, submission.counts, strict=True)
+                ),
+                queue_name=self._class.queues[submission.queue_index],
+                priority=self._priority,
+                priority_class_ref=self._source,
+                maximum_execution_time_seconds=self._class.maximum_execution_s,
+            )
+        return spec

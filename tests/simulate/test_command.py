@@ -1,0 +1,46 @@
+"""``quorate simulate``: its tables, its JSON, and what it refuses."""
+
+import json
+import re
+from pathlib import Path
+
+from tests.e2e.commands import quorate
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = "examples/simulate/two-teams.yaml"
+CHANGE = "examples/simulate/larger-quota.yaml"
+
+
+def test_the_commands_of_the_page_compare_a_change() -> None:
+    page = (ROOT / "docs/tasks/try-a-change.md").read_text()
+    (line,) = re.findall(r"```sh\nquorate (.*)\n", page)
+    done = quorate(*line.split())
+    assert done.returncode == 0, done.stderr
+    assert "470 jobs in 32h, 470 ended, 0 running, 0 waiting, 0 deactivated" in " ".join(done.stdout.split())
+    (row,) = re.findall(r"^notebook .*->.*$", page, re.MULTILINE)
+    assert row in done.stdout
+
+
+def test_the_example_of_the_page_is_that_of_the_file() -> None:
+    page = (ROOT / "docs/tasks/try-a-change.md").read_text()
+    (shown,) = re.findall(r"```yaml\n(apiVersion: simulate.*?)```", page, re.DOTALL)
+    assert shown in (ROOT / EXAMPLE).read_text()
+
+
+def test_json_has_the_figures() -> None:
+    done = quorate("simulate", EXAMPLE, "--change", CHANGE, "-o", "json")
+    answer = json.loads(done.stdout)
+    assert answer["scenario"]["jobs"]["jobs"] == 470
+    (change,) = answer["changes"]
+    assert change["after"]["jobs"]["p50S"] < change["before"]["jobs"]["p50S"]
+    assert quorate("simulate", EXAMPLE, "--change", CHANGE, "-o", "json").stdout == done.stdout
+
+
+def test_a_mistake_is_reported_with_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "world.yaml"
+    file.write_text((ROOT / EXAMPLE).read_text().replace("queue: training", "queue: absent"))
+    done = quorate("simulate", str(file))
+    assert done.returncode == 2
+    assert f"{file}: training names the LocalQueue default/absent, which is in no manifest" in " ".join(
+        done.stderr.split()
+    )

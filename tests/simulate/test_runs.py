@@ -1,0 +1,86 @@
+"""What holds of every run: the same input gives the same output, and quota is kept."""
+
+from itertools import accumulate
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.quota.amount import FlavorResource
+from quorate.simulate.comparison import compare
+from quorate.simulate.player import play
+from quorate.simulate.records import NEVER, UsageRecords
+from quorate.simulate.summary import summarize
+from tests.search import examples
+from tests.simulate.worlds import queue, run_of, world_of
+
+few = examples(12)
+SHARED = """namespaceSelector: {}
+  cohortName: all
+  preemption: {reclaimWithinCohort: Any, withinClusterQueue: LowerPriority}"""
+SCENARIO = """
+seed: %d
+jobs:
+- name: short
+  queues: [q, r]
+  arrivals: {every: {exponential: 20s}, count: 30}
+  requests: {cpu: 1}
+  runs: {exponential: 1m}
+- name: wide
+  queue: q
+  priority: 5
+  arrivals: {every: {exponential: 2m}, count: 6}
+  pods: {choice: [2, 6]}
+  minPods: 2
+  requests: {cpu: 1}
+  runs: {uniform: [1m, 3m]}
+  stops: 2s
+"""
+QUEUES = (queue("q", 4, SHARED), queue("r", 4, SHARED))
+
+
+@few
+@given(st.integers(0, 1000), st.permutations(QUEUES))
+def test_a_run_depends_on_its_input_alone(seed: int, queues: list[str]) -> None:
+    first, second = run_of(SCENARIO % seed, *QUEUES), run_of(SCENARIO % seed, *queues)
+    assert summarize(first) == summarize(second)
+    assert first.jobs.ended_ms == second.jobs.ended_ms
+    assert first.usage.samples == second.usage.samples
+
+
+@few
+@given(st.integers(0, 1000))
+def test_all_jobs_end_and_the_cohort_never_uses_more_than_its_quota(seed: int) -> None:
+    run = run_of(SCENARIO % seed, *QUEUES)
+    jobs = run.jobs
+    assert NEVER not in jobs.ended_ms
+    assert all(
+        submitted <= admitted < ended
+        for submitted, admitted, ended in zip(jobs.submitted_ms, jobs.admitted_ms, jobs.ended_ms, strict=True)
+    )
+    used = [sum(series) for series in zip(*run.usage.samples.values(), strict=True)]
+    between = zip([0, *run.usage.sampled_ms], run.usage.sampled_ms, [0, *used], used, strict=False)
+    assert all(after - before <= 8_000 * (end - start) for start, end, before, after in between)
+
+
+@given(st.lists(st.tuples(st.integers(0, 4000), st.integers(1, 9)), min_size=1, max_size=40))
+def test_samples_are_exact_whatever_their_interval(changes: list[tuple[int, int]]) -> None:
+    pair = FlavorResource("default", "cpu")
+    usage = UsageRecords(1)
+    now, integral, level = 0, 0, 0
+    for gap, amount in changes:
+        usage.advance(now + gap - 1, 0)
+        integral += level * gap
+        now, level = now + gap, level + amount
+        usage.change("q", {pair: amount}, 1, now)
+    usage.finish(now, 0)
+    assert usage.samples["q", pair][-1] == integral
+    assert list(accumulate(usage.sampled_ms, max)) == usage.sampled_ms
+
+
+def test_more_quota_lets_jobs_start_sooner() -> None:
+    scenario = "jobs: [{name: a, queue: q, requests: {cpu: 4}, runs: 10s, arrivals: {count: 4}}]"
+    before, after = (play(world_of(scenario, queue("q", cpu))) for cpu in (4, 8))
+    comparison = compare("more", before, after)
+    assert (comparison.jobs.sooner, comparison.jobs.later) == (3, 0)
+    assert (comparison.before.jobs.mean_s, comparison.after.jobs.mean_s) == (15, 5)
+    assert comparison.by_queue["default/q"].after.slowdown == 1.5
