@@ -411,7 +411,8 @@ def test_a_job_runs_with_the_crds_of_an_older_volcano() -> None:
             async def counted() -> bool:
                 listed = (await gangs.client.list(QUEUES)).items
                 queues = {each.metadata.name: each.status for each in listed}
-                return queues["default"].state == "Open" and queues["default"].inqueue == 1
+                found = queues.get("default")
+                return found is not None and (found.state, found.inqueue) == ("Open", 1)
 
             await world.until("its queue is open and counts it", counted)
             await gangs.bind(*names)

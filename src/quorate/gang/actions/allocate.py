@@ -7,7 +7,7 @@ pipelined nodes until the session ends, so that no other gang gets them.  The al
 are undone.
 """
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Hashable, Sequence
 
 from quorate.api.volcano import INQUEUE
@@ -257,8 +257,11 @@ class GangPlacement:
         if gang.min_member >= len(gang.tasks):
             return False
         if gang.min_member < sum(gang.min_task_member.values()):
-            pending = Counter(task.role for task in gang.with_status(TaskStatus.PENDING))
-            left = sum(count for role, count in pending.items() if role not in self._failed_roles)
+            left = sum(
+                counts.by_status[TaskStatus.PENDING]
+                for role, counts in gang.roles.items()
+                if role not in self._failed_roles
+            )
             return gang.task_counts.ready + left >= gang.min_member
         return not any(
             role in self._failed_roles and gang.role(role).ready < minimum
