@@ -120,9 +120,8 @@ def test_a_pod_of_a_configured_scheduler_is_evaluated_with_its_volumes(
     async def story() -> tuple[Model, set[str]]:
         async with FakeServer(script) as server, server.client() as client:
             model = await asyncio.wait_for(build(client), 30)
-            listed = [
-                request for request in server.requests if not request.path.endswith("/v1alpha1")
-            ]  # discovery
+            discovery = ("/v1alpha1", "/v1beta2")
+            listed = [request for request in server.requests if not request.path.endswith(discovery)]
             return model, {request.path.rpartition("/")[2] for request in listed}
 
     model, kinds = asyncio.run(story())
