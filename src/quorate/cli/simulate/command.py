@@ -53,14 +53,13 @@ OutputFormat = Annotated[Format, typer.Option("--output", "-o", help="The output
 
 
 def simulate(scenario: Scenario, change: Changes = None, output: OutputFormat = Format.TABLE) -> None:
-    """Play a scenario in virtual time, and compare it with changes of queues or jobs.
+    """Play jobs through the queues in virtual time, as they are and with changes.
 
     The admission core and the lifecycle of workloads are those of the controllers; jobs are generated from
     their classes, or read from a trace.  The same input gives the same output.
 
-    [b]Try it:[/b] quorate simulate examples/simulate/two-teams.yaml
-    [b]What if:[/b] add --change examples/simulate/larger-quota.yaml
-    """
+    [b]Example:[/b] quorate simulate examples/simulate/two-teams.yaml --change examples/simulate/larger-quota.yaml
+    """  # noqa: E501  the example is one line, to be copied
     try:
         world = read_world(scenario)
         variants = [(str(path), changed(world, path)) for path in change or ()]
