@@ -163,7 +163,16 @@ def test_tolerations_are_those_of_template_flavors_and_checks() -> None:
                     "clusterQueue": "q",
                     "podSetAssignments": [{"name": "main", "flavors": {"cpu": "tas", "gpu": "missing"}}],
                 },
-                "admissionChecks": [{"name": "c", "state": "Ready", "podSetUpdates": updates}],
+                "admissionChecks": [
+                    {"name": "c", "state": "Ready", "podSetUpdates": updates},
+                    {
+                        "name": "d",
+                        "state": "Retry",
+                        "podSetUpdates": [
+                            {"name": "main", "tolerations": [one("not-ready")]},
+                        ],
+                    },
+                ],
             },
         },
     )

@@ -28,6 +28,7 @@ from quorate.queueing.topology.model import (
     recorded_places,
     without_places,
 )
+from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 from quorate.queueing.topology.pod_templates import Template
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
@@ -346,9 +347,10 @@ class Ledger:
         if shape is None:
             shape = self.shapes.shape_of(workload)
         per_pod = {pod_set.name: pod_set.on_node for pod_set in shape.pod_sets}
+        updated = with_updates(workload)
+        pod_sets = (workload if isinstance(updated, UpdateConflict) else updated).spec.pod_sets
         templates = {
-            pod_set.name: Template(workload.metadata.namespace, pod_set.template)
-            for pod_set in workload.spec.pod_sets
+            pod_set.name: Template(workload.metadata.namespace, pod_set.template) for pod_set in pod_sets
         }
         places = recorded_places(self.topology, admission, per_pod, templates)
         replacement_key = self.replacement_slices.get(workload.metadata.key)

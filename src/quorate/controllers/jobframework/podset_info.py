@@ -25,6 +25,7 @@ from quorate.api.kueue import (
 from quorate.api.kueue.topology_annotations import UNCONSTRAINED
 from quorate.api.meta import Key
 from quorate.api.syntax import is_dns_label
+from quorate.queueing.topology.pod_set_updates import UpdateConflict, merge_updates
 
 LOCAL_QUEUE_LABEL = "kueue.x-k8s.io/local-queue-name"
 CLUSTER_QUEUE_LABEL = "kueue.x-k8s.io/cluster-queue-name"
@@ -186,14 +187,10 @@ def pod_set_infos(
             },
             scheduling_gates=(TOPOLOGY_GATE,) if placed else (),
         )
-        for check in workload.status.admission_checks:
-            for update in check.pod_set_updates:
-                if update.name == pod_set.name:
-                    merged = _updated(info, update, check.name)
-                    if isinstance(merged, InjectionConflict):
-                        return merged
-                    info = merged
-        infos.append(info)
+        updated = _updated(info, workload)
+        if isinstance(updated, InjectionConflict):
+            return updated
+        infos.append(updated)
     return tuple(infos)
 
 
@@ -232,25 +229,25 @@ def info_of(
     )
 
 
-def _updated(info: PodSetInfo, update: PodSetUpdate, check: str) -> PodSetInfo | InjectionConflict:
-    """Return ``info`` merged with the podSetUpdate of an admission check."""
-    parts = (
-        ("labels", info.labels, update.labels),
-        ("annotations", info.annotations, update.annotations),
-        ("nodeSelector", info.node_selector, update.node_selector),
+def _updated(info: PodSetInfo, workload: Workload) -> PodSetInfo | InjectionConflict:
+    """Return ``info`` merged with the podSetUpdates of the admission checks."""
+    base = PodSetUpdate(
+        name=info.name,
+        labels=info.labels,
+        annotations=info.annotations,
+        node_selector=info.node_selector,
+        tolerations=info.tolerations,
     )
-    for name, have, more in parts:
-        for key in sorted(more):
-            if have.get(key, more[key]) != more[key]:
-                return InjectionConflict(
-                    f"pod set {info.name}: {name}[{key}]: {more[key]!r} is wanted by "
-                    f"admission check {check}, but {have[key]!r} already where it was admitted"
-                )
-    added = (each for each in update.tolerations if each not in info.tolerations)
+    merged = merge_updates(base, workload)
+    if isinstance(merged, UpdateConflict):
+        return InjectionConflict(
+            f"pod set {info.name}: {merged.field}[{merged.key}]: {merged.wanted!r} is wanted by "
+            f"admission check {merged.check}, but {merged.present!r} already where it was admitted"
+        )
     return msgspec.structs.replace(
         info,
-        labels=info.labels | update.labels,
-        annotations=info.annotations | update.annotations,
-        node_selector=info.node_selector | update.node_selector,
-        tolerations=(*info.tolerations, *added),
+        labels=merged.labels,
+        annotations=merged.annotations,
+        node_selector=merged.node_selector,
+        tolerations=merged.tolerations,
     )

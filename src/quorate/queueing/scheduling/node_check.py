@@ -1,25 +1,33 @@
 """The check of pods without a topology against the nodes, for workloads that get quota."""
 
 from quorate.api.configuration.queueing import NodeFitMode
+from quorate.api.kueue import Workload
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.pending.queue import Entry
+from quorate.queueing.pending.shape import Shape
 from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.state import State
 from quorate.queueing.topology.node_fit import has_provisioned_nodes
 from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room, place_pod_sets
 from quorate.queueing.topology.pod_constraints import VOLUMES_UNKNOWN
+from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 from quorate.queueing.topology.pod_templates import Template
 
 
 def pods_to_check(
-    state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment, mode: NodeFitMode
+    state: State,
+    queue: ClusterQueueState,
+    workload: Workload,
+    of_workload: Shape,
+    assignment: Assignment,
+    mode: NodeFitMode,
 ) -> list[PodSetToPlace]:
     """Return the pod sets without a topology that are checked against nodes in the given mode."""
     result: list[PodSetToPlace] = []
-    model, workload = state.ledger.topology, entry.workload
+    model = state.ledger.topology
     for shape, assigned, pod_set in zip(
-        entry.shape.pod_sets, assignment.pod_sets, workload.spec.pod_sets, strict=True
+        of_workload.pod_sets, assignment.pod_sets, workload.spec.pod_sets, strict=True
     ):
         names = frozenset(assigned.flavors.values())
         if (
@@ -43,7 +51,11 @@ def unplaced_pods(
     topology = state.ledger.topology
     if not (topology.reporting and topology.has_nodes and topology.nodes):
         return ()
-    checked = pods_to_check(state, queue, entry, assignment, "Report")
+    workload = with_updates(entry.workload)
+    if isinstance(workload, UpdateConflict):
+        return ()
+    shape = entry.shape if workload is entry.workload else state.ledger.shapes.shape_of(workload)
+    checked = pods_to_check(state, queue, workload, shape, assignment, "Report")
     if len(checked) == 1:  # the common case: where the pods would be makes no difference
         lack = lack_of_room(topology, checked[0])
         return () if lack is None or _is_unknown(lack) else (lack,)

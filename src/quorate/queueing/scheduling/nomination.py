@@ -7,8 +7,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from quorate.api.kueue import ELASTIC_JOB, Admission, Workload
-from quorate.placement.topology.request import NO_TOPOLOGY
+from quorate.api.kueue import Workload
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import (
     ChecksFailed,
@@ -33,11 +32,10 @@ from quorate.queueing.scheduling.flavor_assigner import (
     NominatedFlavors,
     assign_flavors,
 )
-from quorate.queueing.scheduling.node_check import pods_to_check
+from quorate.queueing.scheduling.pod_sets_to_place import may_need_places, pod_sets_to_place
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
 from quorate.queueing.state import State
-from quorate.queueing.topology.elastic_slices import Domains
-from quorate.queueing.topology.placing import NO_PLACEMENT, PodSetToPlace, place_pod_sets, topology_mismatch
+from quorate.queueing.topology.placing import NO_PLACEMENT, place_pod_sets, topology_mismatch
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
 
@@ -167,7 +165,7 @@ def with_places(
     Enough quota without enough room is a case for preemption.  It does not fit only if the pods would have no
     places if no pods had been placed in the topologies.
     """
-    to_place = _pod_sets_to_place(state, queue, entry, assignment)
+    to_place = pod_sets_to_place(state, queue, entry, assignment)
     if isinstance(to_place, PlacementRefused):
         return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=(*assignment.reasons, to_place)), ()
     model = state.ledger.topology
@@ -213,64 +211,6 @@ def place_again(state: State, nomination: Nomination, assignment: Assignment) ->
         ),
     )
     return with_places(state, nomination.queue, nomination.entry, by_quota, preemption)
-
-
-def _pod_sets_to_place(
-    state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment
-) -> list[PodSetToPlace] | PlacementRefused:
-    """Return the pod sets that need places, each with its one topology flavor."""
-    model = state.ledger.topology
-    if assignment.mode is AssignmentMode.NO_FIT or not _may_need_places(state, entry):
-        return []
-    result = pods_to_check(state, queue, entry, assignment, "Require") if model.requiring else []
-    is_elastic = model.gates.elastic_slices and entry.workload.metadata.annotations.get(ELASTIC_JOB) == "true"
-    replaced = state.ledger.replaced_places(entry.workload, queue) if is_elastic else None
-    is_topology_queue = model.is_topology_queue(queue.name, queue.groups)
-    for shape, assigned in zip(entry.shape.pod_sets, assignment.pod_sets, strict=True):
-        if not (shape.topology.is_explicit or is_topology_queue) or not assigned.count:
-            continue
-        named = "required" if shape.topology.required else "preferred" if shape.topology.preferred else ""
-        if is_elastic and named:
-            text = f"{named} topology is not supported with ElasticJobsViaWorkloadSlices"
-            return PlacementRefused(shape.name, f"failed to assign flavors to pod set {shape.name}: {text}")
-        flavors = frozenset(filter(model.is_topology_flavor, assigned.flavors.values()))
-        if shape.topology.group and not flavors:
-            flavors = frozenset(
-                flavor
-                for other_shape, other in zip(entry.shape.pod_sets, assignment.pod_sets, strict=True)
-                if other_shape.topology.group == shape.topology.group
-                for flavor in other.flavors.values()
-                if model.is_topology_flavor(flavor)
-            )
-        if len(flavors) != 1:
-            names = ", ".join(sorted(flavors))
-            text = f"more than one TAS flavor assigned: {names}" if flavors else "no TAS flavor assigned"
-            return PlacementRefused(shape.name, f"failed to assign flavors to pod set {shape.name}: {text}")
-        previous = () if replaced is None else _previous_domains(replaced.admission, shape.name, flavors)
-        result.append(PodSetToPlace(shape, assigned.count, flavors, previous=previous))
-    return result
-
-
-def _previous_domains(admission: Admission, pod_set: str, flavors: frozenset[str]) -> Domains:
-    """Return the places of a pod set in the replaced slice, if it has the same topology flavor."""
-    for assigned in admission.pod_set_assignments:
-        if assigned.name == pod_set and assigned.topology_assignment is not None:
-            is_same = flavors <= set(assigned.flavors.values())
-            return tuple(assigned.topology_assignment.domains()) if is_same else ()
-    return ()
-
-
-def _may_need_places(state: State, entry: Entry) -> bool:
-    """Return False if no pod set needs a place, or a flavor with a topology; True if some may."""
-    model = state.ledger.topology
-    if not model.is_on:
-        return False
-    if model.placing:
-        return True
-    for pod_set in entry.shape.pod_sets:  # called for each head: a generator would cost more
-        if pod_set.topology is not NO_TOPOLOGY and pod_set.topology != NO_TOPOLOGY:
-            return True
-    return False
 
 
 TIMESTAMP_BUFFER_S: Final = 300.0  # of the gate SchedulerTimestampPreemptionBuffer
@@ -394,7 +334,7 @@ def _search_input(
 ) -> FlavorSearchInput:
     configuration = state.configuration
     mismatch = None
-    if _may_need_places(state, entry):
+    if may_need_places(state, entry):
         is_topology_queue = state.ledger.topology.is_topology_queue(queue.name, queue.groups)
         mismatch = partial(topology_mismatch, state.ledger.topology, is_topology_queue=is_topology_queue)
     return FlavorSearchInput(

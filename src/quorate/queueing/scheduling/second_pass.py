@@ -17,6 +17,7 @@ from quorate.queueing.decisions import Evict, ReplaceHosts
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.state import State
 from quorate.queueing.topology.placing import PodSetToPlace, limited_request, pod_set_request
+from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 from quorate.queueing.topology.pod_templates import Template
 from quorate.queueing.topology.replacement import replace_hosts
 
@@ -75,9 +76,12 @@ def _assignments(
     state: State, reservation: Reservation, failed: frozenset[str]
 ) -> tuple[PodSetAssignment, ...] | None:
     """Return the assignments of all pod sets with other hosts for the failed ones; None if there are none."""
-    shapes = {each.name: each for each in state.ledger.shapes.shape_of(reservation.workload).pod_sets}
-    namespace = reservation.workload.metadata.namespace
-    templates = {each.name: Template(namespace, each.template) for each in reservation.workload.spec.pod_sets}
+    workload = with_updates(reservation.workload)
+    if isinstance(workload, UpdateConflict):
+        return None
+    shapes = {each.name: each for each in state.ledger.shapes.shape_of(workload).pod_sets}
+    namespace = workload.metadata.namespace
+    templates = {each.name: Template(namespace, each.template) for each in workload.spec.pod_sets}
     assumed: _Assumed = {}
     result: list[PodSetAssignment] = []
     for assigned in reservation.admission.pod_set_assignments:

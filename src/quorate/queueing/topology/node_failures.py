@@ -10,10 +10,11 @@ from typing import Final, NamedTuple
 from quorate.api.batch import decode_template
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.core import Taint, Toleration
-from quorate.api.kueue import PodSetAssignment, ResourceFlavor, UnhealthyNode, Workload
+from quorate.api.kueue import PodSetAssignment, PodSetUpdate, ResourceFlavor, UnhealthyNode, Workload
 from quorate.api.meta import Condition
 from quorate.placement.filters.taints import FILTERED_EFFECTS, first_untolerated
 from quorate.queueing.conditions import transition_time
+from quorate.queueing.topology.pod_set_updates import UpdateConflict, merge_updates
 
 NOT_READY_S: Final = 30.0  # how long a node is not ready before it has failed, where the time decides
 
@@ -81,18 +82,15 @@ def tolerations_of(
 ) -> Tolerations:
     """Return the tolerations of the pods of a pod set as they start.
 
-    They are those of the template, of the assigned flavors and of the admission checks.
+    They are those of the template, of the assigned flavors and of the admission checks that are Ready.
     """
     (template,) = (each.template for each in workload.spec.pod_sets if each.name == assigned.name)
     found = [*decode_template(template).spec.tolerations]
     for name in sorted(set(assigned.flavors.values())):
         if name in flavors:
             found += flavors[name].spec.tolerations
-    for check in workload.status.admission_checks:
-        for update in check.pod_set_updates:
-            if update.name == assigned.name:
-                found += update.tolerations
-    return tuple(found)
+    merged = merge_updates(PodSetUpdate(name=assigned.name, tolerations=tuple(found)), workload)
+    return tuple(found) if isinstance(merged, UpdateConflict) else merged.tolerations
 
 
 class NodeFailures(NamedTuple):

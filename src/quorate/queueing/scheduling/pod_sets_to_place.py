@@ -1,0 +1,106 @@
+"""Which pod sets of a workload with flavors need places in topologies, and what they ask for."""
+
+from collections.abc import Mapping, Sequence
+
+from quorate.api.kueue import ELASTIC_JOB, Admission
+from quorate.placement.topology.request import NO_TOPOLOGY
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.inadmissible_reasons import PlacementRefused
+from quorate.queueing.pending.queue import Entry
+from quorate.queueing.pending.shape import PodSetShape, Shape
+from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
+from quorate.queueing.scheduling.node_check import pods_to_check
+from quorate.queueing.state import State
+from quorate.queueing.topology.elastic_slices import Domains
+from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.placing import PodSetToPlace
+from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
+
+
+def pod_sets_to_place(
+    state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment
+) -> list[PodSetToPlace] | PlacementRefused:
+    """Return the pod sets that need places, each with its one topology flavor."""
+    model = state.ledger.topology
+    if assignment.mode is AssignmentMode.NO_FIT or not may_need_places(state, entry):
+        return []
+    workload, shape = entry.workload, entry.shape
+    updated = with_updates(workload)
+    if isinstance(updated, UpdateConflict):
+        return PlacementRefused(updated.pod_set, updated.text)
+    if updated is not workload:
+        workload, shape = updated, state.ledger.shapes.shape_of(updated)
+    result = []
+    if model.requiring:
+        result = pods_to_check(state, queue, workload, shape, assignment, "Require")
+    is_elastic = model.gates.elastic_slices and workload.metadata.annotations.get(ELASTIC_JOB) == "true"
+    replaced = state.ledger.replaced_places(workload, queue) if is_elastic else None
+    is_topology_queue = model.is_topology_queue(queue.name, queue.groups)
+    flavors_of = [assigned.flavors for assigned in assignment.pod_sets]
+    for pods, assigned in zip(shape.pod_sets, assignment.pod_sets, strict=True):
+        if not (pods.topology.is_explicit or is_topology_queue) or not assigned.count:
+            continue
+        named = "required" if pods.topology.required else "preferred" if pods.topology.preferred else ""
+        if is_elastic and named:
+            return _refused(pods, f"{named} topology is not supported with ElasticJobsViaWorkloadSlices")
+        flavor = topology_flavor(model, pods, assigned.flavors, shape, flavors_of)
+        if isinstance(flavor, PlacementRefused):
+            return flavor
+        previous = () if replaced is None else previous_domains(replaced.admission, pods.name, flavor)
+        result.append(PodSetToPlace(pods, assigned.count, flavor, previous=previous))
+    return result
+
+
+def topology_flavor(
+    model: TopologyModel,
+    pods: PodSetShape,
+    flavors: Mapping[str, str],
+    shape: Shape,
+    flavors_of: Sequence[Mapping[str, str]],
+) -> frozenset[str] | PlacementRefused:
+    """Return the one topology flavor among the ``flavors`` of a pod set, as a set, or why there is none.
+
+    ``flavors_of`` has those of all pod sets of ``shape``, in order: a pod set that needs no quota gets the
+    topology flavor of its group.
+    """
+    found = frozenset(filter(model.is_topology_flavor, flavors.values()))
+    if pods.topology.group and not found:
+        found = frozenset(
+            flavor
+            for other, others in zip(shape.pod_sets, flavors_of, strict=True)
+            if other.topology.group == pods.topology.group
+            for flavor in others.values()
+            if model.is_topology_flavor(flavor)
+        )
+    if len(found) == 1:
+        return found
+    names = ", ".join(sorted(found))
+    return _refused(
+        pods, f"more than one TAS flavor assigned: {names}" if found else "no TAS flavor assigned"
+    )
+
+
+def _refused(pods: PodSetShape, problem: str) -> PlacementRefused:
+    return PlacementRefused(pods.name, f"failed to assign flavors to pod set {pods.name}: {problem}")
+
+
+def previous_domains(admission: Admission, pod_set: str, flavors: frozenset[str]) -> Domains:
+    """Return the places of a pod set in the replaced slice, if it has the same topology flavor."""
+    for assigned in admission.pod_set_assignments:
+        if assigned.name == pod_set and assigned.topology_assignment is not None:
+            is_same = flavors <= set(assigned.flavors.values())
+            return tuple(assigned.topology_assignment.domains()) if is_same else ()
+    return ()
+
+
+def may_need_places(state: State, entry: Entry) -> bool:
+    """Return False if no pod set needs a place, or a flavor with a topology; True if some may."""
+    model = state.ledger.topology
+    if not model.is_on:
+        return False
+    if model.placing:
+        return True
+    for pod_set in entry.shape.pod_sets:  # called for each head: a generator would cost more
+        if pod_set.topology is not NO_TOPOLOGY and pod_set.topology != NO_TOPOLOGY:
+            return True
+    return False
