@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.e2e.commands import cluster
+from tests.e2e.commands import cluster, pause_s
 
 TASKS: Final = Path(__file__).parents[2] / "docs" / "tasks"
 WITHIN_S: Final = 40.0
@@ -80,6 +80,7 @@ def _existing_path(word: str, directory: Path) -> str:
 def _run_step(step: Step, directory: Path, environment: dict[str, str]) -> None:
     deadline = time.monotonic() + WITHIN_S
     while True:
+        began = time.monotonic()
         done = subprocess.run(
             step.command, shell=True, cwd=directory, env=environment, text=True, timeout=WITHIN_S,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
@@ -88,7 +89,7 @@ def _run_step(step: Step, directory: Path, environment: dict[str, str]) -> None:
             return
         retry = step.reads and time.monotonic() < deadline
         assert retry, f"$ {step.command}\n{done.stdout}\ndiffers from the page:\n{step.output}"
-        time.sleep(0.2)
+        time.sleep(pause_s(time.monotonic() - began))
 
 
 def matches_output(output: str, expected: str) -> bool:

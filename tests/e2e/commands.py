@@ -81,6 +81,14 @@ T = TypeVar("T")
 def poll(read: Callable[[], T], accept: Callable[[T], bool], within_s: float) -> None:
     """Call ``read`` until ``accept`` returns True; fail with the last value."""
     deadline = time.monotonic() + within_s
+    began = time.monotonic()
     while not accept(value := read()):
-        assert time.monotonic() < deadline, value
-        time.sleep(0.2)
+        now = time.monotonic()
+        assert now < deadline, value
+        time.sleep(pause_s(now - began))
+        began = time.monotonic()
+
+
+def pause_s(attempt_s: float) -> float:
+    """Return the pause after an attempt that took ``attempt_s``: processes that poll leave time to others."""
+    return max(0.3, 2 * attempt_s)

@@ -1,6 +1,5 @@
-"""The steps of the all-or-nothing page with the real kubectl."""
+"""The deadlock of the all-or-nothing example with the real kubectl."""
 
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -53,24 +52,3 @@ def test_partial_gangs_deadlock_on_quota(data_dir: Path) -> None:
             assert "deleted" in kubectl(data_dir, "delete", "-f", str(EXAMPLE / f"{name}.yaml"))
         poll(lambda: rows(kubectl(data_dir, "get", "pods")), lambda seen: not seen, within_s=30)
         poll(lambda: rows(kubectl(data_dir, "get", "workloads")), lambda seen: not seen, within_s=30)
-
-
-def test_wait_for_pods_ready_completes_both_jobs(data_dir: Path) -> None:
-    with cluster(data_dir, *NODES, "--speed", "4", "--config", str(EXAMPLE / "with-pods-ready.yaml")):
-        create(data_dir, "cluster-queues")
-        watching = subprocess.Popen(
-            ["kubectl", "--kubeconfig", str(data_dir / "kubeconfig"), "get", "jobs", "-w"],
-            stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
-        with watching:
-            create(data_dir, "1-quick-job", "2-job1", "3-job2")
-            poll(
-                lambda: [row[1] for row in rows(kubectl(data_dir, "get", "jobs"))],
-                lambda states: states == ["Complete"] * 3,
-                within_s=60,
-            )
-            watching.terminate()
-            assert watching.stdout is not None
-            seen = watching.stdout.read()
-        assert {line.split()[0] for line in seen.splitlines()[1:]} == {"job1", "job2", "quick-job"}
-        assert "Complete" in seen

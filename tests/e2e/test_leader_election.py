@@ -126,10 +126,9 @@ class Reservations:
         return len(self.seen) == len(NAMES)
 
 
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "terminated"])
-def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(
-    tmp_path: Path, end: signal.Signals
-) -> None:
+def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(tmp_path: Path) -> None:
+    """The leader is terminated; ``tests/faults/test_at_size.py`` kills it."""
+
     async def story() -> None:
         async with running_cluster(NODES) as world:
             reservations = Reservations(world)
@@ -145,7 +144,7 @@ def test_the_other_replica_takes_over_and_nothing_is_admitted_twice(
                     assert await first.shows(ADMITTED_TOTAL.format("leader"))
                     assert await second.shows(RESERVING_WORKLOADS.format("follower"))
                     assert not await second.shows(ADMITTED_TOTAL.format("follower"))
-                    first.process.send_signal(end)
+                    first.process.send_signal(signal.SIGTERM)
                     await first.process.wait()
                     assert await second.answers("healthz") == 200
                     await world.until(
