@@ -1,6 +1,6 @@
 """``quorate simulate``: play a scenario through the queueing core, as it is and with changes."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from quorate.cli.errors import UsageError
 from quorate.cli.files import InvalidFiles
+from quorate.cli.simulate.report import page
 from quorate.cli.simulate.tables import print_comparison, print_summary
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
@@ -49,10 +50,22 @@ Changes = Annotated[
         "Repeat it to compare several changes, each with the scenario as it is.",
     ),
 ]  # fmt: skip
+ReportFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--report", metavar="FILE.html", dir_okay=False,
+        help="Also write a report with charts: one file that needs no network.",
+    ),
+]  # fmt: skip
 OutputFormat = Annotated[Format, typer.Option("--output", "-o", help="The output format.")]
 
 
-def simulate(scenario: Scenario, change: Changes = None, output: OutputFormat = Format.TABLE) -> None:
+def simulate(
+    scenario: Scenario,
+    change: Changes = None,
+    report: ReportFile = None,
+    output: OutputFormat = Format.TABLE,
+) -> None:
     """Play jobs through the queues in virtual time, as they are and with changes.
 
     The admission core and the lifecycle of workloads are those of the controllers; jobs are generated from
@@ -70,6 +83,9 @@ def simulate(scenario: Scenario, change: Changes = None, output: OutputFormat = 
     runs = _play_all([(str(scenario), world), *variants])
     first = runs[0]
     comparisons = [compare(name, first, run) for (name, _), run in zip(variants, runs[1:], strict=True)]
+    if report is not None:
+        names = [str(scenario), *(name for name, _ in variants)]
+        _write_report(report, dict(zip(names, runs, strict=True)), comparisons)
     if output is Format.JSON:
         print_value(Answer(summarize(first), tuple(comparisons)), Output.JSON)
         return
@@ -77,6 +93,15 @@ def simulate(scenario: Scenario, change: Changes = None, output: OutputFormat = 
     print_summary(console, str(scenario), first)
     for comparison in comparisons:
         print_comparison(console, comparison)
+
+
+def _write_report(path: Path, runs: Mapping[str, Run], comparisons: Sequence[Comparison]) -> None:
+    try:
+        path.write_text(page.report(runs, comparisons), encoding="utf-8")
+    except page.NoCharts as error:
+        raise UsageError(str(error)) from error
+    except OSError as error:
+        raise UsageError(f"--report {path}: {(error.strerror or '').lower()}") from error
 
 
 def _play_all(worlds: Sequence[tuple[str, World]]) -> list[Run]:

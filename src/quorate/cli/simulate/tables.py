@@ -1,13 +1,15 @@
 """Tables of a simulation: waits, utilisation, and what a change makes better or worse."""
 
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from rich.console import Console
 
+from quorate.api.quantity import parse_quantity
 from quorate.cli.run.formatting import plural
 from quorate.cli.verbs.printing import print_rows
 from quorate.local.objects.tables.durations import human_duration
+from quorate.quota.amount import counts_bytes
 from quorate.simulate.comparison import Change, Comparison
 from quorate.simulate.player import Run
 from quorate.simulate.summary import Summary, Utilisation, Waits, summarize
@@ -15,32 +17,97 @@ from quorate.simulate.summary import Summary, Utilisation, Waits, summarize
 _WAITS: Final = ("JOBS", "ADMITTED", "WAIT P50", "P90", "P99", "SLOWDOWN", "PREEMPTED", "EVICTED")
 
 
+class Table(NamedTuple):
+    """The text of a table."""
+
+    titles: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+
+
 def print_summary(console: Console, name: str, run: Run) -> None:
     """Print the figures of one run."""
     summary = summarize(run)
-    ended = summary.outcomes["succeeded"] + summary.outcomes["failed"]
-    console.print(
-        f"{name}: {plural(summary.jobs.jobs, 'job')} in {_duration(summary.duration_s)}, {ended} ended, "
-        f"{summary.outcomes['running']} running, {summary.outcomes['waiting']} waiting, "
-        f"{summary.outcomes['deactivated']} deactivated",
-        highlight=False,
-    )
-    console.print()
-    _print_waits("CLASS", summary.by_class, summary.jobs)
-    console.print()
-    _print_waits("QUEUE", summary.by_queue, None)
-    console.print()
-    _print_utilisation(summary.utilisation)
+    console.print(headline(name, summary), highlight=False)
+    for table in summary_tables(summary):
+        console.print()
+        print_rows(*table)
     if summary.fairness is not None:
-        console.print(f"\nfairness {summary.fairness:.3f} (1: all queues use the same part of their quota)")
+        console.print(f"\n{fairness(summary.fairness)}", highlight=False)
     _print_waiting(console, summary)
 
 
-def _print_waits(title: str, groups: Mapping[str, Waits], total: Waits | None) -> None:
+def print_comparison(console: Console, comparison: Comparison) -> None:
+    """Print what a change makes better or worse."""
+    console.print(f"\nwith {comparison.name}:", highlight=False)
+    for table in comparison_tables(comparison):
+        console.print()
+        print_rows(*table)
+    _print_waiting(console, comparison.after)
+
+
+def _print_waiting(console: Console, summary: Summary) -> None:
+    if summary.waiting:
+        console.print(f"\n{waiting_headline(summary)}", highlight=False)
+        print_rows(*waiting_table(summary))
+
+
+def headline(name: str, summary: Summary) -> str:
+    """Return the outcome of a run in one sentence."""
+    ended = summary.outcomes["succeeded"] + summary.outcomes["failed"]
+    return (
+        f"{name}: {plural(summary.jobs.jobs, 'job')} in {_duration(summary.duration_s)}, {ended} ended, "
+        f"{summary.outcomes['running']} running, {summary.outcomes['waiting']} waiting, "
+        f"{summary.outcomes['deactivated']} deactivated"
+    )
+
+
+def fairness(index: float) -> str:
+    """Return Jain's index with its meaning."""
+    return f"fairness {index:.3f} (1: all queues use the same part of their quota)"
+
+
+def summary_tables(summary: Summary) -> tuple[Table, ...]:
+    """Return the waits by class and by queue, and the use of each quota."""
+    return (
+        _waits_table("CLASS", summary.by_class, summary.jobs),
+        _waits_table("QUEUE", summary.by_queue, None),
+        _utilisation_table(summary.utilisation),
+    )
+
+
+def comparison_tables(comparison: Comparison) -> tuple[Table, ...]:
+    """Return the waits by class and by queue, and the use of each quota, before and after a change."""
+    rows = [(name, *_change_cells(change)) for name, change in comparison.by_class.items()]
+    rows += [(name, *_change_cells(change)) for name, change in comparison.by_queue.items()]
+    rows.append(("all", *_change_cells(comparison.jobs)))
+    shares = {_pair(each): each.share for each in comparison.before.utilisation}
+    uses: list[tuple[str, ...]] = [
+        (*_pair(each), _arrow(_percent(shares.get(_pair(each))), _percent(each.share)))
+        for each in comparison.after.utilisation
+    ]
+    return (
+        Table(("CLASS OR QUEUE", "SOONER", "LATER", "WAIT P50", "P90", "P99", "SLOWDOWN", "PREEMPTED"), rows),
+        Table(("CLUSTERQUEUE", "FLAVOR", "RESOURCE", "UTILISATION"), uses),
+    )
+
+
+def waiting_headline(summary: Summary) -> str:
+    left = summary.outcomes["waiting"] + summary.outcomes["deactivated"]
+    return f"{plural(left, 'job')} never ended; the first ones and why:"
+
+
+def waiting_table(summary: Summary) -> Table:
+    """Return the first jobs that wait at the end, with the reason of each."""
+    return Table(
+        ("JOB", "QUEUE", "REASON"), [(each.name, each.queue, each.reason) for each in summary.waiting]
+    )
+
+
+def _waits_table(title: str, groups: Mapping[str, Waits], total: Waits | None) -> Table:
     rows = [(name, *_cells(waits)) for name, waits in groups.items()]
     if total is not None and len(groups) > 1:
         rows.append(("all", *_cells(total)))
-    print_rows((title, *_WAITS), rows)
+    return Table((title, *_WAITS), rows)
 
 
 def _cells(waits: Waits) -> tuple[str, ...]:
@@ -56,48 +123,17 @@ def _cells(waits: Waits) -> tuple[str, ...]:
     )
 
 
-def _print_utilisation(utilisation: Iterable[Utilisation]) -> None:
-    rows = [
-        (
-            each.cluster_queue,
-            each.flavor,
-            each.resource,
-            each.nominal,
-            each.mean,
-            "-" if each.share is None else f"{each.share:.1%}",
-        )
-        for each in utilisation
+def _utilisation_table(utilisation: Iterable[Utilisation]) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (*_pair(each), each.nominal, _mean(each), _percent(each.share)) for each in utilisation
     ]
-    print_rows(("CLUSTERQUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MEAN USE", "UTILISATION"), rows)
+    return Table(("CLUSTERQUEUE", "FLAVOR", "RESOURCE", "NOMINAL", "MEAN USE", "UTILISATION"), rows)
 
 
-def _print_waiting(console: Console, summary: Summary) -> None:
-    if not summary.waiting:
-        return
-    left = summary.outcomes["waiting"] + summary.outcomes["deactivated"]
-    console.print(f"\n{plural(left, 'job')} never ended; the first ones and why:", highlight=False)
-    print_rows(("JOB", "QUEUE", "REASON"), [(each.name, each.queue, each.reason) for each in summary.waiting])
-
-
-def print_comparison(console: Console, comparison: Comparison) -> None:
-    """Print what a change makes better or worse."""
-    console.print(f"\nwith {comparison.name}:\n", highlight=False)
-    rows = [(name, *_change_cells(change)) for name, change in comparison.by_class.items()]
-    rows += [(name, *_change_cells(change)) for name, change in comparison.by_queue.items()]
-    rows.append(("all", *_change_cells(comparison.jobs)))
-    titles = ("CLASS OR QUEUE", "SOONER", "LATER", "WAIT P50", "P90", "P99", "SLOWDOWN", "PREEMPTED")
-    print_rows(titles, rows)
-    shares = {_pair(each): each.share for each in comparison.before.utilisation}
-    console.print()
-    print_rows(
-        ("CLUSTERQUEUE", "FLAVOR", "RESOURCE", "UTILISATION"),
-        [
-            (*_pair(each), _arrow(_percent(shares.get(_pair(each))), _percent(each.share)))
-            for each in comparison.after.utilisation
-        ],
-    )
-    if comparison.after.waiting:
-        _print_waiting(console, comparison.after)
+def _mean(each: Utilisation) -> str:
+    """Return the mean use with two decimals, of bytes in Gi."""
+    mean = parse_quantity(each.mean).milli / 1000
+    return f"{mean / 2**30:.2f}Gi" if counts_bytes(each.resource) else f"{mean:.2f}"
 
 
 def _pair(each: Utilisation) -> tuple[str, str, str]:

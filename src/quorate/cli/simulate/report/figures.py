@@ -1,0 +1,155 @@
+"""The charts of a report, as figures of Plotly.
+
+A figure is the JSON of https://plotly.com/javascript/reference: ``data`` are its traces, ``layout`` its axes.
+Colors are those of M. Okabe and K. Ito, which people with any color vision can tell apart.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from quorate.api.quantity import Quantity
+from quorate.cli.simulate.report import series
+from quorate.quota.amount import base_units, counts_bytes
+from quorate.simulate.player import Run
+from quorate.simulate.records import NEVER
+
+Figure = dict[str, Any]
+COLORS: Final = (
+    "#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442",
+    "#5D6D9E", "#B08900", "#1B7F79", "#8C564B",
+)  # fmt: skip
+GREY: Final = "#999999"
+_UNITS: Final = ((1_000, "s"), (60_000, "min"), (3_600_000, "h"), (86_400_000, "days"))  # ms of each
+_LONGEST: Final = (600_000, 5 * 3_600_000, 10 * 86_400_000)  # axes up to here have the unit at this index
+
+
+def in_use(run: Run, resource: str) -> Figure:
+    """Return the amounts of ``resource`` that the cluster queues use over time, above each other."""
+    unit_ms, unit = _time_unit(run.ended_ms)
+    amount_unit, amount_name = _amount_unit(resource)
+    traces: list[Figure] = [
+        {
+            "type": "scatter", "mode": "lines", "stackgroup": "use", "name": line.name,
+            "line": {"width": 0.5, "color": color, "shape": "vh"},
+            "x": _scaled(line.x, unit_ms), "y": _scaled(line.y, amount_unit),
+        }
+        for line, color in zip(series.amounts_in_use(run, resource), (*COLORS, GREY), strict=False)
+    ]  # fmt: skip
+    nominal = series.nominal_quota(run, resource) / amount_unit
+    traces.append(
+        {
+            "type": "scatter", "mode": "lines", "name": "nominal quota", "hoverinfo": "skip",
+            "line": {"dash": "dash", "width": 1.5, "color": GREY},
+            "x": [0, run.ended_ms / unit_ms], "y": [nominal, nominal],
+        }
+    )  # fmt: skip
+    return _figure(traces, f"time ({unit})", f"{resource} in use{amount_name}")
+
+
+def waiting(runs: Mapping[str, Run]) -> Figure:
+    """Return how many jobs wait over time, a line for each run."""
+    unit_ms, unit = _time_unit(max(run.ended_ms for run in runs.values()))
+    traces = [
+        _line(name, series.waiting_jobs(run), unit_ms, color)
+        for (name, run), color in zip(runs.items(), _cycle(len(runs)), strict=True)
+    ]
+    return _figure(traces, f"time ({unit})", "waiting jobs")
+
+
+def waits(runs: Mapping[str, Run]) -> Figure:
+    """Return the share of jobs that were admitted within a time, a line for each run."""
+    lines = {name: series.distribution_of_waits(run) for name, run in runs.items()}
+    unit_ms, unit = _time_unit(max((line.x[-1] for line in lines.values() if line.x), default=0))
+    traces = [
+        {**_line(name, line, unit_ms, color), "line": {"shape": "hv", "color": color}}
+        for (name, line), color in zip(lines.items(), _cycle(len(lines)), strict=True)
+    ]
+    figure = _figure(traces, f"waited at most ({unit})", "share of all jobs")
+    figure["layout"]["yaxis"] |= {"tickformat": ".0%", "range": [0, 1.02]}
+    return figure
+
+
+def gantt(run: Run) -> Figure:
+    """Return the jobs around the time at which the most jobs waited: grey while they wait, then colored."""
+    bars = series.window(run)
+    first_ms = min((bar.submitted_ms for bar in bars), default=0)
+    last_ms = max((_end(bar, run) for bar in bars), default=0)
+    unit_ms, unit = _time_unit(last_ms - first_ms)
+    queues = sorted({bar.queue for bar in bars})
+    waits_end = [(bar, _end(bar, run) if bar.admitted_ms == NEVER else bar.admitted_ms) for bar in bars]
+    traces = [
+        _bars("waits", GREY, [(bar.job, bar.submitted_ms, end, "waits") for bar, end in waits_end], unit_ms)
+    ]
+    for queue, color in zip(queues, _cycle(len(queues)), strict=True):
+        running = [
+            (bar.job, bar.admitted_ms, _end(bar, run), _interruptions(bar))
+            for bar in bars
+            if bar.queue == queue and bar.admitted_ms != NEVER
+        ]
+        traces.append(_bars(queue, color, running, unit_ms))
+    figure = _figure(traces, f"time ({unit})", "")
+    names = [bar.job for bar in bars]
+    figure["layout"] |= {"barmode": "overlay", "height": 120 + 14 * len(bars), "bargap": 0.25}
+    figure["layout"]["xaxis"]["range"] = _scaled([first_ms, last_ms], unit_ms)
+    figure["layout"]["yaxis"] = {
+        "type": "category", "categoryorder": "array", "categoryarray": names, "autorange": "reversed",
+        "tickfont": {"size": 10}, "automargin": True,
+    }  # fmt: skip
+    return figure
+
+
+def _end(bar: series.Bar, run: Run) -> int:
+    return run.ended_ms if bar.ended_ms == NEVER else bar.ended_ms
+
+
+def _interruptions(bar: series.Bar) -> str:
+    times = bar.interruptions
+    return "runs" if not times else f"runs, interrupted {times} time{'s' if times > 1 else ''}"
+
+
+def _bars(name: str, color: str, bars: Sequence[tuple[str, int, int, str]], unit_ms: int) -> Figure:
+    return {
+        "type": "bar", "orientation": "h", "name": name, "marker": {"color": color},
+        "y": [job for job, *_ in bars],
+        "base": _scaled([start for _, start, _, _ in bars], unit_ms),
+        "x": _scaled([end - start for _, start, end, _ in bars], unit_ms),
+        "hovertext": [text for *_, text in bars], "hoverinfo": "y+text",
+    }  # fmt: skip
+
+
+def _line(name: str, line: series.Line, unit_ms: int, color: str) -> Figure:
+    return {
+        "type": "scatter", "mode": "lines", "name": name, "line": {"color": color},
+        "x": _scaled(line.x, unit_ms), "y": line.y,
+    }  # fmt: skip
+
+
+def _figure(traces: list[Figure], x_title: str, y_title: str) -> Figure:
+    layout = {
+        "xaxis": {"title": {"text": x_title}, "rangemode": "tozero"},
+        "yaxis": {"title": {"text": y_title}, "rangemode": "tozero"},
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom"},
+        "margin": {"l": 60, "r": 20, "t": 30, "b": 50},
+        "hovermode": "closest",
+    }
+    return {"data": traces, "layout": layout}
+
+
+def _cycle(count: int) -> list[str]:
+    return [COLORS[at % len(COLORS)] for at in range(count)]
+
+
+def _time_unit(longest_ms: float) -> tuple[int, str]:
+    """Return the ms of the unit of an axis, and its name."""
+    return _UNITS[sum(longest_ms > each for each in _LONGEST)]
+
+
+def _amount_unit(resource: str) -> tuple[int, str]:
+    """Return the base units of the unit of an axis, and what its title says of it."""
+    if counts_bytes(resource):
+        return 2**30, " (Gi)"
+    return base_units(resource, Quantity.of_units(1)), ""
+
+
+def _scaled(values: Sequence[float], unit: int) -> list[float]:
+    return [float(f"{value / unit:.6g}") for value in values]

@@ -1,0 +1,168 @@
+"""The HTML file of a report: tables and charts, readable without a network.
+
+Everything is in the file, the script of Plotly included, and its policy allows no request.  Text of scenarios
+is escaped.  The same runs give the same bytes.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from html import escape
+from importlib.resources import files
+from typing import Final
+
+import msgspec
+
+from quorate.cli.simulate.report import figures, series
+from quorate.cli.simulate.report.figures import Figure
+from quorate.cli.simulate.tables import (
+    Table,
+    comparison_tables,
+    fairness,
+    headline,
+    summary_tables,
+    waiting_headline,
+    waiting_table,
+)
+from quorate.simulate.comparison import Comparison
+from quorate.simulate.player import Run
+from quorate.simulate.summary import summarize
+
+_POLICY: Final = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data: blob:"
+)
+_STYLE: Final = """
+:root { color-scheme: light dark; --text: #1b1b1b; --paper: #ffffff; --line: #d0d0d0; --faint: #f4f4f4; }
+@media (prefers-color-scheme: dark) {
+  :root { --text: #e8e8e8; --paper: #16181c; --line: #3a3f47; --faint: #20242a; }
+}
+body { font: 15px/1.45 system-ui, sans-serif; color: var(--text); background: var(--paper);
+  max-width: 1100px; margin: 0 auto; padding: 1rem; }
+h1 { font-size: 1.5rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; } h3 { font-size: 1rem; }
+nav a { margin-right: 1rem; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; margin: .8rem 0; font-variant-numeric: tabular-nums; }
+th, td { text-align: right; padding: .2rem .6rem; white-space: nowrap; border-bottom: 1px solid var(--line); }
+th { background: var(--faint); font-size: .8rem; }
+th:first-child, td:first-child, td.text, th.text { text-align: left; }
+td.text { white-space: normal; }
+figure { margin: .5rem 0 1.5rem; } figcaption { opacity: .8; font-size: .9rem; }
+.chart { min-height: 360px; }
+"""
+_SCRIPT: Final = """
+const style = getComputedStyle(document.documentElement);
+for (const chart of document.querySelectorAll(".chart")) {
+  const figure = JSON.parse(chart.nextElementSibling.textContent);
+  const grid = style.getPropertyValue("--line");
+  const layout = Object.assign(figure.layout, {
+    paper_bgcolor: "transparent", plot_bgcolor: "transparent", modebar: {bgcolor: "transparent"},
+    font: {color: style.getPropertyValue("--text")},
+  });
+  for (const axis of [layout.xaxis, layout.yaxis]) {
+    Object.assign(axis, {gridcolor: grid, zerolinecolor: grid});
+  }
+  Plotly.newPlot(chart, figure.data, layout, {
+    responsive: true, displaylogo: false,
+    modeBarButtons: [["toImage", "zoom2d", "pan2d", "resetScale2d"]],
+  });
+}
+"""
+
+
+class NoCharts(Exception):
+    """The package that draws the charts is not installed."""
+
+    def __str__(self) -> str:
+        return "reports need Plotly, which is not installed (run: pip install 'quorate[report]')"
+
+
+def report(runs: Mapping[str, Run], comparisons: Sequence[Comparison]) -> str:
+    """Return the report of ``runs`` by name, the first of which the others are compared with.
+
+    Raises ``NoCharts`` without Plotly.
+    """
+    script = _plotly()
+    (first_name, first), *_ = runs.items()
+    parts = [*_first_run(first_name, first), *_changes(comparisons), *_charts(runs)]
+    title = f"Simulation of {first_name}"
+    return "".join(
+        (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n',
+            f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n',
+            f"<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n</head>\n<body>\n<main>\n",
+            f"<h1>{escape(title)}</h1>\n",
+            *parts,
+            f"</main>\n<script>{script}</script>\n<script>{_SCRIPT}</script>\n</body>\n</html>\n",
+        )
+    )
+
+
+@cache
+def _plotly() -> str:
+    try:
+        return (files("plotly") / "package_data" / "plotly.min.js").read_text(encoding="utf-8")
+    except (ModuleNotFoundError, FileNotFoundError) as error:
+        raise NoCharts from error
+
+
+def _first_run(name: str, run: Run) -> Iterator[str]:
+    summary = summarize(run)
+    yield f"<p>{escape(headline(name, summary))}.</p>\n"
+    for table in summary_tables(summary):
+        yield _table(table)
+    if summary.fairness is not None:
+        yield f"<p>{escape(fairness(summary.fairness))}</p>\n"
+    if summary.waiting:
+        yield f"<p>{escape(waiting_headline(summary))}</p>\n{_table(waiting_table(summary), text=True)}"
+
+
+def _changes(comparisons: Iterable[Comparison]) -> Iterator[str]:
+    for comparison in comparisons:
+        yield f"<h2>With {escape(comparison.name)}</h2>\n"
+        for table in comparison_tables(comparison):
+            yield _table(table)
+        if comparison.after.waiting:
+            yield f"<p>{escape(waiting_headline(comparison.after))}</p>\n"
+            yield _table(waiting_table(comparison.after), text=True)
+
+
+def _charts(runs: Mapping[str, Run]) -> Iterator[str]:
+    yield "<h2>Waits</h2>\n"
+    yield _chart(figures.waits(runs), "The share of all jobs that were admitted within a time.")
+    yield _chart(figures.waiting(runs), "The jobs that waited, over time.")
+    for name, run in runs.items():
+        yield f"<h2>{escape(name)}</h2>\n"
+        for resource in series.resources(run):
+            caption = (
+                f"Use of {resource} by cluster queue, as means between samples. Above the dashed line the "
+                "queues use more than all nominal quota; a queue that uses more than its own borrows."
+            )
+            yield _chart(figures.in_use(run, resource), caption)
+        caption = (
+            "Jobs around the time at which the most jobs waited: grey from the submission to the first "
+            "admission, then in the color of the queue to the end, interruptions included."
+        )
+        yield _chart(figures.gantt(run), caption)
+
+
+def _table(table: Table, *, text: bool = False) -> str:
+    """Return a table; ``text``: its last column is a sentence."""
+    last = len(table.titles) - 1
+
+    def cells(tag: str, row: tuple[str, ...]) -> str:
+        kinds = [' class="text"' if text and at == last else "" for at in range(len(row))]
+        return "".join(f"<{tag}{kind}>{escape(cell)}</{tag}>" for kind, cell in zip(kinds, row, strict=True))
+
+    rows = "".join(f"<tr>{cells('td', row)}</tr>\n" for row in table.rows)
+    return (
+        f'<div class="wide"><table><thead><tr>{cells("th", table.titles)}</tr></thead>\n'
+        f"<tbody>\n{rows}</tbody></table></div>\n"
+    )
+
+
+def _chart(figure: Figure, caption: str) -> str:
+    data = msgspec.json.encode(figure).decode().replace("<", "\\u003c")
+    return (
+        f'<figure><div class="chart"></div><script type="application/json">{data}</script>'
+        f"<figcaption>{escape(caption)}</figcaption></figure>\n"
+    )

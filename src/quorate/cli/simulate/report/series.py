@@ -1,0 +1,128 @@
+"""The numbers of the charts, thinned to what a chart can show.
+
+Times are in ms after the start of the run, amounts in base units.
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from quorate.kube.resources import CLUSTER_QUEUES
+from quorate.quota.amount import base_units
+from quorate.simulate.player import Run
+from quorate.simulate.records import NEVER
+from quorate.simulate.summary import waits_ms
+
+MOST_QUEUES: Final = 11  # of a chart; the others are added up
+OTHERS: Final = "other queues"
+MOST_POINTS: Final = 400  # of a distribution
+MOST_BARS: Final = 60
+
+
+class Line(NamedTuple):
+    """One line of a chart; ``x`` ascends."""
+
+    name: str
+    x: list[float]
+    y: list[float]
+
+
+class Bar(NamedTuple):
+    """One job of a window."""
+
+    job: str
+    queue: str  # namespace/name of the local queue
+    submitted_ms: int
+    admitted_ms: int  # for the first time; NEVER
+    ended_ms: int  # NEVER
+    interruptions: int  # preemptions and other evictions
+
+
+def resources(run: Run) -> list[str]:
+    """Return the names of the resources with quota, in order."""
+    return sorted(
+        {
+            resource
+            for queue in run.world.of_kind(CLUSTER_QUEUES)
+            for group in queue.spec.resource_groups
+            for resource in group.covered_resources
+        }
+    )
+
+
+def amounts_in_use(run: Run, resource: str) -> list[Line]:
+    """Return the mean amount that each cluster queue used between samples: the largest users, by name."""
+    by_queue: dict[str, np.ndarray[tuple[int], np.dtype[np.float64]]] = {}
+    times = np.array([0, *run.usage.sampled_ms], np.float64)
+    for (queue, pair), integrals in run.usage.samples.items():
+        if pair.resource == resource:
+            means = np.diff(np.array([0, *integrals], np.float64)) / np.diff(times)
+            by_queue[queue] = by_queue.get(queue, 0.0) + means
+    order = sorted(by_queue, key=lambda queue: (-by_queue[queue].sum(), queue))
+    shown = sorted(order[:MOST_QUEUES])
+    lines = [Line(queue, times[1:].tolist(), by_queue[queue].tolist()) for queue in shown]
+    rest = order[MOST_QUEUES:]
+    if rest:
+        total = sum((by_queue[queue] for queue in rest), np.zeros(len(times) - 1))
+        lines.append(Line(OTHERS, times[1:].tolist(), total.tolist()))
+    return lines
+
+
+def nominal_quota(run: Run, resource: str) -> int:
+    """Return the nominal quota of all cluster queues together."""
+    return sum(
+        base_units(quota.name, quota.nominal_quota)
+        for queue in run.world.of_kind(CLUSTER_QUEUES)
+        for group in queue.spec.resource_groups
+        for flavor in group.flavors
+        for quota in flavor.resources
+        if quota.name == resource
+    )
+
+
+def waiting_jobs(run: Run) -> Line:
+    """Return the number of waiting jobs at each sample."""
+    return Line("waiting", [0.0, *map(float, run.usage.sampled_ms)], [0.0, *map(float, run.usage.waiting)])
+
+
+def distribution_of_waits(run: Run) -> Line:
+    """Return the share of all jobs that were admitted within ``x`` ms of their submission."""
+    waits = waits_ms(run)
+    admitted = np.sort(waits[~np.isnan(waits)])
+    if not len(admitted):
+        return Line("waits", [], [])
+    chosen = np.unique(np.linspace(0, len(admitted) - 1, min(MOST_POINTS, len(admitted))).round().astype(int))
+    shares = (chosen + 1) / len(waits)
+    return Line("waits", admitted[chosen].tolist(), shares.tolist())
+
+
+def busiest_ms(run: Run) -> int:
+    """Return the first sample at which the most jobs waited."""
+    waiting = run.usage.waiting
+    return run.usage.sampled_ms[int(np.argmax(waiting))] if waiting else 0
+
+
+def window(run: Run) -> list[Bar]:
+    """Return the jobs around the busiest time, in order of submission, at most ``MOST_BARS``."""
+    busiest = busiest_ms(run)
+    submitted = np.frombuffer(run.jobs.submitted_ms, np.int64)
+    ended = np.frombuffer(run.jobs.ended_ms, np.int64)
+    present = np.flatnonzero((submitted <= busiest) & ((ended == NEVER) | (ended >= busiest)))
+    later = np.flatnonzero(submitted > busiest)
+    chosen = np.sort(np.concatenate((present[-MOST_BARS:], later))[:MOST_BARS])
+    return list(_bars(run, chosen.tolist()))
+
+
+def _bars(run: Run, numbers: list[int]) -> Iterator[Bar]:
+    jobs, classes = run.jobs, run.world.classes
+    for number in numbers:
+        name = classes[jobs.class_index[number]].name
+        yield Bar(
+            job=f"{name} {number}",
+            queue=str(run.queues[jobs.queue_index[number]]),
+            submitted_ms=jobs.submitted_ms[number],
+            admitted_ms=jobs.admitted_ms[number],
+            ended_ms=jobs.ended_ms[number],
+            interruptions=jobs.preemptions[number] + jobs.evictions[number],
+        )

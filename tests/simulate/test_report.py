@@ -1,0 +1,118 @@
+"""The HTML report: its numbers are those of the run, and it needs no network."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from quorate.cli.simulate.report import figures, page, series
+from quorate.simulate.comparison import compare
+from quorate.simulate.player import Run, play
+from quorate.simulate.records import NEVER
+from quorate.simulate.summary import summarize
+from quorate.simulate.world import changed, read_world
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "simulate"
+
+
+@pytest.fixture(scope="module")
+def runs() -> dict[str, Run]:
+    world = read_world(EXAMPLES / "two-teams.yaml")
+    change = changed(world, EXAMPLES / "larger-quota.yaml")
+    return {"as it is": play(world), "a <b>larger</b> quota": play(change)}
+
+
+@pytest.fixture(scope="module")
+def written(runs: dict[str, Run]) -> str:
+    first, second = runs.values()
+    return page.report(runs, [compare("a <b>larger</b> quota", first, second)])
+
+
+def test_amounts_in_use_add_up_to_the_mean_use(runs: dict[str, Run]) -> None:
+    run = runs["as it is"]
+    means = {
+        line.name: np.average(line.y, weights=np.diff([0.0, *line.x]))
+        for line in series.amounts_in_use(run, "cpu")
+    }
+    expected = {queue: run.usage.mean(queue, "default", "cpu", run.ended_ms) for queue in means}
+    assert set(means) == {"research", "training"}
+    assert means == pytest.approx(expected)
+
+
+def test_waits_are_a_distribution_with_the_percentiles_of_the_summary(runs: dict[str, Run]) -> None:
+    run = runs["as it is"]
+    line = series.distribution_of_waits(run)
+    assert line.x == sorted(line.x)
+    assert line.y == sorted(line.y)
+    assert line.y[-1] == 1.0
+    p90_ms = float(np.interp(0.9, line.y, line.x))
+    assert p90_ms / 1000 == pytest.approx(summarize(run).jobs.p90_s, rel=0.02)
+
+
+def test_the_window_has_the_jobs_that_wait_at_the_busiest_time(runs: dict[str, Run]) -> None:
+    run = runs["as it is"]
+    at_ms = series.busiest_ms(run)
+    bars = series.window(run)
+    assert len(bars) == series.MOST_BARS
+    waiting = [
+        bar
+        for bar in bars
+        if bar.submitted_ms <= at_ms and (bar.admitted_ms == NEVER or bar.admitted_ms > at_ms)
+    ]
+    assert len(waiting) > series.MOST_BARS / 2
+    assert [bar.submitted_ms for bar in bars] == sorted(bar.submitted_ms for bar in bars)
+
+
+def test_many_queues_are_added_up(runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch) -> None:
+    run = runs["as it is"]
+    all_lines = series.amounts_in_use(run, "cpu")
+    monkeypatch.setattr(series, "MOST_QUEUES", 1)
+    shown = series.amounts_in_use(run, "cpu")
+    assert [line.name for line in shown] == ["training", series.OTHERS]
+    totals = [np.sum([line.y for line in lines], axis=0) for lines in (all_lines, shown)]
+    assert totals[0] == pytest.approx(totals[1])
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "action")]
+
+
+def test_the_page_has_a_chart_for_each_question_and_no_link_outside(written: str) -> None:
+    parsed = Page(written)
+    assert parsed.links == []
+    assert "default-src 'none'" in written
+    # Waits and waiting jobs once; for each of the two runs cpu, memory and the jobs.
+    assert parsed.tags.count("figure") == 2 + 2 * 3
+    data = re.findall(r'<script type="application/json">(.*?)</script>', written)
+    assert [msgspec.json.decode(each).keys() for each in data] == [{"data", "layout"}] * 8
+
+
+def test_text_of_the_scenario_is_escaped(written: str) -> None:
+    assert "b" not in Page(written).tags
+    assert "a &lt;b&gt;larger&lt;/b&gt; quota" in written
+
+
+def test_the_same_runs_give_the_same_bytes(runs: dict[str, Run], written: str) -> None:
+    first, second = runs.values()
+    assert page.report(runs, [compare("a <b>larger</b> quota", first, second)]) == written
+
+
+@pytest.mark.parametrize(
+    ("longest_ms", "unit"),
+    [(0, "s"), (600_000, "s"), (600_001, "min"), (5 * 3_600_000 + 1, "h"), (11 * 86_400_000, "days")],
+)
+def test_axes_have_units_of_their_length(longest_ms: int, unit: str, runs: dict[str, Run]) -> None:
+    run = msgspec.structs.replace(runs["as it is"], ended_ms=longest_ms)
+    figure = figures.waiting({"one": run})
+    assert figure["layout"]["xaxis"]["title"]["text"] == f"time ({unit})"
