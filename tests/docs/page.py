@@ -12,7 +12,7 @@ from quorate.api.configuration import load_configuration
 from quorate.api.kueue import ClusterQueue, Cohort, LocalQueue, ResourceFlavor
 from quorate.api.meta import Key
 from quorate.api.validation import manifest_findings
-from quorate.queueing.explain import explain, why_pending
+from quorate.queueing.explain import can_never_fit, why_pending
 from tests.queueing.notation import Json
 from tests.queueing.world import World
 
@@ -111,9 +111,7 @@ class Example(World):
         return hold.message
 
     def can_never_fit(self, name: str) -> bool:
-        explanation = explain(self.state, Key("default", name))
-        assert explanation is not None, f"{name} is not pending"
-        return explanation.can_never_fit
+        return can_never_fit(self.state, Key("default", name))
 
     def flavor(self, name: str) -> str | None:
         """Return the flavor of an admitted job of one pod set; None while it is pending."""

@@ -60,40 +60,44 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(
 
         explanation = json.loads(await command.output_of("workload", "explain", "job/big", "-o", "json"))
         shortage = "insufficient unused quota for cpu in flavor default, 1 more needed"
+        since = explanation.pop("since")
+        assert since.endswith("Z")
+        enough = "1 more cpu of flavor default must become free"
         assert explanation == {
-            "workload": f"{NAMESPACE}/{big}",
-            "standing": "waits",
-            "says": f"couldn't assign flavors to pod set main: {shortage}",
+            "apiVersion": "visibility.quorate.dev/v1beta1",
+            "kind": "Explanation",
+            "object": {"kind": "Workload", "name": big, "namespace": NAMESPACE},
+            "state": "Queued",
+            "message": f"couldn't assign flavors to pod set main: {shortage}",
             "localQueue": "queue",
             "clusterQueue": "research",
             "ahead": 0,
             "reasons": [
                 {
-                    "cause": "QuotaShort", "text": shortage, "podSet": "main", "flavor": "default",
+                    "code": "QuotaShort", "text": shortage, "podSet": "main", "flavor": "default",
+                    "object": {"kind": "ClusterQueue", "name": "research"},
                     "resource": "cpu", "needed": "2", "free": "1", "shortBy": "1", "atMost": "4",
+                    "enough": enough,
+                    "heldBy": [
+                        {"workload": f"{NAMESPACE}/{train}", "clusterQueue": "research", "amount": "3"}
+                    ],
                 }
             ],
-            "heldBy": [
-                {
-                    "workload": f"{NAMESPACE}/{train}", "clusterQueue": "research", "flavor": "default",
-                    "resource": "cpu", "amount": "3",
-                }
-            ],
-            "wouldTake": ["1 more cpu of flavor default must become free"],
+            "enough": [enough],
         }  # fmt: skip
 
         explanation = json.loads(await command.output_of("workload", "explain", "job/huge", "-o", "json"))
         assert explanation["canNeverFit"]
-        assert explanation["says"] == (
+        assert explanation["message"] == (
             "it can never start with the current configuration, even if every other workload finishes"
         )
         assert explanation["ahead"] == 1
         assert explanation["firstAhead"] == [f"{NAMESPACE}/{big}"]
-        (advice,) = explanation["wouldTake"]
+        (advice,) = explanation["enough"]
         assert advice.startswith("request 1 less cpu of flavor default")
 
         output = await command.output_of("workload", "explain", big)
-        assert "Quota:" in output
+        assert "Numbers:" in output
         assert "- 1 more cpu of flavor default must become free" in output
 
     run_with_commands(story)

@@ -3,7 +3,16 @@
 import pytest
 
 from quorate.api.meta import Key
-from quorate.queueing.explain import QuotaHolder, explain
+from quorate.queueing.explain import (
+    STEP,
+    PendingFacts,
+    QuotaHolder,
+    can_never_fit,
+    first_pending,
+    pending_facts,
+    run,
+)
+from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
 from tests.queueing.notation import Json
 from tests.queueing.world import World
@@ -32,8 +41,12 @@ def a_world(**changes: object) -> World:
     return world
 
 
+def facts(state: State, key: Key) -> PendingFacts | None:
+    return run(pending_facts(state, key))
+
+
 def test_an_explanation_names_workloads_ahead_and_the_holders_of_the_quota() -> None:
-    explanation = explain(a_world().state, Key("default", "second"))
+    explanation = facts(a_world().state, Key("default", "second"))
     assert explanation is not None
     assert explanation.hold is not None
     assert explanation.hold.message.endswith(
@@ -48,7 +61,7 @@ def test_an_explanation_names_workloads_ahead_and_the_holders_of_the_quota() -> 
 
 
 def test_a_workload_that_can_never_fit_has_no_holders() -> None:
-    explanation = explain(a_world().state, Key("default", "huge"))
+    explanation = facts(a_world().state, Key("default", "huge"))
     assert explanation is not None
     assert explanation.can_never_fit
     assert explanation.holders == ()
@@ -79,9 +92,10 @@ def test_can_never_fit(pending: Json, never: bool) -> None:
     )
     world.run("cycle")
     used = dict(world.node("a").usage)
-    explanation = explain(world.state, Key("default", "pending"))
+    explanation = facts(world.state, Key("default", "pending"))
     assert explanation is not None
     assert explanation.can_never_fit is never
+    assert can_never_fit(world.state, Key("default", "pending")) is never
     assert world.node("a").usage == used
 
 
@@ -102,7 +116,7 @@ def test_a_workload_can_fit_although_its_last_search_skipped_the_flavor_that_fit
         }
     )
     world.run({"cycle": 2})
-    explanation = explain(world.state, Key("default", "loser"))
+    explanation = facts(world.state, Key("default", "loser"))
     assert explanation is not None
     assert explanation.hold is not None
     assert "maximum capacity (1)" in explanation.hold.message
@@ -110,7 +124,7 @@ def test_a_workload_can_fit_although_its_last_search_skipped_the_flavor_that_fit
 
 
 def test_an_inactive_queue_is_the_reason_whatever_the_quota() -> None:
-    explanation = explain(a_world(stopPolicy="Hold").state, Key("default", "second"))
+    explanation = facts(a_world(stopPolicy="Hold").state, Key("default", "second"))
     assert explanation is not None
     assert explanation.hold is not None
     assert (explanation.hold.condition_reason, explanation.hold.message) == (
@@ -120,4 +134,19 @@ def test_an_inactive_queue_is_the_reason_whatever_the_quota() -> None:
 
 
 def test_a_workload_that_is_not_pending_has_no_explanation() -> None:
-    assert explain(a_world().state, Key("default", "mine")) is None
+    assert facts(a_world().state, Key("default", "mine")) is None
+
+
+def test_a_long_queue_is_counted_in_bounded_steps() -> None:
+    pending = [
+        {"name": f"w{n:04}", "queue": "a", "created": n, "requests": {"cpu": 9}} for n in range(STEP + 2)
+    ]
+    quota = {"a": {"quota": [{"default": {"cpu": 4}}]}}
+    state = World({"flavors": ["default"], "clusterQueues": quota, "workloads": pending}).state
+    last = Key("default", f"w{STEP + 1:04}")
+    steps = pending_facts(state, last)
+    assert sum(1 for _ in steps) == 3  # one after the quota, one for each slice of the queue
+    found = facts(state, last)
+    assert found is not None
+    assert (found.ahead, [key.name for key in found.first_ahead[:2]]) == (STEP + 1, ["w0000", "w0001"])
+    assert run(first_pending(state, "a"))[0] == Key("default", "w0000")

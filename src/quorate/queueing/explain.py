@@ -1,6 +1,13 @@
-"""Why a workload is pending: its last outcome, the workloads ahead of it, and those that use the quota."""
+"""Why a workload is pending: its last outcome, the workloads ahead of it, and those that use the quota.
 
-from typing import Any, Final
+A cluster queue may have 100,000 pending workloads, and a tree as many reservations.  ``pending_facts``
+therefore yields between steps of bounded cost, at which a process may do other work.  The model may change
+there: what is counted is then between the counts before and after.
+"""
+
+from collections.abc import Generator, Iterator, Sequence
+from heapq import nsmallest
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -21,6 +28,10 @@ from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource
 
 _MAX_LISTED: Final = 10
+STEP: Final = 2_000  # objects between two yields: a few milliseconds
+
+T = TypeVar("T")
+Steps = Generator[None, None, T]
 
 
 class QuotaHolder(msgspec.Struct, frozen=True):
@@ -33,7 +44,7 @@ class QuotaHolder(msgspec.Struct, frozen=True):
     evicted: bool  # it is about to release the quota
 
 
-class Explanation(msgspec.Struct, frozen=True):
+class PendingFacts(msgspec.Struct, frozen=True):
     hold: Hold | None  # None: not evaluated yet
     can_never_fit: bool  # not even with its minimum counts in an empty tree
     ahead: int  # pending workloads that precede it in its cluster queue
@@ -41,17 +52,34 @@ class Explanation(msgspec.Struct, frozen=True):
     holders: tuple[QuotaHolder, ...]  # the largest, in its cluster queue and cohorts
 
 
-def explain(state: State, key: Key) -> Explanation | None:
+def run(steps: Steps[T]) -> T:
+    """Return the result of all ``steps`` at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def pending_facts(state: State, key: Key) -> Steps[PendingFacts | None]:
     """Return why the workload ``key`` is pending; None if it is not."""
     entry = state.ledger.entries.get(key)
     if entry is None:
         return None
     hold = why_pending(state, key)
     reasons = hold.reasons if hold is not None else ()
-    ahead = _ahead(state, entry)
     can_never_fit = _can_never_fit(state, entry)
-    first_ahead = ahead[:_MAX_LISTED]
-    return Explanation(hold, can_never_fit, len(ahead), first_ahead, _holders(state, entry, reasons))
+    yield
+    ahead, first_ahead = yield from _ahead(state, entry)
+    holders = yield from _holders(state, entry, reasons)
+    return PendingFacts(hold, can_never_fit, ahead, first_ahead, holders)
+
+
+def can_never_fit(state: State, key: Key) -> bool:
+    """Return True if ``key`` is pending and fits only after a change of its spec or of the configuration."""
+    entry = state.ledger.entries.get(key)
+    return entry is not None and _can_never_fit(state, entry)
 
 
 def why_pending(state: State, key: Key) -> Hold | None:
@@ -95,18 +123,36 @@ def _can_never_fit(state: State, entry: Entry) -> bool:
     return queue is not None and state.ledger.is_active(queue) and not could_ever_fit(state, queue, entry)
 
 
-def _ahead(state: State, entry: Entry) -> tuple[Key, ...]:
-    """Return the workloads that precede ``entry`` in its cluster queue, active or inadmissible."""
+def _ahead(state: State, entry: Entry) -> Steps[tuple[int, tuple[Key, ...]]]:
+    """Return how many workloads precede ``entry`` in its cluster queue, and the first of them."""
     queue = state.ledger.cluster_queues.get(entry.cluster_queue)
     if queue is None:
-        return ()
-    rank = queue.pending.rank
-    entries = (*queue.pending.active(), *queue.pending.inadmissible())
-    ahead = [other for other in entries if rank(other) < rank(entry)]
-    return tuple(other.key for other in sorted(ahead, key=rank))
+        return 0, ()
+    rank, count = queue.pending.rank, 0
+    first: list[Entry] = []
+    for entries in _slices(queue.pending.unordered()):
+        yield
+        own = rank(entry)
+        ahead = [other for other in entries if rank(other) < own]
+        count += len(ahead)
+        first = nsmallest(_MAX_LISTED, (*first, *ahead), key=rank)
+    return count, tuple(other.key for other in first)
 
 
-def _holders(state: State, entry: Entry, reasons: tuple[InadmissibleReason, ...]) -> tuple[QuotaHolder, ...]:
+def first_pending(state: State, cluster_queue: str) -> Steps[tuple[Key, ...]]:
+    """Return the first pending workloads of a cluster queue, active or inadmissible."""
+    queue = state.ledger.cluster_queues.get(cluster_queue)
+    first: list[Entry] = []
+    for entries in _slices(queue.pending.unordered() if queue is not None else []):
+        yield
+        assert queue is not None
+        first = nsmallest(_MAX_LISTED, (*first, *entries), key=queue.pending.rank)
+    return tuple(entry.key for entry in first)
+
+
+def _holders(
+    state: State, entry: Entry, reasons: tuple[InadmissibleReason, ...]
+) -> Steps[tuple[QuotaHolder, ...]]:
     ledger = state.ledger
     queue = ledger.cluster_queues.get(entry.cluster_queue)
     pairs = {
@@ -114,14 +160,27 @@ def _holders(state: State, entry: Entry, reasons: tuple[InadmissibleReason, ...]
     }
     if queue is None or not pairs:
         return ()
-    holders = [
-        QuotaHolder(holder.key, holder_queue.name, pair, holder.usage[pair], holder.evicted)
-        for holder_queue in ledger.queues_below(queue.node.root)
-        for holder in holder_queue.reservations.values()
-        for pair in pairs & holder.usage.keys()
-    ]
-    holders.sort(key=lambda holder: (holder.pair, -holder.amount, holder.key))
-    return tuple(holders[:_MAX_LISTED])
+    holders: list[QuotaHolder] = []
+    for queues in _slices(list(ledger.queues_below(queue.node.root))):
+        for holder_queue in queues:
+            for reservations in _slices(list(holder_queue.reservations.values())):
+                if len(reservations) == STEP:
+                    yield
+                found = [
+                    QuotaHolder(holder.key, holder_queue.name, pair, holder.usage[pair], holder.evicted)
+                    for holder in reservations
+                    for pair in pairs & holder.usage.keys()
+                ]
+                holders = nsmallest(_MAX_LISTED, (*holders, *found), key=_by_amount)
+    return tuple(holders)
+
+
+def _by_amount(holder: QuotaHolder) -> tuple[FlavorResource, int, Key]:
+    return holder.pair, -holder.amount, holder.key
+
+
+def _slices(objects: Sequence[T]) -> Iterator[Sequence[T]]:
+    return (objects[start : start + STEP] for start in range(0, len(objects), STEP))
 
 
 def _identity(workload: Workload) -> dict[str, Any]:

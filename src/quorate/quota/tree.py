@@ -22,6 +22,7 @@ by differences, so a change costs the path to the root, not the tree; the others
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Final
 
@@ -206,6 +207,22 @@ def borrowing_level(node: Node, pair: FlavorResource, amount: int) -> BorrowingL
 
 
 # Usage and limits, updated by differences
+
+
+@contextmanager
+def without_usage(root: Node) -> Iterator[None]:
+    """Let nothing be used at ``root`` and below while the block lasts."""
+    nodes = [root]
+    for node in nodes:
+        nodes.extend(node.children)
+    saved = [(node, node.usage, node.borrowers) for node in nodes]
+    try:
+        for node in nodes:
+            node.usage, node.borrowers = {}, {}
+        yield
+    finally:
+        for node, usage, borrowed in saved:
+            node.usage, node.borrowers = usage, borrowed
 
 
 def add_usage(node: Node, usage: Usage) -> None:

@@ -18,7 +18,7 @@ from quorate.api.quantity import Quantity
 from quorate.cli.preflight.findings import PreflightFinding, error, info, warning
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.decisions import Decision
-from quorate.queueing.explain import explain, why_pending
+from quorate.queueing.explain import can_never_fit, why_pending
 from quorate.queueing.inactive_reasons import FlavorsMissing, Stopped, Terminating, inactive_message
 from quorate.queueing.inadmissible_reasons import InadmissibleReason, QueueMissing, ResourceUncovered
 from quorate.queueing.state import State
@@ -324,8 +324,7 @@ def _never_fitting(setup: QueueSetup) -> Iterator[PreflightFinding]:
             :_MAX_EVALUATED
         ]
         for position, entry in enumerate(entries):
-            explanation = explain(setup.state, entry.key)
-            if explanation is None or not explanation.can_never_fit:
+            if not can_never_fit(setup.state, entry.key):
                 continue
             remedy = f"quorate workload explain {entry.key.name} -n {entry.key.namespace}"
             if queue.is_strict and position == 0 and len(entries) > 1:

@@ -240,7 +240,11 @@ class PendingQueue:
 
     def all_entries(self) -> list[Entry]:
         """Return all workloads, active or inadmissible, in queue order."""
-        return self._in_order([*self._active(), *self._inadmissible()])
+        return self._in_order(self.unordered())
+
+    def unordered(self) -> list[Entry]:
+        """Return all workloads, active or inadmissible, in any order."""
+        return [*self._active(), *self._inadmissible()]
 
     def _active(self) -> list[Entry]:
         entries = [entry for queue in self._shape_queues.values() for entry in queue.active]

@@ -140,15 +140,12 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
     """Return True if ``entry`` would fit, with its minimum counts, in an otherwise empty tree.
 
     The reasons of a refusal do not answer this: they are about all the pods and the flavors tried last.
-    Costs a pass over all reservations of the tree.
+    Costs a pass over all nodes of the tree, however many reservations there are.
     """
     partial = state.configuration.gates.partial_admission
     pod_sets = entry.shape.pod_sets
     counts = [pod_set.min_count if partial else pod_set.count for pod_set in pod_sets]
-    with UsageSimulation() as simulation:
-        for member in state.ledger.queues_below(queue.node.root):
-            for reservation in member.reservations.values():
-                simulation.remove(reservation, member.node)
+    with tree.without_usage(queue.node.root):
         search_input = _search_input(state, queue, entry, _PreemptionSearch(state, queue, entry), None)
         return assign_flavors(search_input, pod_sets, counts, ()).mode is AssignmentMode.FIT
 

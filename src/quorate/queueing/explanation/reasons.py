@@ -1,11 +1,14 @@
-"""The reasons why a workload is pending, with numbers, and a remedy for each."""
+"""The reasons why a workload is pending in the form of the API, with numbers and a remedy for each."""
 
 from collections.abc import Iterable, Sequence
 from typing import assert_never
 
+from msgspec.structs import replace
+
+from quorate.api.explanation import Holder, ObjectName, Reason
 from quorate.api.kueue import QUEUE_NAME
-from quorate.api.meta import Key, Struct, at_epoch
-from quorate.queueing.explain import Explanation
+from quorate.api.meta import Key, at_epoch
+from quorate.queueing.explain import PendingFacts, QuotaHolder
 from quorate.queueing.inactive_reasons import inactive_message
 from quorate.queueing.inadmissible_reasons import (
     AffinityMismatched,
@@ -39,24 +42,60 @@ from quorate.queueing.state import State
 from quorate.quota.amount import PODS, as_quantity
 
 
-class Reason(Struct):
-    """One reason; amounts are quantities, and fields that do not apply are empty."""
+def pending_reason(state: State, key: Key, reason: InadmissibleReason, facts: PendingFacts) -> Reason:
+    """Return the reason with its object, what would be enough, and the workloads that hold what is short."""
+    plain = reason_of(reason)
+    held_by = tuple(holder_of(each) for each in facts.holders if each.pair == (plain.flavor, plain.resource))
+    return replace(
+        plain,
+        object=_object_of(state, key, reason),
+        enough=_remedy(state, key, reason),
+        held_by=held_by if isinstance(reason, QuotaShort) else (),
+    )
 
-    cause: str  # its name among ``queueing.inadmissible_reasons``
-    text: str
-    pod_set: str = ""
-    flavor: str = ""
-    resource: str = ""
-    needed: str = ""
-    free: str = ""
-    short_by: str = ""
-    at_most: str = ""
+
+def holder_of(holder: QuotaHolder) -> Holder:
+    return Holder(
+        workload=str(holder.key) if holder.key.namespace else "",
+        cluster_queue=holder.cluster_queue,
+        amount=str(as_quantity(holder.pair.resource, holder.amount)),
+        evicted=holder.evicted,
+    )
+
+
+def _object_of(state: State, key: Key, reason: InadmissibleReason) -> ObjectName | None:
+    match reason:
+        case QuotaShort() | QuotaExceeded() | ResourceUncovered():
+            return ObjectName(kind="ClusterQueue", name=_cluster_queue(state, key))
+        case FlavorMissing(_, flavor) | AffinityMismatched(_, flavor):
+            return ObjectName(kind="ResourceFlavor", name=flavor)
+        case TaintUntolerated(_, flavor) | TopologyMismatched(_, flavor):
+            return ObjectName(kind="ResourceFlavor", name=flavor)
+        case QueueMissing(kind, name) | QueueInactive(kind, name):
+            return ObjectName(kind=kind, name=name, namespace=key.namespace if kind == "LocalQueue" else "")
+        case NamespaceMismatched(namespace):
+            return ObjectName(kind="Namespace", name=namespace)
+        case AwaitingPodsReady(blocking):
+            return _workload(blocking)
+        case TargetsOverlap(_, preemptor):
+            return _workload(preemptor)
+        case NoLongerFits(preceded_by) if preceded_by is not None:
+            return _workload(preceded_by)
+        case _:
+            return None
+
+
+def _workload(key: Key) -> ObjectName:
+    """Return the name of a workload; one without a namespace may not be read."""
+    shown = {"name": key.name, "namespace": key.namespace} if key.namespace else {}
+    return ObjectName(kind="Workload", **shown)
 
 
 def reason_of(reason: InadmissibleReason) -> Reason:
+    """Return the reason with its text and its numbers."""
     name = type(reason).__name__
     if not isinstance(reason, PodSetReason):
-        return Reason(cause=name, text=workload_reason_text(reason))
+        return Reason(code=name, text=workload_reason_text(reason))
     text = pod_set_reason_text(reason)
     match reason:
         case QuotaShort(pod_set, flavor, resource) | QuotaExceeded(pod_set, flavor, resource):
@@ -65,24 +104,24 @@ def reason_of(reason: InadmissibleReason) -> Reason:
                 for amount in (reason.needed, reason.available, reason.short_by, reason.maximum)
             )
             return Reason(
-                cause=name, text=text, pod_set=pod_set, flavor=flavor, resource=resource,
+                code=name, text=text, pod_set=pod_set, flavor=flavor, resource=resource,
                 needed=needed, free=free, short_by=short_by, at_most=at_most,
             )  # fmt: skip
         case ResourceUncovered(pod_set, resource):
-            return Reason(cause=name, text=text, pod_set=pod_set, resource=resource)
+            return Reason(code=name, text=text, pod_set=pod_set, resource=resource)
         case FlavorMissing(pod_set, flavor) | AffinityMismatched(pod_set, flavor):
-            return Reason(cause=name, text=text, pod_set=pod_set, flavor=flavor)
+            return Reason(code=name, text=text, pod_set=pod_set, flavor=flavor)
         case TaintUntolerated(pod_set, flavor) | TopologyMismatched(pod_set, flavor):
-            return Reason(cause=name, text=text, pod_set=pod_set, flavor=flavor)
+            return Reason(code=name, text=text, pod_set=pod_set, flavor=flavor)
         case PlacementRefused(pod_set, _, fitting, requested):
             needed, free, short_by = (str(number) for number in (requested, fitting, requested - fitting))
             return Reason(
-                cause=name, text=text, pod_set=pod_set, resource=PODS,
+                code=name, text=text, pod_set=pod_set, resource=PODS,
                 needed=needed, free=free, short_by=short_by,
             )  # fmt: skip
         case NodesLackRoom(pod_set, requested, fitting, resource=resource):
             if not resource:
-                return Reason(cause=name, text=text, pod_set=pod_set, resource=PODS, needed=str(requested),
+                return Reason(code=name, text=text, pod_set=pod_set, resource=PODS, needed=str(requested),
                               free=str(fitting), short_by=str(requested - fitting))  # fmt: skip
             free_now = max(0, reason.best)
             needed, free, short_by, at_most = (
@@ -90,7 +129,7 @@ def reason_of(reason: InadmissibleReason) -> Reason:
                 for amount in (reason.needed, free_now, reason.needed - free_now, reason.at_most)
             )
             return Reason(
-                cause=name, text=text, pod_set=pod_set, resource=resource,
+                code=name, text=text, pod_set=pod_set, resource=resource,
                 needed=needed, free=free, short_by=short_by, at_most=at_most,
             )  # fmt: skip
     assert_never(reason)
@@ -100,7 +139,7 @@ _Flavorless = ResourceUncovered | PlacementRefused | NodesLackRoom
 
 
 def remedies(
-    state: State, key: Key, reasons: Sequence[InadmissibleReason], explanation: Explanation
+    state: State, key: Key, reasons: Sequence[InadmissibleReason], facts: PendingFacts
 ) -> tuple[str, ...]:
     """Return what would let the workload start, one sentence each.
 
@@ -118,8 +157,8 @@ def remedies(
     for flavors in by_pod_set.values():
         ways = [" and ".join(dict.fromkeys(way)) for way in flavors.values()]
         sentences += ways if len(ways) == 1 else [f"either {ways[0]}", *(f"or {way}" for way in ways[1:])]
-    if explanation.hold is None:
-        sentences.append(_wait_for_turn(explanation))
+    if facts.hold is None:
+        sentences.append(_wait_for_turn(facts))
     return tuple(dict.fromkeys(sentences))
 
 
@@ -200,7 +239,8 @@ def _remedy(state: State, key: Key, reason: InadmissibleReason) -> str:
 
 
 def _cluster_queue(state: State, key: Key) -> str:
-    return state.ledger.entries[key].cluster_queue
+    entry = state.ledger.entries.get(key)
+    return "" if entry is None else entry.cluster_queue
 
 
 def _labels(state: State, flavor: str) -> Iterable[str]:
@@ -213,13 +253,15 @@ def _labels(state: State, flavor: str) -> Iterable[str]:
 def _resumption(state: State, key: Key, kind: str, name: str) -> str:
     if kind == "LocalQueue":
         return f"resume the local queue (quorate queue resume lq/{name} --namespace {key.namespace})"
-    queue = state.ledger.cluster_queues[name]
+    queue = state.ledger.cluster_queues.get(name)
+    if queue is None:
+        return f"create the ClusterQueue {name}"
     detail = "; ".join(map(inactive_message, queue.inactive_reasons)) or "its cohorts form a cycle"
     resume = f" (quorate queue resume {name})" if queue.spec.stop_policy != "None" else ""
     return f"make cluster queue {name} active again: {detail}{resume}"
 
 
-def _wait_for_turn(explanation: Explanation) -> str:
-    if not explanation.first_ahead:
+def _wait_for_turn(facts: PendingFacts) -> str:
+    if not facts.first_ahead:
         return "wait: it is the first of its queue"
-    return f"wait for the workloads ahead of it, {explanation.first_ahead[0]} first"
+    return f"wait for the workloads ahead of it, {facts.first_ahead[0]} first"

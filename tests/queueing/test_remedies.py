@@ -17,10 +17,10 @@ from quorate.api.kueue import (
     WorkloadSpec,
 )
 from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
-from quorate.cli.verbs.explain.remedies import reason_of, remedies
 from quorate.queueing import inadmissible_reasons as c
 from quorate.queueing.decisions import Hold
-from quorate.queueing.explain import Explanation
+from quorate.queueing.explain import PendingFacts
+from quorate.queueing.explanation.reasons import reason_of, remedies
 from quorate.queueing.state import State
 
 KEY = Key("team", "train")
@@ -77,11 +77,11 @@ CASES: tuple[tuple[c.InadmissibleReason, str], ...] = (
 )  # fmt: skip
 
 
-def explained(*reasons: c.InadmissibleReason) -> Explanation:
+def explained(*reasons: c.InadmissibleReason) -> PendingFacts:
     hold = Hold(
         key=KEY, uid=Uid("1"), resource_version="1", condition_reason="Pending", reasons=reasons, requests=()
     )
-    return Explanation(hold, can_never_fit=False, ahead=0, first_ahead=(), holders=())
+    return PendingFacts(hold, can_never_fit=False, ahead=0, first_ahead=(), holders=())
 
 
 @pytest.mark.parametrize(("reason", "want"), CASES, ids=lambda case: type(case).__name__)
@@ -105,7 +105,7 @@ def test_the_flavors_of_one_pod_set_are_alternatives(state: State) -> None:
 
 
 def test_a_workload_not_evaluated_yet_waits_for_the_workloads_ahead_of_it(state: State) -> None:
-    not_evaluated = Explanation(None, can_never_fit=False, ahead=1, first_ahead=(OTHER,), holders=())
+    not_evaluated = PendingFacts(None, can_never_fit=False, ahead=1, first_ahead=(OTHER,), holders=())
     assert remedies(state, KEY, (), not_evaluated) == (
         "wait for the workloads ahead of it, team/other first",
     )
@@ -113,7 +113,7 @@ def test_a_workload_not_evaluated_yet_waits_for_the_workloads_ahead_of_it(state:
 
 def test_a_reason_has_the_numbers_of_the_decision() -> None:
     reason = reason_of(c.QuotaExceeded("main", "spot", "memory", 1 << 30, 2 << 30, 1 << 30, 2 << 30))
-    assert (reason.cause, reason.pod_set, reason.flavor, reason.resource) == (
+    assert (reason.code, reason.pod_set, reason.flavor, reason.resource) == (
         "QuotaExceeded", "main", "spot", "memory"
     )  # fmt: skip
     assert (reason.needed, reason.free, reason.short_by, reason.at_most) == ("3Gi", "1Gi", "2Gi", "2Gi")

@@ -1,0 +1,35 @@
+"""Pods as explanations read them: what tells why a pod does not run."""
+
+from quorate.api.core import SchedulingGate
+from quorate.api.meta import Condition, ObjectMeta, Struct
+
+
+class Waiting(Struct):
+    reason: str = ""
+    message: str = ""
+
+
+class ContainerState(Struct):
+    waiting: Waiting | None = None
+
+
+class ContainerStatus(Struct):
+    state: ContainerState = ContainerState()
+
+
+class StartedPodSpec(Struct):
+    node_name: str = ""
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+
+
+class StartedPodStatus(Struct):
+    phase: str = "Pending"
+    conditions: tuple[Condition, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class StartedPod(Struct):
+    metadata: ObjectMeta
+    spec: StartedPodSpec = StartedPodSpec()
+    status: StartedPodStatus = StartedPodStatus()

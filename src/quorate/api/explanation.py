@@ -1,0 +1,198 @@
+"""The explanation of one object: its true state, the reasons for it, and what would be enough.
+
+The API group is our own.  Kueue owns ``visibility.kueue.x-k8s.io``: a resource of ours could collide there
+with one of a later version, and Kueue's own server may serve that group beside Quorate.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from quorate.api.meta import Key, Struct, always_encoded
+
+GROUP: Final = "visibility.quorate.dev"
+VERSION: Final = "v1beta1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+SUBRESOURCE: Final = "explanation"
+
+ExplainedState = Literal[
+    "NotQueued",  # a job without a Workload
+    "Queued",  # it waits for quota or for nodes
+    "Held",  # something keeps it out of the queue, or from starting with the quota it has
+    "Admitted",  # it has quota, and none of its pods is known to run
+    "RunningInPart",
+    "Running",
+    "Evicted",
+    "Deactivated",
+    "Finished",
+    "Active",  # of queues
+    "Inactive",
+]
+
+
+class ObjectName(Struct):
+    """An object; ``name`` is empty for one that the caller may not read."""
+
+    kind: str
+    name: str = ""
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        name = str(Key(self.namespace, self.name)) if self.name else "that you may not read"
+        return f"{self.kind} {name}"
+
+
+class Holder(Struct):
+    """A workload that uses what another one is short of; names are empty if the caller may not read them."""
+
+    workload: str = ""
+    cluster_queue: str = ""
+    amount: str = ""
+    evicted: bool = False  # it is about to release it
+
+
+class Reason(Struct):
+    """One reason; amounts are quantities, and fields that do not apply are empty."""
+
+    code: str
+    text: str
+    object: ObjectName | None = None  # that causes it, or that has to change
+    pod_set: str = ""
+    flavor: str = ""
+    resource: str = ""
+    needed: str = ""
+    free: str = ""
+    short_by: str = ""
+    at_most: str = ""  # with everything else gone
+    since: datetime | None = None
+    enough: str = ""  # what would remove this reason
+    held_by: tuple[Holder, ...] = ()
+
+
+class PodCounts(Struct):
+    """The pods of a workload that has quota."""
+
+    requested: int = always_encoded(int)  # by the job
+    admitted: int = always_encoded(int)  # fewer after a partial admission
+    created: int | None = None  # None: the pods were not read
+    running: int | None = None
+
+
+class Explanation(Struct):
+    object: ObjectName
+    state: ExplainedState
+    message: str  # one sentence
+    api_version: str = msgspec.field(default_factory=lambda: API_VERSION)  # a factory: it is always encoded
+    kind: str = msgspec.field(default_factory=lambda: "Explanation")
+    since: datetime | None = None  # when the state began
+    local_queue: str = ""
+    cluster_queue: str = ""
+    ahead: int | None = None  # pending workloads ahead of it in its cluster queue; None: it is not pending
+    first_ahead: tuple[str, ...] = ()  # of those that the caller may read
+    pods: PodCounts | None = None
+    reasons: tuple[Reason, ...] = ()
+    can_never_fit: bool = False  # only a change of its spec or of the configuration can help
+    enough: tuple[str, ...] = ()  # what would let it start, one sentence each
+    retry_at: datetime | None = None  # when an evicted one is tried again
+
+    def __post_init__(self) -> None:
+        assert self.message, f"{self.object} without a message"
+
+
+# The kinds that have an explanation: resource, whether it is namespaced, and its own group.
+EXPLAINED: Final = (
+    ("clusterqueues", False, "kueue.x-k8s.io"),
+    ("localqueues", True, "kueue.x-k8s.io"),
+    ("workloads", True, "kueue.x-k8s.io"),
+    ("podgroups", True, "scheduling.volcano.sh"),
+)
+
+
+def path_of(plural: str, key: Key) -> str:
+    """Return the path of the explanation of an object."""
+    where = f"/namespaces/{key.namespace}" if key.namespace else ""
+    return f"/apis/{API_VERSION}{where}/{plural}/{key.name}/{SUBRESOURCE}"
+
+
+def api_group() -> dict[str, Any]:
+    """Return the group as an entry of ``/apis``."""
+    version = {"groupVersion": API_VERSION, "version": VERSION}
+    return {"name": GROUP, "versions": [version], "preferredVersion": version}
+
+
+def discovery() -> dict[str, dict[str, Any]]:
+    """Return the discovery documents of the group, by path.
+
+    Only subresources are listed, so that ``kubectl get workloads`` means Kueue's.
+    """
+    resources = [
+        {
+            "name": f"{plural}/{SUBRESOURCE}", "singularName": "", "namespaced": namespaced,
+            "kind": "Explanation", "verbs": ["get"],
+        }
+        for plural, namespaced, _ in EXPLAINED
+    ]  # fmt: skip
+    return {
+        f"/apis/{GROUP}": {"kind": "APIGroup", "apiVersion": "v1", **api_group()},
+        f"/apis/{API_VERSION}": {
+            "kind": "APIResourceList", "apiVersion": "v1", "groupVersion": API_VERSION,
+            "resources": resources,
+        },
+    }  # fmt: skip
+
+
+def open_api() -> dict[str, dict[str, Any]]:
+    """Return the OpenAPI v3 documents of the group, by path: the index, and the schema."""
+    document = f"/openapi/v3/apis/{API_VERSION}"
+    index = {"paths": {f"apis/{API_VERSION}": {"serverRelativeURL": document}}}
+    return {"/openapi/v3": index, document: _open_api_document()}
+
+
+def _open_api_document() -> dict[str, Any]:
+    template = "#/components/schemas/{name}"
+    (_,), schemas = msgspec.json.schema_components([Explanation], ref_template=template)
+    content = {"application/json": {"schema": {"$ref": template.format(name="Explanation")}}}
+    responses = {"200": {"description": "OK", "content": content}}
+    return {
+        "openapi": "3.0.0",
+        "info": {"title": "Quorate", "version": VERSION},
+        "paths": {
+            path: {
+                "get": {
+                    "operationId": f"readExplanationOf{plural}",
+                    "parameters": list(_parameters(namespaced)),
+                    "responses": responses,
+                }
+            }
+            for path, plural, namespaced in _paths()
+        },
+        "components": {"schemas": {name: _as_open_api(schema) for name, schema in schemas.items()}},
+    }
+
+
+def _paths() -> Iterator[tuple[str, str, bool]]:
+    for plural, namespaced, _ in EXPLAINED:
+        yield path_of(plural, Key("{namespace}" if namespaced else "", "{name}")), plural, namespaced
+
+
+def _parameters(namespaced: bool) -> Iterator[dict[str, Any]]:
+    for name in ("namespace", "name") if namespaced else ("name",):
+        yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+
+
+def _as_open_api(schema: Any) -> Any:
+    """Return a JSON schema in the form of OpenAPI 3.0, which has ``nullable`` instead of the type null.
+
+    Absent fields stand for null here, so the alternative is left out.
+    """
+    if isinstance(schema, list):
+        return [_as_open_api(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    given = {name: _as_open_api(value) for name, value in schema.items() if value is not None}
+    alternatives = [each for each in given.pop("anyOf", ()) if each != {"type": "null"}]
+    if len(alternatives) == 1 and "$ref" in alternatives[0]:
+        return {"allOf": alternatives}
+    return given | (alternatives[0] if alternatives else {})

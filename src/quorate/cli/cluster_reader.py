@@ -1,0 +1,36 @@
+"""Reads of pods and pod groups for explanations, which no model keeps."""
+
+from collections.abc import Sequence
+
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.meta import Key
+from quorate.api.volcano import PodGroup
+from quorate.kube.client import Client
+from quorate.kube.errors import Forbidden, NotFound
+from quorate.kube.resources import POD_GROUPS, STARTED_PODS
+
+
+class ClusterReader:
+    """Implements ``observe.explanations.ClusterReader``."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def pods(self, namespace: str, label_selector: str) -> Sequence[StartedPod] | None:
+        try:
+            return (await self._client.list(STARTED_PODS, namespace, label_selector)).items
+        except Forbidden:
+            return None
+
+    async def pod_groups(self, namespace: str) -> Sequence[PodGroup]:
+        """Return the pod groups; none if the cluster does not serve them or they may not be listed."""
+        try:
+            return (await self._client.list(POD_GROUPS, namespace)).items
+        except (NotFound, Forbidden):
+            return ()
+
+    async def pod_group(self, key: Key) -> PodGroup | None:
+        try:
+            return await self._client.get(POD_GROUPS, key)
+        except (NotFound, Forbidden):
+            return None

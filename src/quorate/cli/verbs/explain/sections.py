@@ -1,0 +1,69 @@
+"""An explanation as text for a terminal."""
+
+from datetime import datetime
+
+from quorate.api.explanation import Explanation, PodCounts
+from quorate.api.meta import Key
+from quorate.cli.verbs.printing import Fields, ListSection, Section, TableSection
+
+
+def explanation_sections(explanation: Explanation) -> tuple[Section, ...]:
+    object_ = explanation.object
+    is_queue = explanation.state in ("Active", "Inactive")
+    facts = Fields((
+        (object_.kind, str(Key(object_.namespace, object_.name))),
+        ("Local queue", explanation.local_queue),
+        ("Cluster queue", explanation.cluster_queue),
+        ("Pending" if is_queue else "Ahead of it", _ahead(explanation)),
+        ("State", explanation.state),
+        ("Reason", explanation.message),
+        ("Since", _moment(explanation.since)),
+        ("Pods", _pods(explanation.pods)),
+        ("Tried again", _moment(explanation.retry_at)),
+    ))  # fmt: skip
+    numbers = tuple(
+        (each.pod_set, each.flavor, each.resource, each.needed, each.free, each.short_by, each.at_most)
+        for each in explanation.reasons
+        if each.free
+    )
+    held = tuple(
+        (holder.workload or "(not yours)", holder.cluster_queue, each.flavor, each.resource, holder.amount,
+         "being evicted" if holder.evicted else "")
+        for each in explanation.reasons
+        for holder in each.held_by
+    )  # fmt: skip
+    causes = tuple(
+        (each.code, str(each.object) if each.object is not None else "", _moment(each.since), each.text)
+        for each in explanation.reasons
+        if not each.free
+    )
+    titles = ("POD SET", "FLAVOR", "RESOURCE", "NEEDS", "FREE", "SHORT BY", "AT MOST")
+    return (
+        facts,
+        TableSection("Reasons", ("CODE", "OBJECT", "SINCE", "TEXT"), causes),
+        TableSection("Numbers", titles, numbers),
+        TableSection("Quota used by", ("WORKLOAD", "CLUSTERQUEUE", "FLAVOR", "RESOURCE", "AMOUNT", ""), held),
+        ListSection("Remedies", explanation.enough),
+    )
+
+
+def _ahead(explanation: Explanation) -> str:
+    if explanation.ahead is None:
+        return ""
+    more = ", ..." if explanation.ahead > len(explanation.first_ahead) else ""
+    names = f": {', '.join(explanation.first_ahead)}{more}" if explanation.first_ahead else ""
+    return f"{explanation.ahead} pending{names}"
+
+
+def _pods(counts: PodCounts | None) -> str:
+    if counts is None:
+        return ""
+    numbers = {
+        "requested": counts.requested, "admitted": counts.admitted,
+        "created": counts.created, "running": counts.running,
+    }  # fmt: skip
+    return ", ".join(f"{number} {name}" for name, number in numbers.items() if number is not None)
+
+
+def _moment(moment: datetime | None) -> str:
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,85 @@
+"""The explanation of a pod group from its own status, which the gang scheduler writes with numbers."""
+
+from collections.abc import Iterable
+
+from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
+from quorate.api.kueue import Workload
+from quorate.api.volcano import (
+    COMPLETED,
+    INQUEUE,
+    PENDING,
+    RUNNING,
+    UNKNOWN,
+    UNSCHEDULABLE,
+    PodGroup,
+    find_condition,
+)
+from quorate.gang.cache.quota_admission import is_suspended
+
+
+def explain_group(group: PodGroup) -> Explanation:
+    """Return the explanation of a pod group."""
+    metadata, spec, status = group.metadata, group.spec, group.status
+    phase = status.phase or PENDING
+    waits = _unschedulable(group)
+    state: ExplainedState = _STATES.get(phase, "Queued")
+    if is_suspended(group) and phase == PENDING:
+        waits = Reason(
+            code="WorkloadNotAdmitted",
+            text="its Workload is not admitted by a cluster queue",
+            enough=f"quorate explain podgroup/{metadata.name} shows what its Workload waits for",
+        )
+        state = "Held"
+    elif state == "Running" and status.running < spec.min_member:
+        state = "RunningInPart" if status.running else "Admitted"
+    counts = PodCounts(requested=spec.min_member, admitted=spec.min_member, running=status.running)
+    text = f"its phase is {phase}"
+    if phase == INQUEUE:
+        text = f"it is admitted, and {spec.min_member} of its pods may be created and get nodes"
+    message = f"{text}; {waits.text}" if waits is not None and state != "Finished" else text
+    return Explanation(
+        object=ObjectName(kind="PodGroup", name=metadata.name, namespace=metadata.namespace),
+        state=state,
+        message=message,
+        since=metadata.creation_timestamp,
+        pods=counts,
+        reasons=() if waits is None or state == "Finished" else (waits,),
+        enough=(waits.enough,) if waits is not None and waits.enough else (),
+    )
+
+
+def waiting_group(workload: Workload, groups: Iterable[PodGroup]) -> Reason | None:
+    """Return what the pod group of a workload's job waits for; None if it has none or it does not wait."""
+    jobs = {owner.uid for owner in workload.metadata.owner_references}
+    for group in groups:
+        if any(owner.uid in jobs for owner in group.metadata.owner_references):
+            return _waiting_reason(group)
+    return None
+
+
+def _waiting_reason(group: PodGroup) -> Reason | None:
+    """Return what a pending pod group waits for; None if it is not pending."""
+    if group.status.phase not in ("", PENDING):
+        return None
+    name = group.metadata.name
+    waits = _unschedulable(group)
+    detail = f": {waits.code}: {waits.text}" if waits is not None else ""
+    return Reason(
+        code=waits.code if waits is not None else "PodGroupPending",
+        text=f"its pod group waits{detail} (quorate podgroup explain {name} shows more)",
+        object=ObjectName(kind="PodGroup", name=name, namespace=group.metadata.namespace),
+        since=waits.since if waits is not None else None,
+    )
+
+
+_STATES: dict[str, ExplainedState] = {
+    PENDING: "Queued", INQUEUE: "Admitted", RUNNING: "Running", COMPLETED: "Finished",
+    UNKNOWN: "RunningInPart",
+}  # fmt: skip
+
+
+def _unschedulable(group: PodGroup) -> Reason | None:
+    condition = find_condition(group.status.conditions, UNSCHEDULABLE)
+    if condition is None or condition.status != "True":
+        return None
+    return Reason(code=condition.reason, text=condition.message, since=condition.last_transition_time)

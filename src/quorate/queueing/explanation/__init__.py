@@ -1,0 +1,4 @@
+"""Explanations of workloads and queues from the model: the same for the controllers and for commands.
+
+Entry points: ``workload.explain_workload``, and in ``queues`` those of cluster queues and local queues.
+"""

@@ -1,0 +1,173 @@
+"""What the pods of an admitted workload wait for, with numbers.
+
+The numbers of pods without a node are those of the placement core where the model has the nodes, and those of
+the scheduler's own message otherwise.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.explanation import ObjectName, PodCounts, Reason
+from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION, Workload
+from quorate.api.meta import find_condition
+from quorate.queueing.explanation.reasons import reason_of
+from quorate.queueing.inadmissible_reasons import NodesLackRoom
+from quorate.queueing.state import State
+from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room
+from quorate.queueing.topology.pod_templates import Template
+from quorate.quota.amount import PODS
+
+
+class _Wait(NamedTuple):
+    """Why one pod does not run."""
+
+    code: str
+    text: str  # after the number of pods
+    enough: str
+
+
+_NOT_CREATED = _Wait("PodsNotCreated", "not created yet", "the controller of the job must create its pods")
+_FAILED = _Wait("PodsFailed", "failed", "the controller of the job must replace them; look at their logs")
+_ENDED_OR_RUNNING = ("Running", "Succeeded", "Failed")
+
+
+class PodsFound(msgspec.Struct, frozen=True):
+    """The pods of an admitted workload: how many run, and why the others do not."""
+
+    counts: PodCounts
+    reasons: tuple[Reason, ...] = ()
+
+    @property
+    def all_run(self) -> bool:
+        return not self.reasons
+
+    @property
+    def text(self) -> str:
+        """Return a clause such as ``2 of 3 pods run: 1 not created yet``."""
+        waits = "; ".join(f"{each.needed} {each.text}" for each in self.reasons if not each.pod_set)
+        return f"{self.counts.running} of {self.counts.admitted} pods run{f': {waits}' if waits else ''}"
+
+
+def pods_found(state: State, workload: Workload, pods: Iterable[StartedPod]) -> PodsFound:
+    """Return what is known of the pods of an admitted workload; ``pods`` may contain those of others.
+
+    A pod that succeeded counts as running as long as its job needs no other one instead: some jobs report
+    such pods as reclaimable, others do not.  A failed pod counts only if nothing replaced it.
+    """
+    own = [pod for pod in pods if is_pod_of(pod, workload) and pod.metadata.deletion_timestamp is None]
+    expected = expected_pods(workload)
+    waiting = [pod for pod in own if pod.status.phase not in _ENDED_OR_RUNNING]
+    running = sum(pod.status.phase == "Running" for pod in own)
+    ended = sum(pod.status.phase == "Succeeded" for pod in own)
+    counts = PodCounts(
+        requested=sum(pod_set.count for pod_set in workload.spec.pod_sets),
+        admitted=expected,
+        created=len(own),
+        running=min(expected, running + min(ended, max(0, expected - running - len(waiting)))),
+    )
+    missing = max(0, expected - running - ended - len(waiting))
+    failed = min(missing, sum(pod.status.phase == "Failed" for pod in own))  # others were replaced
+    by_wait: defaultdict[_Wait, list[StartedPod]] = defaultdict(list)
+    for pod in waiting:
+        by_wait[_wait_of(pod)].append(pod)
+    reasons = [_reason(wait, len(found), _since(found)) for wait, found in sorted(by_wait.items())]
+    reasons += [
+        _reason(wait, count, None)
+        for wait, count in ((_FAILED, failed), (_NOT_CREATED, missing - failed))
+        if count
+    ]
+    without_node = [pod for pod in waiting if not pod.spec.node_name and not pod.spec.scheduling_gates]
+    return PodsFound(counts, (*reasons, *_placement(state, workload, without_node)))
+
+
+def expected_pods(workload: Workload) -> int:
+    """Return the number of pods that the workload should have now: without those that its job gave back."""
+    admission = workload.status.admission
+    assigned = admission.pod_set_assignments if admission is not None else ()
+    reclaimed = {each.name: each.count for each in workload.status.reclaimable_pods}
+    return sum(max(0, (each.count or 0) - reclaimed.get(each.name, 0)) for each in assigned)
+
+
+def is_pod_of(pod: StartedPod, workload: Workload) -> bool:
+    """Return True for a pod of the workload: by annotation, or because the pod itself is queued."""
+    if pod.metadata.namespace != workload.metadata.namespace:
+        return False
+    if pod.metadata.annotations.get(WORKLOAD_ANNOTATION) == workload.metadata.name:
+        return True
+    return any(owner.uid == pod.metadata.uid for owner in workload.metadata.owner_references)
+
+
+def selector_of(workload: Workload) -> str:
+    """Return the label selector with which to list the pods of an admitted workload."""
+    is_pod = any(owner.kind == "Pod" for owner in workload.metadata.owner_references)
+    return "" if is_pod else POD_SET
+
+
+def _wait_of(pod: StartedPod) -> _Wait:
+    if pod.spec.scheduling_gates:
+        gates = ", ".join(sorted(gate.name for gate in pod.spec.scheduling_gates))
+        return _Wait("PodsGated", f"with the gate {gates}", "the controller of the gate must remove it")
+    if not pod.spec.node_name:
+        scheduled = find_condition(pod.status.conditions, "PodScheduled")
+        detail = f" ({scheduled.message})" if scheduled is not None and scheduled.message else ""
+        return _Wait("PodsUnschedulable", f"without a node{detail}", "a node must have room for the pod")
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    waiting = sorted({each.state.waiting.reason for each in statuses if each.state.waiting} - {""})
+    if not waiting:
+        return _Wait("PodsStarting", "starting on a node", "its containers must start")
+    enough = "its containers must start"
+    if any("Image" in reason for reason in waiting):
+        enough = "its images must be pulled: check their names and the pull secrets"
+    return _Wait("ContainersWaiting", f"starting on a node ({', '.join(waiting)})", enough)
+
+
+def _since(pods: Sequence[StartedPod]) -> datetime | None:
+    """Return since when the longest of the waits lasts: the last change of the condition, or the creation."""
+    moments = []
+    for pod in pods:
+        scheduled = find_condition(pod.status.conditions, "PodScheduled")
+        changed = scheduled.last_transition_time if scheduled is not None else None
+        moments.append(changed or pod.metadata.creation_timestamp)
+    return min((each for each in moments if each is not None), default=None)
+
+
+def _reason(wait: _Wait, count: int, since: datetime | None) -> Reason:
+    return Reason(
+        code=wait.code, text=wait.text, resource=PODS, needed=str(count), since=since, enough=wait.enough
+    )
+
+
+def _placement(state: State, workload: Workload, pods: Sequence[StartedPod]) -> Iterator[Reason]:
+    """Yield what nodes lack for pods without one, where the model has the nodes."""
+    topology, admission = state.ledger.topology, workload.status.admission
+    if admission is None or not pods or not (topology.has_nodes and topology.nodes):
+        return
+    shape = state.ledger.shapes.shape_of(workload)
+    flavors = {each.name: frozenset(each.flavors.values()) for each in admission.pod_set_assignments}
+    for pod_set, pod_set_shape in zip(workload.spec.pod_sets, shape.pod_sets, strict=True):
+        waiting = [pod for pod in pods if pod.metadata.labels.get(POD_SET, pod_set.name) == pod_set.name]
+        names = flavors.get(pod_set.name, frozenset())
+        if not waiting or not names or pod_set_shape.topology.is_explicit:
+            continue
+        template = Template(workload.metadata.namespace, pod_set.template)
+        to_place = PodSetToPlace(pod_set_shape, len(waiting), names, on_hosts=True, template=template)
+        if (lack := lack_of_room(topology, to_place)) is not None:
+            yield _lack_reason(lack)
+
+
+def _lack_reason(lack: NodesLackRoom) -> Reason:
+    found = replace(reason_of(lack), object=ObjectName(kind="PodSet", name=lack.pod_set))
+    if not lack.resource:
+        return replace(
+            found, enough=f"a node that accepts the pods of {lack.pod_set} must have room for them"
+        )
+    if lack.needed > lack.at_most:
+        text = f"{found.text}, so that no node of the cluster can ever hold it"
+        return replace(found, text=text, enough=f"a node with {found.needed} {lack.resource} must be added")
+    return replace(found, enough=f"{found.short_by} more {lack.resource} must become free on one node")

@@ -1,0 +1,93 @@
+"""What the reader of an explanation may know: the names of other tenants' objects are left out."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from quorate.api.meta import Key
+from quorate.queueing.explain import PendingFacts, QuotaHolder
+from quorate.queueing.inadmissible_reasons import (
+    AwaitingOtherPreemption,
+    AwaitingPodsReady,
+    AwaitingPreemption,
+    InadmissibleReason,
+    NoLongerFits,
+    TargetsOverlap,
+)
+
+HIDDEN: Final = Key("", "a workload that you may not read")
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """What a caller may read besides the explained object."""
+
+    namespaces: frozenset[str] | None = None  # in which it may read workloads; None: in all
+    cluster_queues: bool = True
+
+    def reads(self, key: Key) -> bool:
+        return self.namespaces is None or key.namespace in self.namespaces
+
+    def shown(self, key: Key) -> Key:
+        return key if self.reads(key) else HIDDEN
+
+
+UNLIMITED_SCOPE: Final = Scope()
+
+
+def namespaces_of(facts: PendingFacts) -> frozenset[str]:
+    """Return the namespaces of all workloads that ``facts`` names."""
+    reasons = facts.hold.reasons if facts.hold is not None else ()
+    named = [*facts.first_ahead, *(holder.key for holder in facts.holders)]
+    named += [key for reason in reasons for key in _keys_of(reason)]
+    return frozenset(key.namespace for key in named)
+
+
+def scoped(facts: PendingFacts, scope: Scope) -> PendingFacts:
+    """Return ``facts`` with ``HIDDEN`` in place of workloads that the caller may not read."""
+    hold = facts.hold
+    if hold is not None:
+        hold = replace(hold, reasons=tuple(_scoped_reason(reason, scope) for reason in hold.reasons))
+    return replace(
+        facts,
+        hold=hold,
+        first_ahead=tuple(map(scope.shown, facts.first_ahead)),
+        holders=tuple(_scoped_holder(holder, scope) for holder in facts.holders),
+    )
+
+
+def _scoped_holder(holder: QuotaHolder, scope: Scope) -> QuotaHolder:
+    queue = holder.cluster_queue if scope.cluster_queues or scope.reads(holder.key) else ""
+    return replace(holder, key=scope.shown(holder.key), cluster_queue=queue)
+
+
+def _keys_of(reason: InadmissibleReason) -> Iterator[Key]:
+    match reason:
+        case AwaitingPodsReady(blocking):
+            yield blocking
+        case NoLongerFits(preceded_by) if preceded_by is not None:
+            yield preceded_by
+        case TargetsOverlap(victim, preemptor):
+            yield from (victim, preemptor)
+        case AwaitingPreemption(victims) | AwaitingOtherPreemption(victims):
+            yield from victims
+
+
+def _scoped_reason(reason: InadmissibleReason, scope: Scope) -> InadmissibleReason:
+    match reason:
+        case AwaitingPodsReady(blocking):
+            return replace(reason, blocking=scope.shown(blocking))
+        case NoLongerFits(preceded_by) if preceded_by is not None:
+            return replace(reason, preceded_by=scope.shown(preceded_by))
+        case TargetsOverlap(victim, preemptor):
+            return TargetsOverlap(scope.shown(victim), scope.shown(preemptor))
+        case AwaitingPreemption(victims) | AwaitingOtherPreemption(victims):
+            return replace(reason, victims=_shown(victims, scope))
+        case _:
+            return reason
+
+
+def _shown(keys: Sequence[Key], scope: Scope) -> tuple[Key, ...]:
+    readable = [key for key in keys if scope.reads(key)]
+    return tuple(readable) if len(readable) == len(keys) else (*readable, HIDDEN)

@@ -1,0 +1,346 @@
+"""The explanation of a workload: its true state, the reasons, and what would be enough.
+
+The rules go from the end of a workload's life to its beginning, and the first that applies answers.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
+from quorate.api.kueue import ADMISSION_GATED_BY, AdmissionCheckState, Workload
+from quorate.api.kueue.provisioning import CONTROLLER as PROVISIONING
+from quorate.api.meta import Condition, Key, at_epoch, find_condition
+from quorate.queueing import conditions as c
+from quorate.queueing import inadmissible_reasons as r
+from quorate.queueing.explain import PendingFacts
+from quorate.queueing.explanation.pods import expected_pods, pods_found
+from quorate.queueing.explanation.reasons import pending_reason, remedies
+from quorate.queueing.state import State
+from quorate.quota.amount import as_quantity
+
+NEVER: Final = "it can never start with the current configuration, even if every other workload finishes"
+# Reasons that no other workload removes by finishing.
+_HELD: Final = (
+    r.QueueMissing,
+    r.QueueInactive,
+    r.NamespaceMismatched,
+    r.RequestsAboveLimits,
+    r.LimitRangeViolated,
+    r.ChecksFailed,
+    r.EvaluationFailed,
+)
+
+
+class Started(msgspec.Struct, frozen=True):
+    """What is known of an admitted workload beyond the model."""
+
+    pods: Sequence[StartedPod] | None = None  # of its namespace; None: not read
+    group: Reason | None = None  # what its pod group waits for
+
+
+NOT_READ: Final = Started()
+
+
+def explain_workload(
+    state: State, workload: Workload, facts: PendingFacts | None, started: Started = NOT_READ
+) -> Explanation:
+    """Return the explanation; ``facts`` of a pending workload, as the reader may see them."""
+    found = (
+        _finished(workload)
+        or _evicting(workload)
+        or _deactivated(workload)
+        or _with_quota(state, workload, started)
+        or _kept_out(state, workload)
+        or _pending(state, workload, facts)
+    )
+    return replace(found, local_queue=workload.spec.queue_name, cluster_queue=_cluster_queue(state, workload))
+
+
+def _explanation(
+    workload: Workload, state: ExplainedState, message: str, *reasons: Reason, since: datetime | None = None
+) -> Explanation:
+    metadata = workload.metadata
+    return Explanation(
+        object=ObjectName(kind="Workload", name=metadata.name, namespace=metadata.namespace),
+        state=state,
+        message=message,
+        since=since,
+        reasons=reasons,
+        enough=tuple(dict.fromkeys(reason.enough for reason in reasons if reason.enough)),
+    )
+
+
+def _of_condition(condition: Condition, enough: str = "") -> Reason:
+    return Reason(
+        code=condition.reason or condition.type,
+        text=condition.message or condition.reason,
+        since=condition.last_transition_time,
+        enough=enough,
+    )
+
+
+def _true(workload: Workload, type_: str) -> Condition | None:
+    found = find_condition(workload.status.conditions, type_)
+    return found if found is not None and found.status == "True" else None
+
+
+def _finished(workload: Workload) -> Explanation | None:
+    finished = _true(workload, c.FINISHED)
+    if finished is None:
+        return None
+    message = finished.message or "it has finished"
+    since = finished.last_transition_time
+    return _explanation(workload, "Finished", message, _of_condition(finished), since=since)
+
+
+def _resume(workload: Workload) -> str:
+    name = workload.metadata.name
+    return (
+        f"quorate workload resume {name} -n {workload.metadata.namespace} (spec.active: true) queues it again"
+    )
+
+
+def _evicting(workload: Workload) -> Explanation | None:
+    evicted = _true(workload, c.EVICTED)
+    if evicted is None or not c.has_quota_reservation(workload):
+        return None
+    text = f"it is being evicted and holds its quota until its pods are gone: {evicted.message}"
+    reason = _of_condition(evicted, "its pods must end")
+    since = evicted.last_transition_time
+    if workload.spec.active:
+        return _explanation(workload, "Evicted", text, reason, since=since)
+    resume = Reason(code="Deactivated", text="spec.active is false", enough=_resume(workload))
+    return _explanation(workload, "Deactivated", text, reason, resume, since=since)
+
+
+def _deactivated(workload: Workload) -> Explanation | None:
+    if workload.spec.active:
+        return None
+    evicted = find_condition(workload.status.conditions, c.EVICTED)
+    by_controllers = evicted is not None and evicted.reason.startswith(f"{c.DEACTIVATED}DueTo")
+    why = f": {evicted.message}" if by_controllers and evicted is not None else ""
+    by = "the controllers" if by_controllers else "a user"
+    reason = Reason(
+        code=evicted.reason if by_controllers and evicted is not None else "Deactivated",
+        text=f"{by} set spec.active to false{why}",
+        since=evicted.last_transition_time if evicted is not None else None,
+        enough=_resume(workload),
+    )
+    return _explanation(
+        workload, "Deactivated", f"it is deactivated: {reason.text}", reason, since=reason.since
+    )
+
+
+# With quota.
+
+
+def _with_quota(state: State, workload: Workload, started: Started) -> Explanation | None:
+    reservation = state.ledger.reservations.get(workload.metadata.key)
+    if reservation is not None and reservation.assumed is not None:
+        reason = Reason(
+            code="QuotaAvailable",
+            text=f"cluster queue {reservation.admission.cluster_queue} has enough free quota for it now",
+            enough="the controllers must write the admission",
+        )
+        text = f"{reason.text} (if it stays pending, check that the controllers run)"
+        return _explanation(workload, "Queued", text, reason, since=_queued_since(workload))
+    if not c.has_quota_reservation(workload):
+        return None
+    if not c.is_admitted(workload):
+        return _checked(state, workload)
+    found = _admitted(state, workload, started)
+    if reservation is not None and reservation.is_preemption_target:
+        reason = Reason(code="PreemptionDecided", text="it is about to be preempted for another workload")
+        text = f"{reason.text}; {found.message}"
+        return replace(found, message=text, reasons=(reason, *found.reasons))
+    return found
+
+
+def _checked(state: State, workload: Workload) -> Explanation:
+    """Return the explanation of a workload that has quota and is not admitted yet."""
+    reserved = _true(workload, c.QUOTA_RESERVED)
+    since = reserved.last_transition_time if reserved is not None else None
+    open_ = [check for check in workload.status.admission_checks if check.state != "Ready"]
+    if not open_:
+        return _explanation(
+            workload, "Admitted", "it has quota, and all admission checks are ready", since=since
+        )
+    reasons = [_check_reason(state, workload, check) for check in open_]
+    names = ", ".join(check.name for check in open_)
+    details = "; ".join(f"{check.name}: {check.message}" for check in open_ if check.message)
+    message = f"it has quota, and waits for admission checks: {names}{f' ({details})' if details else ''}"
+    return _explanation(workload, "Held", message, *reasons, since=since)
+
+
+def _check_reason(state: State, workload: Workload, check: AdmissionCheckState) -> Reason:
+    known = state.checks.get(check.name)
+    enough = f"admission check {check.name} must become Ready"
+    if known is not None and known.spec.controller_name == PROVISIONING:
+        enough = f"nodes must come for {_requested_nodes(state, workload)}"
+    return Reason(
+        code=f"AdmissionCheck{check.state}",
+        text=check.message or f"admission check {check.name} is {check.state}",
+        object=ObjectName(kind="AdmissionCheck", name=check.name),
+        since=check.last_transition_time,
+        enough=enough,
+    )
+
+
+def _requested_nodes(state: State, workload: Workload) -> str:
+    """Return the pods for which a ProvisioningRequest has to bring nodes, with their requests."""
+    admission = workload.status.admission
+    counts = {each.name: each.count for each in (admission.pod_set_assignments if admission else ())}
+    return " and ".join(
+        f"{counts.get(shape.name) or shape.count} pods of {shape.name}, each with "
+        + ", ".join(f"{as_quantity(name, amount)} {name}" for name, amount in sorted(shape.per_pod.items()))
+        for shape in state.ledger.shapes.shape_of(workload).pod_sets
+    )
+
+
+def _admitted(state: State, workload: Workload, started: Started) -> Explanation:
+    admitted = _true(workload, c.ADMITTED)
+    since = admitted.last_transition_time if admitted is not None else None
+    head = f"it is admitted{_reduced_counts(workload)}"
+    short = find_condition(workload.status.conditions, c.NODE_FIT)
+    fit = () if short is None else (_of_condition(short, "nodes must have room for all its pods"),)
+    group = () if started.group is None else (started.group,)
+    if started.pods is None:
+        return _of_unread_pods(workload, head, (*fit, *group), since)
+    found = pods_found(state, workload, started.pods)
+    if found.all_run and (found.counts.running or started.group is None):
+        running: ExplainedState = "Running" if found.counts.running else "Admitted"
+        none = "" if found.counts.running else "; it needs no more pods"
+        return replace(_explanation(workload, running, f"{head}{none}", since=since), pods=found.counts)
+    reasons = (*group, *found.reasons)
+    state_: ExplainedState = "RunningInPart" if found.counts.running else "Admitted"
+    if short is not None and not any(each.code == "NodesLackRoom" for each in reasons):
+        reasons = (*reasons, *fit)
+    waits = f"; {started.group.text}" if started.group is not None else ""
+    shortages = "".join(f"; {each.text}" for each in reasons if each.code == "NodesLackRoom")
+    message = f"{head}{waits}; {found.text}{shortages}"
+    return replace(_explanation(workload, state_, message, *reasons, since=since), pods=found.counts)
+
+
+def _of_unread_pods(
+    workload: Workload, head: str, reasons: tuple[Reason, ...], since: datetime | None
+) -> Explanation:
+    """Return the explanation of an admitted workload with pods that the caller cannot read."""
+    counts = PodCounts(
+        requested=sum(pod_set.count for pod_set in workload.spec.pod_sets), admitted=expected_pods(workload)
+    )
+    ready = _true(workload, c.PODS_READY)
+    if ready is not None and not reasons:
+        found = _explanation(workload, "Running", f"{head}, and all its pods are ready", since=since)
+        return replace(found, pods=counts)
+    detail = "".join(f"; {reason.text}" for reason in reasons)
+    message = f"{head}{detail}; whether its pods run is not known here"
+    return replace(_explanation(workload, "Admitted", message, *reasons, since=since), pods=counts)
+
+
+def _reduced_counts(workload: Workload) -> str:
+    """Return with how many pods a partially admitted workload starts; empty if with all."""
+    requested = {pod_set.name: pod_set.count for pod_set in workload.spec.pod_sets}
+    admission = workload.status.admission
+    reduced = [
+        f"{assigned.count} of {requested[assigned.name]} pods of {assigned.name}"
+        for assigned in (admission.pod_set_assignments if admission is not None else ())
+        if assigned.count is not None and assigned.count < requested.get(assigned.name, 0)
+    ]
+    return f" with {' and '.join(reduced)}" if reduced else ""
+
+
+# Without quota.
+
+
+def _kept_out(state: State, workload: Workload) -> Explanation | None:
+    """Return the explanation of a workload that is not in a queue at all."""
+    metadata = workload.metadata
+    if metadata.deletion_timestamp is not None:
+        reason = Reason(code="Deleted", text="it is being deleted", since=metadata.deletion_timestamp)
+        return _explanation(workload, "Held", reason.text, reason, since=reason.since)
+    reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
+    since = reserved.last_transition_time if reserved is not None else None
+    gates = metadata.annotations.get(ADMISSION_GATED_BY)
+    if gates and state.configuration.gates.admission_gated_by:
+        reason = Reason(
+            code=c.ADMISSION_GATED,
+            text=f"its annotation {ADMISSION_GATED_BY} names closed gates: {gates}",
+            since=since,
+            enough=f"the controllers of these gates must remove them: {gates}",
+        )
+        return _explanation(workload, "Held", reason.text, reason, since=since)
+    if reserved is not None and reserved.reason == c.ON_HOLD:
+        reason = _of_condition(reserved, "its job must no longer be on hold")
+        return _explanation(workload, "Held", f"its job is on hold: {reserved.message}", reason, since=since)
+    return None
+
+
+def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Explanation:
+    key, since = workload.metadata.key, _queued_since(workload)
+    if facts is None or key not in state.ledger.entries:
+        return _explanation(workload, "Queued", "it is not in the model of the controllers yet", since=since)
+    if facts.hold is None and (recorded := _recorded(workload, facts)) is not None:
+        return recorded
+    pending = facts.hold.reasons if facts.hold is not None else ()
+    reasons = tuple(pending_reason(state, key, each, facts) for each in pending)
+    shown: ExplainedState = "Held" if any(isinstance(each, _HELD) for each in pending) else "Queued"
+    if facts.hold is None:
+        message = "not evaluated yet: workloads ahead of it are evaluated first"
+    else:
+        message = NEVER if facts.can_never_fit else facts.hold.message
+    found = _explanation(workload, shown, message, *reasons, since=since)
+    found = replace(
+        found,
+        ahead=facts.ahead,
+        first_ahead=tuple(str(each) for each in facts.first_ahead if each.namespace),
+        can_never_fit=facts.can_never_fit,
+        enough=remedies(state, key, pending, facts),
+    )
+    return next(_backing_off(workload, found, pending), found)
+
+
+def _recorded(workload: Workload, facts: PendingFacts) -> Explanation | None:
+    """Return the outcome that the leader recorded, for a replica that decides nothing; None without one."""
+    reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
+    if reserved is None or not reserved.message or reserved.reason == c.PENDING_EVALUATION:
+        return None
+    found = _explanation(
+        workload, "Queued", reserved.message, _of_condition(reserved), since=_queued_since(workload)
+    )
+    ahead = tuple(str(each) for each in facts.first_ahead if each.namespace)
+    return replace(found, ahead=facts.ahead, first_ahead=ahead, can_never_fit=facts.can_never_fit)
+
+
+def _backing_off(
+    workload: Workload, found: Explanation, pending: Sequence[r.InadmissibleReason]
+) -> Iterator[Explanation]:
+    """Yield the explanation of an evicted workload that is tried again later."""
+    evicted = find_condition(workload.status.conditions, c.EVICTED)
+    for reason in pending:
+        if isinstance(reason, r.BackingOff) and evicted is not None:
+            retry_at = None if reason.until is None else at_epoch(reason.until)
+            when = "" if retry_at is None else f", and it is tried again at {retry_at:%H:%M:%S} UTC"
+            yield replace(
+                found,
+                state="Evicted",
+                message=f"it was evicted: {evicted.message}{when}",
+                since=evicted.last_transition_time,
+                reasons=(_of_condition(evicted), *found.reasons),
+                retry_at=retry_at,
+            )
+
+
+def _queued_since(workload: Workload) -> datetime | None:
+    return at_epoch(c.queued_since(workload)) if workload.metadata.creation_timestamp is not None else None
+
+
+def _cluster_queue(state: State, workload: Workload) -> str:
+    if workload.status.admission is not None:
+        return workload.status.admission.cluster_queue
+    local = state.ledger.local_queues.get(Key(workload.metadata.namespace, workload.spec.queue_name))
+    return local.cluster_queue if local is not None else ""

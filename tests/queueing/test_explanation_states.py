@@ -1,0 +1,352 @@
+"""The state that an explanation gives to a workload, one row for each, and what would be enough."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from quorate.api import codec
+from quorate.api.core.host_node import HostNode
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.explanation import Explanation, Reason
+from quorate.api.kueue import AdmissionCheck, Workload
+from quorate.api.meta import Key
+from quorate.queueing import inadmissible_reasons as r
+from quorate.queueing.explain import pending_facts, run
+from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
+from quorate.queueing.explanation.scope import HIDDEN, UNLIMITED_SCOPE, Scope, namespaces_of, scoped
+from quorate.queueing.explanation.workload import NEVER, Started, explain_workload
+from quorate.queueing.state import State
+from tests.queueing.notation import Json, read_configuration
+from tests.queueing.world import World
+
+HOSTNAME = "kubernetes.io/hostname"
+SINCE = "2026-01-01T00:00:00Z"
+QUEUES: Json = {
+    "flavors": ["default"],
+    "clusterQueues": {
+        "a": {"cohort": "c", "quota": [{"default": {"cpu": 4}}]},
+        "b": {"cohort": "c", "quota": [{"default": {"cpu": 0}}]},
+        "stopped": {"quota": [{"default": {"cpu": 4}}], "stopPolicy": "Hold"},
+    },
+}
+
+
+def condition(type_: str, reason: str = "R", message: str = "", status: str = "True") -> Json:
+    return {
+        "type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": SINCE,
+    }  # fmt: skip
+
+
+ADMITTED = (condition("QuotaReserved"), condition("Admitted"))
+
+
+def a_workload(
+    *conditions: Json, requested: int = 3, admitted: int = 3, active: bool = True, **status: Any
+) -> Workload:
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "2"}}}
+    template = {"spec": {"containers": [container]}}
+    spec = {
+        "podSets": [{"name": "main", "count": requested, "template": template}],
+        "active": active,
+        "queueName": "a",
+    }
+    assigned = {"name": "main", "count": admitted, "flavors": {"cpu": "default"}}
+    if conditions[:1] == ADMITTED[:1]:
+        status["admission"] = {"clusterQueue": "a", "podSetAssignments": [assigned]}
+    metadata = {"name": "w", "namespace": "default", "uid": "u", "creationTimestamp": SINCE}
+    body = {"metadata": metadata, "spec": spec, "status": {"conditions": list(conditions), **status}}
+    return codec.decode(Workload, codec.encode(body))
+
+
+def a_pod(phase: str = "Running", workload: str = "w", **fields: Any) -> StartedPod:
+    annotations = {"kueue.x-k8s.io/workload": workload}
+    metadata = {
+        "name": "p", "namespace": "default", "annotations": annotations, "creationTimestamp": SINCE,
+        "labels": {"kueue.x-k8s.io/podset": "main"},
+    }  # fmt: skip
+    status = {"phase": phase, **fields.pop("status", {})}
+    return codec.convert(StartedPod, {"metadata": metadata, "spec": fields, "status": status})
+
+
+def a_state(**nodes: str) -> State:
+    state: State = World(QUEUES).state
+    for name, cpu in nodes.items():
+        allocatable = {"cpu": cpu, "memory": "8Gi", "pods": "10"}
+        body = {
+            "metadata": {"name": name, "labels": {HOSTNAME: name}},
+            "status": {"allocatable": allocatable, "conditions": [READY]},
+        }
+        state.put_node(codec.decode(HostNode, codec.encode(body)))
+    return state
+
+
+READY = condition("Ready")
+RUNNING = a_pod(nodeName="n")
+NO_NODE = condition("PodScheduled", "Unschedulable", "0/2 nodes are available: 2 Insufficient cpu", "False")
+UNSCHEDULED = a_pod("Pending", status={"conditions": [NO_NODE]})
+GATED = a_pod("Pending", schedulingGates=[{"name": "kueue.x-k8s.io/topology"}])
+WAITING = {"containerStatuses": [{"name": "m", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
+PULLING = a_pod("Pending", nodeName="n", status=WAITING)
+
+
+def explained(
+    workload: Workload, pods: list[StartedPod] | None = None, state: State | None = None, **started: Any
+) -> Explanation:
+    return explain_workload(state or a_state(), workload, None, Started(pods=pods, **started))
+
+
+@pytest.mark.parametrize(
+    ("pods", "state", "text"),
+    [
+        pytest.param([RUNNING] * 3, "Running", "it is admitted", id="all run"),
+        pytest.param([RUNNING, RUNNING, a_pod("Succeeded")], "Running", "it is admitted", id="one ended"),
+        pytest.param(
+            [RUNNING, RUNNING, UNSCHEDULED],
+            "RunningInPart",
+            "it is admitted; 2 of 3 pods run: 1 without a node (0/2 nodes are available: 2 Insufficient cpu)",
+            id="one without a node",
+        ),
+        pytest.param(
+            [a_pod("Succeeded")] * 5 + [RUNNING, UNSCHEDULED, UNSCHEDULED],
+            "RunningInPart",
+            "it is admitted; 1 of 3 pods run: 2 without a node (0/2 nodes are available: 2 Insufficient cpu)",
+            id="ended pods do not hide pods without a node",
+        ),
+        pytest.param(
+            [GATED, PULLING],
+            "Admitted",
+            "it is admitted; 0 of 3 pods run: 1 starting on a node (ImagePullBackOff); "
+            "1 with the gate kueue.x-k8s.io/topology; 1 not created yet",
+            id="gated and pulling",
+        ),
+        pytest.param(
+            [a_pod(workload="other")] * 3,
+            "Admitted",
+            "it is admitted; 0 of 3 pods run: 3 not created yet",
+            id="pods of another workload",
+        ),
+        pytest.param(
+            [RUNNING, RUNNING, a_pod("Failed")],
+            "RunningInPart",
+            "it is admitted; 2 of 3 pods run: 1 failed",
+            id="one failed",
+        ),
+        pytest.param([RUNNING] * 3 + [a_pod("Failed")], "Running", "it is admitted", id="one was replaced"),
+        pytest.param(
+            None, "Admitted", "it is admitted; whether its pods run is not known here", id="pods not read"
+        ),
+    ],
+)
+def test_an_admitted_workload_runs_only_if_all_its_pods_do(
+    pods: list[StartedPod] | None, state: str, text: str
+) -> None:
+    found = explained(a_workload(*ADMITTED), pods)
+    assert (found.state, found.message) == (state, text)
+    assert found.cluster_queue == "a"
+
+
+def test_a_workload_with_ready_pods_runs_without_a_look_at_the_pods() -> None:
+    found = explained(a_workload(*ADMITTED, condition("PodsReady")))
+    assert (found.state, found.message) == ("Running", "it is admitted, and all its pods are ready")
+
+
+def test_a_pod_that_no_node_can_hold_has_the_numbers_of_the_placement_core() -> None:
+    found = explained(a_workload(*ADMITTED), [RUNNING, RUNNING, UNSCHEDULED], a_state(n1="1", n2="1500m"))
+    lack = found.reasons[-1]
+    assert (lack.code, lack.resource) == ("NodesLackRoom", "cpu")
+    assert (lack.needed, lack.free, lack.short_by, lack.at_most) == ("2", "1500m", "500m", "1500m")
+    assert lack.enough == "a node with 2 cpu must be added"
+    assert found.state == "RunningInPart"
+    assert "no node of the cluster can ever hold it" in found.message
+
+
+def test_the_pods_of_a_partial_admission_are_counted() -> None:
+    found = explained(a_workload(*ADMITTED, requested=10, admitted=7), [RUNNING] * 7)
+    assert (found.state, found.message) == ("Running", "it is admitted with 7 of 10 pods of main")
+    assert found.pods is not None
+    assert (found.pods.requested, found.pods.admitted, found.pods.running) == (10, 7, 7)
+
+
+def test_pods_that_the_job_gave_back_are_not_expected() -> None:
+    workload = a_workload(*ADMITTED, reclaimablePods=[{"name": "main", "count": 1}])
+    assert explained(workload, [RUNNING, RUNNING]).state == "Running"
+
+
+def test_an_admitted_job_may_wait_for_its_pod_group() -> None:
+    group = Reason(code="NotEnoughResources", text="its pod group waits: cpu: need 6, have 2 now")
+    found = explained(a_workload(*ADMITTED), [], group=group)
+    assert found.state == "Admitted"
+    assert found.message.startswith("it is admitted; its pod group waits: cpu: need 6, have 2 now; 0 of 3")
+    assert explained(a_workload(*ADMITTED), [RUNNING] * 3, group=group).state == "Running"
+
+
+CHECK = {"name": "prov", "state": "Pending", "message": ""}
+LIMIT = "exceeding the maximum number of re-queuing retries"
+ROWS = (
+    pytest.param(
+        a_workload(condition("Finished", "Succeeded", "Job finished")),
+        "Finished", "Job finished", "", id="finished",
+    ),
+    pytest.param(
+        a_workload(*ADMITTED, condition("Evicted", "Preempted", "for default/x")),
+        "Evicted", "it is being evicted and holds its quota until its pods are gone: for default/x",
+        "its pods must end", id="being evicted",
+    ),
+    pytest.param(
+        a_workload(condition("Evicted", "DeactivatedDueToRequeuingLimitExceeded", LIMIT), active=False),
+        "Deactivated", f"it is deactivated: the controllers set spec.active to false: {LIMIT}",
+        "quorate workload resume w -n default (spec.active: true) queues it again",
+        id="deactivated by the controllers",
+    ),
+    pytest.param(
+        a_workload(active=False),
+        "Deactivated", "it is deactivated: a user set spec.active to false",
+        "quorate workload resume w -n default (spec.active: true) queues it again",
+        id="deactivated by a user",
+    ),
+    pytest.param(
+        a_workload(*ADMITTED[:1], admissionChecks=[CHECK | {"message": "no node"}]),
+        "Held", "it has quota, and waits for admission checks: prov (prov: no node)",
+        "admission check prov must become Ready", id="held by an admission check",
+    ),
+    pytest.param(
+        a_workload(condition("QuotaReserved", "OnHold", "stopped by team", "False")),
+        "Held", "its job is on hold: stopped by team", "its job must no longer be on hold", id="on hold",
+    ),
+    pytest.param(
+        a_workload(), "Queued", "it is not in the model of the controllers yet", "", id="not in the model",
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("workload", "state", "message", "enough"), ROWS)
+def test_the_state_of_a_workload(workload: Workload, state: str, message: str, enough: str) -> None:
+    found = explained(workload)
+    assert (found.state, found.message) == (state, message)
+    assert found.enough == ((enough,) if enough else ())
+
+
+def test_an_autoscaled_flavor_says_which_nodes_must_come() -> None:
+    state = a_state()
+    spec = {"controllerName": "kueue.x-k8s.io/provisioning-request"}
+    state.put_admission_check(codec.convert(AdmissionCheck, {"metadata": {"name": "prov"}, "spec": spec}))
+    workload = a_workload(
+        *ADMITTED[:1], admissionChecks=[{"name": "prov", "state": "Pending", "message": ""}]
+    )
+    found = explained(workload, state=state)
+    assert not found.can_never_fit
+    (reason,) = found.reasons
+    assert reason.enough.startswith("nodes must come for 3 pods of main, each with 2 cpu")
+
+
+def a_world(**queue: Any) -> World:
+    pending = {"queue": "b", "requests": {"cpu": 3}, "created": 2, **queue}
+    world = World(
+        QUEUES
+        | {
+            "workloads": [
+                {"name": "theirs", "queue": "a", "requests": {"cpu": 2}, "admitted": "default"},
+                {"name": "mine", **pending},
+            ]
+        }
+    )
+    world.run("cycle")
+    return world
+
+
+def explain_pending(world: World, scope: Scope = UNLIMITED_SCOPE) -> Explanation:
+    key = Key("default", "mine")
+    facts = run(pending_facts(world.state, key))
+    assert facts is not None
+    assert namespaces_of(facts) <= {"default"}
+    return explain_workload(world.state, world.workloads["mine"], scoped(facts, scope))
+
+
+def test_a_queued_workload_has_numbers_and_the_holders_of_what_is_short() -> None:
+    found = explain_pending(a_world())
+    assert (found.state, found.ahead, found.can_never_fit) == ("Queued", 0, False)
+    (reason,) = found.reasons
+    assert (reason.code, str(reason.object)) == ("QuotaShort", "ClusterQueue b")
+    assert (reason.needed, reason.free, reason.short_by, reason.at_most) == ("3", "2", "1", "4")
+    assert reason.enough == "1 more cpu of flavor default must become free"
+    assert [(each.workload, each.cluster_queue, each.amount) for each in reason.held_by] == [
+        ("default/theirs", "a", "2")
+    ]
+
+
+def test_names_of_other_tenants_are_left_out() -> None:
+    found = explain_pending(a_world(), Scope(frozenset(), cluster_queues=False))
+    (reason,) = found.reasons
+    assert [(each.workload, each.cluster_queue, each.amount) for each in reason.held_by] == [("", "", "2")]
+    assert b"theirs" not in codec.encode(found)
+
+
+THEIRS = Key("theirs", "secret")
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        r.AwaitingPodsReady(THEIRS),
+        r.NoLongerFits(THEIRS, ()),
+        r.TargetsOverlap(THEIRS, THEIRS),
+        r.AwaitingPreemption((THEIRS,)),
+        r.AwaitingOtherPreemption((THEIRS,)),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_remedies_do_not_name_workloads_that_may_not_be_read(reason: r.InadmissibleReason) -> None:
+    world = a_world()
+    known = run(pending_facts(world.state, Key("default", "mine")))
+    assert known is not None
+    assert known.hold is not None
+    facts = replace(known, hold=replace(known.hold, reasons=(reason,)))
+    assert "theirs" in namespaces_of(facts)
+    workload = world.workloads["mine"]
+    hidden = explain_workload(world.state, workload, scoped(facts, Scope(frozenset({"default"}))))
+    assert b"secret" not in codec.encode(hidden)
+    assert HIDDEN.name in hidden.enough[0]
+    assert str(THEIRS) in explain_workload(world.state, workload, facts).enough[0]
+
+
+def test_more_than_the_quota_can_never_fit() -> None:
+    found = explain_pending(a_world(requests={"cpu": 9}))
+    assert (found.state, found.message, found.can_never_fit) == ("Queued", NEVER, True)
+
+
+def test_a_stopped_queue_holds_its_workloads() -> None:
+    found = explain_pending(a_world(queue="stopped"))
+    assert (found.state, found.message) == ("Held", "ClusterQueue stopped is inactive")
+    assert str(found.reasons[0].object) == "ClusterQueue stopped"
+    assert found.enough == (
+        "make cluster queue stopped active again: is stopped (quorate queue resume stopped)",
+    )
+
+
+def test_queues_tell_whether_they_admit_and_what_is_free() -> None:
+    state = a_world().state
+    first = (Key("default", "mine"),)
+    found = explain_cluster_queue(state, "a", first)
+    assert found is not None
+    assert (found.state, found.message) == ("Active", "it admits; 0 pending and 1 with quota in a")
+    assert [(each.code, each.resource, each.free, each.at_most) for each in found.reasons] == [
+        ("Quota", "cpu", "2", "4")
+    ]
+    hidden = explain_cluster_queue(state, "b", first, Scope(frozenset()))
+    assert hidden is not None
+    assert (hidden.ahead, hidden.first_ahead) == (1, ())
+    stopped = explain_cluster_queue(state, "stopped")
+    assert stopped is not None
+    assert (stopped.state, stopped.enough) == (
+        "Inactive", ("quorate queue resume stopped (spec.stopPolicy: None)",)
+    )  # fmt: skip
+    assert explain_cluster_queue(state, "gone") is None
+    assert explain_local_queue(state, Key("default", "gone")) is None
+    local = explain_local_queue(state, Key("default", "b"), first)
+    assert local is not None
+    assert (local.state, local.cluster_queue, local.first_ahead) == ("Active", "b", ("default/mine",))
+
+
+def test_a_state_without_objects_is_enough() -> None:
+    assert explained(a_workload(), state=State(read_configuration({}))).state == "Queued"
