@@ -22,7 +22,7 @@ from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
-from quorate.observe.visibility import pending_workloads_access, visibility
+from quorate.observe.visibility import visibility, visibility_access
 from tests.e2e.test_rights import as_controller_account
 from tests.e2e.verbs import CommandLine
 from tests.e2e.world import World, running_cluster
@@ -66,7 +66,7 @@ def test_pending_workloads_are_listed_with_their_positions(
                 "visibilityServer",
                 Address("0.0.0.0", port),
                 visibility(replica),
-                pending_workloads_access,
+                visibility_access,
                 aggregated=True,
             )
             queueing = run_queueing(client, clock, DynamicConfiguration(configuration), rng, replica)

@@ -14,7 +14,7 @@ from quorate.observe.authorization import authorized
 from quorate.observe.custom_labels import CustomLabels
 from quorate.observe.replica import Replica
 from quorate.observe.view import View
-from quorate.observe.visibility import pending_workloads_access, visibility
+from quorate.observe.visibility import visibility, visibility_access
 from tests.kube.virtual_clock import VirtualClock
 from tests.local.api_client import connect
 from tests.local.clusters import api_server
@@ -38,7 +38,7 @@ def test_only_authorized_users_are_served() -> None:
         ):
             await api_client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
             robot = {"Authorization": f"Bearer {await token_of(api_client, 'robot')}"}
-            app = authorized(visibility(replica), DelegatedAuth(client, clock), pending_workloads_access)
+            app = authorized(visibility(replica), DelegatedAuth(client, clock), visibility_access)
             async with listening("visibilityServer", app) as url:
 
                 async def see(headers: dict[str, str]) -> tuple[int, str]:
@@ -71,9 +71,7 @@ def test_requests_are_refused_while_the_api_server_does_not_answer() -> None:
         replica = Replica("standalone")
         cluster = RestConfig("http://127.0.0.1:9", credentials=Token("any"))
         async with Client(cluster, random.Random(1), deadline_s=0.2) as client:
-            app = authorized(
-                visibility(replica), DelegatedAuth(client, VirtualClock(0.0)), pending_workloads_access
-            )
+            app = authorized(visibility(replica), DelegatedAuth(client, VirtualClock(0.0)), visibility_access)
             async with (
                 listening("visibilityServer", app) as url,
                 aiohttp.ClientSession(f"{url}/", headers={"Authorization": "Bearer t"}) as session,
@@ -92,7 +90,7 @@ def test_a_client_without_a_certificate_has_to_reconnect() -> None:
         async with Client(cluster, random.Random(1), deadline_s=0.2) as client:
             for front_proxy, kept in ((None, True), (lambda certificate: True, False)):
                 reviewer = DelegatedAuth(client, VirtualClock(0.0))
-                app = authorized(visibility(replica), reviewer, pending_workloads_access, front_proxy)
+                app = authorized(visibility(replica), reviewer, visibility_access, front_proxy)
                 async with (
                     listening("visibilityServer", app) as url,
                     aiohttp.ClientSession(f"{url}/") as session,

@@ -16,6 +16,7 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.process import ClientConnection
 from quorate.api.kueue import GROUP, VERSION
 from quorate.api.meta import Struct
+from quorate.cli.cluster_reader import ClusterReader
 from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.errors import UsageError
 from quorate.cli.process import new_identity
@@ -40,12 +41,13 @@ from quorate.kube.resources import (
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
+from quorate.observe.explanations import Explainer
 from quorate.observe.exposition import metrics_access
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.queueing_metrics import metrics
 from quorate.observe.replica import Replica, Role
 from quorate.observe.serving import health_checks, serving
-from quorate.observe.visibility import pending_workloads_access, visibility
+from quorate.observe.visibility import visibility, visibility_access
 from quorate.webhooks.process import run_webhooks
 
 NEEDED: Final = (
@@ -103,7 +105,7 @@ async def run_controller_process(
         serving(
             "health.healthProbeBindAddress", health.address, health_checks(health, replica.ready, webhooks)
         ),
-        _serve_https(_endpoints(client, clock, configuration), configuration, replica),
+        _serve_https(client, _endpoints(client, clock, configuration), configuration, replica),
     ):
         await _require_served_kinds(client)
         async with asyncio.TaskGroup() as tasks:
@@ -134,7 +136,7 @@ def _endpoints(client: Client, clock: Clock, configuration: Configuration) -> Ht
 
 @asynccontextmanager
 async def _serve_https(
-    endpoints: HttpsEndpoints, configuration: Configuration, replica: Replica
+    client: Client, endpoints: HttpsEndpoints, configuration: Configuration, replica: Replica
 ) -> AsyncIterator[None]:
     metrics_address, visibility_address = configuration.metrics.address, configuration.visibility.address
     async with (
@@ -142,8 +144,8 @@ async def _serve_https(
         endpoints.serving(
             "visibilityServer",
             visibility_address,
-            visibility(replica),
-            pending_workloads_access,
+            visibility(replica, Explainer(replica, ClusterReader(client), endpoints.auth)),
+            visibility_access,
             aggregated=True,
         ),
     ):

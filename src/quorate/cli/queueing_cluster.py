@@ -14,13 +14,14 @@ from typing import Final
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.kueue import GROUP
-from quorate.api.kueue import visibility as visibility_api
 from quorate.api.kueue.conversion import convert_version
 from quorate.api.meta import Key
 from quorate.api.scheduler_configuration import SchedulerConfiguration
+from quorate.cli.cluster_reader import ClusterReader
 from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.controller_process import run_controller_process
 from quorate.cli.deployment.crds import gang_definitions, queueing_definitions
+from quorate.cli.deployment.visibility import AGGREGATED
 from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepare_namespaces, remove_webhooks
 from quorate.cli.process import new_uid
 from quorate.cli.run.apply import install_definitions
@@ -34,9 +35,10 @@ from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
 from quorate.local.cluster import Settings, run_cluster
 from quorate.local.directory import LockedDirectory
+from quorate.observe.explanations import Explainer
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
-from quorate.observe.visibility import pending_workloads_access, visibility
+from quorate.observe.visibility import visibility, visibility_access
 from quorate.scheduler.observer import SchedulerStatus
 from quorate.scheduler.process import run_scheduler
 from quorate.scheduler.scheduler import Options
@@ -147,25 +149,25 @@ async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> As
     endpoints = HttpsEndpoints(
         DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
     )
-    app = visibility(replica)
+    app = visibility(replica, Explainer(replica, ClusterReader(client), endpoints.auth))
     async with endpoints.protected(
-        "visibilityServer", _ANY_PORT, app, pending_workloads_access, aggregated=True
+        "visibilityServer", _ANY_PORT, app, visibility_access, aggregated=True
     ) as at:
         await _register(client, at.port)
         yield
-        for version in visibility_api.VERSIONS:
-            await client.delete(API_SERVICES, Key("", f"{version}.{visibility_api.GROUP}"))
+        for group, version in AGGREGATED:
+            await client.delete(API_SERVICES, Key("", f"{version}.{group}"))
 
 
 async def _register(client: Client, port: int) -> None:
     await client.apply(SERVICES, SERVICE, {"spec": {"type": "ExternalName", "externalName": _ANY_PORT.host}})
-    for version in visibility_api.VERSIONS:
+    for group, version in AGGREGATED:
         spec = {
-            "group": visibility_api.GROUP,
+            "group": group,
             "version": version,
             "groupPriorityMinimum": 100,
             "versionPriority": 100,
             "insecureSkipTLSVerify": True,
             "service": {"name": SERVICE.name, "namespace": SERVICE.namespace, "port": port},
         }
-        await client.apply(API_SERVICES, Key("", f"{version}.{visibility_api.GROUP}"), {"spec": spec})
+        await client.apply(API_SERVICES, Key("", f"{version}.{group}"), {"spec": spec})

@@ -6,7 +6,7 @@ The user must have the access that the request requires.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from aiohttp import web
 
@@ -14,6 +14,8 @@ from quorate.api import codec
 from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
 from quorate.kube.serving.delegated_auth import Access, User
+
+USER: Final = web.RequestKey("user", User)  # of an authorized request
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -46,6 +48,7 @@ def authorized(
         except (ApiError, Unreachable) as error:
             logger(__name__).warning("request not authenticated", path=request.path, problem=str(error))
             return refusal(503, "ServiceUnavailable", "the API server did not review the request")
+        request[USER] = user
         return await handler(request)
 
     @web.middleware

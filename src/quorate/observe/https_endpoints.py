@@ -36,7 +36,7 @@ class HttpsEndpoints:
         clock: Clock,
         tls: TlsOptions,
     ) -> None:
-        self._auth = auth
+        self.auth = auth
         self._front_proxy = front_proxy
         self._clock = clock
         self._tls = tls
@@ -76,7 +76,7 @@ class HttpsEndpoints:
         context = server_context(self._tls)
         load_certificate(context, self._certificate())
         proxy = self._front_proxy(context) if aggregated else None
-        authorized(app, self._auth, required_access, None if proxy is None else proxy.is_trusted)
+        authorized(app, self.auth, required_access, None if proxy is None else proxy.is_trusted)
         async with serving(field, address, app, context) as bound, asyncio.TaskGroup() as tasks:
             assert bound is not None, f"{field} listens nowhere"
             parts = [tasks.create_task(self._rotate(context), name=f"certificate of {field}")]

@@ -25,6 +25,7 @@ class View:
 
     def __init__(self, state: State, workloads: Informer[Workload], custom: CustomLabels) -> None:
         self.state = state
+        self._workloads = workloads
         self.custom = custom
         # Unfinished admitted workloads, by cluster queue and the custom labels of the workload.
         self.admitted: Counter[tuple[str, tuple[tuple[str, str], ...]]] = Counter()
@@ -35,6 +36,12 @@ class View:
         # reservation or "", and the reasons of Admitted and of QuotaReserved.
         self.unadmitted: Counter[tuple[Key, str, str, str]] = Counter()
         workloads.subscribe(self._changed)
+
+    def workload(self, key: Key) -> Workload | None:
+        """Return the object that the model has; without one, that of a workload that may not queue."""
+        ledger = self.state.ledger
+        known = ledger.entries.get(key) or ledger.reservations.get(key)
+        return self._workloads.get(key) if known is None else known.workload
 
     def _changed(self, change: Change[Workload]) -> None:
         for workload, sign in ((change.old, -1), (change.new, 1)):

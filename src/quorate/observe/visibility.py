@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 from aiohttp import web
 
-from quorate.api import codec
+from quorate.api import codec, explanation
 from quorate.api.kueue import Workload
 from quorate.api.kueue.visibility import (
     GROUP,
@@ -29,6 +29,7 @@ from quorate.api.kueue.visibility import (
 from quorate.api.meta import Key, ObjectMeta, OwnerReference
 from quorate.kube.serving.delegated_auth import Access, PathAccess, ResourceAccess
 from quorate.observe.authorization import refusal, status
+from quorate.observe.explanations import Explainer, explanation_access
 from quorate.observe.replica import Replica
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.pending.queue import Entry
@@ -105,8 +106,11 @@ def _identity(workload: Workload) -> ObjectMeta:
     )
 
 
-def visibility(replica: Replica) -> web.Application:
-    """Return the application, with the paths of an aggregated API for a forwarding kube-apiserver."""
+def visibility(replica: Replica, explainer: Explainer | None = None) -> web.Application:
+    """Return the application, with the paths of aggregated APIs for a forwarding kube-apiserver.
+
+    Without an ``explainer`` it serves no explanations.
+    """
     app = web.Application()
 
     def add(prefix: str, version: str) -> None:
@@ -128,14 +132,21 @@ def visibility(replica: Replica) -> web.Application:
     add(PLAIN, VERSION)
     for version in VERSIONS:
         add(f"/apis/{GROUP}/{version}", version)
-    for path, document in discovery().items():
+    documents = discovery()
+    if explainer is not None:
+        explainer.add_routes(app)
+        documents["/apis"]["groups"].append(explanation.api_group())
+        documents |= explanation.discovery() | explanation.open_api()
+    for path, document in documents.items():
         app.router.add_get(path, _constant(document))
     return app
 
 
-def pending_workloads_access(request: web.Request) -> Access:
+def visibility_access(request: web.Request) -> Access:
     """Return the access that a client needs for ``request``."""
     match = request.match_info
+    if (access := explanation_access(request)) is not None:
+        return access
     if "name" not in match:
         return PathAccess("get", request.path)
     namespace = match.get("namespace", "")

@@ -6,7 +6,7 @@ Names and aggregation labels of the user roles are Kueue's, so that existing bin
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from quorate.api import volcano
+from quorate.api import explanation, volcano
 from quorate.api.kueue import GROUP
 from quorate.api.scheduler_configuration import in_force
 from quorate.api.volcano import job as volcano_job
@@ -67,8 +67,10 @@ def user_roles() -> Iterator[Json]:
         role = _role("ClusterRole", f"kueue-{user_role}-role", [])
         yield {**role, "aggregationRule": {"clusterRoleSelectors": [selector]}}
     for kind in QUEUEING_KINDS:
-        yield _editor(GROUP, kind.plural, kind.singular, kind.editors)
-        yield _viewer(GROUP, kind.plural, kind.singular, kind.viewers, kind.built_in_viewers)
+        editor = _editor(GROUP, kind.plural, kind.singular, kind.editors)
+        viewer = _viewer(GROUP, kind.plural, kind.singular, kind.viewers, kind.built_in_viewers)
+        for role in (editor, viewer):
+            yield _with_explanation(role, kind.plural)
     for job in JOBS:
         if job.group == "apps":
             continue  # the built-in roles include them
@@ -96,6 +98,7 @@ def gang_roles() -> Iterator[Json]:
     """
     jobs, commands = (volcano_job.GROUP, ("jobs",)), (volcano_job.BUS_GROUP, ("commands",))
     viewed = [_rule(*jobs, READ), _rule(volcano.GROUP, ("podgroups", "queues"), READ)]
+    viewed.append(_explanation_rule("podgroups"))
     yield _role("ClusterRole", "quorate-gang-viewer-role", viewed, labels=_aggregation((), ("view",)))
     edited = [_rule(*jobs, _EDIT), _rule(*commands, _EDIT)]
     yield _role("ClusterRole", "quorate-gang-job-editor-role", edited, labels=_aggregation((), ("edit",)))
@@ -115,6 +118,17 @@ def _viewer(
     rules = [_rule(group, (plural,), READ), _rule(group, (f"{plural}/status",), ("get",))]
     labels = _aggregation(user_roles, built_in)
     return _role("ClusterRole", f"kueue-{singular}-viewer-role", rules, labels=labels)
+
+
+def _with_explanation(role: Json, plural: str) -> Json:
+    """Return the role with the right to read explanations, if objects of the kind have some."""
+    if plural not in {each for each, _, _ in explanation.EXPLAINED}:
+        return role
+    return {**role, "rules": [*role["rules"], _explanation_rule(plural)]}
+
+
+def _explanation_rule(plural: str) -> Json:
+    return _rule(explanation.GROUP, (f"{plural}/{explanation.SUBRESOURCE}",), ("get",))
 
 
 def _aggregation(user_roles: Iterable[str], built_in: Iterable[str]) -> dict[str, str]:

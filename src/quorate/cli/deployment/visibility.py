@@ -1,14 +1,20 @@
-"""The visibility API as an aggregated API, and its priority level."""
+"""The visibility APIs as aggregated APIs, and their priority level."""
 
 from collections.abc import Iterator
 from typing import Any, Final
 
+from quorate.api import explanation
 from quorate.api.kueue import visibility
 from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
 from quorate.cli.deployment.roles import ACCOUNT, metadata
 
 Json = dict[str, Any]
 
+# The groups and versions that the controllers serve.
+AGGREGATED: Final = (
+    *((visibility.GROUP, version) for version in visibility.VERSIONS),
+    (explanation.GROUP, explanation.VERSION),
+)
 _FLOW: Final = "flowcontrol.apiserver.k8s.io/v1"
 
 
@@ -29,13 +35,13 @@ def auth_reader(namespace: str) -> Json:
 
 def api_services(namespace: str) -> Iterator[Json]:
     """Yield the APIServices.  As in Kueue, the self-signed serving certificate is not verified."""
-    for version in visibility.VERSIONS:
+    for group, version in AGGREGATED:
         yield {
             "apiVersion": "apiregistration.k8s.io/v1",
             "kind": "APIService",
-            "metadata": metadata(f"{version}.{visibility.GROUP}"),
+            "metadata": metadata(f"{version}.{group}"),
             "spec": {
-                "group": visibility.GROUP,
+                "group": group,
                 "version": version,
                 "groupPriorityMinimum": 100,
                 "versionPriority": 100,
@@ -67,7 +73,7 @@ def priority_and_fairness() -> Iterator[Json]:
         for group in ("authenticated", "unauthenticated")
     ]
     rule = {
-        "apiGroups": [visibility.GROUP],
+        "apiGroups": list(dict.fromkeys(group for group, _ in AGGREGATED)),
         "resources": ["*"],
         "verbs": ["*"],
         "clusterScope": True,

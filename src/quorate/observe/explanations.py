@@ -1,0 +1,161 @@
+"""Explanations of workloads, queues and pod groups, computed from the model that decides.
+
+    GET /apis/visibility.quorate.dev/v1beta1/namespaces/NAMESPACE/workloads/NAME/explanation
+    GET /apis/visibility.quorate.dev/v1beta1/clusterqueues/NAME/explanation, the same for the other kinds
+
+A caller that may get the object gets its explanation.  Names of other objects are left out unless it may list
+workloads in their namespaces.  Long queues are read in steps, between which the process does other work.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, Protocol
+
+from aiohttp import web
+
+from quorate.api import codec
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.explanation import API_VERSION, EXPLAINED, SUBRESOURCE, Explanation
+from quorate.api.kueue import GROUP as KUEUE
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key
+from quorate.api.volcano import PodGroup
+from quorate.gang.explanation import explain_group, waiting_group
+from quorate.kube.errors import ApiError, Unreachable
+from quorate.kube.log import logger
+from quorate.kube.serving.delegated_auth import Access, ResourceAccess, User
+from quorate.observe.authorization import USER, Auth, refusal
+from quorate.observe.replica import Replica
+from quorate.observe.view import View
+from quorate.queueing.conditions import is_admitted
+from quorate.queueing.explain import PendingFacts, Steps, T, first_pending, pending_facts
+from quorate.queueing.explanation.pods import selector_of
+from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
+from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope, namespaces_of, scoped
+from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
+
+PREFIX: Final = f"/apis/{API_VERSION}"
+_GROUPS: Final = {plural: group for plural, _, group in EXPLAINED}
+
+Explain = Callable[[View, Key, User | None], Awaitable[Explanation | None]]
+
+
+class ClusterReader(Protocol):
+    """Reads what the model does not keep."""
+
+    async def pods(self, namespace: str, label_selector: str) -> Sequence[StartedPod] | None:
+        """Return the pods; None if they cannot be read."""
+
+    async def pod_groups(self, namespace: str) -> Sequence[PodGroup]: ...
+
+    async def pod_group(self, key: Key) -> PodGroup | None: ...
+
+
+class Explainer:
+    """Answers for one replica; ``auth`` tells what a caller may read besides the explained object."""
+
+    def __init__(self, replica: Replica, reader: ClusterReader, auth: Auth) -> None:
+        self._replica = replica
+        self._reader = reader
+        self._auth = auth
+
+    def add_routes(self, app: web.Application) -> None:
+        explain_by_plural: dict[str, Explain] = {
+            "workloads": self._workload,
+            "localqueues": self._local_queue,
+            "clusterqueues": self._cluster_queue,
+            "podgroups": self._pod_group,
+        }
+        for plural, namespaced, _ in EXPLAINED:
+            where = "/namespaces/{namespace}" if namespaced else ""
+            path = f"{where}/{plural}/{{name}}/{SUBRESOURCE}"
+            handler = self._handler(plural, explain_by_plural[plural])
+            for prefix in (PREFIX, "/visibility"):
+                app.router.add_get(f"{prefix}{path}", handler)
+
+    def _handler(self, plural: str, explain: Explain) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def answer(request: web.Request) -> web.Response:
+            view = self._replica.view
+            if view is None:
+                return refusal(503, "ServiceUnavailable", "not synced with the API server yet")
+            key = Key(request.match_info.get("namespace", ""), request.match_info["name"])
+            try:
+                found = await explain(view, key, request.get(USER))
+            except (ApiError, Unreachable) as error:
+                logger(__name__).warning("not explained", path=request.path, problem=str(error))
+                return refusal(503, "ServiceUnavailable", "the API server did not answer")
+            if found is None:
+                return refusal(404, "NotFound", f'{plural}.{_GROUPS[plural]} "{key.name}" not found')
+            return web.Response(body=codec.encode(found), content_type="application/json")
+
+        return answer
+
+    async def _workload(self, view: View, key: Key, user: User | None) -> Explanation | None:
+        if view.workload(key) is None:
+            return None
+        facts = await _in_steps(pending_facts(view.state, key))
+        if facts is not None:
+            facts = await self._as_seen_by(user, facts)
+        workload = view.workload(key)  # it may have changed meanwhile
+        if workload is None:
+            return None
+        started = await self._started(workload) if is_admitted(workload) else NOT_READ
+        return explain_workload(view.state, workload, facts, started)
+
+    async def _started(self, workload: Workload) -> Started:
+        namespace = workload.metadata.namespace
+        pods = await self._reader.pods(namespace, selector_of(workload))
+        return Started(pods, waiting_group(workload, await self._reader.pod_groups(namespace)))
+
+    async def _cluster_queue(self, view: View, key: Key, user: User | None) -> Explanation | None:
+        first = await _in_steps(first_pending(view.state, key.name))
+        scope = await self._scope(user, {each.namespace for each in first})
+        return explain_cluster_queue(view.state, key.name, first, scope)
+
+    async def _local_queue(self, view: View, key: Key, user: User | None) -> Explanation | None:
+        known = view.state.ledger.local_queues.get(key)
+        first = await _in_steps(first_pending(view.state, known.cluster_queue)) if known is not None else ()
+        scope = await self._scope(user, {each.namespace for each in first})
+        return explain_local_queue(view.state, key, first, scope)
+
+    async def _pod_group(self, view: View, key: Key, user: User | None) -> Explanation | None:
+        group = await self._reader.pod_group(key)
+        return None if group is None else explain_group(group)
+
+    async def _as_seen_by(self, user: User | None, facts: PendingFacts) -> PendingFacts:
+        return scoped(facts, await self._scope(user, namespaces_of(facts)))
+
+    async def _scope(self, user: User | None, namespaces: Iterable[str]) -> Scope:
+        """Return what ``user`` may read, with one review for each namespace; None: everything."""
+        if user is None or await self._may_list(user, "workloads"):
+            return UNLIMITED_SCOPE
+        requested = sorted(set(namespaces))
+        answers = await asyncio.gather(
+            self._may_list(user, "clusterqueues"),
+            *(self._may_list(user, "workloads", each) for each in requested),
+        )
+        readable = frozenset(each for each, may in zip(requested, answers[1:], strict=True) if may)
+        return Scope(readable, cluster_queues=answers[0])
+
+    async def _may_list(self, user: User, plural: str, namespace: str = "") -> bool:
+        return await self._auth.is_allowed(user, ResourceAccess("list", KUEUE, plural, "", namespace))
+
+
+def explanation_access(request: web.Request) -> Access | None:
+    """Return the access that an explanation needs: to get the object.  None for other requests."""
+    match, parts = request.match_info, request.path.rstrip("/").split("/")
+    if parts[-1] != SUBRESOURCE or "name" not in match:
+        return None
+    plural = parts[-3]
+    return ResourceAccess("get", _GROUPS[plural], plural, "", match.get("namespace", ""), match["name"])
+
+
+async def _in_steps(steps: Steps[T]) -> T:
+    """Return the result of ``steps``; other tasks run between them."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        await asyncio.sleep(0)
