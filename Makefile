@@ -8,12 +8,12 @@ RELEASE_STAMP := $(VENV)/.installed-release
 CORES  := $(shell getconf _NPROCESSORS_ONLN)
 # Three workers for two cores: a story waits for its cluster for a third of its time.
 PARALLEL := -n $(shell expr $(CORES) \* 3 / 2) --dist worksteal
-LINTS := lint-types lint-format lint-style lint-layers lint-dead-code lint-spelling
+LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code lint-spelling
 # Keep compiled modules: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test failed-alone coverage docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding crds manifests helm reference clean
+.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding crds manifests helm reference clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -52,6 +52,10 @@ lint-layers:
 lint-types:
 	@MYPY_NUM_WORKERS=$(CORES) $(BIN)/mypy
 
+# Each worker of pytest would compile all test modules if they were not compiled before.
+lint-tests:
+	@$(BIN)/pytest --collect-only -qq >$(VENV)/collected.log || { cat $(VENV)/collected.log; exit 1; }
+
 lint-dead-code:
 	@$(BIN)/vulture
 
@@ -59,11 +63,14 @@ lint-spelling:
 	@$(BIN)/codespell
 
 check: lint ## lint and the fast tests (over a minute)
-	@$(BIN)/pytest -q -m 'not slow' $(PARALLEL)
+	@$(BIN)/pytest -q -m 'not slow and not long' $(PARALLEL)
 
-test: lint ## lint and every test, end-to-end ones included, with branch coverage (under ten minutes)
-	@$(BIN)/pytest $(PARALLEL) --cov --cov-report= --durations 15 --durations-min 5 || \
+test: lint ## lint and the tests, end-to-end ones included, with branch coverage (under ten minutes)
+	@$(BIN)/pytest -m 'not long' $(PARALLEL) --cov --cov-report= --durations 15 --durations-min 5 || \
 	    { test $$? = 1 && $(MAKE) --no-print-directory failed-alone; }
+
+test-long: $(STAMP) ## more seeds of faults, restarts, histories and loops than `make test` (minutes)
+	@$(BIN)/pytest -m long $(PARALLEL) $(ARGS)
 
 failed-alone: $(STAMP) ## run the tests that failed last again, one at a time
 	@echo "==> tests failed; once more, one at a time: one that passes now depends on timing and is to be repaired"

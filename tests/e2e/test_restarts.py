@@ -31,7 +31,7 @@ async def submit(world: World) -> None:
     await asyncio.gather(*(world.job(name, runs="100ms", suspend=True) for name in NAMES))
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_nothing_is_lost_or_admitted_twice_over_many_restarts(seed: int) -> None:
     rng = random.Random(seed)
 
@@ -68,6 +68,7 @@ def test_nothing_is_lost_or_admitted_twice_when_one_write_in_four_is_lost() -> N
     run_story(story, Configuration(), NODES)
 
 
+@pytest.mark.long
 def test_nothing_is_lost_or_admitted_twice_while_foreign_clients_write_workloads() -> None:
     async def story(world: World) -> None:
         watching = asyncio.create_task(never_over_quota(world))

@@ -13,6 +13,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long
 def test_restarts_violate_no_promise_and_all_jobs_end() -> None:
     outcome = asyncio.run(restarts.run(restarts.Scale(jobs=10, kills=2), 1, ignore))
     assert_no_findings(outcome)
@@ -26,12 +27,14 @@ def test_another_replica_takes_over_and_admits_nothing_twice() -> None:
     assert outcome.measures["leaders killed"] == "1"
 
 
+@pytest.mark.long
 def test_no_acknowledged_write_is_lost() -> None:
     outcome = asyncio.run(durability.run(durability.Scale(kills=1), 1, ignore))
     assert_no_findings(outcome)
     assert outcome.measures["kills"] == "1"
 
 
+@pytest.mark.long
 def test_short_jobs_end_while_watches_are_cut() -> None:
     # A plateau takes thousands of jobs.
     scale = memory.Scale(jobs=40, cut_every_s=1.0, growth_in_percent=100)

@@ -17,7 +17,13 @@ TRIALS = [Trial(seed, KINDS[seed % len(KINDS)]) for seed in range(len(KINDS))]
 GROUPS = [TRIALS[at : at + 2] for at in range(0, len(TRIALS), 2)]
 
 
-@pytest.mark.parametrize("trials", GROUPS, ids=lambda trials: f"seed-{trials[0].seed}")
+@pytest.mark.parametrize(
+    "trials",
+    [
+        pytest.param(trials, id=f"seed-{trials[0].seed}", marks=[pytest.mark.long] if at else [])
+        for at, trials in enumerate(GROUPS)
+    ],
+)
 def test_invariants_hold_in_every_stored_state_and_all_jobs_finish(trials: list[Trial]) -> None:
     async def run_all() -> list[Report]:
         return await asyncio.gather(*(run(trial) for trial in trials))

@@ -9,7 +9,10 @@ from tests.gang.loop_search import FAMILIES, describe, run, stuck_groups
 
 @pytest.mark.slow
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family",
+    [pytest.param(each, marks=[pytest.mark.long] if at % 2 else []) for at, each in enumerate(FAMILIES)],
+)
 def test_evictions_terminate_in_small_worlds(family: str) -> None:
     cases = list(FAMILIES[family].cases())
     results = [(case, run(case)) for case in Random(5).sample(cases, 40)]

@@ -29,7 +29,10 @@ SAMPLE = 14  # of 56 worlds
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "configuration",
-    [pytest.param(CLASSICAL, id="classical"), pytest.param(FAIR[-1], id="fair sharing")],
+    [
+        pytest.param(CLASSICAL, id="classical", marks=pytest.mark.long),
+        pytest.param(FAIR[-1], id="fair sharing"),
+    ],
 )
 def test_preemption_ends_in_small_worlds(configuration: Configuration) -> None:
     """Two queues of nominal 1; of three workloads the second is in the other queue; none runs at first."""
