@@ -1,5 +1,6 @@
 """What holds of every run: the same input gives the same output, and quota is kept."""
 
+from collections.abc import Sequence
 from itertools import accumulate
 
 from hypothesis import given
@@ -17,18 +18,16 @@ few = examples(12)
 SHARED = """namespaceSelector: {}
   cohortName: all
   preemption: {reclaimWithinCohort: Any, withinClusterQueue: LowerPriority}"""
-SCENARIO = """
-seed: %d
-jobs:
-- name: short
-  queues: [q, r]
-  arrivals: {every: {exponential: 20s}, count: 30}
+SHORT = """- name: short
+  queues: [%s]
+  arrivals: {every: {choice: [10s, 20s]}, count: 30}
   requests: {cpu: 1}
   runs: {exponential: 1m}
-- name: wide
+"""
+WIDE = """- name: wide
   queue: q
   priority: 5
-  arrivals: {every: {exponential: 2m}, count: 6}
+  arrivals: {every: {choice: [1m, 2m]}, count: 6}
   pods: {choice: [2, 6]}
   minPods: 2
   requests: {cpu: 1}
@@ -38,19 +37,28 @@ jobs:
 QUEUES = (queue("q", 4, SHARED), queue("r", 4, SHARED))
 
 
+def scenario(seed: int, local_queues: Sequence[str] = ("q", "r"), *, wide_first: bool = False) -> str:
+    classes = (SHORT % ", ".join(local_queues), WIDE)
+    return f"seed: {seed}\njobs:\n" + "".join(reversed(classes) if wide_first else classes)
+
+
 @few
-@given(st.integers(0, 1000), st.permutations(QUEUES))
-def test_a_run_depends_on_its_input_alone(seed: int, queues: list[str]) -> None:
-    first, second = run_of(SCENARIO % seed, *QUEUES), run_of(SCENARIO % seed, *queues)
+@given(st.integers(0, 1000), st.permutations(QUEUES), st.permutations(["q", "r"]), st.booleans())
+def test_a_run_does_not_depend_on_the_order_of_its_input(
+    seed: int, queues: list[str], local_queues: list[str], wide_first: bool
+) -> None:
+    first = run_of(scenario(seed), *QUEUES)
+    second = run_of(scenario(seed, local_queues, wide_first=wide_first), *queues)
     assert summarize(first) == summarize(second)
     assert first.jobs.ended_ms == second.jobs.ended_ms
+    assert first.transitions.job == second.transitions.job
     assert first.usage.samples == second.usage.samples
 
 
 @few
 @given(st.integers(0, 1000))
 def test_all_jobs_end_and_the_cohort_never_uses_more_than_its_quota(seed: int) -> None:
-    run = run_of(SCENARIO % seed, *QUEUES)
+    run = run_of(scenario(seed), *QUEUES)
     jobs = run.jobs
     assert NEVER not in jobs.ended_ms
     assert all(
@@ -78,8 +86,8 @@ def test_samples_are_exact_whatever_their_interval(changes: list[tuple[int, int]
 
 
 def test_more_quota_lets_jobs_start_sooner() -> None:
-    scenario = "jobs: [{name: a, queue: q, requests: {cpu: 4}, runs: 10s, arrivals: {count: 4}}]"
-    before, after = (play(world_of(scenario, queue("q", cpu))) for cpu in (4, 8))
+    four = "jobs: [{name: a, queue: q, requests: {cpu: 4}, runs: 10s, arrivals: {count: 4}}]"
+    before, after = (play(world_of(four, queue("q", cpu))) for cpu in (4, 8))
     comparison = compare("more", before, after)
     assert (comparison.jobs.sooner, comparison.jobs.later) == (3, 0)
     assert (comparison.before.jobs.mean_s, comparison.after.jobs.mean_s) == (15, 5)

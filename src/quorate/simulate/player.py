@@ -24,7 +24,7 @@ from quorate.api.meta import Key, at_epoch
 from quorate.controllers.feeds import queueing_feeds
 from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES
 from quorate.queueing import conditions as c
-from quorate.queueing.decisions import Decision, Evict, Preempt, Reserve
+from quorate.queueing.decisions import Decision, Evict, Hold, Preempt, Reserve
 from quorate.queueing.explain import why_pending
 from quorate.queueing.lifecycle.decided_status import decided_status
 from quorate.queueing.lifecycle.rules import decide_workload
@@ -33,7 +33,14 @@ from quorate.queueing.pods_ready import pods_ready_condition
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.simulate.distributions import draw
-from quorate.simulate.records import NEVER, JobRecords, Outcome, UsageRecords
+from quorate.simulate.records import (
+    NEVER,
+    JobRecords,
+    Outcome,
+    Transition,
+    TransitionRecords,
+    UsageRecords,
+)
 from quorate.simulate.simulated_job import (
     EventKind,
     SimulatedEvent,
@@ -66,6 +73,7 @@ class Run(msgspec.Struct):
     world: World
     queues: tuple[Key, ...]  # local queues by their index in the records
     jobs: JobRecords
+    transitions: TransitionRecords
     usage: UsageRecords
     ended_ms: int  # virtual time of the last event
     waiting: tuple[Unended, ...]  # the first of the jobs that wait at the end, at most ``SHOWN``
@@ -89,6 +97,7 @@ class _Player:
         self._classes = world.classes
         self._on_progress = on_progress
         self._now_ms = 0
+        self._now: float = EPOCH_S  # the same, epoch seconds
         self._state = State(world.configuration)
         self._cycle = AdmissionCycle(self._state)
         self._cycle_at_ms: int | None = None
@@ -100,6 +109,7 @@ class _Player:
         self._answers = Random(f"{world.scenario.seed} admission checks")
         self._queues: dict[Key, int] = {}
         self._records = JobRecords()
+        self._transitions = TransitionRecords()
         self._usage = UsageRecords(FIRST_INTERVAL_MS)
         self._waiting = 0
         self._ended = 0
@@ -120,10 +130,6 @@ class _Player:
                 feed.put(obj)
         self._put = self._state.put_workload
 
-    @property
-    def _now(self) -> float:
-        return EPOCH_S + self._now_ms / MS
-
     def run(self) -> Run:
         arrivals = submissions(self._world.scenario, self._world.directory)
         until_s = self._world.scenario.until_s
@@ -140,7 +146,7 @@ class _Player:
             if now_ms is None or (until_ms is not None and now_ms > until_ms):
                 break
             self._usage.advance(now_ms - 1, self._waiting)
-            self._now_ms = now_ms
+            self._now_ms, self._now = now_ms, EPOCH_S + now_ms / MS
             while self._events and self._events[0].at_ms == now_ms:
                 self._happen(heappop(self._events))
             while following is not None and following.at_ms == now_ms:
@@ -151,7 +157,7 @@ class _Player:
         ended_ms = self._now_ms if until_ms is None else until_ms
         self._usage.finish(ended_ms, self._waiting)
         return Run(
-            self._world, tuple(self._queues), self._records, self._usage, ended_ms,
+            self._world, tuple(self._queues), self._records, self._transitions, self._usage, ended_ms,
             tuple(self._unended()),
         )  # fmt: skip
 
@@ -166,8 +172,10 @@ class _Player:
             wake_at = result.wake_at
             self._cycle_at_ms = None if wake_at is None else max(_ms(wake_at), self._now_ms + 1)
             for decision in result.decisions:
-                self._carry_out(decision)
-            if not result.decisions and not self._changed:
+                if not isinstance(decision, Hold):  # the model keeps the reason, and no rule reads its text
+                    self._carry_out(decision)
+            is_complete = wake_at is None or wake_at > self._now
+            if is_complete and not self._changed:
                 return
         raise AssertionError(f"no rest at {self._now_ms} ms: the same instant takes {MOST_STEPS} steps")
 
@@ -183,7 +191,7 @@ class _Player:
         )
         workload = template.workload(submission, number, self._now)
         job = SimulatedJob(number, submission, workload)
-        self._jobs[workload.metadata.key] = job
+        self._jobs[job.key] = job
         self._waiting += 1
         self._store(job, workload)
 
@@ -198,7 +206,7 @@ class _Player:
             return
         if event.kind == EventKind.WOKEN:
             job.wakes_ms = None
-            self._changed[job.workload.metadata.key] = None
+            self._changed[job.key] = None
         elif event.kind == EventKind.ENDED:
             self._end(job)
         elif event.kind == EventKind.STOPPED:
@@ -215,6 +223,7 @@ class _Player:
         job.attempt += 1
         job.is_running = True
         records.admissions[job.number] += 1
+        self._transitions.add(self._now_ms, job.number, Transition.ADMITTED)
         records.outcome[job.number] = Outcome.RUNNING
         if records.admitted_ms[job.number] == NEVER:
             records.admitted_ms[job.number] = self._now_ms
@@ -258,11 +267,10 @@ class _Player:
         records.ended_ms[job.number] = self._now_ms
         self._ended += 1
         self._write(job, finish_status(job.workload, reason, text, self._now))
-        key = job.workload.metadata.key
-        self._state.remove_workload(key)
-        self._changed.pop(key, None)
+        self._state.remove_workload(job.key)
+        self._changed.pop(job.key, None)
         job.attempt, job.wakes_ms = job.attempt + 1, None
-        del self._jobs[key]
+        del self._jobs[job.key]
 
     def _answer_checks(self, job: SimulatedJob) -> None:
         """Answer the admission checks that are due, as their controllers would."""
@@ -284,11 +292,16 @@ class _Player:
         job = self._jobs[decision.key]
         if isinstance(decision, Preempt):
             self._records.preemptions[job.number] += 1
+            self._transitions.add(self._now_ms, job.number, Transition.PREEMPTED)
         elif isinstance(decision, Evict):
-            self._records.evictions[job.number] += 1
+            self._count_eviction(job)
         self._write(job, decided_status(job.workload, decision, self._now, self._configuration))
         if isinstance(decision, Reserve) and not decision.admitted:
             self._ask_checks(job)
+
+    def _count_eviction(self, job: SimulatedJob) -> None:
+        self._records.evictions[job.number] += 1
+        self._transitions.add(self._now_ms, job.number, Transition.EVICTED)
 
     def _ask_checks(self, job: SimulatedJob) -> None:
         answers = self._world.scenario.checks
@@ -318,7 +331,7 @@ class _Player:
             if not c.is_evicted(workload) and any(
                 each.type == c.EVICTED and each.status == "True" for each in transition.status.conditions
             ):
-                self._records.evictions[job.number] += 1
+                self._count_eviction(job)
             self._write(job, transition.status)
         elif transition.wake_at is not None:
             at_ms = max(_ms(transition.wake_at), self._now_ms + 1)
@@ -338,9 +351,8 @@ class _Player:
         job.workload = Workload(
             metadata=replace(old, resource_version=version), spec=workload.spec, status=workload.status
         )
-        key = old.key
         self._put(job.workload, self._now)
-        self._changed[key] = None
+        self._changed[job.key] = None
         self._count_usage(job)
         if c.is_finished(job.workload):
             return
@@ -351,7 +363,7 @@ class _Player:
             self._start(job)
 
     def _count_usage(self, job: SimulatedJob) -> None:
-        reservation = self._state.ledger.reservations.get(job.workload.metadata.key)
+        reservation = self._state.ledger.reservations.get(job.key)
         held = None
         if reservation is not None and not c.is_finished(job.workload):
             held = (reservation.admission.cluster_queue, reservation.usage)
@@ -370,11 +382,10 @@ class _Player:
         """Yield the first jobs that wait, with the reason that the core gives."""
         waiting = [each for each in self._jobs.values() if not each.is_running]
         for job in waiting[:SHOWN]:
-            key = job.workload.metadata.key
             job_class = self._classes[job.submission.class_index]
-            hold = why_pending(self._state, key)
+            hold = why_pending(self._state, job.key)
             reason = hold.message if hold is not None else "deactivated"
-            yield Unended(key.name, job_class.name, job.workload.spec.queue_name, reason)
+            yield Unended(job.key.name, job_class.name, job.workload.spec.queue_name, reason)
 
 
 def _ms(seconds: float) -> int:

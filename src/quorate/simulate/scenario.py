@@ -14,7 +14,8 @@
 
 The objects that decide about them (queues, flavors, cohorts, priority classes) are manifests beside it, see
 ``world``.  Every draw depends on the seed, the names of class and queue, and the number of the job alone: the
-same jobs are submitted whatever the queues decide.
+same jobs are submitted whatever the queues decide.  Jobs of one instant are submitted in the order of the
+names of their classes and queues.
 """
 
 from typing import Final
@@ -138,7 +139,7 @@ def _scenario(fields: Section) -> Scenario:
     return Scenario(
         seed=fields.take("seed", integer(0), 0),
         until_s=fields.take("until", amount_of_seconds, None),
-        classes=classes,
+        classes=tuple(sorted(classes, key=lambda each: each.name)),  # the order of jobs of one instant
         checks=fields.take("admissionChecks", map_of(section(_check)), {}),
         traces=traces,
     )
@@ -164,7 +165,7 @@ def _job_class(fields: Section) -> JobClass | None:
     return JobClass(
         name=name,
         namespace=fields.take("namespace", _name, "default"),
-        queues=queues,
+        queues=tuple(sorted(queues)),
         arrivals=arrivals,
         pod_sets=_pod_sets(fields),
         runs=runs,

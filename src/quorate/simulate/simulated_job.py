@@ -40,6 +40,7 @@ class SimulatedJob:
         "attempt",
         "done_ms",
         "is_running",
+        "key",
         "number",
         "started_ms",
         "stops",
@@ -51,6 +52,7 @@ class SimulatedJob:
 
     def __init__(self, number: int, submission: Submission, workload: Workload) -> None:
         self.number = number  # in the records
+        self.key = workload.metadata.key
         self.submission = submission
         self.workload = workload  # as stored
         self.attempt = 0  # admissions and evictions so far

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from quorate.kube.resources import CLUSTER_QUEUES
 from quorate.quota.amount import as_quantity, base_units
 from quorate.simulate.player import Run, Unended
-from quorate.simulate.records import NEVER, Outcome
+from quorate.simulate.records import NEVER, Outcome, Transition
 
 BOUND_MS: Final = 10_000.0
 Numbers = NDArray[np.float64]
@@ -61,6 +61,7 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
     utilisation: tuple[Utilisation, ...]
     fairness: float | None  # None with less than two cluster queues with nominal quota
     outcomes: dict[str, int]
+    admissions: int  # a job that was evicted may have several
     waiting: tuple[Unended, ...]  # the first of the jobs that wait at the end, with reasons
 
 
@@ -68,6 +69,7 @@ def summarize(run: Run) -> Summary:
     """Return the figures of ``run``."""
     jobs = run.jobs
     columns = _Columns(run)
+    transitions = np.bincount(np.frombuffer(run.transitions.kind, np.uint8), minlength=len(Transition))
     outcomes = np.bincount(np.frombuffer(jobs.outcome, np.uint8), minlength=len(Outcome))
     queue_index = np.frombuffer(jobs.queue_index, np.uint32)
     class_index = np.frombuffer(jobs.class_index, np.uint16)
@@ -80,6 +82,7 @@ def summarize(run: Run) -> Summary:
         utilisation=utilisation,
         fairness=_fairness(utilisation),
         outcomes={outcome.name.lower(): int(outcomes[outcome]) for outcome in Outcome},
+        admissions=int(transitions[Transition.ADMITTED]),
         waiting=run.waiting,
     )
 

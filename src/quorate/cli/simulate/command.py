@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from quorate.cli.errors import UsageError
 from quorate.cli.files import InvalidFiles
+from quorate.cli.process import tune_garbage_collection
 from quorate.cli.simulate.report import page
 from quorate.cli.simulate.tables import print_comparison, print_summary
 from quorate.cli.verbs.options import Output
@@ -80,6 +81,7 @@ def simulate(
         raise InvalidFiles(error.findings) from error
     if len({name for name, _ in variants}) < len(variants):
         raise UsageError("--change names a file twice (each change is compared with the scenario as it is)")
+    tune_garbage_collection()
     runs = _play_all([(str(scenario), world), *variants])
     first = runs[0]
     comparisons = [compare(name, first, run) for (name, _), run in zip(variants, runs[1:], strict=True)]
