@@ -16,7 +16,15 @@ import msgspec
 from bench.worlds import EPOCH_S, WorkloadClass, World, make_state, make_workload
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.api.meta import Key
-from quorate.queueing.decisions import Decision, Evict, Hold, Preempt, ReplaceHosts, Reserve
+from quorate.queueing.decisions import (
+    AssignTopology,
+    Decision,
+    Evict,
+    Hold,
+    Preempt,
+    Reserve,
+    SecondPassFailed,
+)
 from quorate.queueing.lifecycle.statuses import (
     admit_status,
     finish_status,
@@ -139,7 +147,7 @@ class Simulation:
                 status = hold_status(job.workload, decision, now)
                 self._outcome.holds += status is not None
                 self._write(job, status, now)
-            case ReplaceHosts() | Evict():
+            case AssignTopology() | SecondPassFailed() | Evict():
                 raise AssertionError("no node fails in virtual time")
             case _:
                 assert_never(decision)

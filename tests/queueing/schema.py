@@ -147,6 +147,7 @@ _EXPECTED: Final[Schema] = {
     "active": Each(LEAF),
     "placements": Each(Either((LEAF, Each(_ASSIGNED)))),
     "unhealthyNodes": Each(_NAMES),
+    "secondPassFailed": _NAMES,
     "counts": [LEAF],
     "delays": [LEAF],
     "total": [LEAF],
@@ -163,7 +164,7 @@ _STEP: Final[dict[str, Schema]] = {
     "reclaim": Each(Each(LEAF)),
     "flush": LEAF,
     "unhealthy": Each(_NAMES),
-    "checks": Each(Each(LEAF)),
+    "checks": Each(Each(Either((LEAF, _fields("state", updates=[Anything()]))))),
     "update": {
         "clusterQueues": Each(_CLUSTER_QUEUE),
         "cohorts": Each(_COHORT),

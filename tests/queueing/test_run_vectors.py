@@ -39,10 +39,10 @@ def run(tmp_path: Path, *vectors: Any) -> int:
 
 
 def test_all_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    unbuilt = with_change("id", to="tas-172")
+    unbuilt = with_change("skip", to="needs a second cluster")
     assert run(tmp_path, GOOD, unbuilt) == 0
     assert capsys.readouterr().out.splitlines() == [
-        f"skipped 1 of area {GOOD['area']}: preemption for failed nodes",
+        f"skipped 1 of area {GOOD['area']}: needs a second cluster",
         "1 passed, 0 failed, 1 skipped",
     ]
 

@@ -39,17 +39,6 @@ TOPOLOGY_GATES = frozenset(
 )
 
 
-def not_built(vector: Json) -> str | None:
-    """Return which part of topology-aware scheduling a vector needs that is not built yet."""
-    given = vector["given"]
-    queues = [queue or {} for queue in given.get("clusterQueues", {}).values()]
-    if "topologies" in given and any("admissionChecks" in queue for queue in queues):
-        return "delayed topology requests"
-    if vector["id"] == "tas-172":
-        return "preemption for failed nodes"
-    return None
-
-
 # Vectors of which we decide otherwise, and why.
 OVERBOOKED = "Kueue checks the pod sets of a workload one by one, and so gives a host too many pods"
 NO_PLACES = "Kueue admits pods without any place if they are fewer than a slice"
@@ -144,6 +133,8 @@ def _topology(pods: PodSetAssignment, want: Json | None) -> Json:
             wanted = {str(domain): count for domain, count in (want["topology"] or {}).items()}
             if wanted == result["topology"]:
                 result["topology"] = want["topology"]
+    if pods.delayed_topology_request is not None:
+        result["delayed"] = pods.delayed_topology_request
     return result
 
 
@@ -269,6 +260,7 @@ ASPECTS: Mapping[str, Callable[[World, Json], Any]] = {
     "unhealthyNodes": lambda world, want: {
         name: [node.name for node in world.workloads[name].status.unhealthy_nodes] for name in want
     },
+    "secondPassFailed": lambda world, want: world.second_pass_failures,
     "pending": _pending,
     "conditions": _conditions,
     "requeueState": _requeue_state,

@@ -7,20 +7,15 @@ contains no rule of admission.
 from collections.abc import Iterable
 from typing import Any
 
-from quorate.api.kueue import Admission, ReclaimablePod, UnhealthyNode, Workload
+from quorate.api import codec
+from quorate.api.kueue import Admission, PodSetUpdate, ReclaimablePod, UnhealthyNode, Workload
 from quorate.api.meta import Condition, Key, find_condition, is_true
 from quorate.queueing import conditions as c
-from quorate.queueing.decisions import Decision, Evict, Hold, Preempt, ReplaceHosts, Reserve
+from quorate.queueing.decisions import Decision, Hold, Reserve, SecondPassFailed
+from quorate.queueing.lifecycle.decided_status import decided_status
 from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.statuses import admit_status as admit
-from quorate.queueing.lifecycle.statuses import (
-    evict_status,
-    finish_status,
-    hold_status,
-    preempt_status,
-    release_status,
-    replace_status,
-)
+from quorate.queueing.lifecycle.statuses import finish_status, hold_status, release_status, unplaced_status
 from quorate.queueing.model_audit import ModelDifference, audit_model
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.pods_ready import pods_ready_condition
@@ -39,6 +34,7 @@ def differences(state: State, workloads: Iterable[Workload]) -> list[ModelDiffer
 class World(GivenWorld):
     def __init__(self, given: Json) -> None:
         super().__init__(given)
+        self.second_pass_failures: list[str] = []
         self.settle()
 
     def settle(self) -> None:
@@ -90,15 +86,11 @@ class World(GivenWorld):
                     self.put_status(name, admit(self.workloads[name], reserve, self.now))
                 case Hold():
                     self.put_status(name, hold_status(self.workloads[name], decision, self.now))
-                case Preempt():
-                    self.put_status(name, preempt_status(self.workloads[name], decision, self.now))
-                case ReplaceHosts():
-                    self.put_status(name, replace_status(self.workloads[name], decision))
-                case Evict(reason=reason, message=message):
-                    counted_as = (reason, "")
-                    status = evict_status(
-                        self.workloads[name], reason, message, self.now, counted_as=counted_as
-                    )
+                case SecondPassFailed(message=message):
+                    self.second_pass_failures.append(f"{self.now:g} {name}: {message}")
+                    self.put_status(name, unplaced_status(self.workloads[name], self.now))
+                case _:
+                    status = decided_status(self.workloads[name], decision, self.now, self.configuration)
                     self.put_status(name, status)
 
     # Steps.
@@ -140,6 +132,9 @@ class World(GivenWorld):
                     self.put_status(name, replace(self.workloads[name].status, reclaimable_pods=pods))
             case "flush":
                 self.state.ledger.note_external_change(self.state.ledger.cluster_queues[argument])
+            case "checks":
+                for name, states in argument.items():
+                    self.put_checks(name, states)
             case "unhealthy":
                 for name, nodes in argument.items():
                     unhealthy = tuple(UnhealthyNode(name=node) for node in nodes)
@@ -150,16 +145,29 @@ class World(GivenWorld):
                 raise ValueError(f"{kind!r} is no step")
         self.settle()
 
+    def put_checks(self, name: str, states: Json) -> None:
+        """Set the states of admission checks; with updates of pods as ``{state: Ready, updates: [...]}``."""
+        status = self.workloads[name].status
+        checks = []
+        for check in status.admission_checks:
+            given = states.get(check.name, {})
+            given = given if isinstance(given, dict) else {"state": given}
+            updates = [codec.convert(PodSetUpdate, each) for each in given.get("updates", [])]
+            state = given.get("state", check.state)
+            checks.append(replace(check, state=state, pod_set_updates=tuple(updates)))
+        self.put_status(name, replace(status, admission_checks=tuple(checks)))
+
     def cycle(self, argument: Any) -> None:
         times = argument if isinstance(argument, int) else 1
         steps = argument.get("mid", []) if isinstance(argument, dict) else []
         for _ in range(times):
             if self.admission_cycle.suspended is not None:
                 return
-            self.carry_out(self.admission_cycle.second_pass())
-            self.state.ledger.flush_requeues()
-            round_ = self.admission_cycle.start_round(self.state.ledger.cluster_queues.values())
-            self.carry_out(round_.process(self.now))
+            with self.admission_cycle.second_pass(self.now) as second_pass:
+                self.carry_out(second_pass.decide())
+                self.state.ledger.flush_requeues()
+                round_ = self.admission_cycle.start_round(self.state.ledger.cluster_queues.values())
+                self.carry_out(round_.process(self.now))
             for step in steps:
                 self.run(step)
             if not round_.is_suspended:

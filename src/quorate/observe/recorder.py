@@ -114,8 +114,12 @@ class Recorder:
         if not isinstance(decision, Preempt):
             return  # counted when the watch delivers the workload
         entry = state.ledger.entries.get(decision.preemptor)
-        if entry is not None:
-            labels = {"preempting_cluster_queue": entry.cluster_queue, "reason": decision.reason}
+        reservation = state.ledger.reservations.get(decision.preemptor)  # it lacks only places
+        queue = entry.cluster_queue if entry is not None else ""
+        if reservation is not None:
+            queue = reservation.admission.cluster_queue
+        if queue:
+            labels = {"preempting_cluster_queue": queue, "reason": decision.reason}
             self.record("kueue_preempted_workloads_total", labels)
 
     def workload_changed(self, change: Change[Workload], state: State) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, assert_never
 
 from quorate.api.configuration.feature_gates import Gates
-from quorate.api.kueue import Workload
+from quorate.api.kueue import Admission, Workload
 from quorate.api.meta import (
     Condition,
     ConditionStatus,
@@ -73,6 +73,7 @@ _SEVERITY: Final = (NO_MATCHING_FLAVOR, EXCEEDS_MAX_QUOTA, WAITING_FOR_QUOTA)
 
 # Reasons of Admitted=False
 NO_RESERVATION: Final = "NoReservation"
+PENDING_TOPOLOGY: Final = "PendingDelayedTopologyRequests"
 
 # Reason of Finished
 OWNER_NOT_FOUND: Final = "OwnerNotFound"
@@ -169,6 +170,14 @@ def is_admitted(workload: Workload) -> bool:
     return is_true(workload.status.conditions, ADMITTED)
 
 
+def awaits_places(admission: Admission | None) -> bool:
+    """Return True if some pods get their places only when all admission checks are Ready."""
+    return admission is not None and any(
+        each.delayed_topology_request == "Pending" and each.topology_assignment is None
+        for each in admission.pod_set_assignments
+    )
+
+
 def is_finished(workload: Workload) -> bool:
     return is_true(workload.status.conditions, FINISHED)
 
@@ -214,10 +223,12 @@ def not_reserved(workload: Workload, reason: str, message: str, now: float, gate
 
 
 def not_admitted(workload: Workload, now: float, gates: Gates, *, reserving: bool) -> Condition:
-    """Return Admitted=False, for lack of a reservation or of admission checks in state Ready."""
+    """Return Admitted=False, for lack of a reservation, of admission checks in state Ready, or of places."""
     all_ready = all(check.state == "Ready" for check in workload.status.admission_checks)
     granular = gates.unadmitted_workloads_observability
-    if reserving:
+    if reserving and all_ready and awaits_places(workload.status.admission):
+        reason, text = PENDING_TOPOLOGY, "There are pending delayed topology requests"
+    elif reserving:
         reason = "UnsatisfiedAdmissionChecks" if granular else "UnsatisfiedChecks"
         text = "The workload has not all checks ready"
     elif all_ready or granular:

@@ -55,13 +55,22 @@ class Preempt(msgspec.Struct, frozen=True, kw_only=True):
     preemptor: Key
 
 
-class ReplaceHosts(msgspec.Struct, frozen=True):
-    """Give the pods of failed hosts other ones; no host is recorded as failed any more."""
+class AssignTopology(msgspec.Struct, frozen=True):
+    """Record the places of a second pass; no host is recorded as failed any more."""
 
     key: Key
     uid: Uid
     resource_version: str
     admission: Admission
+
+
+class SecondPassFailed(msgspec.Struct, frozen=True):
+    """Tell that a workload with quota got no places; it is tried again later."""
+
+    key: Key
+    uid: Uid
+    resource_version: str
+    message: str
 
 
 class Evict(msgspec.Struct, frozen=True):
@@ -74,7 +83,7 @@ class Evict(msgspec.Struct, frozen=True):
     message: str
 
 
-Decision = Reserve | Hold | Preempt | ReplaceHosts | Evict
+Decision = Reserve | Hold | Preempt | AssignTopology | SecondPassFailed | Evict
 
 
 class CycleFault(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation, usage_of
 from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.queue import Entry, RequeueReason
+from quorate.queueing.pending.second_pass_queue import SecondPassQueue
 from quorate.queueing.pending.shape import Shape, ShapeRegistry
 from quorate.queueing.pods_ready import UnreadyWorkloads
 from quorate.queueing.preemption.history import PreemptionHistory
@@ -50,7 +51,7 @@ class Ledger:
         self.configuration = configuration
         self.quota = QuotaTree()
         self.shapes = ShapeRegistry(configuration.resources, configuration.gates)
-        self.failed_hosts: dict[Key, None] = {}  # workloads with failed hosts, to be decided on
+        self.second_pass = SecondPassQueue()
         self.topology = TopologyModel(configuration.topology_gates, configuration.node_fit.mode)
         self.namespaces: dict[str, Mapping[str, str]] = {}  # labels, by namespace
         self.cluster_queues: dict[str, ClusterQueueState] = {}
@@ -425,6 +426,8 @@ class Ledger:
         penalties = self.local_queues[reservation.local_queue].consumed_usage.penalties
         penalties.pop(reservation.key, None)
         self.remove_reservation(reservation)
+        self.second_pass.remove(reservation.key)
+        self.second_pass.released(reservation.key)
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)
         if queue is not None:
             queue.generation += 1
@@ -432,7 +435,7 @@ class Ledger:
                 self.preemption_history.clear(queue.node.root)
             self.schedule_requeue(queue.node)
 
-    def expect_eviction(self, reservation: Reservation, preemptor: Entry) -> bool:
+    def expect_eviction(self, reservation: Reservation, preemptor: Uid) -> bool:
         """Record that ``preemptor`` needs ``reservation`` evicted; return True if an eviction must be issued.
 
         An assumed reservation cannot be evicted yet: the preemptor is tried again as soon as it is written.
@@ -445,7 +448,7 @@ class Ledger:
             return False
         self.expected_evictions.add(uid)
         root = self.cluster_queues[reservation.admission.cluster_queue].node.root
-        self.preemption_history.record(root, preemptor.workload.metadata.uid, uid)
+        self.preemption_history.record(root, preemptor, uid)
         return True
 
     def count_reservation(self, queue: ClusterQueueState, reservation: Reservation) -> None:

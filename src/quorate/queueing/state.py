@@ -49,6 +49,7 @@ from quorate.queueing.inactive_reasons import inactive_reasons, is_terminating
 from quorate.queueing.ledger import Ledger
 from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView
 from quorate.queueing.pending.ordering import may_queue, queue_order
+from quorate.queueing.pending.second_pass_queue import second_pass_need
 from quorate.queueing.pods_ready import queue_overrides
 from quorate.queueing.topology.foreign_pods import PODS
 from quorate.queueing.topology.node_fit import annotated_mode, mode_of
@@ -93,6 +94,7 @@ class State:
             fresh._cohorts,
         )
         ledger.now = max(ledger.now, old.now)
+        ledger.second_pass.take_over(old.second_pass)
         for key, queue in old.local_queues.items():
             if key in ledger.local_queues:
                 ledger.local_queues[key].consumed_usage = queue.consumed_usage
@@ -527,11 +529,20 @@ class State:
             ledger.add_reservation(new)
         else:
             ledger.update_reservation(old, new)
-        if workload.status.unhealthy_nodes and ledger.topology.gates.detect_node_failures:
-            ledger.failed_hosts[key] = None
         if new.admitted:
             ledger.local_queues[new.local_queue].consumed_usage.settle_penalty(key)
         queue = ledger.cluster_queues.get(admission.cluster_queue)
+        if workload.status.unhealthy_nodes or c.awaits_places(admission):
+            topology = ledger.topology
+            need = second_pass_need(
+                workload,
+                admission,
+                gives_places=topology.is_on,
+                replaces_hosts=topology.gates.detect_node_failures,
+            )
+            ledger.second_pass.put(key, need)
+        else:
+            ledger.second_pass.remove(key)
         if old is None or queue is None:
             return
         if _frees_quota(old, new) or old.priority != new.priority:

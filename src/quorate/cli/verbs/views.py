@@ -117,7 +117,10 @@ def why_not_running(workload: Workload) -> str:
         return "it is stopped"
     if c.has_quota_reservation(workload):
         waited = [check.name for check in workload.status.admission_checks if check.state != "Ready"]
-        return f"waits for admission checks: {', '.join(waited)}" if waited else ""
+        if waited:
+            return f"waits for admission checks: {', '.join(waited)}"
+        awaits_places = c.awaits_places(workload.status.admission)
+        return "waits for places of its pods in the topology" if awaits_places else ""
     reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
     return "" if reserved is None else reserved.message
 

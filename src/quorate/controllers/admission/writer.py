@@ -22,7 +22,15 @@ from quorate.kube.log import logger
 from quorate.kube.object_faults import fault_of
 from quorate.kube.resources import WORKLOADS, reference_to
 from quorate.kube.writes import Patch, send_for_metadata, status_patch
-from quorate.queueing.decisions import Decision, Evict, Hold, Preempt, ReplaceHosts, Reserve
+from quorate.queueing.decisions import (
+    AssignTopology,
+    Decision,
+    Evict,
+    Hold,
+    Preempt,
+    Reserve,
+    SecondPassFailed,
+)
 from quorate.queueing.lifecycle.decided_status import decided_status
 from quorate.queueing.lifecycle.statuses import hold_reason
 from quorate.queueing.lifecycle.transition import Event, eviction_events
@@ -120,6 +128,8 @@ class AdmissionWriter:
         status = decided_status(workload, decision, self._clock.now(), self._configuration)
         patches = status_patch(WORKLOADS, workload, status)
         if status is None or not patches:
+            if isinstance(decision, SecondPassFailed):
+                self._record(decision, workload)
             return workload
         (patch,) = patches
         stored = await self._send_until_answered(decision, patch, versions)
@@ -218,8 +228,11 @@ class AdmissionWriter:
                     self._event(
                         beneficiary, Event("Normal", "PreemptedWorkload", f"Preempted {decision.key}")
                     )
-            case ReplaceHosts():
-                self._log.info("failed hosts replaced", key=decision.key)
+            case AssignTopology():
+                self._log.info("places assigned", key=decision.key)
+            case SecondPassFailed(message=message):
+                self._log.info("no places", key=decision.key, detail=message)
+                self._event(workload, Event("Warning", "SecondPassFailed", message))
             case Evict(reason=reason, message=message):
                 self._log.info("evicted", key=decision.key, reason=reason, detail=message)
                 for event in eviction_events(workload, reason, message):

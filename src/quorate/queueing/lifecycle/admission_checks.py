@@ -54,7 +54,7 @@ def _synced(
 
 
 def sync_admitted(context: WorkloadContext) -> Transition | None:
-    """Admit once all checks are Ready; deactivate on Rejected, evict on Retry."""
+    """Admit once all checks are Ready and all pods have places; deactivate on Rejected, evict on Retry."""
     workload = context.workload
     if not c.has_quota_reservation(workload):
         return _reset_late_checks(context)
@@ -62,7 +62,9 @@ def sync_admitted(context: WorkloadContext) -> Transition | None:
         return None
     checks = workload.status.admission_checks
     if not c.is_admitted(workload) and all(check.state == "Ready" for check in checks):
-        return _admit(context)
+        gives_places = context.configuration.topology_gates is not None
+        awaits_places = gives_places and c.awaits_places(workload.status.admission)
+        return None if awaits_places else _admit(context)
     if rejected := [check for check in checks if check.state == "Rejected"]:
         return _reject(context, rejected)
     if retry := [check for check in checks if check.state == "Retry"]:

@@ -7,13 +7,22 @@ from msgspec.structs import replace
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import Workload, WorkloadStatus
 from quorate.queueing.conditions import with_conditions
-from quorate.queueing.decisions import Decision, Evict, Hold, Preempt, ReplaceHosts, Reserve
+from quorate.queueing.decisions import (
+    AssignTopology,
+    Decision,
+    Evict,
+    Hold,
+    Preempt,
+    Reserve,
+    SecondPassFailed,
+)
 from quorate.queueing.lifecycle.statuses import (
     admit_status,
     evict_status,
     hold_status,
+    placed_status,
     preempt_status,
-    replace_status,
+    unplaced_status,
 )
 from quorate.queueing.pods_ready import pods_ready_condition
 
@@ -33,8 +42,10 @@ def decided_status(
             return _with_pods_ready(workload, status, now, configuration)
         case Preempt():
             return preempt_status(workload, decision, now)
-        case ReplaceHosts():
-            return replace_status(workload, decision)
+        case AssignTopology():
+            return placed_status(workload, decision)
+        case SecondPassFailed():
+            return unplaced_status(workload, now, configuration.gates)
         case Evict(reason=reason, message=message):
             return evict_status(workload, reason, message, now, counted_as=(reason, ""))
     assert_never(decision)

@@ -27,7 +27,7 @@ from quorate.queueing.conditions import (
     not_reserved,
     with_conditions,
 )
-from quorate.queueing.decisions import Hold, Preempt, ReplaceHosts, Reserve
+from quorate.queueing.decisions import AssignTopology, Hold, Preempt, Reserve
 
 _REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES})
 
@@ -103,9 +103,19 @@ def preempt_status(workload: Workload, preempt: Preempt, now: float) -> Workload
     return replace(evicted, conditions=with_conditions(evicted.conditions, preempted))
 
 
-def replace_status(workload: Workload, replacement: ReplaceHosts) -> WorkloadStatus:
-    """Return the status with other hosts, of which none has failed."""
-    return replace(workload.status, admission=replacement.admission, unhealthy_nodes=())
+def placed_status(workload: Workload, decision: AssignTopology) -> WorkloadStatus:
+    """Return the status with the places of a second pass, of which no host has failed."""
+    return replace(workload.status, admission=decision.admission, unhealthy_nodes=())
+
+
+def unplaced_status(workload: Workload, now: float, gates: Gates = DEFAULT_GATES) -> WorkloadStatus | None:
+    """Return the status of a workload that waits for its first places; None if it says so already."""
+    if c.is_admitted(workload) or not c.awaits_places(workload.status.admission):
+        return None
+    waiting = not_admitted(workload, now, gates, reserving=True)
+    if c.has_condition(workload, waiting):
+        return None
+    return replace(workload.status, conditions=with_conditions(workload.status.conditions, waiting))
 
 
 def evict_status(

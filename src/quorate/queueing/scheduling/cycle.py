@@ -12,7 +12,7 @@ meanwhile.  If only workloads that compete for the same flavors are held back, t
 other heads instead (see ``pods_ready.UnreadyWorkloads``).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, Literal
 
 from quorate.api.kueue import Admission, PodSetAssignment
@@ -46,7 +46,7 @@ from quorate.queueing.scheduling.processing_order import (
     ProcessingOrder,
     precedes_as_preemptor,
 )
-from quorate.queueing.scheduling.second_pass import second_pass
+from quorate.queueing.scheduling.second_pass import SecondPass
 from quorate.queueing.state import State
 from quorate.queueing.topology.model import Places
 from quorate.queueing.topology.placing import NO_PLACEMENT, Placement, fits
@@ -81,22 +81,26 @@ class AdmissionCycle:
         faults: list[CycleFault] = []
         samples = self._state.ledger.sample_consumed_usage(now)
         wake_at = samples.next_at
-        decisions |= {decision.key: decision for decision in self.second_pass()}
-        while (round_ := self._next_round()) is not None:
-            for decision in round_.run(now):
-                decisions.pop(decision.key, None)  # only the last decision about a workload is written
-                decisions[decision.key] = decision
-            preemption_skips |= round_.preemption_skips
-            faults += round_.pop_faults()
-            if len(decisions) >= MAX_DECISIONS:
-                wake_at = now
-                break
+        with self.second_pass(now) as second_pass:
+            decisions |= {decision.key: decision for decision in second_pass.decide()}
+            faults += second_pass.faults
+            if second_pass.next_at is not None:
+                wake_at = second_pass.next_at if wake_at is None else min(wake_at, second_pass.next_at)
+            while (round_ := self._next_round()) is not None:
+                for decision in round_.run(now):
+                    decisions.pop(decision.key, None)  # only the last decision about a workload is written
+                    decisions[decision.key] = decision
+                preemption_skips |= round_.preemption_skips
+                faults += round_.pop_faults()
+                if len(decisions) >= MAX_DECISIONS:
+                    wake_at = now
+                    break
         skips, parked = tuple(preemption_skips.values()), self._state.ledger.take_parked()
         return CycleResult(tuple(decisions.values()), wake_at, skips, tuple(faults), samples.changed, parked)
 
-    def second_pass(self) -> Iterator[Decision]:
-        """Decide about workloads with failed hosts."""
-        yield from second_pass(self._state)
+    def second_pass(self, now: float) -> SecondPass:
+        """Return the second pass of a cycle; a round that runs before it ends does not take its places."""
+        return SecondPass(self._state, now)
 
     def start_round(self, queues: Iterable[ClusterQueueState]) -> "Round":
         """Pop and nominate the heads of ``queues``."""
@@ -384,7 +388,9 @@ class Round:
         keys = tuple(target.reservation.key for target in nomination.targets)
         self._preemptors.setdefault(queue.node.root, {}).update(dict.fromkeys(keys, entry.key))
         issued = [
-            target for target in nomination.targets if ledger.expect_eviction(target.reservation, entry)
+            target
+            for target in nomination.targets
+            if ledger.expect_eviction(target.reservation, entry.workload.metadata.uid)
         ]
         if issued:
             self._changed_roots.add(queue.node.root)
@@ -429,7 +435,7 @@ class Round:
             queue.name, assignment, by_host_prefix=self._ledger.topology.gates.host_prefix_slices
         )
         ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
-        admitted = ready.issuperset(queue.checks_for(admission))
+        admitted = not assignment.delayed and ready.issuperset(queue.checks_for(admission))
         decision = Reserve(
             key=metadata.key,
             uid=metadata.uid,
@@ -534,6 +540,7 @@ def _admission(cluster_queue: str, assignment: Assignment, *, by_host_prefix: bo
                 },
                 count=pods.count,
                 topology_assignment=places.get(pods.name),
+                delayed_topology_request="Pending" if pods.name in assignment.delayed else None,
             )
             for pods in assignment.pod_sets
         ),

@@ -111,6 +111,7 @@ class Assignment(msgspec.Struct, frozen=True):
     last_tried_flavors: tuple[dict[str, int], ...]  # per pod set and resource: see ``LastAssignment``
     placement: Placement = NO_PLACEMENT  # of the pods that need places in a topology
     quota_mode: AssignmentMode = AssignmentMode.FIT  # the mode without regard to places
+    delayed: frozenset[str] = frozenset()  # pod sets that get places once all admission checks are Ready
 
 
 def assign_flavors(

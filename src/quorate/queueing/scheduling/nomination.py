@@ -1,8 +1,7 @@
 """Nomination of a head: whether it may be admitted, with which flavors and counts, and what to preempt."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -20,24 +19,21 @@ from quorate.queueing.inadmissible_reasons import (
     RequestsAboveLimits,
 )
 from quorate.queueing.pending.queue import Entry, LastAssignment
-from quorate.queueing.preemption.candidates import Preemptor, Target
-from quorate.queueing.preemption.classical import classical_targets
-from quorate.queueing.preemption.fair_sharing import fair_sharing_targets
+from quorate.queueing.preemption.candidates import Target
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import (
     Assignment,
     AssignmentMode,
-    FlavorCandidate,
     FlavorSearchInput,
     NominatedFlavors,
     assign_flavors,
 )
 from quorate.queueing.scheduling.pod_sets_to_place import may_need_places, pod_sets_to_place
 from quorate.queueing.scheduling.podset_reducer import PodSetCounts, reduce_counts
+from quorate.queueing.scheduling.preemption_search import PreemptionSearch
 from quorate.queueing.state import State
 from quorate.queueing.topology.placing import NO_PLACEMENT, place_pod_sets, topology_mismatch
 from quorate.quota import tree
-from quorate.quota.amount import FlavorResource, Usage
 
 _Choice = tuple[Assignment, tuple[Target, ...]]
 
@@ -108,7 +104,7 @@ def _choose_counts(
     """
     pod_sets = entry.shape.pod_sets
     start = _last_tried_flavors(state, queue, entry, round_number)
-    preemption = _PreemptionSearch(state, queue, entry)
+    preemption = PreemptionSearch(state, queue, entry.workload, entry.order)
     search_input = _search_input(state, queue, entry, preemption, nominated_flavors)
 
     def evaluate(counts: Sequence[int]) -> _Choice:
@@ -146,7 +142,8 @@ def could_ever_fit(state: State, queue: ClusterQueueState, entry: Entry) -> bool
     pod_sets = entry.shape.pod_sets
     counts = [pod_set.min_count if partial else pod_set.count for pod_set in pod_sets]
     with tree.without_usage(queue.node.root):
-        search_input = _search_input(state, queue, entry, _PreemptionSearch(state, queue, entry), None)
+        preemption = PreemptionSearch(state, queue, entry.workload, entry.order)
+        search_input = _search_input(state, queue, entry, preemption, None)
         return assign_flavors(search_input, pod_sets, counts, ()).mode is AssignmentMode.FIT
 
 
@@ -155,17 +152,19 @@ def with_places(
     queue: ClusterQueueState,
     entry: Entry,
     assignment: Assignment,
-    preemption: "_PreemptionSearch",
+    preemption: PreemptionSearch,
 ) -> _Choice:
     """Place the pods of topology flavors; return the assignment with the places, and preemption targets.
 
     Enough quota without enough room is a case for preemption.  It does not fit only if the pods would have no
     places if no pods had been placed in the topologies.
     """
-    to_place = pod_sets_to_place(state, queue, entry, assignment)
-    if isinstance(to_place, PlacementRefused):
-        return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=(*assignment.reasons, to_place)), ()
-    model = state.ledger.topology
+    requested = pod_sets_to_place(state, queue, entry, assignment)
+    if isinstance(requested, PlacementRefused):
+        return replace(assignment, mode=AssignmentMode.NO_FIT, reasons=(*assignment.reasons, requested)), ()
+    model, to_place = state.ledger.topology, requested.pod_sets
+    if requested.delayed:
+        assignment = replace(assignment, delayed=requested.delayed)
     if to_place and assignment.mode is AssignmentMode.FIT:
         placement = place_pod_sets(model, to_place)
         if not placement.failures:
@@ -198,7 +197,8 @@ def with_places(
 
 def place_again(state: State, nomination: Nomination, assignment: Assignment) -> _Choice:
     """Place the pods of a nomination on the current state, with the same flavors and counts."""
-    preemption = _PreemptionSearch(state, nomination.queue, nomination.entry)
+    entry = nomination.entry
+    preemption = PreemptionSearch(state, nomination.queue, entry.workload, entry.order)
     by_quota = replace(
         assignment,
         mode=assignment.quota_mode,
@@ -207,87 +207,7 @@ def place_again(state: State, nomination: Nomination, assignment: Assignment) ->
             each for each in assignment.reasons if not isinstance(each, PlacementRefused | NodesLackRoom)
         ),
     )
-    return with_places(state, nomination.queue, nomination.entry, by_quota, preemption)
-
-
-TIMESTAMP_BUFFER_S: Final = 300.0  # of the gate SchedulerTimestampPreemptionBuffer
-
-_Request = tuple[frozenset[tuple[FlavorResource, int]], frozenset[FlavorResource]]
-
-
-class _PreemptionSearch:
-    """The search for preemption targets of one head, by the configured policy."""
-
-    def __init__(self, state: State, queue: ClusterQueueState, entry: Entry) -> None:
-        self._state = state
-        self._queue = queue
-        self._order = entry.order
-        self._uid = entry.workload.metadata.uid
-        # The oracle is called for one resource at a time, which is often all that the workload requests.
-        self._cache: dict[_Request, tuple[Target, ...]] = {}
-
-    def targets_of(self, assignment: Assignment) -> tuple[Target, ...]:
-        """Return what to preempt for an assignment of which no pods need places."""
-        if not assignment.mode.needs_preemption:
-            return ()
-        return self.targets(assignment.usage, assignment.pairs_needing_preemption)
-
-    def targets(
-        self,
-        usage: Usage,
-        pairs_needing_preemption: frozenset[FlavorResource],
-        has_places: Callable[[], bool] | None = None,
-    ) -> tuple[Target, ...]:
-        """Return what to preempt so that ``usage`` fits; empty if no set of candidates is enough."""
-        key = frozenset(usage.items()), pairs_needing_preemption
-        if has_places is not None:
-            # It is known only if quota is short: then places do not change that no candidates suffice.
-            known = self._cache.get(key)
-            return self._search(usage, pairs_needing_preemption, has_places) if known != () else ()
-        if key not in self._cache:
-            self._cache[key] = self._search(usage, pairs_needing_preemption)
-        return self._cache[key]
-
-    def _search(
-        self,
-        usage: Usage,
-        pairs_needing_preemption: frozenset[FlavorResource],
-        has_places: Callable[[], bool] | None = None,
-    ) -> tuple[Target, ...]:
-        configuration, ledger, node = self._state.configuration, self._state.ledger, self._queue.node
-        fair_sharing, gates = configuration.fair_sharing, configuration.gates
-        within_quota = not any(tree.borrows_with(node, pair, amount) for pair, amount in usage.items())
-        excluded = ledger.preemption_history.excluded_victims(node.root, self._uid, within_quota=within_quota)
-        preemptor = Preemptor(
-            self._queue,
-            self._order,
-            usage,
-            pairs_needing_preemption,
-            TIMESTAMP_BUFFER_S if gates.scheduler_timestamp_preemption_buffer else 0.0,
-            excluded - ledger.expected_evictions,
-            has_places,
-        )
-        if fair_sharing is not None:
-            return fair_sharing_targets(
-                preemptor,
-                ledger.queues_below,
-                fair_sharing.preemption_strategies,
-                reclaims=gates.fair_sharing_preempt_within_nominal,
-            )
-        return classical_targets(preemptor, ledger.queues_below)
-
-    def simulate(self, pair: FlavorResource, amount: int) -> FlavorCandidate:
-        """Implement ``PreemptionOracle``."""
-        targets = self.targets({pair: amount}, frozenset((pair,)))
-        if not targets:
-            return FlavorCandidate(AssignmentMode.NO_CANDIDATES, 0)
-        with UsageSimulation() as simulation:
-            for target in targets:
-                simulation.remove(target.reservation, target.queue.node)
-            borrowing_level = tree.borrowing_level(self._queue.node, pair, amount).height
-        in_own_queue = any(target.queue is self._queue for target in targets)
-        mode = AssignmentMode.PREEMPT if in_own_queue else AssignmentMode.RECLAIM
-        return FlavorCandidate(mode, borrowing_level)
+    return with_places(state, nomination.queue, entry, by_quota, preemption)
 
 
 def _inadmissible_reason(state: State, queue: ClusterQueueState, entry: Entry) -> InadmissibleReason | None:
@@ -326,7 +246,7 @@ def _search_input(
     state: State,
     queue: ClusterQueueState,
     entry: Entry,
-    preemption: _PreemptionSearch,
+    preemption: PreemptionSearch,
     nominated_flavors: NominatedFlavors | None,
 ) -> FlavorSearchInput:
     configuration = state.configuration

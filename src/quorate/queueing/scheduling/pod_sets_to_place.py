@@ -1,6 +1,7 @@
 """Which pod sets of a workload with flavors need places in topologies, and what they ask for."""
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from quorate.api.kueue import ELASTIC_JOB, Admission
 from quorate.placement.topology.request import NO_TOPOLOGY
@@ -13,24 +14,36 @@ from quorate.queueing.scheduling.node_check import pods_to_check
 from quorate.queueing.state import State
 from quorate.queueing.topology.elastic_slices import Domains
 from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.node_fit import has_provisioned_nodes
 from quorate.queueing.topology.placing import PodSetToPlace
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 
 
+class RequestedPlaces(NamedTuple):
+    """The pod sets that need places now, each with its one topology flavor, and those that get them later."""
+
+    pod_sets: list[PodSetToPlace]
+    delayed: frozenset[str] = frozenset()  # names
+
+
 def pod_sets_to_place(
     state: State, queue: ClusterQueueState, entry: Entry, assignment: Assignment
-) -> list[PodSetToPlace] | PlacementRefused:
-    """Return the pod sets that need places, each with its one topology flavor."""
+) -> RequestedPlaces | PlacementRefused:
+    """Return which pod sets of a workload without quota need places.
+
+    Those of flavors to which a ProvisioningRequest brings nodes get places once these exist.
+    """
     model = state.ledger.topology
     if assignment.mode is AssignmentMode.NO_FIT or not may_need_places(state, entry):
-        return []
+        return RequestedPlaces([])
     workload, shape = entry.workload, entry.shape
     updated = with_updates(workload)
     if isinstance(updated, UpdateConflict):
         return PlacementRefused(updated.pod_set, updated.text)
     if updated is not workload:
         workload, shape = updated, state.ledger.shapes.shape_of(updated)
-    result = []
+    result: list[PodSetToPlace] = []
+    delayed: list[str] = []
     if model.requiring:
         result = pods_to_check(state, queue, workload, shape, assignment, "Require")
     is_elastic = model.gates.elastic_slices and workload.metadata.annotations.get(ELASTIC_JOB) == "true"
@@ -46,9 +59,12 @@ def pod_sets_to_place(
         flavor = topology_flavor(model, pods, assigned.flavors, shape, flavors_of)
         if isinstance(flavor, PlacementRefused):
             return flavor
+        if has_provisioned_nodes(queue.spec, flavor, state.checks):
+            delayed.append(pods.name)
+            continue
         previous = () if replaced is None else previous_domains(replaced.admission, pods.name, flavor)
         result.append(PodSetToPlace(pods, assigned.count, flavor, previous=previous))
-    return result
+    return RequestedPlaces(result, frozenset(delayed))
 
 
 def topology_flavor(

@@ -1,150 +1,161 @@
-"""The second pass: workloads with quota of which some hosts have failed get other hosts, or are evicted.
+"""The second pass: workloads with quota that lack places of their pods get them, or wait, or are evicted.
 
-They come before all other workloads of a cycle.  Flavors and counts stay (Kueue, v0.19).
+They come before all other workloads of a cycle (Kueue, v0.19).  Unlike in Kueue, the first attempt is at
+once.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from types import TracebackType
+from typing import Self
 
 from msgspec.structs import replace
 
-from quorate.api.kueue import PodSetAssignment
-from quorate.api.kueue.topology import topology_assignment
-from quorate.placement.topology.counting import Capacity
-from quorate.placement.topology.request import Profile
 from quorate.queueing import conditions as c
-from quorate.queueing.cluster_queue import Reservation
-from quorate.queueing.decisions import Evict, ReplaceHosts
-from quorate.queueing.pending.shape import PodSetShape
+from quorate.queueing.cluster_queue import ClusterQueueState, Reservation
+from quorate.queueing.decisions import AssignTopology, CycleFault, Decision, Evict, SecondPassFailed
+from quorate.queueing.inadmissible_reasons import AwaitingPreemption, InadmissibleReason, inadmissible_message
+from quorate.queueing.preemption.candidates import Target, preemption_decision
+from quorate.queueing.preemption.simulation import UsageSimulation
+from quorate.queueing.scheduling.preemption_search import PreemptionSearch
+from quorate.queueing.scheduling.second_pass_places import FoundPlaces, SecondPassPlaces
 from quorate.queueing.state import State
-from quorate.queueing.topology.placing import PodSetToPlace, limited_request, pod_set_request
-from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
-from quorate.queueing.topology.pod_templates import Template
-from quorate.queueing.topology.replacement import replace_hosts
-
-_Assumed = dict[tuple[str, ...], dict[str, int]]  # by recorded values: what replaced pods will use
+from quorate.queueing.topology.model import Places
 
 
-def second_pass(state: State) -> Iterator[ReplaceHosts | Evict]:
-    """Yield a decision about each workload with failed hosts that has not been decided on yet."""
-    ledger = state.ledger
-    waiting, ledger.failed_hosts = sorted(ledger.failed_hosts), {}
-    for key in waiting:
-        reservation = ledger.reservations.get(key)
-        if reservation is not None and not reservation.evicted and reservation.assumed is None:
-            decision = _decide(state, reservation)
-            if decision is not None:
-                yield decision
+class SecondPass:
+    """The second pass of one cycle.
 
-
-def _decide(state: State, reservation: Reservation) -> ReplaceHosts | Evict | None:
-    workload, gates = reservation.workload, state.ledger.topology.gates
-    metadata, failed = workload.metadata, [each.name for each in workload.status.unhealthy_nodes]
-    identity = (metadata.key, metadata.uid, metadata.resource_version)
-    if state.configuration.gates.skip_reassignment_for_pod_owned_workloads and _is_pod(reservation):
-        return ReplaceHosts(*identity, admission=reservation.admission)
-    assignments = _assignments(state, reservation, frozenset(failed))
-    if assignments is None:
-        if not gates.evict_without_replacement:
-            state.ledger.failed_hosts[metadata.key] = None  # tried again in the next cycle
-            return None
-        message = "Workload was evicted as there was no replacement for unhealthy node(s): "
-        if _are_taken(state, reservation, failed):
-            message = "Workload was evicted as other pods took its place and no other node has room: "
-        message += ", ".join(failed)
-        return Evict(*identity, reason=c.NODE_FAILURES, message=message)
-    admission = replace(reservation.admission, pod_set_assignments=assignments)
-    state.ledger.update_reservation(
-        reservation, Reservation(workload, admission, reservation.usage, reservation.order)
-    )
-    return ReplaceHosts(*identity, admission=admission)
-
-
-def _are_taken(state: State, reservation: Reservation, failed: Collection[str]) -> bool:
-    """Return True if the hosts, of flavors without a topology, are nodes that take pods."""
-    model = state.ledger.topology
-    names = {name for each in reservation.admission.pod_set_assignments for name in each.flavors.values()}
-    tree = None if any(map(model.is_topology_flavor, names)) else model.host_tree(names)
-    return tree is not None and all(tree.leaf_of((host,)) is not None for host in failed)
-
-
-def _is_pod(reservation: Reservation) -> bool:
-    owner = reservation.workload.metadata.controller
-    return owner is not None and (owner.api_version, owner.kind) == ("v1", "Pod")
-
-
-def _assignments(
-    state: State, reservation: Reservation, failed: frozenset[str]
-) -> tuple[PodSetAssignment, ...] | None:
-    """Return the assignments of all pod sets with other hosts for the failed ones; None if there are none."""
-    workload = with_updates(reservation.workload)
-    if isinstance(workload, UpdateConflict):
-        return None
-    shapes = {each.name: each for each in state.ledger.shapes.shape_of(workload).pod_sets}
-    namespace = workload.metadata.namespace
-    templates = {each.name: Template(namespace, each.template) for each in workload.spec.pod_sets}
-    assumed: _Assumed = {}
-    result: list[PodSetAssignment] = []
-    for assigned in reservation.admission.pod_set_assignments:
-        places = assigned.topology_assignment
-        if places is None or not any(values[-1] in failed for values, _ in places.domains()):
-            result.append(assigned)
-            continue
-        template, running = templates[assigned.name], {}
-        for host in failed:
-            running[host] = state.ledger.topology.running_on(reservation.key, assigned.name, host)
-        new = _replaced(state, assigned, shapes[assigned.name], template, running, assumed)
-        if new is None:
-            return None
-        result.append(new)
-    return tuple(result)
-
-
-def _replaced(
-    state: State,
-    assigned: PodSetAssignment,
-    shape: PodSetShape,
-    template: Template,
-    failed: Mapping[str, int],
-    assumed: _Assumed,
-) -> PodSetAssignment | None:
-    """Return the assignment with other hosts for the ``failed`` ones, where so many pods run; None: no room.
-
-    Pods of flavors without a topology stay where they run, if the node still takes pods.
+    Until the context ends, the places that preemption targets will leave are kept from other workloads.
     """
-    model, places = state.ledger.topology, assigned.topology_assignment
-    assert places is not None, f"{assigned.name} has no places"
-    names = frozenset(assigned.flavors.values())
-    with_topology = frozenset(filter(model.is_topology_flavor, names))
-    tree = model.tree(min(with_topology)) if with_topology else model.host_tree(names)
-    if tree is None:
-        return None
-    by_leaf = {
-        leaf: amounts for values, amounts in assumed.items() if (leaf := tree.leaf_of(values)) is not None
-    }
-    before = dict(places.domains())
-    on_hosts = not with_topology
-    pod_set = PodSetToPlace(shape, sum(before.values()), with_topology or names, on_hosts, template)
-    gates, capacity = model.gates, Capacity(tree, by_leaf)
-    staying = {
-        values[-1]: min(failed[values[-1]], count) if on_hosts and tree.leaf_of(values) is not None else 0
-        for values, count in before.items()
-        if values[-1] in failed
-    }
-    missing = {host: count - staying[host] for (*_, host), count in before.items() if host in staying}
-    found = replace_hosts(
-        capacity,
-        limited_request(model, pod_set, capacity, missing) if on_hosts else pod_set_request(model, pod_set),
-        tuple(before.items()),
-        failed,
-        Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity),
-        staying,
-    )
-    if isinstance(found, str):
-        return None
-    for values, count in found:
-        more = count - staying.get(values[-1], before.get(values, 0))
-        amounts = assumed.setdefault(values, {})
-        for resource, amount in shape.on_node.items():
-            amounts[resource] = amounts.get(resource, 0) + amount * more
-    new = topology_assignment(tree.recorded_levels, found, by_host_prefix=gates.host_prefix_slices)
-    return replace(assigned, topology_assignment=new)
+
+    def __init__(self, state: State, now: float) -> None:
+        """``now`` is in epoch seconds."""
+        self._state = state
+        self._ledger = state.ledger
+        self._now = now
+        self._held: list[Places] = []
+        self.faults: list[CycleFault] = []
+        self.next_at: float | None = None  # when the next one is due, epoch seconds
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for places in self._held:
+            places.count(-1)
+        self._held.clear()
+
+    def decide(self) -> list[Decision]:
+        """Decide about each workload that is due, in queue order; none while the nodes are not known."""
+        if not self._ledger.topology.has_nodes:
+            return []
+        decisions: list[Decision] = []
+        queue, due = self._ledger.second_pass, []
+        for key in queue.due(self._now):
+            reservation = self._ledger.reservations.get(key)
+            if reservation is None or reservation.assumed is not None or reservation.evicted:
+                queue.remove(key)  # it comes back when it is observed
+            else:
+                due.append(reservation)
+        for reservation in sorted(due, key=lambda each: (each.order, each.key)):
+            try:
+                decisions += self._decide(reservation)
+            except Exception as error:  # of a bug: it must not keep all other workloads pending
+                self.faults.append(CycleFault(reservation.key, error))
+                queue.fail(reservation.key, self._now)
+        self.next_at = queue.next_at()
+        return decisions
+
+    def _decide(self, reservation: Reservation) -> list[Decision]:
+        workload, ledger, key = reservation.workload, self._ledger, reservation.key
+        need = ledger.second_pass.need(key)
+        failed = frozenset(need.failed)
+        if need.is_delayed and not self._has_ready_checks(reservation):
+            ledger.second_pass.fail(key, self._now)  # the object will tell of its checks
+            return []
+        identity = (key, workload.metadata.uid, workload.metadata.resource_version)
+        if failed and self._keeps_hosts(reservation):
+            ledger.second_pass.remove(key)
+            return [AssignTopology(*identity, admission=reservation.admission)]
+        search = SecondPassPlaces(self._state, reservation, failed)
+        found = search.find()
+        if isinstance(found, FoundPlaces):
+            ledger.second_pass.remove(key)
+            admission = replace(reservation.admission, pod_set_assignments=found.assignments)
+            new = Reservation(workload, admission, reservation.usage, reservation.order)
+            ledger.update_reservation(reservation, new)
+            return [AssignTopology(*identity, admission=admission)]
+        if failed and ledger.topology.gates.evict_without_replacement:
+            ledger.second_pass.remove(key)
+            return [Evict(*identity, reason=c.NODE_FAILURES, message=self._why_evicted(reservation, failed))]
+        queue = ledger.cluster_queues.get(reservation.admission.cluster_queue)
+        targets = () if queue is None else self._targets(search, reservation, queue, is_empty=not failed)
+        reasons: tuple[InadmissibleReason, ...] = found
+        decisions: list[Decision] = []
+        if targets and queue is not None:
+            reasons = (*found, AwaitingPreemption(tuple(target.reservation.key for target in targets)))
+            decisions += [
+                preemption_decision(workload, queue, target)
+                for target in targets
+                if ledger.expect_eviction(target.reservation, workload.metadata.uid)
+            ]
+        if ledger.second_pass.fail(key, self._now, [target.reservation.key for target in targets]):
+            decisions.append(SecondPassFailed(*identity, message=inadmissible_message(reasons)))
+        return decisions
+
+    def _has_ready_checks(self, reservation: Reservation) -> bool:
+        queue = self._ledger.cluster_queues.get(reservation.admission.cluster_queue)
+        checks = reservation.workload.status.admission_checks
+        ready = {check.name for check in checks if check.state == "Ready"}
+        return queue is not None and ready.issuperset(queue.checks_for(reservation.admission))
+
+    def _keeps_hosts(self, reservation: Reservation) -> bool:
+        """Return True if nothing can replace the pods of a failed host: a single pod is its own job."""
+        owner = reservation.workload.metadata.controller
+        is_pod = owner is not None and (owner.api_version, owner.kind) == ("v1", "Pod")
+        return is_pod and self._state.configuration.gates.skip_reassignment_for_pod_owned_workloads
+
+    def _why_evicted(self, reservation: Reservation, failed: frozenset[str]) -> str:
+        message = "Workload was evicted as there was no replacement for unhealthy node(s): "
+        if self._are_taken(reservation, failed):
+            message = "Workload was evicted as other pods took its place and no other node has room: "
+        return message + ", ".join(node.name for node in reservation.workload.status.unhealthy_nodes)
+
+    def _are_taken(self, reservation: Reservation, failed: frozenset[str]) -> bool:
+        """Return True if the hosts, of flavors without a topology, are nodes that take pods."""
+        model = self._ledger.topology
+        names = {name for each in reservation.admission.pod_set_assignments for name in each.flavors.values()}
+        tree = None if any(map(model.is_topology_flavor, names)) else model.host_tree(names)
+        return tree is not None and all(tree.leaf_of((host,)) is not None for host in failed)
+
+    def _targets(
+        self, search: SecondPassPlaces, reservation: Reservation, queue: ClusterQueueState, *, is_empty: bool
+    ) -> tuple[Target, ...]:
+        """Return what to preempt so that the pods have places, and keep these for the rest of the cycle.
+
+        ``is_empty``: only if the pods had places if no pods had been placed.
+        """
+        if is_empty and not isinstance(search.find(is_empty=True), FoundPlaces):
+            return ()
+        flavors = search.flavors
+        pairs = frozenset(pair for pair in reservation.usage if pair.flavor in flavors)
+        preemption = PreemptionSearch(self._state, queue, reservation.workload, reservation.order)
+        with self._ledger.without((reservation,)):
+            reservation.places.count(1)  # only its quota: the pods that have places keep them
+            try:
+                targets = preemption.targets(
+                    reservation.usage, pairs, lambda: isinstance(search.find(), FoundPlaces)
+                )
+            finally:
+                reservation.places.count(-1)
+        if targets:
+            with UsageSimulation() as simulation:
+                for target in targets:
+                    simulation.remove(target.reservation, target.queue.node)
+                found = search.find()
+            if isinstance(found, FoundPlaces):
+                held = Places(self._ledger.topology, found.added)
+                held.count(1)
+                self._held.append(held)
+        return targets

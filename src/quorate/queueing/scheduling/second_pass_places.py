@@ -1,0 +1,211 @@
+"""The places that a workload with quota lacks, searched in a second pass; flavors and counts stay.
+
+They are other hosts for failed ones, and the first places of pods once an admission check has brought the
+nodes.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from quorate.api.kueue import PodSetAssignment
+from quorate.api.kueue.topology import topology_assignment
+from quorate.placement.topology.counting import Capacity
+from quorate.placement.topology.request import Profile
+from quorate.placement.topology.tree import Path
+from quorate.queueing.cluster_queue import Reservation
+from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefused
+from quorate.queueing.pending.shape import PodSetShape
+from quorate.queueing.scheduling.pod_sets_to_place import previous_domains, topology_flavor
+from quorate.queueing.state import State
+from quorate.queueing.topology.model import Place, Places
+from quorate.queueing.topology.placing import (
+    PodSetToPlace,
+    limited_request,
+    place_pod_sets,
+    pod_set_request,
+)
+from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
+from quorate.queueing.topology.pod_templates import Template
+from quorate.queueing.topology.replacement import replace_hosts
+
+Failures = tuple[PlacementRefused | NodesLackRoom, ...]
+
+_UNKNOWN = "workload requires Topology, but there is no TAS cache information"
+
+
+class FoundPlaces(NamedTuple):
+    assignments: tuple[PodSetAssignment, ...]  # of all pod sets
+    added: tuple[Place, ...]  # what they use beyond the old places
+
+
+class _Replaced(NamedTuple):
+    assignment: PodSetAssignment
+    added: list[Place]
+
+
+class SecondPassPlaces:
+    """The places that one workload lacks; ``find`` searches on the state as it is then."""
+
+    def __init__(self, state: State, reservation: Reservation, failed: frozenset[str]) -> None:
+        self._ledger = state.ledger
+        self._model = state.ledger.topology
+        self._reservation = reservation
+        self._failed = failed
+        self._conflict: PlacementRefused | None = None
+        workload = with_updates(reservation.workload)
+        if isinstance(workload, UpdateConflict):
+            self._conflict = PlacementRefused(workload.pod_set, workload.text)
+            workload = reservation.workload
+        self._shape = state.ledger.shapes.shape_of(workload)
+        self._shapes = {each.name: each for each in self._shape.pod_sets}
+        namespace = workload.metadata.namespace
+        self._templates = {each.name: Template(namespace, each.template) for each in workload.spec.pod_sets}
+        queue = state.ledger.cluster_queues.get(reservation.admission.cluster_queue)
+        self._replaced_slice = None if queue is None else state.ledger.replaced_places(workload, queue)
+
+    @property
+    def flavors(self) -> frozenset[str]:
+        """Return the flavors of the pods that lack places."""
+        return frozenset(
+            flavor
+            for assigned in self._reservation.admission.pod_set_assignments
+            if self._is_delayed(assigned) or self._has_failed(assigned)
+            for flavor in assigned.flavors.values()
+        )
+
+    def find(self, *, is_empty: bool = False) -> FoundPlaces | Failures:
+        """Return the places of all pods, or why some have none.
+
+        ``is_empty``: as if no pods had been placed in any topology, for the first places only.
+        """
+        if self._conflict is not None:
+            return (self._conflict,)
+        new: dict[str, PodSetAssignment] = {}
+        added: list[Place] = []
+        assumed: dict[Path, dict[str, int]] = {}  # by recorded values: what replaced pods will use
+        assignments = self._reservation.admission.pod_set_assignments
+        for assigned in assignments:
+            if self._has_failed(assigned):
+                replaced = self._replace(assigned, self._shapes[assigned.name], assumed)
+                if isinstance(replaced, PlacementRefused):
+                    return (replaced,)
+                new[assigned.name] = replaced.assignment
+                added += replaced.added
+        delayed = [assigned for assigned in assignments if self._is_delayed(assigned)]
+        if delayed:
+            beside = Places(self._model, added)
+            beside.count(1)
+            try:
+                placed = self._place(delayed, added, is_empty=is_empty)
+            finally:
+                beside.count(-1)
+            if not isinstance(placed, dict):
+                return placed
+            new |= placed
+        return FoundPlaces(tuple(new.get(each.name, each) for each in assignments), tuple(added))
+
+    def _is_delayed(self, assigned: PodSetAssignment) -> bool:
+        is_known = assigned.name in self._shapes and assigned.topology_assignment is None
+        return is_known and self._model.is_on and assigned.delayed_topology_request == "Pending"
+
+    def _has_failed(self, assigned: PodSetAssignment) -> bool:
+        places = assigned.topology_assignment
+        return (
+            places is not None
+            and assigned.name in self._shapes
+            and any(values[-1] in self._failed for values, _ in places.domains())
+        )
+
+    def _place(
+        self, delayed: list[PodSetAssignment], added: list[Place], *, is_empty: bool
+    ) -> dict[str, PodSetAssignment] | Failures:
+        """Return the pod sets that had no places with their first ones; add these to ``added``."""
+        assigned_flavors = {
+            each.name: each.flavors for each in self._reservation.admission.pod_set_assignments
+        }
+        flavors_of = [assigned_flavors.get(each.name, {}) for each in self._shape.pod_sets]
+        to_place: list[PodSetToPlace] = []
+        for assigned in delayed:
+            pods = self._shapes[assigned.name]
+            flavor = topology_flavor(self._model, pods, assigned.flavors, self._shape, flavors_of)
+            if isinstance(flavor, PlacementRefused):
+                return (flavor,)
+            count = pods.count if assigned.count is None else assigned.count
+            replaced = self._replaced_slice
+            previous = () if replaced is None else previous_domains(replaced.admission, pods.name, flavor)
+            if count:
+                to_place.append(PodSetToPlace(pods, count, flavor, previous=previous))
+        placement = place_pod_sets(self._model, to_place, is_empty=is_empty)
+        if placement.failures:
+            return placement.failures
+        by_host_prefix = self._model.gates.host_prefix_slices
+        places = {
+            each.name: topology_assignment(each.levels, each.domains, by_host_prefix=by_host_prefix)
+            for each in placement.pod_sets
+        }
+        added += placement.places()
+        return {
+            each.name: replace(
+                each, topology_assignment=places.get(each.name), delayed_topology_request="Ready"
+            )
+            for each in delayed
+        }
+
+    def _replace(
+        self, assigned: PodSetAssignment, shape: PodSetShape, assumed: dict[Path, dict[str, int]]
+    ) -> _Replaced | PlacementRefused:
+        """Return the assignment with other hosts for the failed ones, or why there are none.
+
+        Pods of flavors without a topology stay where they run, if the node still takes pods.
+        """
+        model, places = self._model, assigned.topology_assignment
+        assert places is not None, f"{assigned.name} has no places"
+        names = frozenset(assigned.flavors.values())
+        with_topology = frozenset(filter(model.is_topology_flavor, names))
+        tree = model.tree(min(with_topology)) if with_topology else model.host_tree(names)
+        if tree is None:
+            return PlacementRefused(assigned.name, _UNKNOWN)
+        by_leaf = {
+            leaf: amounts for values, amounts in assumed.items() if (leaf := tree.leaf_of(values)) is not None
+        }
+        before = dict(places.domains())
+        on_hosts = not with_topology
+        template = self._templates[assigned.name]
+        pod_set = PodSetToPlace(shape, sum(before.values()), with_topology or names, on_hosts, template)
+        gates, capacity = model.gates, Capacity(tree, by_leaf)
+        staying = self._staying(assigned.name, before, on_hosts=on_hosts)
+        staying = {host: pods if tree.leaf_of((host,)) is not None else 0 for host, pods in staying.items()}
+        missing = {host: count - staying[host] for (*_, host), count in before.items() if host in staying}
+        found = replace_hosts(
+            capacity,
+            limited_request(model, pod_set, capacity, missing)
+            if on_hosts
+            else pod_set_request(model, pod_set),
+            tuple(before.items()),
+            self._failed,
+            Profile(gates.mixed_profile, gates.balanced_placement, gates.preferred_affinity),
+            staying,
+        )
+        if isinstance(found, str):
+            return PlacementRefused(assigned.name, found)
+        added: list[Place] = []
+        for values, count in found:
+            more = count - staying.get(values[-1], before.get(values, 0))
+            amounts = {resource: amount * more for resource, amount in shape.on_node.items()}
+            here = assumed.setdefault(values, {})
+            for resource, amount in amounts.items():
+                here[resource] = here.get(resource, 0) + amount
+            if more:
+                added.append(Place(tuple(sorted(names)), values, True, amounts, more, template))
+        new = topology_assignment(tree.recorded_levels, found, by_host_prefix=gates.host_prefix_slices)
+        return _Replaced(replace(assigned, topology_assignment=new), added)
+
+    def _staying(self, pod_set: str, before: Mapping[Path, int], *, on_hosts: bool) -> dict[str, int]:
+        """Return how many pods run on each failed host and go on."""
+        return {
+            host: min(self._model.running_on(self._reservation.key, pod_set, host), count) if on_hosts else 0
+            for (*_, host), count in before.items()
+            if host in self._failed
+        }
