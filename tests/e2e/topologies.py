@@ -1,5 +1,8 @@
 """Nodes with labels of a topology, and jobs that request places, for stories."""
 
+from collections.abc import Mapping
+from types import MappingProxyType
+
 from quorate.api.meta import Key
 from quorate.kube.resources import JOBS, NODES, TOPOLOGIES
 from tests.e2e.world import NAMESPACE, World
@@ -19,10 +22,12 @@ async def create_topology(world: World, cpu: str) -> None:
     await world.local_queue("tas", "placing")
 
 
-async def create_host(world: World, name: str, rack: str, cpu: str) -> None:
+async def create_host(
+    world: World, name: str, rack: str, cpu: str, labels: Mapping[str, str] = MappingProxyType({})
+) -> None:
     """Create a node that is ready; nothing else removes the taint of new nodes."""
-    labels = {"pool": "tas", RACK: rack, HOST: name}
-    await world.client.create(NODES, {"metadata": {"name": name, "labels": labels}})
+    metadata = {"name": name, "labels": {"pool": "tas", RACK: rack, HOST: name, **labels}}
+    await world.client.create(NODES, {"metadata": metadata})
     await world.client.patch(NODES, Key("", name), {"spec": {"taints": None}})
     status = {"allocatable": {"cpu": cpu, "pods": "110"}, "conditions": [READY]}
     await world.client.patch(NODES, Key("", name), {"status": status}, subresource="status")
