@@ -44,14 +44,15 @@ from quorate.quota.amount import PODS, as_quantity
 
 def pending_reason(state: State, key: Key, reason: InadmissibleReason, facts: PendingFacts) -> Reason:
     """Return the reason with its object, what would be enough, and the workloads that hold what is short."""
-    plain = reason_of(reason)
-    held_by = tuple(holder_of(each) for each in facts.holders if each.pair == (plain.flavor, plain.resource))
-    return replace(
-        plain,
-        object=_object_of(state, key, reason),
-        enough=_remedy(state, key, reason),
-        held_by=held_by if isinstance(reason, QuotaShort) else (),
-    )
+    found = reason_with_remedy(state, key, reason)
+    held_by = tuple(holder_of(each) for each in facts.holders if each.pair == (found.flavor, found.resource))
+    return replace(found, held_by=held_by) if isinstance(reason, QuotaShort) else found
+
+
+def reason_with_remedy(state: State, key: Key, reason: InadmissibleReason) -> Reason:
+    """Return the reason with its object and what would be enough."""
+    enough = _remedy(state, key, reason)
+    return replace(reason_of(reason), object=_object_of(state, key, reason), enough=enough)
 
 
 def holder_of(holder: QuotaHolder) -> Holder:

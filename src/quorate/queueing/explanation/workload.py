@@ -19,7 +19,8 @@ from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import PendingFacts
 from quorate.queueing.explanation.pods import expected_pods, pods_found
-from quorate.queueing.explanation.reasons import pending_reason, remedies
+from quorate.queueing.explanation.reasons import pending_reason, reason_with_remedy, remedies
+from quorate.queueing.scheduling.second_pass_places import FoundPlaces, SecondPassPlaces
 from quorate.queueing.state import State
 from quorate.quota.amount import as_quantity
 
@@ -166,6 +167,11 @@ def _checked(state: State, workload: Workload) -> Explanation:
     reserved = _true(workload, c.QUOTA_RESERVED)
     since = reserved.last_transition_time if reserved is not None else None
     open_ = [check for check in workload.status.admission_checks if check.state != "Ready"]
+    if not open_ and c.awaits_places(workload.status.admission):
+        refusals = _why_unplaced(state, workload)
+        details = f": {'; '.join(reason.text for reason in refusals)}" if refusals else ""
+        message = f"it has quota, and waits for places of its pods in the topology{details}"
+        return _explanation(workload, "Held", message, *refusals, since=since)
     if not open_:
         return _explanation(
             workload, "Admitted", "it has quota, and all admission checks are ready", since=since
@@ -175,6 +181,18 @@ def _checked(state: State, workload: Workload) -> Explanation:
     details = "; ".join(f"{check.name}: {check.message}" for check in open_ if check.message)
     message = f"it has quota, and waits for admission checks: {names}{f' ({details})' if details else ''}"
     return _explanation(workload, "Held", message, *reasons, since=since)
+
+
+def _why_unplaced(state: State, workload: Workload) -> list[Reason]:
+    """Return why pods have no places although their checks are Ready; empty if it is not known."""
+    key = workload.metadata.key
+    reservation = state.ledger.reservations.get(key)
+    if reservation is None or not state.ledger.topology.has_nodes:
+        return []
+    found = SecondPassPlaces(state, reservation, frozenset()).find()
+    if isinstance(found, FoundPlaces):
+        return []
+    return [reason_with_remedy(state, key, failure) for failure in found]
 
 
 def _check_reason(state: State, workload: Workload, check: AdmissionCheckState) -> Reason:

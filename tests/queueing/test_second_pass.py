@@ -1,0 +1,116 @@
+"""The queue of workloads that have quota and lack places, and what is told of them."""
+
+import math
+
+import pytest
+
+from quorate.api.meta import Key
+from quorate.queueing.explain import pending_facts, run
+from quorate.queueing.explanation.workload import explain_workload
+from quorate.queueing.pending.second_pass_queue import SecondPassNeed, SecondPassQueue
+from quorate.queueing.scheduling.second_pass_places import SecondPassPlaces
+from tests.queueing.notation import Json
+from tests.queueing.world import World
+
+W, VICTIM = Key("default", "w"), Key("default", "victim")
+DELAYED = SecondPassNeed(is_delayed=True)
+GIVEN: Json = {
+    "topologies": {"dc": {"levels": ["kubernetes.io/hostname"]}},
+    "flavors": {"tas": {"topologyName": "dc", "nodeLabels": {"pool": "tas"}}},
+    "nodes": {"a": {"labels": {"pool": "tas"}, "allocatable": {"cpu": 1, "pods": 10}}},
+    "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 10}}], "admissionChecks": ["prov"]}},
+    "workloads": [
+        {
+            "name": "w",
+            "queue": "cq",
+            "podSets": [{"count": 2, "requests": {"cpu": 1}, "topology": {"unconstrained": True}}],
+        }
+    ],
+}
+
+
+def a_world() -> World:
+    """Return a world in which the workload w has quota and Ready checks."""
+    world = World(GIVEN)
+    world.run("cycle")
+    world.run({"checks": {"w": {"prov": "Ready"}}})
+    return world
+
+
+def test_the_delays_double_up_to_30_seconds() -> None:
+    queue = SecondPassQueue()
+    queue.put(W, DELAYED)
+    now, delays = 100.0, []
+    for _ in range(7):
+        assert queue.due(now) == [W]
+        assert queue.fail(W, now)
+        due = queue.next_at()
+        assert due is not None
+        delays.append(due - now)
+        assert queue.due(due - 0.5) == []
+        now = due
+    assert delays == [1, 2, 4, 8, 16, 30, 30]
+
+
+@pytest.mark.parametrize(
+    ("need", "is_due"),
+    [
+        pytest.param(DELAYED, False, id="the same"),
+        pytest.param(SecondPassNeed(("a",), True), True, id="another failed host"),
+        pytest.param(None, False, id="nothing"),
+    ],
+)
+def test_a_workload_that_lacks_something_else_is_tried_at_once(
+    need: SecondPassNeed | None, is_due: bool
+) -> None:
+    queue = SecondPassQueue()
+    queue.put(W, DELAYED)
+    queue.fail(W, 100.0)
+    queue.put(W, need)
+    assert bool(queue.due(100.0)) is is_due
+
+
+def test_a_preemptor_is_tried_in_each_cycle_and_reported_at_its_times() -> None:
+    queue = SecondPassQueue()
+    queue.put(W, DELAYED)
+    assert queue.fail(W, 100.0, [VICTIM])
+    assert queue.due(100.0) == [W]
+    assert not queue.fail(W, 100.0, [VICTIM])
+    queue.released(VICTIM)
+    assert queue.next_at() == -math.inf
+    assert queue.fail(W, 100.0)
+    assert queue.due(100.0) == []
+
+
+def test_delays_survive_a_rebuilt_model() -> None:
+    world = a_world()
+    world.run("cycle")
+    fresh = World(GIVEN).state
+    fresh.put_workload(world.workloads["w"], world.now)
+    due = world.state.ledger.second_pass.next_at()
+    world.state.replace_with(fresh)
+    assert world.state.ledger.second_pass.next_at() == due == world.now + 1
+
+
+def test_a_workload_without_places_is_held_with_the_numbers() -> None:
+    world = a_world()
+    workload, state = world.workloads["w"], world.state
+    found = explain_workload(state, workload, run(pending_facts(state, W)))
+    text = 'topology "dc" allows to fit only 1 out of 2 pod(s)'
+    assert found.state == "Held"
+    assert found.message.startswith("it has quota, and waits for places of its pods in the topology: ")
+    assert text in found.message
+    assert found.enough == ("wait for room in the topology, or change the topology request of pod set main",)
+
+
+def test_an_internal_error_delays_only_its_workload(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = a_world()
+
+    def fail(self: SecondPassPlaces) -> None:
+        raise KeyError("no such tree")
+
+    monkeypatch.setattr(SecondPassPlaces, "find", fail)
+    result = world.admission_cycle.run(world.now)
+    assert [fault.key for fault in result.faults] == [W]
+    assert result.wake_at == world.now + 1
+    assert result.decisions == ()
