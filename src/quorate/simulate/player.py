@@ -24,16 +24,18 @@ from quorate.api.meta import Key, at_epoch
 from quorate.controllers.feeds import queueing_feeds
 from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES
 from quorate.queueing import conditions as c
-from quorate.queueing.decisions import Decision, Evict, Hold, Preempt, Reserve
+from quorate.queueing.decisions import AssignTopology, Decision, Evict, Hold, Preempt, Reserve
 from quorate.queueing.explain import why_pending
 from quorate.queueing.lifecycle.decided_status import decided_status
 from quorate.queueing.lifecycle.rules import decide_workload
-from quorate.queueing.lifecycle.statuses import finish_status, release_status
+from quorate.queueing.lifecycle.statuses import evict_status, finish_status, release_status
 from quorate.queueing.pods_ready import pods_ready_condition
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.simulate.distributions import draw
+from quorate.simulate.held_amounts import HeldAmounts
 from quorate.simulate.records import (
+    MOST_NODE_SAMPLES,
     NEVER,
     JobRecords,
     Outcome,
@@ -50,6 +52,7 @@ from quorate.simulate.simulated_job import (
     shrunk_ms,
     stretched_ms,
 )
+from quorate.simulate.simulated_nodes import SimulatedNodes, assigned_hosts
 from quorate.simulate.submissions import MS, Submission, submissions
 from quorate.simulate.world import World
 
@@ -75,6 +78,7 @@ class Run(msgspec.Struct):
     jobs: JobRecords
     transitions: TransitionRecords
     usage: UsageRecords
+    node_usage: UsageRecords  # of the pods with places, by host name of the node
     ended_ms: int  # virtual time of the last event
     waiting: tuple[Unended, ...]  # the first of the jobs that wait at the end, at most ``SHOWN``
 
@@ -111,11 +115,14 @@ class _Player:
         self._records = JobRecords()
         self._transitions = TransitionRecords()
         self._usage = UsageRecords(FIRST_INTERVAL_MS)
+        self._node_usage = UsageRecords(FIRST_INTERVAL_MS, MOST_NODE_SAMPLES)
+        self._held = HeldAmounts(self._state, self._usage, self._node_usage)
         self._waiting = 0
         self._ended = 0
         priorities = {each.metadata.name: each for each in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
         self._templates = [WorkloadTemplate(each, priorities) for each in self._classes]
         self._load()
+        self._nodes = SimulatedNodes(world.nodes, world.scenario, self._state)
 
     def _load(self) -> None:
         """Put the objects of the world into the model, through the feeds of the controllers."""
@@ -140,25 +147,32 @@ class _Player:
             due = [] if following is None else [following.at_ms]
             if self._events:
                 due.append(self._events[0].at_ms)
-            if self._cycle_at_ms is not None and self._waiting:
+            if self._cycle_at_ms is not None and self._jobs:
                 due.append(self._cycle_at_ms)
+            node_ms = self._nodes.next_ms(is_busy=bool(due))
+            if node_ms is not None and (due or self._jobs):
+                due.append(max(node_ms, self._now_ms + 1))
             now_ms = min(due, default=None)
             if now_ms is None or (until_ms is not None and now_ms > until_ms):
                 break
-            self._usage.advance(now_ms - 1, self._waiting)
+            for usage in (self._usage, self._node_usage):
+                usage.advance(now_ms - 1, self._waiting)
             self._now_ms, self._now = now_ms, EPOCH_S + now_ms / MS
             while self._events and self._events[0].at_ms == now_ms:
                 self._happen(heappop(self._events))
+            if node_ms is not None and node_ms <= now_ms:
+                self._change_nodes()
             while following is not None and following.at_ms == now_ms:
                 self._submit(following)
                 following = next(arrivals, None)
             self._settle()
             self._on_progress(self._ended)
         ended_ms = self._now_ms if until_ms is None else until_ms
-        self._usage.finish(ended_ms, self._waiting)
+        for usage in (self._usage, self._node_usage):
+            usage.finish(ended_ms, self._waiting)
         return Run(
-            self._world, tuple(self._queues), self._records, self._transitions, self._usage, ended_ms,
-            tuple(self._unended()),
+            self._world, tuple(self._queues), self._records, self._transitions, self._usage,
+            self._node_usage, ended_ms, tuple(self._unended()),
         )  # fmt: skip
 
     def _settle(self) -> None:
@@ -214,13 +228,14 @@ class _Player:
             self._write(job, release_status(job.workload, self._now, self._configuration.gates))
         elif event.kind == EventKind.READY:
             self._report_ready(job)
+        elif event.kind == EventKind.HOSTS_CHECKED:
+            self._check_hosts(job)
         else:
             self._answer_checks(job)
 
     def _start(self, job: SimulatedJob) -> None:
-        """Start the pods of an admitted job."""
-        submission, records = job.submission, self._records
-        job.attempt += 1
+        """Start an admitted job."""
+        records = self._records
         job.is_running = True
         records.admissions[job.number] += 1
         self._transitions.add(self._now_ms, job.number, Transition.ADMITTED)
@@ -228,6 +243,14 @@ class _Player:
         if records.admitted_ms[job.number] == NEVER:
             records.admitted_ms[job.number] = self._now_ms
         self._waiting -= 1
+        self._start_pods(job)
+        if self._nodes.down and job.places:
+            self._check_hosts(job)
+
+    def _start_pods(self, job: SimulatedJob) -> None:
+        submission = job.submission
+        job.attempt += 1
+        job.works = True
         ready_ms = self._now_ms + submission.starts_ms
         job.started_ms = ready_ms
         left_ms = submission.runs_ms - job.done_ms
@@ -237,6 +260,17 @@ class _Player:
             self._schedule(ready_ms, EventKind.READY, job)
         self._schedule(ready_ms + stretched_ms(left_ms, job), EventKind.ENDED, job)
 
+    def _end_pods(self, job: SimulatedJob) -> None:
+        """End the pods of a job before its work is done; the work until its last checkpoint is kept."""
+        checkpoint_s = self._classes[job.submission.class_index].checkpoint_s
+        if job.works and checkpoint_s is not None:
+            ran_ms = max(0, self._now_ms - job.started_ms)
+            step_ms = max(1, round(checkpoint_s * MS))
+            job.done_ms += shrunk_ms(ran_ms, job) // step_ms * step_ms
+            job.done_ms = min(job.done_ms, job.submission.runs_ms)
+        job.attempt += 1
+        job.works = False
+
     def _report_ready(self, job: SimulatedJob) -> None:
         ready = pods_ready_condition(job.workload, True, self._now)
         if ready is not None:
@@ -245,19 +279,43 @@ class _Player:
 
     def _stop(self, job: SimulatedJob) -> None:
         """Stop the pods of an evicted job; its quota is released once they have ended."""
-        if job.is_running:
-            ran_ms = max(0, self._now_ms - job.started_ms)
-            checkpoint_s = self._classes[job.submission.class_index].checkpoint_s
-            if checkpoint_s is not None:
-                step_ms = max(1, round(checkpoint_s * MS))
-                job.done_ms += shrunk_ms(ran_ms, job) // step_ms * step_ms
-                job.done_ms = min(job.done_ms, job.submission.runs_ms)
-            if job.workload.spec.active:
-                self._waiting += 1
-                self._records.outcome[job.number] = Outcome.WAITING
-        job.attempt += 1
+        if job.is_running and job.workload.spec.active:
+            self._waiting += 1
+            self._records.outcome[job.number] = Outcome.WAITING
+        self._end_pods(job)
         job.is_running, job.stops = False, True
         self._schedule(self._now_ms + job.submission.stops_ms, EventKind.STOPPED, job)
+
+    def _change_nodes(self) -> None:
+        """Fail and repair nodes; the jobs with pods on one that failed lose them."""
+        changed = list(self._nodes.change(self._now_ms, self._now))
+        for job in self._held.jobs_on(changed):
+            if job.is_running:
+                self._check_hosts(job)
+
+    def _check_hosts(self, job: SimulatedJob) -> None:
+        """Record the failed nodes of a running job in its workload, or evict it, as the controller would."""
+        hosts = assigned_hosts(job.workload)
+        is_down = any(not self._nodes.down.isdisjoint(each) for each in hosts.values())
+        if is_down and job.works:
+            self._end_pods(job)
+        failures, check_at = self._nodes.failures_of(job.workload, hosts, self._now)
+        if failures is not None and failures.eviction:
+            self._count_eviction(job)
+            self._write(
+                job,
+                evict_status(
+                    job.workload, c.NODE_FAILURES, failures.eviction, self._now,
+                    counted_as=(c.NODE_FAILURES, ""),
+                ),
+            )  # fmt: skip
+            return
+        if failures is not None:
+            self._write(job, replace(job.workload.status, unhealthy_nodes=failures.nodes))
+        if check_at is not None:
+            self._schedule(max(_ms(check_at), self._now_ms + 1), EventKind.HOSTS_CHECKED, job)
+        if not is_down and not job.works and job.is_running:
+            self._start_pods(job)
 
     def _end(self, job: SimulatedJob) -> None:
         submission, records = job.submission, self._records
@@ -298,6 +356,8 @@ class _Player:
         self._write(job, decided_status(job.workload, decision, self._now, self._configuration))
         if isinstance(decision, Reserve) and not decision.admitted:
             self._ask_checks(job)
+        elif isinstance(decision, AssignTopology) and job.is_running:
+            self._check_hosts(job)
 
     def _count_eviction(self, job: SimulatedJob) -> None:
         self._records.evictions[job.number] += 1
@@ -353,7 +413,7 @@ class _Player:
         )
         self._put(job.workload, self._now)
         self._changed[job.key] = None
-        self._count_usage(job)
+        self._held.count(job, self._now_ms)
         if c.is_finished(job.workload):
             return
         if c.is_evicted(job.workload):
@@ -361,19 +421,6 @@ class _Player:
                 self._stop(job)
         elif not job.is_running and c.is_admitted(job.workload):
             self._start(job)
-
-    def _count_usage(self, job: SimulatedJob) -> None:
-        reservation = self._state.ledger.reservations.get(job.key)
-        held = None
-        if reservation is not None and not c.is_finished(job.workload):
-            held = (reservation.admission.cluster_queue, reservation.usage)
-        if held == job.usage:
-            return
-        if job.usage is not None:
-            self._usage.change(*job.usage, -1, self._now_ms)
-        if held is not None:
-            self._usage.change(*held, 1, self._now_ms)
-        job.usage = held
 
     def _schedule(self, at_ms: int, kind: int, job: SimulatedJob) -> None:
         heappush(self._events, SimulatedEvent(at_ms, kind, next(self._tickets), job, job.attempt))

@@ -11,7 +11,8 @@ from typing import Final
 from quorate.quota.amount import FlavorResource, Usage
 
 NEVER: Final = -1
-MOST_SAMPLES: Final = 512  # of a series; then every second one is dropped
+MOST_SAMPLES: Final = 512  # of a series, for queues; then every second one is dropped
+MOST_NODE_SAMPLES: Final = 64  # as there may be many more nodes than queues
 
 
 class Outcome(IntEnum):
@@ -98,13 +99,14 @@ class _Meter:
 
 
 class UsageRecords:
-    """The use of each pair of cluster queue and flavor resource, sampled at equal intervals.
+    """The use of each pair of cluster queue (or node) and flavor resource, sampled at equal intervals.
 
     A sample is the integral since the start (amount in base units times ms), so that the mean over any
     interval between samples is exact.
     """
 
-    def __init__(self, interval_ms: int) -> None:
+    def __init__(self, interval_ms: int, most_samples: int = MOST_SAMPLES) -> None:
+        self._most_samples = most_samples
         self.interval_ms = interval_ms
         self.sampled_ms: list[int] = []
         self.samples: dict[tuple[str, FlavorResource], list[int]] = {}
@@ -126,7 +128,7 @@ class UsageRecords:
         while self._next_ms <= now_ms:
             self._sample(self._next_ms, waiting)
             self._next_ms += self.interval_ms
-            if len(self.sampled_ms) >= MOST_SAMPLES:
+            if len(self.sampled_ms) >= self._most_samples:
                 self._halve()
 
     def finish(self, now_ms: int, waiting: int) -> None:

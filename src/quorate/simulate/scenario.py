@@ -43,6 +43,7 @@ from quorate.api.findings import Finding
 from quorate.api.quantity import Quantity
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
 from quorate.simulate.distributions import Constant, Distribution, amount_of_seconds, counts, durations
+from quorate.simulate.node_pools import NodePool, node_pool
 
 API_VERSION: Final = "simulate.quorate.dev/v1alpha1"
 MOST_JOBS: Final = 10_000_000
@@ -116,6 +117,7 @@ class Scenario(msgspec.Struct, frozen=True):
     classes: tuple[JobClass, ...] = ()
     checks: dict[str, CheckAnswer] = {}  # by the name of the AdmissionCheck
     traces: tuple[Trace, ...] = ()
+    nodes: tuple[NodePool, ...] = ()
 
 
 def read_scenario(document: Document) -> tuple[Scenario, list[Finding]]:
@@ -142,7 +144,17 @@ def _scenario(fields: Section) -> Scenario:
         classes=tuple(sorted(classes, key=lambda each: each.name)),  # the order of jobs of one instant
         checks=fields.take("admissionChecks", map_of(section(_check)), {}),
         traces=traces,
+        nodes=_node_pools(fields),
     )
+
+
+def _node_pools(fields: Section) -> tuple[NodePool, ...]:
+    pools = fields.take("nodes", list_of(section(node_pool)), ())
+    names = [each.name for each in pools]
+    if len(set(names)) < len(names):
+        double = next(name for name in names if names.count(name) > 1)
+        fields.at("nodes").reject(f"has two pools {double!r} (give each a name of its own)")
+    return pools
 
 
 _name = text_matching(is_dns_label, "a name of small letters, digits and hyphens, at most 63")

@@ -14,6 +14,7 @@ from quorate.api.kueue import (
     WorkloadSpec,
 )
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.queueing.topology.model import Place
 from quorate.quota.amount import Usage
 from quorate.simulate.scenario import JobClass
 from quorate.simulate.submissions import Submission
@@ -22,7 +23,7 @@ from quorate.simulate.submissions import Submission
 class EventKind:
     """The kinds of events, in the order in which those of one instant happen."""
 
-    ENDED, STOPPED, READY, CHECKED, WOKEN = range(5)
+    ENDED, STOPPED, READY, CHECKED, HOSTS_CHECKED, WOKEN = range(6)
 
 
 class SimulatedEvent(NamedTuple):
@@ -42,12 +43,14 @@ class SimulatedJob:
         "is_running",
         "key",
         "number",
+        "places",
         "started_ms",
         "stops",
         "submission",
         "usage",
         "wakes_ms",
         "workload",
+        "works",
     )
 
     def __init__(self, number: int, submission: Submission, workload: Workload) -> None:
@@ -58,9 +61,11 @@ class SimulatedJob:
         self.attempt = 0  # admissions and evictions so far
         self.done_ms = 0  # work kept by checkpoints
         self.started_ms = 0  # of its pods, in the running attempt
-        self.is_running = False  # or starting
+        self.is_running = False  # it is admitted, and not evicted
+        self.works = False  # its pods run or start; not so while the node of one has failed
         self.stops = False  # it is evicted, and its pods have not ended
         self.usage: tuple[str, Usage] | None = None  # the cluster queue and the quota that it holds
+        self.places: tuple[Place, ...] = ()  # of its pods on nodes
         self.wakes_ms: int | None = None
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from quorate.kube.resources import CLUSTER_QUEUES
 from quorate.quota.amount import as_quantity, base_units
+from quorate.simulate.node_use import NodeUse, node_use
 from quorate.simulate.player import Run, Unended
 from quorate.simulate.records import NEVER, Outcome, Transition
 
@@ -59,6 +60,7 @@ class Summary(msgspec.Struct, frozen=True, rename="camel"):
     by_queue: dict[str, Waits]  # by local queue, as namespace/name
     by_class: dict[str, Waits]
     utilisation: tuple[Utilisation, ...]
+    nodes: tuple[NodeUse, ...]  # empty if no pods had places on nodes
     fairness: float | None  # None with less than two cluster queues with nominal quota
     outcomes: dict[str, int]
     admissions: int  # a job that was evicted may have several
@@ -80,6 +82,7 @@ def summarize(run: Run) -> Summary:
         by_queue={str(key): columns.waits(queue_index == at) for at, key in enumerate(run.queues)},
         by_class={each.name: columns.waits(class_index == at) for at, each in enumerate(run.world.classes)},
         utilisation=utilisation,
+        nodes=tuple(node_use(run)),
         fairness=_fairness(utilisation),
         outcomes={outcome.name.lower(): int(outcomes[outcome]) for outcome in Outcome},
         admissions=int(transitions[Transition.ADMITTED]),

@@ -6,6 +6,7 @@ the world after other manifests are applied; an object of the same kind and name
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,6 +19,7 @@ from quorate.api.configuration import (
     default_configuration,
     load_configuration,
 )
+from quorate.api.core.scheduling import Node
 from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
 from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.findings import Finding
@@ -31,6 +33,7 @@ from quorate.kube.resources import (
     LIMIT_RANGES,
     LOCAL_QUEUES,
     NAMESPACES,
+    PLACEABLE_NODES,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
     TOPOLOGIES,
@@ -39,6 +42,7 @@ from quorate.kube.resources import (
     metadata_of,
 )
 from quorate.simulate import scenario as scenarios
+from quorate.simulate.node_pools import as_ready, nodes_of
 from quorate.simulate.scenario import JobClass, Scenario, read_scenario
 from quorate.simulate.workload_format import InvalidTrace, class_of, read_trace
 
@@ -55,6 +59,7 @@ RESOURCES: Final[Mapping[tuple[str, str], Resource[Any]]] = {
         CLUSTER_QUEUES,
         LOCAL_QUEUES,
         WORKLOAD_PRIORITY_CLASSES,
+        PLACEABLE_NODES,
     )
 }
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -81,6 +86,13 @@ class World(msgspec.Struct, frozen=True):
     def classes(self) -> tuple[JobClass, ...]:
         """The classes of the scenario, and then one for each trace."""
         return (*self.scenario.classes, *map(class_of, self.scenario.traces))
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """The nodes of all manifests and pools, by name."""
+        nodes = [as_ready(each) for each in self.of_kind(PLACEABLE_NODES)]
+        nodes += [node for pool in self.scenario.nodes for node in nodes_of(pool)]
+        return tuple(sorted(nodes, key=lambda node: node.metadata.name))
 
     def of_kind(self, resource: Resource[Any]) -> Iterator[Any]:
         """Yield the objects of one kind in key order."""
@@ -234,6 +246,12 @@ def _checked(world: World, path: Path) -> World:
         _absent(path, each.name, "WorkloadPriorityClass", Key("", each.priority_class))
         for each in world.scenario.classes
         if each.priority_class and each.priority_class not in priorities
+    ]
+    names = [each.metadata.name for each in world.nodes]
+    findings += [
+        f"{path}: two nodes are called {name} (give the pool or the Node another name)"
+        for name, after in pairwise(names)
+        if name == after
     ]
     findings += (problem for trace in world.scenario.traces for problem in _trace_problems(world, trace.file))
     if findings:

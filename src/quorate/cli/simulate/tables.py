@@ -11,6 +11,7 @@ from quorate.cli.verbs.printing import print_rows
 from quorate.local.objects.tables.durations import human_duration
 from quorate.quota.amount import counts_bytes
 from quorate.simulate.comparison import Change, Comparison
+from quorate.simulate.node_use import NodeUse
 from quorate.simulate.player import Run
 from quorate.simulate.summary import Summary, Utilisation, Waits, summarize
 
@@ -67,12 +68,28 @@ def fairness(index: float) -> str:
 
 
 def summary_tables(summary: Summary) -> tuple[Table, ...]:
-    """Return the waits by class and by queue, and the use of each quota."""
-    return (
+    """Return the waits by class and by queue, and the use of each quota and of the nodes."""
+    tables = (
         _waits_table("CLASS", summary.by_class, summary.jobs),
         _waits_table("QUEUE", summary.by_queue, None),
         _utilisation_table(summary.utilisation),
     )
+    return (*tables, _nodes_table(summary.nodes)) if summary.nodes else tables
+
+
+def _nodes_table(nodes: Iterable[NodeUse]) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (
+            each.resource,
+            str(each.nodes),
+            each.allocatable,
+            _percent(each.share),
+            _percent(each.least),
+            _percent(each.most),
+        )
+        for each in nodes
+    ]
+    return Table(("RESOURCE", "NODES", "ALLOCATABLE", "UTILISATION", "LEAST USED", "MOST USED"), rows)
 
 
 def comparison_tables(comparison: Comparison) -> tuple[Table, ...]:
