@@ -69,6 +69,8 @@ class Ledger:
         # Roots of the trees in which a round may decide something new.  The value counts the consecutive
         # rounds that changed nothing in the tree except which flavors were tried.
         self.dirty_trees: dict[Node, int] = {}
+        # Roots of the trees with workloads that were refused for lack of room in a topology or on nodes.
+        self.awaiting_room: dict[Node, None] = {}
         self.now = 0.0  # the latest time that a caller passed, epoch seconds
         # By root: the queues with pending workloads.  Queues that became empty or moved to another tree are
         # removed when the index is read.
@@ -128,6 +130,12 @@ class Ledger:
         """Make the inadmissible workloads of the tree of ``node`` active at the next ``flush_requeues``."""
         self._scheduled_requeues[node.root] = None
         self.mark_dirty(node)
+
+    def note_freed_room(self) -> None:
+        """Retry workloads that wait for room: placed pods of whatever tree may have left it."""
+        for root in self.awaiting_room:
+            self.schedule_requeue(root)
+        self.awaiting_room.clear()
 
     def mark_dirty(self, node: Node) -> None:
         """Let the next round look at the tree of ``node``, without requeueing inadmissible workloads."""
@@ -395,6 +403,8 @@ class Ledger:
         ):
             self.remove_reservation(old)
             self.add_reservation(new)
+            if old.places.all and old.places.all != new.places.all:
+                self.note_freed_room()
             return
         key = new.key
         self.reservations[key] = new  # the common case: no sum changes
@@ -426,6 +436,8 @@ class Ledger:
         penalties = self.local_queues[reservation.local_queue].consumed_usage.penalties
         penalties.pop(reservation.key, None)
         self.remove_reservation(reservation)
+        if reservation.places.all:
+            self.note_freed_room()
         self.second_pass.remove(reservation.key)
         self.second_pass.released(reservation.key)
         queue = self.cluster_queues.get(reservation.admission.cluster_queue)

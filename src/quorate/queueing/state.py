@@ -362,6 +362,7 @@ class State:
         ledger.note_quota_change(queue.node)
         ledger.flush_requeues()
         ledger.dirty_trees.pop(queue.node, None)  # if the queue was a tree of its own
+        ledger.awaiting_room.pop(queue.node, None)
         del ledger.cluster_queues[name]
         ledger.quota.remove_queue(name)
 

@@ -30,6 +30,7 @@ from quorate.queueing.inadmissible_reasons import (
     NamespaceMismatched,
     NodesLackRoom,
     NoLongerFits,
+    PlacementRefused,
     Shortage,
     TargetsOverlap,
 )
@@ -424,6 +425,8 @@ class Round:
         """Keep a workload pending; the constraints of its pods are no part of its shape."""
         reasons = nomination.reasons
         for reason in reasons:
+            if isinstance(reason, PlacementRefused | NodesLackRoom):
+                self._ledger.awaiting_room[nomination.queue.node.root] = None
             if isinstance(reason, NodesLackRoom) and reason.rejecting:
                 requeue_reason = RequeueReason.GENERIC
         return self._keep_pending(nomination, requeue_reason, reasons)
