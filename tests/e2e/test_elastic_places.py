@@ -1,13 +1,16 @@
 """An elastic job in a topology, over HTTP: it grows and shrinks, and no pod moves."""
 
+from collections import Counter
+
 import pytest
 from msgspec.structs import replace
 
 from quorate.api.configuration import default_configuration
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.kueue.topology_annotations import UNCONSTRAINED
-from quorate.kube.resources import JOBS, PODS, TOPOLOGIES
+from quorate.kube.resources import JOBS, PODS, TOPOLOGIES, WORKLOADS
 from quorate.local.nodes import Fleet
+from quorate.queueing.conditions import is_finished
 from tests.e2e.test_elastic import KEY, resize
 from tests.e2e.topologies import HOST, until_registered
 from tests.e2e.world import NAMESPACE, World, run_story
@@ -48,6 +51,23 @@ async def until_placed(world: World, pods: int) -> dict[str, str]:
     return await world.until(f"{pods} pods have nodes", found)
 
 
+async def until_recorded(world: World, nodes: dict[str, str]) -> None:
+    """Wait until the places of the workload are those of the pods, also those that have just gone."""
+
+    async def are_equal() -> bool:
+        workloads = (await world.client.list(WORKLOADS, NAMESPACE)).items
+        places = [
+            Counter({host: count for (*_, host), count in assigned.topology_assignment.domains()})
+            for workload in workloads
+            if not is_finished(workload) and workload.status.admission is not None
+            for assigned in workload.status.admission.pod_set_assignments
+            if assigned.topology_assignment is not None
+        ]
+        return places == [Counter(nodes.values())]
+
+    await world.until("the places are those of the pods", are_equal)
+
+
 def test_a_job_grows_and_shrinks_in_a_topology_without_moving_pods() -> None:
     async def story(world: World) -> None:
         await world.create(TOPOLOGIES, "tree", spec={"levels": [{"nodeLabel": HOST}]})
@@ -69,6 +89,12 @@ def test_a_job_grows_and_shrinks_in_a_topology_without_moving_pods() -> None:
         nodes = list(full.values())
         assert max(nodes.count(node) for node in set(nodes)) == 3
         await resize(world, 4)
-        assert (await until_placed(world, 4)).items() <= full.items()
+        left = await until_placed(world, 4)
+        assert left.items() <= full.items()
+        await until_recorded(world, left)
+        await resize(world, 6)
+        again = await until_placed(world, 6)
+        assert left.items() <= again.items()
+        await until_recorded(world, again)
 
     run_story(story, None, Fleet(3, cpu="3"))

@@ -9,7 +9,10 @@ After a restart the caches are listed again, so nothing has to be remembered.
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
+
+from msgspec.structs import replace as replace_fields
 
 from quorate.api.kueue import POD_SET, TOPOLOGY_GATE, PodSetAssignment, Workload
 from quorate.api.kueue.topology import HOSTNAME, TopologyAssignment
@@ -29,6 +32,7 @@ from quorate.controllers.topology.placed_pods import (
     pods_key_of,
     stored_values,
 )
+from quorate.controllers.topology.shrunk_workloads import has_shrunk, shrunk_admission
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.errors import (
     ApiError,
@@ -42,7 +46,7 @@ from quorate.kube.errors import (
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOADS
-from quorate.kube.writes import Patch, send_for_metadata
+from quorate.kube.writes import Patch, send, send_for_metadata, status_patch
 from quorate.queueing.conditions import ADMITTED, transition_time
 from quorate.queueing.topology.ungating import PodPlace, choose_domains, pod_rank, pod_set_ranks
 
@@ -181,6 +185,8 @@ class Ungater:
         self._workloads = context.informers.workloads
         self._sent = SentUngatings()
         self._blocked: dict[Key, frozenset[str]] = {}  # hosts, by workload; no value is empty
+        gates = context.configuration.topology_gates
+        self._by_host_prefix = gates is None or gates.host_prefix_slices
         self._log = logger(__name__)
         self.reconciler = Reconciler(
             "topology.ungater",
@@ -224,6 +230,8 @@ class Ungater:
             return
         pods_of = pods_key_of(workload.metadata)
         gated = self._pods.by_index(GATED_PODS_OF, pods_of)
+        if has_shrunk(workload) and await self._give_up_places(workload, gated):
+            return  # the change reconciles it again
         if not gated:
             return
         pods, sent = self._pods.by_index(PODS_OF, pods_of), self._sent.of(gated)
@@ -236,6 +244,26 @@ class Ungater:
             if not self._is_placed_like(workload):
                 return  # the change reconciles it again
             await self._send_all(workload, found[first : first + CONCURRENT])
+
+    async def _give_up_places(self, workload: Workload, gated: Sequence[PlacedPod]) -> bool:
+        """Take the places of pods that are gone from a workload that has shrunk; return False if none are.
+
+        Pods of two slices cannot be told apart: then nothing is given up before the old one is finished.
+        """
+        pods_of = pods_key_of(workload.metadata)
+        if len(self._workloads.by_index(WORKLOADS_OF, pods_of)) != 1:
+            return False
+        pods = self._pods.by_index(PODS_OF, pods_of)
+        sent = {key: each.selectors for key, each in self._sent.of(gated).items()}
+        find = partial(shrunk_admission, workload, pods, sent, by_host_prefix=self._by_host_prefix)
+        is_large = len(pods) + stored_values(workload) >= LARGE
+        admission = await asyncio.to_thread(find) if is_large else find()
+        if admission is None:
+            return False
+        status = replace_fields(workload.status, admission=admission)
+        await send(self._context.client, status_patch(WORKLOADS, workload, status))
+        self._log.info("places given up", workload=workload.metadata.key)
+        return True
 
     def _is_placed_like(self, workload: Workload) -> bool:
         now = self._workloads.get(workload.metadata.key)
