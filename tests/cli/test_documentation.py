@@ -55,7 +55,7 @@ COMMANDS = (
     "queue list", "queue create", "flavor list", "flavor create", "topology list", "topology describe",
     "queue describe", "queue stop", "queue resume", "workload list", "workload describe",
     "workload stop", "workload resume", "workload explain", "workload delete", "workload pods",
-    "version", "preflight", "manifests",
+    "version", "preflight", "manifests", "explain",
 )  # fmt: skip
 
 

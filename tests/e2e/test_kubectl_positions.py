@@ -4,10 +4,11 @@ import json
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.e2e.commands import cluster, kubectl, needs_kubectl, poll
+from tests.e2e.commands import cluster, kubectl, needs_kubectl, poll, quorate
 
 pytestmark = [
     pytest.mark.slow,
@@ -29,6 +30,21 @@ spec: {clusterQueue: research}
 apiVersion: v1
 kind: ServiceAccount
 metadata: {name: robot, namespace: default}
+"""
+ROLE = """
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: tenant, namespace: default}
+rules:
+- {apiGroups: [kueue.x-k8s.io], resources: [workloads], verbs: [get, list]}
+- {apiGroups: [batch], resources: [jobs], verbs: [get]}
+- {apiGroups: [visibility.quorate.dev], resources: [workloads/explanation, jobs/explanation], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: tenant, namespace: default}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: tenant}
+subjects: [{kind: ServiceAccount, name: robot, namespace: default}]
 """
 JOB = """
 apiVersion: batch/v1
@@ -61,6 +77,42 @@ def test_queue_positions_are_served_through_the_api_server_to_authorized_users(t
         robot = ("--token", _token(data_dir, "robot"), "--kubeconfig", _without_credentials(data_dir))
         with pytest.raises(AssertionError, match="robot"):
             kubectl(data_dir, *robot, "get", "--raw", POSITIONS)
+        _explain_as_tenant(data_dir, tmp_path)
+
+
+def _explain_as_tenant(data_dir: Path, tmp_path: Path) -> None:
+    """A tenant without cluster rights gets an answer by the controllers, with their Configuration."""
+    (tmp_path / "role.yaml").write_text(ROLE)
+    (tmp_path / "lost.yaml").write_text(JOB.replace("queue-name: team", "queue: none") % "lost")
+    kubectl(data_dir, "create", "-f", str(tmp_path / "role.yaml"))
+    kubectl(data_dir, "create", "-f", str(tmp_path / "lost.yaml"))
+    config = _without_credentials(data_dir)
+    token = _token(data_dir, "robot")
+    for change in (
+        ("set-credentials", "robot", f"--token={token}"),
+        ("set-context", "--current", "--user=robot"),
+    ):
+        kubectl(data_dir, "--kubeconfig", config, "config", *change)
+
+    def explain(*names: str) -> tuple[str, dict[str, Any]]:
+        done = quorate("explain", *names, "-o", "json", "--kubeconfig", config)
+        assert done.returncode == 0, done.stderr
+        return done.stderr, json.loads(done.stdout)
+
+    def answers() -> tuple[str, dict[str, Any]]:
+        return explain("job/second")
+
+    poll(answers, lambda found: "explained by the controllers" in found[0], within_s=30)
+    _, found = answers()
+    assert (found["state"], found["message"]) == ("Held", "ClusterQueue research is inactive")
+    assert found["reasons"][0]["object"] == {"kind": "ClusterQueue", "name": "research"}
+    origin, lost = explain("job/lost")
+    assert "explained by the controllers" in origin
+    assert (lost["state"], lost["reasons"][0]["code"]) == ("NotQueued", "NoQueueName")
+    kubectl(data_dir, "delete", "apiservice", "v1beta1.visibility.quorate.dev")
+
+    poll(answers, lambda found: "from the status of the workload" in found[0], within_s=30)
+    assert answers()[1]["message"] == "ClusterQueue research is inactive"
 
 
 def _token(data_dir: Path, account: str) -> str:

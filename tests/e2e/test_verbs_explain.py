@@ -26,6 +26,7 @@ from quorate.kube.resources import (
     Resource,
     untyped,
 )
+from quorate.local.nodes import Fleet
 from tests.e2e.service_accounts import as_account
 from tests.e2e.verbs import (
     CommandLine,
@@ -103,6 +104,49 @@ def test_explain_states_the_missing_quota_its_holders_and_what_helps(
     run_with_commands(story)
 
 
+def test_states_of_jobs_pods_and_queues_are_true(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def story(world: World, command: CommandLine) -> None:
+        async def explained(*arguments: str) -> dict[str, Any]:
+            found: dict[str, Any] = json.loads(await command.output_of("explain", *arguments, "-o", "json"))
+            return found
+
+        async def is_running() -> bool:
+            found = await explained("job/train")
+            return bool(found["state"] == "Running" and found["pods"]["running"] == 1)
+
+        async def wide() -> dict[str, Any] | None:
+            found = await explained("job/wide")
+            return (
+                found if any(each["code"] == "NodesLackRoom" for each in found.get("reasons", ())) else None
+            )
+
+        assert (await explained("cq/research"))["state"] == "Active"
+        local = await explained("lq/queue")
+        assert (local["state"], local["reasons"][0]["atMost"]) == ("Active", "4")
+        await world.job("train", cpu="1", runs="1h")
+        watched = await command("explain", "job/train", "--watch")
+        assert watched.code == 0, watched.err
+        await world.until("it runs", is_running)
+        (pod,) = (await world.client.list(PODS, NAMESPACE)).items
+        assert (await explained(f"pod/{pod.metadata.name}"))["message"] == "its phase is Running"
+
+        await world.job("wide", cpu="3")  # has quota, and no node can ever hold its pod
+        found = await world.until("its pod has no node", wide)
+        assert found["state"] == "Admitted"
+        (lack,) = [each for each in found["reasons"] if each["code"] == "NodesLackRoom"]
+        assert (lack["resource"], lack["needed"], lack["atMost"]) == ("cpu", "3", "1")
+
+        await command.output_of("workload", "stop", "job/wide")
+        found = await explained("job/wide")
+        assert found["state"] == "Deactivated"
+        assert found["enough"][-1].startswith("quorate workload resume")
+        assert (await command("explain", "job/wide", "--watch")).code == 3
+        done = await command("explain", "pg/none")
+        assert (done.code, "podgroups: default/none does not exist" in done.err) == (2, True)
+
+    story_runner(tmp_path, monkeypatch, Fleet(1, cpu="2"))(story)
+
+
 def test_explain_reports_missing_and_stopped_queues(run_with_commands: RunWithCommands) -> None:
     async def story(world: World, command: CommandLine) -> None:
         await world.job("lost", queue="nowhere")
@@ -132,13 +176,14 @@ def test_explain_uses_the_configuration_of_the_controllers(
             assert done.code == 0
             return done.err
 
+        served = "not explained by the controllers: the cluster does not serve explanations of it\n"
         missing = "no ConfigMap kueue-system/quorate-configuration; --config FILE sets another"
-        assert await origin() == f"evaluated with the defaults ({missing})\n"
+        assert await origin() == f"evaluated with the defaults ({missing})\n{served}"
         await world.create(NAMESPACES, "kueue-system")
         data = {"controller_manager_config.yaml": CONFIGURATION}
         for installed in ("kueue-manager-config", "quorate-configuration"):
             await world.create(CONFIG_MAPS, installed, "kueue-system", data=data)
-            assert await origin() == f"evaluated with ConfigMap kueue-system/{installed}\n"
+            assert await origin() == f"evaluated with ConfigMap kueue-system/{installed}\n{served}"
         report = json.loads((await command("preflight", "-o", "json")).out)
         (remark,) = [each for each in report["remarks"] if each["about"] == "configuration"]
         assert remark["says"] == "evaluated with ConfigMap kueue-system/quorate-configuration"
@@ -318,7 +363,10 @@ def test_a_job_of_a_kind_that_is_not_queued_has_an_event_and_an_explanation(
             in (notes["Deployment labelled"])
         )
         done = await command("workload", "explain", "deployment/labelled")
-        assert done.code == 2
-        assert "the integration deployment is off (add it" in done.err.replace("\n", " ")
+        assert done.code == 0
+        assert "NotQueued" in done.out
+        assert "the integration deployment is off (add it" in done.out
+        alone = json.loads(await command.output_of("explain", "pod/labelled", "-o", "json"))
+        assert [each["code"] for each in alone["reasons"]] == ["KindNotQueued", "QueueMissing"]
 
     run_with_commands(story)

@@ -8,6 +8,7 @@ import pytest
 
 from quorate.api.explanation import API_VERSION
 from quorate.cli.cluster_reader import ClusterReader
+from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.kube.client import Client
 from quorate.kube.rest.config import RestConfig
 from quorate.kube.rest.credentials import Token
@@ -46,7 +47,9 @@ def test_each_kind_has_an_explanation_and_a_schema() -> None:
             Client(RestConfig(server.url, credentials=Token(server.token)), random.Random(1)) as client,
         ):
             replica = a_replica(a_state())
-            explainer = Explainer(replica, ClusterReader(client), DelegatedAuth(client, VirtualClock(0.0)))
+            explainer = Explainer(
+                replica, ClusterReader(client), DelegatedAuth(client, VirtualClock(0.0)), why_not_queued
+            )
             async with (
                 listening("visibilityServer", visibility(replica, explainer)) as url,
                 aiohttp.ClientSession(f"{url}/") as session,
@@ -70,11 +73,16 @@ def test_each_kind_has_an_explanation_and_a_schema() -> None:
                 ):
                     assert (await refused(session, f"{PATH}/{missing}/explanation"))[0] == 404, missing
 
+                job = "group=apps&resource=deployments&kind=Deployment&queue=a"
+                _, lost = await ask(session, f"{PATH}/namespaces/ns/jobs/train/explanation?{job}")
+                assert (lost["state"], lost["object"]["kind"]) == ("NotQueued", "Deployment")
+                assert "the integration deployment is off" in lost["message"]
+
                 _, groups = await ask(session, "apis")
                 assert [each["name"] for each in groups["groups"]][1:] == ["visibility.quorate.dev"]
                 _, served = await ask(session, PATH)
                 assert {each["name"].partition("/")[0] for each in served["resources"]} == {
-                    "clusterqueues", "localqueues", "workloads", "podgroups",
+                    "clusterqueues", "localqueues", "workloads", "podgroups", "jobs",
                 }  # fmt: skip
                 _, index = await ask(session, "openapi/v3")
                 (document,) = index["paths"].values()
@@ -96,7 +104,7 @@ def test_a_tenant_sees_its_own_workload_and_no_names_of_others() -> None:
             await api_client.create(ACCOUNTS, {"metadata": {"name": "robot"}})
             robot = {"Authorization": f"Bearer {await token_of(api_client, 'robot')}"}
             auth = DelegatedAuth(client, VirtualClock(1000.0))
-            app = visibility(replica, Explainer(replica, ClusterReader(client), auth))
+            app = visibility(replica, Explainer(replica, ClusterReader(client), auth, why_not_queued))
             app = authorized(app, auth, visibility_access)
             rule = a_rule("get", "workloads", groups="kueue.x-k8s.io", resourceNames=["middle"])
             await grant(api_client, "one-workload", rule, everywhere=True)

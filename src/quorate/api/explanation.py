@@ -101,12 +101,14 @@ class Explanation(Struct):
         assert self.message, f"{self.object} without a message"
 
 
-# The kinds that have an explanation: resource, whether it is namespaced, and its own group.
+# What has an explanation: resource, whether it is namespaced, and its own group.  ``jobs`` are those of any
+# kind without a Workload; query parameters name the group, the resource, the kind and the local queue of one.
 EXPLAINED: Final = (
     ("clusterqueues", False, "kueue.x-k8s.io"),
     ("localqueues", True, "kueue.x-k8s.io"),
     ("workloads", True, "kueue.x-k8s.io"),
     ("podgroups", True, "scheduling.volcano.sh"),
+    ("jobs", True, ""),
 )
 
 
@@ -162,7 +164,7 @@ def _open_api_document() -> dict[str, Any]:
             path: {
                 "get": {
                     "operationId": f"readExplanationOf{plural}",
-                    "parameters": list(_parameters(namespaced)),
+                    "parameters": list(_parameters(plural, namespaced)),
                     "responses": responses,
                 }
             }
@@ -177,9 +179,11 @@ def _paths() -> Iterator[tuple[str, str, bool]]:
         yield path_of(plural, Key("{namespace}" if namespaced else "", "{name}")), plural, namespaced
 
 
-def _parameters(namespaced: bool) -> Iterator[dict[str, Any]]:
+def _parameters(plural: str, namespaced: bool) -> Iterator[dict[str, Any]]:
     for name in ("namespace", "name") if namespaced else ("name",):
         yield {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+    for name in ("group", "resource", "kind", "queue") if plural == "jobs" else ():
+        yield {"name": name, "in": "query", "schema": {"type": "string"}}
 
 
 def _as_open_api(schema: Any) -> Any:

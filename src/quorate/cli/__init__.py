@@ -23,6 +23,10 @@ class Commands(LazyGroup):
             "A Kubernetes cluster on this machine: real API server and controllers, simulated nodes.",
         ),
         LazyCommand(
+            "explain", "quorate.cli.verbs.explain.command:explain",
+            "Explain the state of a workload, job, pod, pod group or queue, and what would let it start.",
+        ),
+        LazyCommand(
             "queue", "quorate.cli.verbs.queue:queue",
             "Cluster queues and local queues: list, describe, create, stop, resume.",
         ),

@@ -21,6 +21,7 @@ from quorate.cli.configuration_reload import ConfigurationInForce
 from quorate.cli.errors import UsageError
 from quorate.cli.process import new_identity
 from quorate.cli.stored_configuration import store_in_force
+from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.controllers.process import run_replica
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
@@ -144,7 +145,7 @@ async def _serve_https(
         endpoints.serving(
             "visibilityServer",
             visibility_address,
-            visibility(replica, Explainer(replica, ClusterReader(client), endpoints.auth)),
+            visibility(replica, Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued)),
             visibility_access,
             aggregated=True,
         ),

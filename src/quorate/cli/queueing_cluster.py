@@ -26,6 +26,7 @@ from quorate.cli.local_webhooks import check_webhooks, installed_webhooks, prepa
 from quorate.cli.process import new_uid
 from quorate.cli.run.apply import install_definitions
 from quorate.cli.stored_scheduler_configuration import store_scheduler_in_force
+from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
@@ -149,7 +150,7 @@ async def serve_visibility(client: Client, clock: Clock, replica: Replica) -> As
     endpoints = HttpsEndpoints(
         DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
     )
-    app = visibility(replica, Explainer(replica, ClusterReader(client), endpoints.auth))
+    app = visibility(replica, Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued))
     async with endpoints.protected(
         "visibilityServer", _ANY_PORT, app, visibility_access, aggregated=True
     ) as at:

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from aiohttp import web
 
 from quorate.api import codec
+from quorate.api.configuration.integrations import Integrations
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import API_VERSION, EXPLAINED, SUBRESOURCE, Explanation
 from quorate.api.kueue import GROUP as KUEUE
@@ -29,6 +30,7 @@ from quorate.observe.replica import Replica
 from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted
 from quorate.queueing.explain import PendingFacts, Steps, T, first_pending, pending_facts
+from quorate.queueing.explanation.jobs import UnqueuedJob, explain_unqueued_job
 from quorate.queueing.explanation.pods import selector_of
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
 from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope, namespaces_of, scoped
@@ -37,7 +39,7 @@ from quorate.queueing.explanation.workload import NOT_READ, Started, explain_wor
 PREFIX: Final = f"/apis/{API_VERSION}"
 _GROUPS: Final = {plural: group for plural, _, group in EXPLAINED}
 
-Explain = Callable[[View, Key, User | None], Awaitable[Explanation | None]]
+Explain = Callable[[View, Key, web.Request], Awaitable[Explanation | None]]
 
 
 class ClusterReader(Protocol):
@@ -54,8 +56,16 @@ class ClusterReader(Protocol):
 class Explainer:
     """Answers for one replica; ``auth`` tells what a caller may read besides the explained object."""
 
-    def __init__(self, replica: Replica, reader: ClusterReader, auth: Auth) -> None:
+    def __init__(
+        self,
+        replica: Replica,
+        reader: ClusterReader,
+        auth: Auth,
+        why_not_queued: Callable[[Integrations, str, str], str],
+    ) -> None:
+        """``why_not_queued`` returns why jobs of a group and kind are not queued; empty if they are."""
         self._replica = replica
+        self._why_not_queued = why_not_queued
         self._reader = reader
         self._auth = auth
 
@@ -65,6 +75,7 @@ class Explainer:
             "localqueues": self._local_queue,
             "clusterqueues": self._cluster_queue,
             "podgroups": self._pod_group,
+            "jobs": self._job,
         }
         for plural, namespaced, _ in EXPLAINED:
             where = "/namespaces/{namespace}" if namespaced else ""
@@ -80,7 +91,7 @@ class Explainer:
                 return refusal(503, "ServiceUnavailable", "not synced with the API server yet")
             key = Key(request.match_info.get("namespace", ""), request.match_info["name"])
             try:
-                found = await explain(view, key, request.get(USER))
+                found = await explain(view, key, request)
             except (ApiError, Unreachable) as error:
                 logger(__name__).warning("not explained", path=request.path, problem=str(error))
                 return refusal(503, "ServiceUnavailable", "the API server did not answer")
@@ -90,12 +101,12 @@ class Explainer:
 
         return answer
 
-    async def _workload(self, view: View, key: Key, user: User | None) -> Explanation | None:
+    async def _workload(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         if view.workload(key) is None:
             return None
         facts = await _in_steps(pending_facts(view.state, key))
         if facts is not None:
-            facts = await self._as_seen_by(user, facts)
+            facts = await self._as_seen_by(request.get(USER), facts)
         workload = view.workload(key)  # it may have changed meanwhile
         if workload is None:
             return None
@@ -107,20 +118,27 @@ class Explainer:
         pods = await self._reader.pods(namespace, selector_of(workload))
         return Started(pods, waiting_group(workload, await self._reader.pod_groups(namespace)))
 
-    async def _cluster_queue(self, view: View, key: Key, user: User | None) -> Explanation | None:
+    async def _cluster_queue(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         first = await _in_steps(first_pending(view.state, key.name))
-        scope = await self._scope(user, {each.namespace for each in first})
+        scope = await self._scope(request.get(USER), {each.namespace for each in first})
         return explain_cluster_queue(view.state, key.name, first, scope)
 
-    async def _local_queue(self, view: View, key: Key, user: User | None) -> Explanation | None:
+    async def _local_queue(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         known = view.state.ledger.local_queues.get(key)
         first = await _in_steps(first_pending(view.state, known.cluster_queue)) if known is not None else ()
-        scope = await self._scope(user, {each.namespace for each in first})
+        scope = await self._scope(request.get(USER), {each.namespace for each in first})
         return explain_local_queue(view.state, key, first, scope)
 
-    async def _pod_group(self, view: View, key: Key, user: User | None) -> Explanation | None:
+    async def _pod_group(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         group = await self._reader.pod_group(key)
         return None if group is None else explain_group(group)
+
+    async def _job(self, view: View, key: Key, request: web.Request) -> Explanation | None:
+        kind = request.query.get("kind", "Job")
+        integrations = view.state.configuration.integrations
+        why = self._why_not_queued(integrations, request.query.get("group", ""), kind)
+        job = UnqueuedJob(kind, key, request.query.get("queue", ""), why)
+        return explain_unqueued_job(view.state, job)
 
     async def _as_seen_by(self, user: User | None, facts: PendingFacts) -> PendingFacts:
         return scoped(facts, await self._scope(user, namespaces_of(facts)))
@@ -147,7 +165,10 @@ def explanation_access(request: web.Request) -> Access | None:
     if parts[-1] != SUBRESOURCE or "name" not in match:
         return None
     plural = parts[-3]
-    return ResourceAccess("get", _GROUPS[plural], plural, "", match.get("namespace", ""), match["name"])
+    group = _GROUPS[plural]
+    if plural == "jobs":
+        group, plural = request.query.get("group", ""), request.query.get("resource", "")
+    return ResourceAccess("get", group, plural, "", match.get("namespace", ""), match["name"])
 
 
 async def _in_steps(steps: Steps[T]) -> T:

@@ -124,11 +124,13 @@ def _with_explanation(role: Json, plural: str) -> Json:
     """Return the role with the right to read explanations, if objects of the kind have some."""
     if plural not in {each for each, _, _ in explanation.EXPLAINED}:
         return role
-    return {**role, "rules": [*role["rules"], _explanation_rule(plural)]}
+    plurals = (plural, "jobs") if plural == "workloads" else (plural,)  # jobs: those without a Workload
+    return {**role, "rules": [*role["rules"], _explanation_rule(*plurals)]}
 
 
-def _explanation_rule(plural: str) -> Json:
-    return _rule(explanation.GROUP, (f"{plural}/{explanation.SUBRESOURCE}",), ("get",))
+def _explanation_rule(*plurals: str) -> Json:
+    resources = tuple(f"{plural}/{explanation.SUBRESOURCE}" for plural in plurals)
+    return _rule(explanation.GROUP, resources, ("get",))
 
 
 def _aggregation(user_roles: Iterable[str], built_in: Iterable[str]) -> dict[str, str]:

@@ -53,33 +53,37 @@ class _Groups(Struct):
     items: tuple[_Group, ...] = ()
 
 
-async def named_workloads(
-    connection: Connection, written: str, why_not_queued: Callable[[str, str], str] = lambda group, kind: ""
-) -> tuple[Workload, ...]:
+def is_workload_type(written: str) -> bool:
+    return written.partition(".")[0].lower() in _WORKLOAD_TYPES
+
+
+async def named_workloads(connection: Connection, written: str) -> tuple[Workload, ...]:
     """Return the workload of that name, or those of the job ``TYPE[.GROUP]/NAME``.
 
-    Raises ``UsageError`` if there is none; ``why_not_queued`` returns why jobs of a group and kind have none.
+    Raises ``UsageError`` if there is none.
     """
     type_, slash, name = written.rpartition("/")
-    if not slash or type_.partition(".")[0].lower() in _WORKLOAD_TYPES:
+    if not slash or is_workload_type(type_):
         return (await connection.client.get(WORKLOADS, Key(connection.namespace, name)),)
     belongs = await job_filter(connection, written)
     listed = await connection.client.list(WORKLOADS, connection.namespace)
     found = tuple(each for each in listed.items if belongs(each))
     if not found:
-        resource = await _kind(connection.client, type_)
-        why = why_not_queued(resource.group, resource.kind)
-        remedy = "(check its label kueue.x-k8s.io/queue-name, and that the controllers run)"
         raise UsageError(
-            f"{written} in {connection.scope} has no workload{f': {why}' if why else f' {remedy}'}"
+            f"{written} in {connection.scope} has no workload (quorate explain {written} says why)"
         )
     return found
+
+
+async def workloads_of_job(client: Client, namespace: str, uid: Uid) -> list[Workload]:
+    """Return the workloads of a job, by label or owner."""
+    return [each for each in (await client.list(WORKLOADS, namespace)).items if _belongs(each, uid)]
 
 
 async def job_uids(connection: Connection, written: str) -> tuple[Uid, ...]:
     """Return the UID of the job ``TYPE[.GROUP]/NAME``, or of the owners of the workload of that name."""
     type_, slash, _ = written.rpartition("/")
-    if not slash or type_.partition(".")[0].lower() in _WORKLOAD_TYPES:
+    if not slash or is_workload_type(type_):
         (workload,) = await named_workloads(connection, written)
         return tuple(owner.uid for owner in workload.metadata.owner_references)
     return (await _uid_of(connection, written),)
@@ -89,12 +93,12 @@ async def job_filter(connection: Connection, written: str) -> Callable[[Workload
     """Return a predicate: the workload belongs to the job ``TYPE[.GROUP]/NAME``, by label or owner."""
     uid = await _uid_of(connection, written)
 
-    def belongs(workload: Workload) -> bool:
-        metadata = workload.metadata
-        labelled = metadata.labels.get(JOB_UID)
-        return uid == labelled or any(owner.uid == uid for owner in metadata.owner_references)
+    return lambda workload: _belongs(workload, uid)
 
-    return belongs
+
+def _belongs(workload: Workload, uid: Uid) -> bool:
+    metadata = workload.metadata
+    return uid == metadata.labels.get(JOB_UID) or any(owner.uid == uid for owner in metadata.owner_references)
 
 
 async def _uid_of(connection: Connection, written: str) -> Uid:
@@ -104,12 +108,12 @@ async def _uid_of(connection: Connection, written: str) -> Uid:
         raise UsageError(f"{written!r} is no job (write TYPE/NAME or TYPE.GROUP/NAME, such as job/train)")
     if not connection.namespace:
         raise UsageError("a job needs one namespace (write -n NAMESPACE instead of -A)")
-    resource = await _kind(connection.client, type_)
+    resource = await resource_of(connection.client, type_)
     job = await connection.client.get(resource, Key(connection.namespace, name))
     return metadata_of(job).uid
 
 
-async def _kind(client: Client, written: str) -> Resource[Json]:
+async def resource_of(client: Client, written: str) -> Resource[Json]:
     """Return the namespaced kind with that name, singular, plural or short; the core group comes first."""
     name, _, group = written.lower().partition(".")
     if not group and name in ("job", "jobs"):  # the usual case needs no discovery

@@ -35,7 +35,7 @@ from quorate.kube.resources import LOCAL_QUEUES, PODS, WORKLOADS, metadata_of
 class Commands(LazyGroup):
     deferred = (
         LazyCommand(
-            "explain", "quorate.cli.verbs.explain.command:explain",
+            "explain", "quorate.cli.verbs.explain.command:explain_workloads",
             "Explain why a workload is pending, with numbers, and what would let it start.",
         ),
     )  # fmt: skip

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from quorate.api.core.started_pod import StartedPod
-from quorate.api.explanation import ObjectName, PodCounts, Reason
+from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION, Workload
 from quorate.api.meta import find_condition
 from quorate.queueing.explanation.reasons import reason_of
@@ -84,6 +84,23 @@ def pods_found(state: State, workload: Workload, pods: Iterable[StartedPod]) -> 
     ]
     without_node = [pod for pod in waiting if not pod.spec.node_name and not pod.spec.scheduling_gates]
     return PodsFound(counts, (*reasons, *_placement(state, workload, without_node)))
+
+
+def explain_pod(pod: StartedPod, of_workload: Explanation) -> Explanation:
+    """Return the explanation of one pod of a workload: its own wait first, then that of its workload."""
+    metadata, phase = pod.metadata, pod.status.phase
+    name = ObjectName(kind="Pod", name=metadata.name, namespace=metadata.namespace)
+    about = replace(of_workload, object=name, pods=None)
+    if phase in _ENDED_OR_RUNNING:
+        state: ExplainedState = "Running" if phase == "Running" else "Finished"
+        return replace(about, state=state, message=f"its phase is {phase}", reasons=(), enough=())
+    wait = _wait_of(pod)
+    reason = replace(_reason(wait, 1, _since([pod])), object=name)
+    message = f"it is {wait.text}; its workload {of_workload.object.name}: {of_workload.message}"
+    state = "Admitted" if of_workload.state in ("Running", "RunningInPart") else of_workload.state
+    enough = tuple(dict.fromkeys((wait.enough, *of_workload.enough)))
+    reasons = (reason, *(each for each in of_workload.reasons if each.code != reason.code))
+    return replace(about, state=state, message=message, reasons=reasons, enough=enough)
 
 
 def expected_pods(workload: Workload) -> int:

@@ -300,10 +300,11 @@ def _kept_out(state: State, workload: Workload) -> Explanation | None:
 
 def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Explanation:
     key, since = workload.metadata.key, _queued_since(workload)
+    recorded = _recorded(workload, facts) if facts is None or facts.hold is None else None
+    if recorded is not None:
+        return recorded
     if facts is None or key not in state.ledger.entries:
         return _explanation(workload, "Queued", "it is not in the model of the controllers yet", since=since)
-    if facts.hold is None and (recorded := _recorded(workload, facts)) is not None:
-        return recorded
     pending = facts.hold.reasons if facts.hold is not None else ()
     reasons = tuple(pending_reason(state, key, each, facts) for each in pending)
     shown: ExplainedState = "Held" if any(isinstance(each, _HELD) for each in pending) else "Queued"
@@ -322,14 +323,16 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
     return next(_backing_off(workload, found, pending), found)
 
 
-def _recorded(workload: Workload, facts: PendingFacts) -> Explanation | None:
-    """Return the outcome that the leader recorded, for a replica that decides nothing; None without one."""
+def _recorded(workload: Workload, facts: PendingFacts | None) -> Explanation | None:
+    """Return the outcome in the status, where the model has none: it decides nothing; None without one."""
     reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
     if reserved is None or not reserved.message or reserved.reason == c.PENDING_EVALUATION:
         return None
     found = _explanation(
         workload, "Queued", reserved.message, _of_condition(reserved), since=_queued_since(workload)
     )
+    if facts is None:
+        return found
     ahead = tuple(str(each) for each in facts.first_ahead if each.namespace)
     return replace(found, ahead=facts.ahead, first_ahead=ahead, can_never_fit=facts.can_never_fit)
 

@@ -1,11 +1,9 @@
 """Explanations by the model of this process, which evaluates the whole cluster as the controllers do."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from quorate.api.configuration import Configuration
-from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import Explanation
 from quorate.api.kueue import Workload
 from quorate.api.meta import Key
@@ -30,7 +28,6 @@ class OwnModel:
     configuration: Configuration
     origin: str  # of the configuration, for messages
     state: State
-    _pods: dict[tuple[str, str], Sequence[StartedPod] | None] = field(default_factory=dict)
 
     @classmethod
     async def load(cls, client: Client, config: Path | None) -> "OwnModel":
@@ -42,9 +39,7 @@ class OwnModel:
         return cls(ClusterReader(client), used.configuration, used.origin, state)
 
     async def workload(self, workload: Workload) -> Explanation:
-        started = NOT_READ
-        if is_admitted(workload):
-            started = await self._started_of(workload)
+        started = await started_of(self.reader, workload)
         return explain_workload(
             self.state, workload, run(pending_facts(self.state, workload.metadata.key)), started
         )
@@ -57,9 +52,11 @@ class OwnModel:
         name = known.cluster_queue if known is not None else ""
         return explain_local_queue(self.state, key, run(first_pending(self.state, name)))
 
-    async def _started_of(self, workload: Workload) -> Started:
-        namespace, selector = workload.metadata.namespace, selector_of(workload)
-        if (namespace, selector) not in self._pods:
-            self._pods[namespace, selector] = await self.reader.pods(namespace, selector)
-        groups = await self.reader.pod_groups(namespace)
-        return Started(self._pods[namespace, selector], waiting_group(workload, groups))
+
+async def started_of(reader: ClusterReader, workload: Workload) -> Started:
+    """Return what the pods and the pod group of an admitted workload say; nothing of another one."""
+    if not is_admitted(workload):
+        return NOT_READ
+    namespace = workload.metadata.namespace
+    pods = await reader.pods(namespace, selector_of(workload))
+    return Started(pods, waiting_group(workload, await reader.pod_groups(namespace)))

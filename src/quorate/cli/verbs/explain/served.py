@@ -1,0 +1,42 @@
+"""Ask the controllers for an explanation: they know the model and the Configuration in force."""
+
+from typing import Final
+
+from quorate.api import codec
+from quorate.api.explanation import Explanation, path_of
+from quorate.api.kueue import QUEUE_NAME
+from quorate.api.meta import Key, ObjectMeta
+from quorate.kube.client import Client
+from quorate.kube.errors import ApiError, Forbidden, NotFound, Unreachable
+from quorate.kube.resources import Json, Resource
+
+_LONGEST: Final = 200  # of a problem, in messages
+
+
+class NotServed(Exception):
+    """The controllers did not answer; the text says why."""
+
+
+async def served_explanation(client: Client, plural: str, key: Key) -> Explanation:
+    """Return the explanation of a workload, queue or pod group.  Raises ``NotServed``."""
+    return await _ask(client, path_of(plural, key), {})
+
+
+async def served_job_explanation(client: Client, resource: Resource[Json], job: ObjectMeta) -> Explanation:
+    """Return why a job has no Workload.  Raises ``NotServed``."""
+    query = {
+        "group": resource.group, "resource": resource.plural, "kind": resource.kind,
+        "queue": job.labels.get(QUEUE_NAME, ""),
+    }  # fmt: skip
+    return await _ask(client, path_of("jobs", job.key), query)
+
+
+async def _ask(client: Client, path: str, query: dict[str, str]) -> Explanation:
+    try:
+        return codec.decode(Explanation, await client.request("GET", path, query=query))
+    except NotFound:
+        raise NotServed("the cluster does not serve explanations of it") from None
+    except Forbidden:
+        raise NotServed("you have no permission to get its explanation") from None
+    except (ApiError, Unreachable) as error:
+        raise NotServed(str(error)[:_LONGEST]) from None

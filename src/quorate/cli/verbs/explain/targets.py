@@ -1,0 +1,88 @@
+"""What the arguments of ``quorate explain`` name: workloads, jobs, pods, pod groups and queues."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.kueue import WORKLOAD_ANNOTATION, Workload
+from quorate.api.meta import Key, ObjectMeta
+from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.cli.errors import UsageError
+from quorate.cli.verbs.job_names import is_workload_type, resource_of, workloads_of_job
+from quorate.cli.verbs.options import Connection
+from quorate.kube.client import Client
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import STARTED_PODS, WORKLOADS, Json, Resource, metadata_of
+
+_CLUSTER_QUEUES: Final = ("cq", "clusterqueue", "clusterqueues")
+_LOCAL_QUEUES: Final = ("lq", "localqueue", "localqueues")
+_POD_GROUPS: Final = ("pg", "podgroup", "podgroups")
+_PODS: Final = ("po", "pod", "pods")
+
+
+@dataclass(frozen=True, slots=True)
+class OfWorkload:
+    workload: Workload
+    pod: StartedPod | None = None  # that was named, one of the workload
+
+
+@dataclass(frozen=True, slots=True)
+class OfObject:
+    plural: str  # clusterqueues, localqueues or podgroups
+    key: Key
+
+
+@dataclass(frozen=True, slots=True)
+class OfJob:
+    """A job, or a pod, without a Workload."""
+
+    resource: Resource[Json]
+    job: ObjectMeta
+
+
+Target = OfWorkload | OfObject | OfJob
+
+
+async def named_targets(connection: Connection, written: str) -> list[Target]:
+    """Return what ``NAME`` or ``TYPE/NAME`` names; several workloads may belong to one job.
+
+    Raises ``UsageError`` and ``NotFound``.
+    """
+    type_, slash, name = written.rpartition("/")
+    kind = type_.partition(".")[0].lower()
+    client, namespace = connection.client, connection.namespace
+    if kind in _CLUSTER_QUEUES:
+        return [OfObject("clusterqueues", Key("", name))]
+    if not namespace:
+        raise UsageError("an explanation needs one namespace (write -n NAMESPACE)")
+    if not slash or is_workload_type(type_):
+        return [OfWorkload(await client.get(WORKLOADS, Key(namespace, name)))]
+    if kind in _LOCAL_QUEUES:
+        return [OfObject("localqueues", Key(namespace, name))]
+    if kind in _POD_GROUPS:
+        return [OfObject("podgroups", Key(namespace, name))]
+    if kind in _PODS:
+        return [await _of_pod(client, Key(namespace, name))]
+    resource = await resource_of(client, type_)
+    document = await client.get(resource, Key(namespace, name))
+    job = metadata_of(document)
+    found = await workloads_of_job(client, namespace, job.uid)
+    return [OfWorkload(each) for each in found] or [OfJob(resource, job)]
+
+
+async def _of_pod(client: Client, key: Key) -> Target:
+    """Return the workload of a pod: by its annotation, or that of itself or its job; else its pod group."""
+    pod = await client.get(STARTED_PODS, key)
+    metadata = pod.metadata
+    if name := metadata.annotations.get(WORKLOAD_ANNOTATION):
+        try:
+            return OfWorkload(await client.get(WORKLOADS, Key(key.namespace, name)), pod)
+        except NotFound:
+            pass  # the annotation is older than the workload
+    uids = [metadata.uid, *(owner.uid for owner in metadata.owner_references)]
+    for uid in uids:
+        for workload in await workloads_of_job(client, key.namespace, uid):
+            return OfWorkload(workload, pod)
+    if group := metadata.annotations.get(GROUP_NAME):
+        return OfObject("podgroups", Key(key.namespace, group))
+    return OfJob(await resource_of(client, "pods"), metadata)

@@ -1,0 +1,70 @@
+"""The explanation of a job or pod without a Workload: nothing queues it, and why."""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from quorate.api.explanation import Explanation, ObjectName, Reason
+from quorate.api.kueue import QUEUE_NAME
+from quorate.api.meta import Key, matches_selector
+from quorate.queueing.state import State
+
+NO_WORKLOAD: Final = "NoWorkload"  # the code of a job that may be queued
+
+
+class UnqueuedJob(msgspec.Struct, frozen=True):
+    """A job without a Workload, as its labels and the configuration describe it."""
+
+    kind: str
+    key: Key
+    queue: str  # the value of its label; empty without one
+    why_kind: str = ""  # why jobs of its kind are not queued; empty if they are
+
+
+def explain_unqueued_job(state: State, job: UnqueuedJob) -> Explanation:
+    """Return why ``job`` has no Workload by the configuration and the queues of ``state``."""
+    reasons = tuple(_reasons(state, job))
+    message = "; ".join(each.text for each in reasons)
+    if not reasons:
+        enough = "the controllers must create its Workload: look at the events of the job, and at their log"
+        reasons = (Reason(code=NO_WORKLOAD, text="it has no Workload yet", enough=enough),)
+        message = reasons[0].text
+    return Explanation(
+        object=ObjectName(kind=job.kind, name=job.key.name, namespace=job.key.namespace),
+        state="NotQueued",
+        message=message,
+        local_queue=job.queue,
+        reasons=reasons,
+        enough=tuple(dict.fromkeys(each.enough for each in reasons if each.enough)),
+    )
+
+
+def _reasons(state: State, job: UnqueuedJob) -> Iterator[Reason]:
+    namespace = job.key.namespace
+    if job.why_kind:
+        yield Reason(
+            code="KindNotQueued", text=job.why_kind, enough="the Configuration must queue jobs of its kind"
+        )
+    if not job.queue and not state.configuration.manage_jobs_without_queue_name:
+        yield Reason(
+            code="NoQueueName",
+            text=f"it has no label {QUEUE_NAME}",
+            enough=f"the label {QUEUE_NAME} must name a LocalQueue of namespace {namespace}",
+        )
+    known = state.ledger.local_queues.get(Key(namespace, job.queue))
+    if job.queue and (known is None or known.object is None):
+        yield Reason(
+            code="QueueMissing",
+            text=f"LocalQueue {job.queue} doesn't exist",
+            object=ObjectName(kind="LocalQueue", name=job.queue, namespace=namespace),
+            enough=f"create the LocalQueue {namespace}/{job.queue}, or set another one in the label",
+        )
+    labels: Mapping[str, str] = state.ledger.namespaces.get(namespace, {})
+    if not matches_selector(state.configuration.managed_jobs_namespace_selector, labels):
+        yield Reason(
+            code="NamespaceNotManaged",
+            text=f"managedJobsNamespaceSelector of the Configuration does not select namespace {namespace}",
+            object=ObjectName(kind="Namespace", name=namespace),
+            enough="label the namespace, or change the selector",
+        )
