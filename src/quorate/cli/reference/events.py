@@ -98,6 +98,13 @@ EVENTS: Final = (
         "Inadmissible", "a Workload", "Warning", "it cannot be admitted before it or its queues change"
     ),
     EventDescription(
+        "SecondPassFailed",
+        "a Workload",
+        "Warning",
+        "it has quota, but no places for its pods in their topology; the message has the numbers, and it is "
+        "tried again",
+    ),
+    EventDescription(
         "Preempted", "a Workload", "Normal", "it was evicted for another Workload, which the message names"
     ),
     EventDescription("PreemptedWorkload", "a Workload", "Normal", "another Workload was evicted for it"),
