@@ -12,7 +12,7 @@ from quorate.cli.run.apply import install_definitions
 from quorate.cli.run.node_topology import FLAVOR, NODE_LABELS, TOPOLOGY, parse_node_topology
 from quorate.kube.resources import JOBS, PODS, RESOURCE_FLAVORS, TOPOLOGIES
 from quorate.local.nodes import Fleet
-from tests.e2e.kinds import JOB_SET, definition
+from tests.e2e.kinds import JOB_SET, MPI_JOB, definition
 from tests.e2e.topologies import REQUIRED, until_registered
 from tests.e2e.world import NAMESPACE, World, run_story
 
@@ -23,9 +23,9 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 JOB_INDEX = "jobset.sigs.k8s.io/job-index"
 TREE = parse_node_topology("block=2,rack=2,host=2")
 NODES = Fleet(TREE.nodes, cpu="4", labels=NODE_LABELS, levels=TREE.levels)
-SERVED = Configuration(
-    integrations=Integrations(frameworks=("batch/job", "pod", *JOB_SET.integrations.frameworks))
-)
+REPLICA_INDEX = "training.kubeflow.org/replica-index"
+FOREIGN = (*JOB_SET.integrations.frameworks, *MPI_JOB.integrations.frameworks)
+SERVED = Configuration(integrations=Integrations(frameworks=("batch/job", "pod", *FOREIGN)))
 
 
 def template(cpu: str, level: str) -> dict[str, Any]:
@@ -86,6 +86,43 @@ async def run_job_set(world: World) -> None:
         await world.client.create(PODS, body, NAMESPACE)
 
 
+async def run_mpi_job(world: World) -> None:
+    """Run an MPIJob of which the launcher works, too, with pods of 2 cpus; remove it once its ranks are seen.
+
+    The workers are numbered from 1, and get the names in the opposite order.
+    """
+    resource, roles = MPI_JOB.resource, {"Launcher": 1, "Worker": 3}
+    replicas = {role: {"replicas": count, "template": template("2", RACK)} for role, count in roles.items()}
+    spec = {"runPolicy": {"suspend": True}, "runLauncherAsWorker": True, "mpiReplicaSpecs": replicas}
+    labels = {"kueue.x-k8s.io/queue-name": "queue"}
+    await world.client.create(
+        resource, {"metadata": {"name": "mpi", "labels": labels}, "spec": spec}, NAMESPACE
+    )
+
+    async def started() -> Any:
+        stored = await world.client.get(resource, Key(NAMESPACE, "mpi"))
+        return None if stored.spec["runPolicy"]["suspend"] else stored.spec["mpiReplicaSpecs"]
+
+    templates = await world.until("the MPIJob is started", started)
+    for role, index in (("Launcher", 0), ("Worker", 1), ("Worker", 3), ("Worker", 2)):
+        body = copy.deepcopy(templates[role]["template"])
+        body["metadata"]["name"] = f"mpi-{role.lower()}-{3 - index}"
+        body["metadata"]["labels"] |= {REPLICA_INDEX: str(index), "set": "mpi"}
+        await world.client.create(PODS, body, NAMESPACE)
+    nodes = await nodes_of(world, "set=mpi", pods=4)
+    workload = await world.workload("mpi")
+    assert workload is not None
+    assert workload.status.admission is not None
+    _, workers = workload.status.admission.pod_set_assignments
+    assert workers.topology_assignment is not None
+    ranks = [host for (*_, host), count in workers.topology_assignment.domains() for _ in range(count)]
+    assert len(set(ranks)) == 2  # otherwise any order of the workers would do
+    assert [nodes[f"mpi-worker-{3 - index}"] for index in (1, 2, 3)] == ranks
+    await world.client.delete(resource, Key(NAMESPACE, "mpi"))
+    for name in nodes:
+        await world.client.delete(PODS, Key(NAMESPACE, name), grace_period_s=0)
+
+
 async def run_pod_group(world: World) -> None:
     """Create two pods of a group with indices, the second one first."""
     for index in (1, 0):
@@ -110,7 +147,7 @@ async def run_pod_group(world: World) -> None:
 
 def test_jobs_run_in_one_rack_or_wait() -> None:
     async def story(world: World) -> None:
-        await install_definitions(world.client, [definition(JOB_SET.resource)])
+        await install_definitions(world.client, [definition(each.resource) for each in (JOB_SET, MPI_JOB)])
         await world.client.create(TOPOLOGIES, TREE.topology)
         await world.client.create(RESOURCE_FLAVORS, TREE.flavor)
         await world.cluster_queue("100", flavor=FLAVOR)
@@ -141,6 +178,8 @@ def test_jobs_run_in_one_rack_or_wait() -> None:
         await run_pod_group(world)
         (host,) = set((await nodes_of(world, "set=group", pods=2)).values())
         assert racks({"": host}) == trained
+
+        await run_mpi_job(world)
 
         # When the racks are full, a job waits for one of them, and gets it.
         taken = []

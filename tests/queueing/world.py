@@ -161,10 +161,11 @@ class World(GivenWorld):
         times = argument if isinstance(argument, int) else 1
         steps = argument.get("mid", []) if isinstance(argument, dict) else []
         for _ in range(times):
-            if self.admission_cycle.suspended is not None:
-                return
             with self.admission_cycle.second_pass(self.now) as second_pass:
                 self.carry_out(second_pass.decide())
+                if self.admission_cycle.suspended is not None:
+                    self.settle()
+                    return
                 self.state.ledger.flush_requeues()
                 round_ = self.admission_cycle.start_round(self.state.ledger.cluster_queues.values())
                 self.carry_out(round_.process(self.now))
