@@ -20,6 +20,7 @@ from tests.controllers.volcano.job.notation import (
     planned,
     show,
 )
+from tests.steps import steps_of
 
 
 @pytest.mark.parametrize(
@@ -450,3 +451,14 @@ def test_a_pod_is_desired_within_the_replicas_of_its_task() -> None:
     pods = job_pods("worker: running running running running; ps: running; other: running")
     replicas = desired_replicas(job)
     assert [is_desired(pod, replicas) for pod in pods] == [True, True, True, False, True, False]
+
+
+@pytest.mark.parametrize("policies", [[], [{"event": "PodFailed", "action": "RestartJob"}]])
+def test_a_decision_takes_time_in_proportion_to_the_tasks(policies: list[dict[str, Any]]) -> None:
+    def steps_for(tasks: int) -> int:
+        names = [f"t{number}" for number in range(tasks)]
+        job = a_job(" ".join(f"{name}=1" for name in names), phase="Running", policies=policies)
+        pods = job_pods("; ".join(f"{name}: pending" for name in names))
+        return steps_of(lambda: planned(job, pods, "Running"))
+
+    assert steps_for(400) < 5 * steps_for(100)

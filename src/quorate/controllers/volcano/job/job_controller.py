@@ -32,6 +32,7 @@ from quorate.queueing.lifecycle.transition import Event
 WORKERS: Final = 16  # a worker mostly waits for responses to its writes
 REFUSED_RETRY_S: Final = 30.0  # until a pod group that the API server refused is written again
 MAX_IN_FLIGHT: Final = 32  # deletions of one job
+LARGE: Final = 500  # tasks and pods of one job that take too long for the event loop
 PHASE_COUNTERS: Final[Mapping[JobPhase, str]] = {
     "Completed": "volcano_job_completed_phase_count",
     "Failed": "volcano_job_failed_phase_count",
@@ -139,8 +140,9 @@ class VolcanoJobController:
         until = self._executor.pending_until(key, versions(VOLCANO_JOBS, (job,)))
         if until is not None:
             return until
-        plan = decide(self._job_info(job, await self._commands.pending(key, job.metadata.uid)))
-        return await self._execute(job, plan)
+        info = self._job_info(job, await self._commands.pending(key, job.metadata.uid))
+        is_large = len(job.spec.tasks) + len(info.pods) > LARGE
+        return await self._execute(job, await asyncio.to_thread(decide, info) if is_large else decide(info))
 
     def _job_info(self, job: Job, commands: Sequence[Command]) -> JobInfo:
         pods = self._assume_cache.pods(job, self._pods.by_index(_BY_JOB, job.metadata.uid))

@@ -58,8 +58,7 @@ from quorate.controllers.volcano.job.lifecycle_policies import (
     SYNC,
     JobEvent,
     RequestedAction,
-    apply_policies,
-    job_events,
+    requested_action,
 )
 from quorate.controllers.volcano.job.quota_admission import (
     admitted_pod_sets,
@@ -184,8 +183,7 @@ def _requested_action(
         return RequestedAction(command.action, event), (command,), None
     if phase not in ACTIVE or info.is_suspended:
         return None, (), None
-    events = job_events(info.job, info.pods, info.lost, info.group)
-    requested, wake_at = apply_policies(info.job, events, info.now)
+    requested, wake_at = requested_action(info.job, info.pods, info.lost, info.group, info.now)
     return requested, (), wake_at
 
 

@@ -23,12 +23,8 @@ GROUP_UNKNOWN: Final = "Unknown"
 TASK_COMPLETED: Final = "TaskCompleted"
 TASK_FAILED: Final = "TaskFailed"
 COMMAND_ISSUED: Final = "CommandIssued"
-OUT_OF_SYNC: Final = "OutOfSync"
-JOB_UPDATED: Final = "JobUpdated"
 # The order of events with the same time.
 _EVENT_ORDER: Final = (POD_FAILED, POD_EVICTED, TASK_FAILED, TASK_COMPLETED, GROUP_UNKNOWN, POD_PENDING)
-# These events only cause a sync; a policy for any event does not match them.
-SYNC_EVENTS: Final = frozenset({OUT_OF_SYNC, COMMAND_ISSUED, JOB_UPDATED})
 
 SYNC: Final = "SyncJob"
 _DEFAULT_TASK_RETRIES: Final = 3  # container restarts in a task, before the task counts as failed
@@ -62,16 +58,31 @@ class RequestedAction:
     event: JobEvent
 
 
-def apply_policies(
+def requested_action(
+    job: Job, pods: Sequence[JobPod], lost: Iterable[LostPod], group: PodGroup | None, now: float
+) -> tuple[RequestedAction | None, float | None]:
+    """Return the action that the first event of a defaulted job requests, and when to check again.
+
+    A policy with a timeout requests its action that long after the event.
+    """
+    if not job.spec.policies and not any(task.policies for task in job.spec.tasks):
+        return None, None
+    return _apply_policies(job, _job_events(job, pods, lost, group), now)
+
+
+def _apply_policies(
     job: Job, events: Iterable[JobEvent], now: float
 ) -> tuple[RequestedAction | None, float | None]:
-    """Return the action of the first event that requests one, and when to check again.
-
-    ``events`` are ordered by time.  A policy with a timeout requests its action that long after the event.
-    """
+    """Return the action of the first of the ordered events that requests one, and when to check again."""
+    of_tasks: dict[str, tuple[LifecyclePolicy, ...]] = {}
+    for task in job.spec.tasks:
+        of_tasks.setdefault(task.name, task.policies)
     wake_at: float | None = None
     for event in events:
-        policy = matching_policy(job, event)
+        if event.version < job.status.version or event.retry < job.status.retry_count:
+            continue  # outdated
+        policies = (*of_tasks.get(event.task, ()), *job.spec.policies)
+        policy = next((policy for policy in policies if _matches(policy, event)), None)
         if policy is None or policy.action in ("", SYNC):
             continue
         due = event.since + _timeout_s(policy)
@@ -79,16 +90,6 @@ def apply_policies(
             return RequestedAction(policy.action, event), None
         wake_at = due if wake_at is None else min(wake_at, due)
     return None, wake_at
-
-
-def matching_policy(job: Job, event: JobEvent) -> LifecyclePolicy | None:
-    """Return the first matching policy, the task's before the job's; None if outdated."""
-    if event.kind in SYNC_EVENTS:
-        return None
-    if event.version < job.status.version or event.retry < job.status.retry_count:
-        return None
-    of_task = next((task.policies for task in job.spec.tasks if task.name == event.task), ())
-    return next((policy for policy in (*of_task, *job.spec.policies) if _matches(policy, event)), None)
 
 
 def _matches(policy: LifecyclePolicy, event: JobEvent) -> bool:
@@ -107,7 +108,7 @@ def _timeout_s(policy: LifecyclePolicy) -> float:
         return 0.0
 
 
-def job_events(
+def _job_events(
     job: Job, pods: Sequence[JobPod], lost: Iterable[LostPod], group: PodGroup | None
 ) -> list[JobEvent]:
     """Return the events of a defaulted job, ordered by time, kind, task and pod."""
