@@ -7,6 +7,9 @@ covers all nodes.  In Volcano's terms:
     idle        = allocatable - used           free now
     future idle = idle + releasing - pipelined free when releasing pods are gone and pipelined pods are placed
 
+Only resources of nodes have rows.  A request for any other resource counts in the row ``ABSENT``, in which no
+node has anything: pods with names that no node has take no memory per node.
+
 ``add_pod`` and ``remove_pod`` undo each other, and so do two calls of ``update_pod``.  The state depends only
 on the current nodes and pods, except for the assignment of indexes and the order of resources.
 """
@@ -43,6 +46,8 @@ class AllocationState(Enum):
 PodCounts = Mapping[tuple[Shape, AllocationState], int]
 NO_PODS: Final[PodCounts] = {}
 
+ABSENT: Final = ""  # stands for all resources that no node has or had
+
 # What all pods of a node take at most, so that sums of two such amounts and a request fit into 64 bits.
 _MAX_TAKEN: Final = 2**62
 _MAX_RELEASING: Final = 2**61
@@ -68,7 +73,7 @@ class Cluster:
     def __init__(self) -> None:
         self.usage_changes = ChangeLog()  # indexes with changed amounts or pods
         self.node_changes = ChangeLog()  # indexes set, removed, or changed in more than amounts
-        self.resources: list[str] = [CPU, MEMORY, PODS]  # by row
+        self.resources: list[str] = [CPU, MEMORY, PODS, ABSENT]  # by row
         self.nodes: list[Node | None] = []  # by index
         self.allocatable: Matrix = _zeros(len(self.resources), 0)
         self.used: Matrix = _zeros(len(self.resources), 0)
@@ -78,6 +83,7 @@ class Cluster:
         self.non_zero_used: Matrix = _zeros(2, 0)
         self.ready: Mask = np.zeros(0, np.bool_)  # False at vacant indexes
         self.rows = {resource: row for row, resource in enumerate(self.resources)}
+        self.rows_version = 0  # changes with the rows of resources
         self._vacant: list[int] = []
         self._indexes: dict[str, int] = {}
         self._pod_counts: dict[str, dict[tuple[Shape, AllocationState], int]] = {}  # by node, known or not
@@ -94,6 +100,9 @@ class Cluster:
     def set_node(self, node: Node) -> None:
         """Add ``node``, or replace the known node of that name."""
         name = node.metadata.name
+        allocatable = in_base_units(node.status.allocatable).items()
+        amounts = {resource: max(0, min(amount, MAX_AMOUNT)) for resource, amount in allocatable}
+        self._add_rows(amounts)
         index = self._indexes.get(name)
         if index is None:
             if not self._vacant:
@@ -113,8 +122,6 @@ class Cluster:
         self._add_to_totals(index, -1)
         self.nodes[index] = node
         self.ready[index] = is_ready(node)
-        allocatable = in_base_units(node.status.allocatable).items()
-        amounts = {resource: max(0, min(amount, MAX_AMOUNT)) for resource, amount in allocatable}
         self.allocatable[:, index] = self._vector(amounts)
         self._add_to_totals(index, +1)
         self.usage_changes.append(index)
@@ -216,9 +223,10 @@ class Cluster:
         for row, amount in enumerate(shape.non_zero_request):
             self.non_zero_used[row, index] += amount * count
         if self.ready[index]:
-            _add(self._total_used, shape.amounts, count)
+            amounts = self._with_rows(shape)
+            _add(self._total_used, amounts, count)
             if state is AllocationState.RELEASING:
-                _add(self._total_releasing, shape.amounts, count)
+                _add(self._total_releasing, amounts, count)
 
     def _sum_amounts(self, index: int, name: str) -> None:
         """Set the amounts of the node's pods to their sums, limited so that 64 bits hold them.
@@ -234,14 +242,13 @@ class Cluster:
                 AllocationState.RELEASING: releasing,
                 AllocationState.PIPELINED: pipelined,
             }[state]
-            _add(taken, shape.amounts, count)
+            _add(taken, self._with_rows(shape), count)
             if state is not AllocationState.PIPELINED:
                 non_zero = [
                     total + amount * count
                     for total, amount in zip(non_zero, shape.non_zero_request, strict=True)
                 ]
         self._add_to_totals(index, -1)
-        self.add_rows((*staying, *releasing, *pipelined))  # before the matrices are written
         self.releasing[:, index] = self._vector(_limited(releasing, _MAX_RELEASING))
         self.pipelined[:, index] = self._vector(_limited(pipelined, _MAX_RELEASING))
         self.used[:, index] = self._vector(_limited(staying, _MAX_TAKEN)) + self.releasing[:, index]
@@ -282,15 +289,13 @@ class Cluster:
         overcommitted = np.flatnonzero(self.ready & (self.used > self.allocatable).any(axis=0))
         for index in overcommitted.tolist():
             _add(sums, dict(zip(self.resources, matrix[:, index].tolist(), strict=True)), -1)
-        return {resource: amount for resource, amount in sums.items() if amount}
+        return {resource: amount for resource, amount in sums.items() if amount and resource != ABSENT}
 
     def row(self, resource: str) -> int:
-        """Return the row of ``resource`` in all matrices, adding one if there is none."""
-        if resource not in self.rows:
-            self.add_rows((resource,))
-        return self.rows[resource]
+        """Return the row of ``resource`` in all matrices, that of ``ABSENT`` if no node has it."""
+        return self.rows.get(resource, self.rows[ABSENT])
 
-    def add_rows(self, resources: Iterable[str]) -> None:
+    def _add_rows(self, resources: Iterable[str]) -> None:
         """Add the rows that are missing; each call with any copies the matrices once."""
         missing = [resource for resource in dict.fromkeys(resources) if resource not in self.rows]
         if not missing:
@@ -301,16 +306,30 @@ class Cluster:
         for name in ("allocatable", "used", "releasing", "pipelined"):
             setattr(self, name, np.pad(getattr(self, name), ((0, len(missing)), (0, 0))))
         self._requests.clear()
+        self.rows_version += 1
+        added = frozenset(missing)
+        for node, counts in self._pod_counts.items():
+            index = self._indexes.get(node)
+            if index is not None and any(added & shape.amounts.keys() for shape, _ in counts):
+                self._sum_amounts(index, node)
+                self.usage_changes.append(index)
 
     def request(self, shape: Shape) -> Vector:
         """Return what a pod of ``shape`` requests, by row."""
         request = self._requests.get(shape)
         if request is None:
-            request = self._requests[shape] = self._vector(shape.amounts)
+            request = self._requests[shape] = self._vector(self._with_rows(shape))
         return request
 
+    def _with_rows(self, shape: Shape) -> Amounts:
+        """Return the amounts of ``shape`` with its largest amount of absent resources as ``ABSENT``."""
+        absent = [amount for resource, amount in shape.amounts.items() if resource not in self.rows]
+        if not absent:
+            return shape.amounts
+        known = {resource: amount for resource, amount in shape.amounts.items() if resource in self.rows}
+        return {**known, ABSENT: max(absent)}
+
     def _vector(self, amounts: Amounts) -> Vector:
-        self.add_rows(amounts)
         vector = np.zeros(len(self.resources), np.int64)
         for resource, amount in amounts.items():
             vector[self.rows[resource]] = amount

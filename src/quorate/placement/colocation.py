@@ -73,8 +73,6 @@ def choose_anchor_node(finder: NodeFinder, shape: Shape, group: PodsByShape) -> 
     if not domains:
         return ""
     cluster = finder.cluster
-    for each in group:
-        cluster.request(each)  # adds a row to the matrices for every requested resource
     for capacity in Capacity:
         free = _free(cluster, capacity)
         fitting = np.ones(cluster.size, np.bool_)

@@ -47,6 +47,7 @@ class NodeFinder:
         self._scoring = scoring
         self.names = NameOrder(cluster)
         self._rankings: OrderedDict[Shape, NodeRanking] = OrderedDict()
+        self._rows_version = cluster.rows_version  # of the rankings
         self._batch: BatchPlacement | None = None  # for the shape of the last query
         self._batch_revision = 0  # of the constraints
         self._diagnoses: WeakKeyDictionary[Shape, tuple[tuple[int, int], Diagnosis]] = WeakKeyDictionary()
@@ -133,7 +134,6 @@ class NodeFinder:
         permanent = self._constraints.filter(shape).permanent
         cluster = self.cluster
         fitting = np.full(cluster.size, UNLIMITED)
-        cluster.add_rows(shape.amounts)
         for resource, amount in shape.amounts.items():
             if amount:
                 fitting = np.minimum(fitting, cluster.allocatable[cluster.row(resource)] // amount)
@@ -145,6 +145,9 @@ class NodeFinder:
 
     def ranking(self, shape: Shape) -> NodeRanking:
         """Return the current ranking for ``shape``."""
+        if self._rows_version != self.cluster.rows_version:
+            self._rows_version = self.cluster.rows_version
+            self._rankings.clear()
         ranking = self._rankings.get(shape)
         if ranking is None:
             ranking = self._rankings[shape] = NodeRanking(self.cluster, self.names, self._scoring, shape)

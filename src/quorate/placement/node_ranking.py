@@ -47,7 +47,6 @@ class NodeRanking:
         self._names = names
         self._scoring = scoring
         self._shape = shape
-        cluster.add_rows(shape.amounts)
         self._request = {
             cluster.row(resource): amount for resource, amount in shape.amounts.items() if amount
         }

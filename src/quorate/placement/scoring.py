@@ -124,8 +124,10 @@ def binpack_scores(
         if not request or not weight:
             continue
         weights += weight
-        allocatable = columns.allocatable[rows[resource]]
-        used = columns.used[rows[resource]] + request
+        row = rows.get(resource)
+        if row is None:
+            continue  # no node has any
+        allocatable, used = columns.allocatable[row], columns.used[row] + request
         sufficient &= (used <= allocatable) | (allocatable == 0)
         share = quotient(np.minimum(used, allocatable), allocatable, MAX_NODE_SCORE * SCORE_UNIT)
         total += weight * share

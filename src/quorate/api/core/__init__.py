@@ -1,7 +1,7 @@
 """Fields of core/v1, scheduling.k8s.io/v1 and node.k8s.io/v1 objects that Quorate reads."""
 
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -9,6 +9,13 @@ from quorate.api.meta import Condition, Int64, ObjectMeta, SelectorRequirement, 
 from quorate.api.quantity import Quantity
 
 Resources = dict[str, Quantity]
+MAX_RESOURCES: Final = 512  # of a node or a gang: each name takes numbers and time for each node
+
+
+def check_number_of_resources(field: str, resources: Resources | None) -> None:
+    """Raise ValueError if ``resources`` has more names than the scheduler can consider in time."""
+    if resources is not None and len(resources) > MAX_RESOURCES:
+        raise ValueError(f"{field}: {len(resources)} resources, at most {MAX_RESOURCES} are considered")
 
 
 class ResourceRequirements(Struct):

@@ -20,6 +20,7 @@ from quorate.api.core import (
     Resources,
     SchedulingGate,
     Toleration,
+    check_number_of_resources,
 )
 from quorate.api.interning import SharedStructs, intern_fields, intern_strings, intern_time
 from quorate.api.meta import Condition, LabelSelector, ObjectMeta, Struct
@@ -254,6 +255,7 @@ class NodeStatus(Struct):
     images: tuple[ContainerImage, ...] = ()
 
     def __post_init__(self) -> None:
+        check_number_of_resources("allocatable", self.allocatable)
         intern_fields(self, _INTERNED_NODE_STATUS_FIELDS)
 
 

@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from quorate.api.core import Resources
+from quorate.api.core import Resources, check_number_of_resources
 from quorate.api.meta import ConditionStatus, Int32, LabelSelector, ObjectMeta, Struct, always_encoded
 
 GROUP: Final = "scheduling.volcano.sh"
@@ -80,6 +80,9 @@ class PodGroupSpec(Struct):
     min_resources: Resources | None = None
     network_topology: NetworkTopology | None = None
     sub_group_policy: tuple[SubGroupPolicy, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_number_of_resources("minResources", self.min_resources)
 
 
 class PodGroupCondition(Struct):

@@ -8,7 +8,7 @@ only reads these versions.
 
 from typing import Final
 
-from quorate.api.core import Resources
+from quorate.api.core import Resources, check_number_of_resources
 from quorate.api.meta import Int32, ObjectMeta, Struct
 from quorate.api.volcano import (
     DEFAULT_QUEUE,
@@ -32,6 +32,9 @@ class LegacyPodGroupSpec(Struct):
     queue: str = DEFAULT_QUEUE
     priority_class_name: str = ""
     min_resources: Resources | None = None
+
+    def __post_init__(self) -> None:
+        check_number_of_resources("minResources", self.min_resources)
 
 
 class LegacyPodGroup(Struct):
