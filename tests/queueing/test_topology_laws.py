@@ -36,6 +36,7 @@ STEPS = (
     "return",
     "fail",
     "taint",
+    "check",
 )
 EVENTS = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5)), min_size=8, max_size=20)
 
@@ -114,6 +115,7 @@ def worlds(draw: st.DrawFn) -> Json:
                 "reclaimWithinCohort": draw(st.sampled_from(("Never", "Any"))),
             },
             "quota": [{flavor: {"cpu": draw(st.integers(6, 20))}} for flavor in flavors],
+            "admissionChecks": draw(st.sampled_from(((), (), ("prov",)))),
         }
     workloads: list[Json] = []
     for number in range(draw(st.integers(2, 8))):
@@ -127,7 +129,8 @@ def worlds(draw: st.DrawFn) -> Json:
             "podSets": draw(pod_sets(LEVELS.get(flavor, ()))),
         }
         workloads.append({**workload, "create": "later"} if number > 2 else workload)
-    gates = draw(st.dictionaries(st.sampled_from(("TASBalancedPlacement", "TASProfileMixed")), st.booleans()))
+    names = ("TASBalancedPlacement", "TASProfileMixed", "TASFailedNodeReplacementFailFast")
+    gates = draw(st.dictionaries(st.sampled_from(names), st.booleans()))
     return {
         "config": {"featureGates": gates},
         "topologies": {name: {"levels": list(levels)} for name, levels in LEVELS.items()},
@@ -259,6 +262,9 @@ class Story:
                 tainted = not present[node].get("taints")
                 taints = [{"key": "busy", "effect": "NoSchedule"}] if tainted else []
                 world.run({"update": {"nodes": {node: {"taints": taints}}}})
+            case "check":
+                open_ = [name for name, each in world.workloads.items() if each.status.admission_checks]
+                world.run({"checks": {name: {"prov": "Ready"} for name in open_[: 1 + number]}})
             case "cycle":
                 world.run("cycle")
         world.now += 1
