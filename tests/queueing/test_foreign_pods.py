@@ -9,7 +9,8 @@ from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.meta import Key
 from quorate.placement.topology.tree import MAX_AMOUNT
-from quorate.queueing.topology.model import Place, Places, TopologyModel
+from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.places import Place, Places
 
 HOST = "kubernetes.io/hostname"
 WORKLOAD = Key("ns", "w")

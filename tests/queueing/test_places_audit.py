@@ -9,7 +9,8 @@ from quorate.api.core import RuntimeClass
 from quorate.api.meta import Key
 from quorate.queueing.model_audit import ReservationMismatch
 from quorate.queueing.topology.audit import DomainMismatch, PlaceMismatch, PlacesMismatch
-from quorate.queueing.topology.model import NO_PLACES, Place, TopologyModel
+from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.places import NO_PLACES, Place
 from tests.queueing.notation import Json
 from tests.queueing.world import World, differences
 

@@ -10,7 +10,8 @@ from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ResourceFlavor
 from quorate.api.kueue.topology import Topology
 from quorate.placement.topology.tree import DomainTree
-from quorate.queueing.topology.model import Place, Places, TopologyModel
+from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.places import Place, Places
 from tests.queueing.notation import Json
 
 HOST = "kubernetes.io/hostname"

@@ -27,7 +27,7 @@ from quorate.queueing.inactive_reasons import InactiveReason
 from quorate.queueing.pending.effective_requests import reclaimed_counts
 from quorate.queueing.pending.ordering import QueueOrder
 from quorate.queueing.pending.queue import Entry, PendingQueue
-from quorate.queueing.topology.model import NO_PLACES
+from quorate.queueing.topology.places import NO_PLACES
 from quorate.quota.amount import UNLIMITED, Amount, FlavorResource, Usage, base_units
 from quorate.quota.tree import Limits, Node
 

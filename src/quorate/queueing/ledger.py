@@ -21,14 +21,8 @@ from quorate.queueing.pending.second_pass_queue import SecondPassQueue
 from quorate.queueing.pending.shape import Shape, ShapeRegistry
 from quorate.queueing.pods_ready import UnreadyWorkloads
 from quorate.queueing.preemption.history import PreemptionHistory
-from quorate.queueing.topology.model import (
-    NO_PLACES,
-    Places,
-    TopologyModel,
-    has_places,
-    recorded_places,
-    without_places,
-)
+from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.places import NO_PLACES, Places, has_places, recorded_places, without_places
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 from quorate.queueing.topology.pod_templates import Template
 from quorate.quota import tree

@@ -21,7 +21,7 @@ from quorate.queueing.cluster_queue import ClusterQueueState, usage_of
 from quorate.queueing.pending.ordering import may_queue
 from quorate.queueing.state import State, counts_quota
 from quorate.queueing.topology.audit import PlaceDifference, audit_places
-from quorate.queueing.topology.model import Amounts, Places
+from quorate.queueing.topology.places import Amounts, Places
 from quorate.quota import audit
 from quorate.quota.amount import FlavorResource, Usage
 from quorate.quota.tree import Node

@@ -6,7 +6,7 @@ from quorate.api.meta import Key
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import Reservation
 from quorate.queueing.state import State
-from quorate.queueing.topology.model import Place
+from quorate.queueing.topology.places import Place
 from quorate.quota.amount import FlavorResource
 from quorate.simulate.records import UsageRecords
 from quorate.simulate.simulated_job import SimulatedJob

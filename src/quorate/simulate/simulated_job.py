@@ -14,7 +14,7 @@ from quorate.api.kueue import (
     WorkloadSpec,
 )
 from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
-from quorate.queueing.topology.model import Place
+from quorate.queueing.topology.places import Place
 from quorate.quota.amount import Usage
 from quorate.simulate.scenario import JobClass
 from quorate.simulate.submissions import Submission

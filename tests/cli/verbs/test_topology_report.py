@@ -16,7 +16,8 @@ from quorate.cli.verbs.topology_report import (
     report_topology,
     walk,
 )
-from quorate.queueing.topology.model import Place, TopologyModel
+from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.places import Place
 
 HOST = "kubernetes.io/hostname"
 

@@ -49,7 +49,7 @@ from quorate.queueing.scheduling.processing_order import (
 )
 from quorate.queueing.scheduling.second_pass import SecondPass
 from quorate.queueing.state import State
-from quorate.queueing.topology.model import Places
+from quorate.queueing.topology.places import Places
 from quorate.queueing.topology.placing import NO_PLACEMENT, Placement, fits
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Unlimited, Usage, as_quantity

@@ -18,7 +18,7 @@ from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.preemption_search import PreemptionSearch
 from quorate.queueing.scheduling.second_pass_places import FoundPlaces, SecondPassPlaces
 from quorate.queueing.state import State
-from quorate.queueing.topology.model import Places
+from quorate.queueing.topology.places import Places
 
 
 class SecondPass:

@@ -19,7 +19,7 @@ from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefuse
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.scheduling.pod_sets_to_place import previous_domains, topology_flavor
 from quorate.queueing.state import State
-from quorate.queueing.topology.model import Place, Places
+from quorate.queueing.topology.places import Place, Places
 from quorate.queueing.topology.placing import (
     PodSetToPlace,
     limited_request,

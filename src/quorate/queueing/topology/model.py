@@ -1,90 +1,28 @@
 """The domains of every topology flavor, with what pods use of them.
 
-A flavor with ``topologyName`` is a *topology flavor*.  Its nodes are those that are ready and schedulable,
-have its node labels and have a value for each level of its Topology.  What is used of a host counts for every
-flavor with a topology that ends in the host name; other leaves count the usage of their own flavor only.
+What is used of a host counts for every flavor with a topology that ends in the host name; other leaves count
+the usage of their own flavor only.
 """
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
-from quorate.api.kueue import Admission, ResourceFlavor
 from quorate.api.kueue.topology import Topology
-from quorate.api.meta import Key, is_true
+from quorate.api.meta import Key
 from quorate.placement.topology.tree import HOSTNAME, DomainTree, Path
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.topology.foreign_pods import requests_place, usage_on_node, uses_node, workload_of
 from quorate.queueing.topology.host_trees import LEVELS, HostTrees, Labels, is_host, labels_of
 from quorate.queueing.topology.node_fit import mode_of
 from quorate.queueing.topology.placement_memo import PlacementMemo
+from quorate.queueing.topology.places import Amounts, Place
 from quorate.queueing.topology.pod_constraints import PodConstraints
-from quorate.queueing.topology.pod_templates import Template
-
-Amounts = Mapping[str, int]
-
-
-class Place(NamedTuple):
-    """Equal pods in one leaf: its recorded values, and what all of them use."""
-
-    flavors: tuple[str, ...]  # one of them has the topology; empty: a host, of flavors without a topology
-    values: Path
-    on_host: bool  # the leaf is a host
-    amounts: Amounts
-    pods: int = 0
-    template: Template | None = None  # of the pods, on a host
-
-
-class Places:
-    """The places of one workload with quota, counted or not in the usage of the domains."""
-
-    __slots__ = ("_model", "all")
-
-    def __init__(self, model: "TopologyModel | None", places: Iterable[Place]) -> None:
-        self._model = model
-        self.all = tuple(places)
-
-    def count(self, times: int) -> None:
-        """Add the usage of the places; ``times`` is 1, or -1 to take it back."""
-        if self._model is not None:
-            self._model.count(self.all, times)
-
-
-NO_PLACES = Places(None, ())
-
-
-def without_places(places: Iterable[Place], others: Iterable[Place]) -> list[Place]:
-    """Return what ``places`` use beyond what ``others`` use of the same leaves."""
-    left: dict[tuple[tuple[str, ...], Path], dict[str, int]] = {}
-    pods: dict[tuple[tuple[str, ...], Path], int] = {}
-    for other in others:
-        key = other.flavors, other.values
-        amounts = left.setdefault(key, {})
-        for resource, amount in other.amounts.items():
-            amounts[resource] = amounts.get(resource, 0) + amount
-        pods[key] = pods.get(key, 0) + other.pods
-    if not left:
-        return list(places)
-    beyond: list[Place] = []
-    for place in places:
-        key = place.flavors, place.values
-        held = left.get(key, {})
-        amounts = {}
-        for resource, amount in place.amounts.items():
-            covered = min(amount, held.get(resource, 0))
-            if covered:
-                held[resource] -= covered
-            amounts[resource] = amount - covered
-        covered = min(place.pods, pods.get(key, 0))
-        if covered:
-            pods[key] -= covered
-        if any(amounts.values()):
-            beyond.append(place._replace(amounts=amounts, pods=place.pods - covered))
-    return beyond
+from quorate.queueing.topology.topology_flavors import TopologyFlavors
 
 
 class UsedBy(NamedTuple):
@@ -102,29 +40,11 @@ class KnownTree(NamedTuple):
     tree: DomainTree
 
 
-class WithFlavors(Protocol):
-    """A resource group of a cluster queue."""
-
-    @property
-    def flavors(self) -> Sequence[str]: ...
-
-
-class TopologyModel:
+class TopologyModel(TopologyFlavors):
     """See the module docstring."""
 
     def __init__(self, gates: TopologyGates | None, node_fit: NodeFitMode = "Off") -> None:
-        self.gates = gates or TopologyGates()
-        self.is_on = gates is not None
-        self._node_fit = node_fit  # of flavors without the annotation
-        self.flavors: Mapping[str, ResourceFlavor] = {}  # all flavors, also those without a topology
-        # Names of flavors, updated by ``flavor_changed``.  Where a set is empty, nothing is looked up.
-        self.placing: set[str] = set()  # pods get places: it has a topology, or requires that they fit nodes
-        self.reporting: set[str] = set()  # pods that fit no node are reported
-        self.requiring: set[str] = set()  # they must fit nodes
-        # By cluster queue, with its groups: whether all of its flavors have topologies.
-        self._topology_queues: dict[str, tuple[Mapping[str, WithFlavors], bool]] = {}
-        self._modes: dict[frozenset[str], NodeFitMode] = {}  # by the flavors of pods
-        self._topologies: dict[str, tuple[str, ...]] = {}  # node labels, by name
+        super().__init__(gates, node_fit)
         self.has_nodes = True  # False while nodes and pods are being listed: no pod gets a place
         self.nodes: dict[str, Node] = {}  # of the cluster, whatever their state
         self.domain_changes = 0  # how often a node joined or left a tree that had been built
@@ -152,35 +72,20 @@ class TopologyModel:
     # Objects.
 
     def put_topology(self, topology: Topology) -> None:
-        self._topology_queues.clear()
+        super().put_topology(topology)
         self._capacity_changed()
-        self._topologies[topology.metadata.name] = tuple(level.node_label for level in topology.spec.levels)
         self._trees.clear()
 
     def remove_topology(self, name: str) -> None:
-        self._topology_queues.clear()
+        super().remove_topology(name)
         self._capacity_changed()
-        self._topologies.pop(name, None)
         self._trees.clear()
 
     def flavor_changed(self, name: str) -> None:
         """Read a flavor of ``flavors`` that is new, has another specification or mode, or is gone."""
+        super().flavor_changed(name)
         self._capacity_changed()
         self._trees.pop(name, None)
-        self._modes.clear()
-        self._topology_queues.clear()
-        flavor = self.flavors.get(name)
-        mode = "Off" if flavor is None else mode_of((flavor,), self._node_fit)
-        gives_places = flavor is not None and (bool(flavor.spec.topology_name) or mode == "Require")
-        for names, is_member in (
-            (self.placing, gives_places),
-            (self.requiring, mode == "Require"),
-            (self.reporting, mode == "Report"),
-        ):
-            if is_member:
-                names.add(name)
-            else:
-                names.discard(name)
 
     def put_node(self, node: Node) -> tuple[str, ...]:
         """Return the flavors that give places on the node, or did before."""
@@ -248,14 +153,6 @@ class TopologyModel:
                 and any(is_host(node, labels_of((flavor,))) for node in nodes)
             )
         )
-
-    def node_fit(self, flavors: frozenset[str]) -> NodeFitMode:
-        """Return how pods that get resources of all ``flavors`` are checked against the nodes."""
-        mode = self._modes.get(flavors)
-        if mode is None:
-            known = [self.flavors[name] for name in flavors if name in self.flavors]
-            mode = self._modes[flavors] = mode_of(known, self._node_fit)
-        return mode
 
     def put_pod(self, pod: BoundPod) -> tuple[str, ...]:
         """Count what a pod uses unless its workload has places; see ``put_foreign_pod``."""
@@ -379,31 +276,6 @@ class TopologyModel:
         self._hosts.clear()
         self._capacity_changed()
 
-    # Flavors.
-
-    @property
-    def topologies(self) -> Container[str] | None:
-        """The names of the topologies that exist; None if topology-aware scheduling is off."""
-        return self._topologies if self.is_on else None
-
-    def levels(self, flavor: str) -> tuple[str, ...] | None:
-        """Return the levels of a topology flavor; None for others, and if its Topology does not exist."""
-        known = self.flavors.get(flavor)
-        return None if known is None else self._topologies.get(known.spec.topology_name)
-
-    def is_topology_flavor(self, flavor: str) -> bool:
-        known = self.flavors.get(flavor)
-        return known is not None and bool(known.spec.topology_name)
-
-    def is_topology_queue(self, name: str, groups: Mapping[str, WithFlavors]) -> bool:
-        """Return True if all flavors of a cluster queue have topologies that exist."""
-        known = self._topology_queues.get(name)
-        if known is None or known[0] is not groups:
-            flavors = {flavor for group in groups.values() for flavor in group.flavors}
-            found = bool(groups) and all(self.levels(flavor) is not None for flavor in flavors)
-            known = self._topology_queues[name] = groups, found
-        return known[1]
-
     def tree(self, flavor: str) -> DomainTree | None:
         """Return the domains of a topology flavor; None for others, and while they are not known."""
         tree = self._trees.get(flavor)
@@ -440,18 +312,6 @@ class TopologyModel:
         for node in nodes:
             self._add_foreign(tree, node, -1)
         return tree
-
-    def belongs(self, node: Node, flavor: ResourceFlavor) -> bool:
-        """Return True if a node is one of a topology flavor."""
-        levels = self._topologies.get(flavor.spec.topology_name, ())
-        labels = node.metadata.labels
-        return (
-            bool(levels)
-            and not node.spec.unschedulable
-            and is_true(node.status.conditions, "Ready")
-            and all(labels.get(key) == value for key, value in flavor.spec.node_labels.items())
-            and all(labels.get(level) for level in levels)
-        )
 
     # Usage.
 
@@ -534,38 +394,3 @@ class TopologyModel:
 def _nominated(pod: Key) -> Key:
     """Return a key that no pod has: a pod that is bound is known twice for a moment."""
     return Key(pod.namespace, f"{pod.name}/nominated")
-
-
-def has_places(admission: Admission) -> bool:
-    for assigned in admission.pod_set_assignments:  # noqa: SIM110  called for each admission, where any() costs more
-        if assigned.topology_assignment is not None:
-            return True
-    return False
-
-
-def recorded_places(
-    model: TopologyModel,
-    admission: Admission,
-    per_pod: Mapping[str, Amounts],
-    templates: Mapping[str, Template],
-) -> Places:
-    """Return the places that an admission records.
-
-    ``per_pod`` has the usage of one pod by pod set, ``templates`` the templates of the pods.
-    """
-    return Places(
-        model,
-        (
-            Place(
-                tuple(sorted(set(assigned.flavors.values()))),
-                values,
-                tuple(assignment.levels) == LEVELS,
-                {name: amount * count for name, amount in per_pod[assigned.name].items()},
-                count,
-                templates.get(assigned.name),
-            )
-            for assigned in admission.pod_set_assignments
-            if (assignment := assigned.topology_assignment) is not None and assigned.name in per_pod
-            for values, count in assignment.domains()
-        ),
-    )

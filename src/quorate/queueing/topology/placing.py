@@ -19,7 +19,8 @@ from quorate.queueing.inadmissible_reasons import NodesLackRoom, PlacementRefuse
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.topology.elastic_slices import Domains, extend, previous_places
 from quorate.queueing.topology.host_trees import LEVELS, labels_of
-from quorate.queueing.topology.model import Amounts, Place, TopologyModel, without_places
+from quorate.queueing.topology.model import TopologyModel
+from quorate.queueing.topology.places import Amounts, Place, without_places
 from quorate.queueing.topology.pod_templates import Template
 
 

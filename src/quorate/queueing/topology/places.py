@@ -1,0 +1,111 @@
+"""Places of pods: equal pods in one leaf of a topology, and what they use of it."""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from quorate.api.kueue import Admission
+from quorate.placement.topology.tree import Path
+from quorate.queueing.topology.host_trees import LEVELS
+from quorate.queueing.topology.pod_templates import Template
+
+Amounts = Mapping[str, int]
+
+
+class Place(NamedTuple):
+    """Equal pods in one leaf: its recorded values, and what all of them use."""
+
+    flavors: tuple[str, ...]  # one of them has the topology; empty: a host, of flavors without a topology
+    values: Path
+    on_host: bool  # the leaf is a host
+    amounts: Amounts
+    pods: int = 0
+    template: Template | None = None  # of the pods, on a host
+
+
+class PlacesUsage(Protocol):
+    """What counts the usage of places."""
+
+    def count(self, places: Iterable[Place], times: int) -> None: ...
+
+
+class Places:
+    """The places of one workload with quota, counted or not in the usage of the domains."""
+
+    __slots__ = ("_usage", "all")
+
+    def __init__(self, usage: PlacesUsage | None, places: Iterable[Place]) -> None:
+        self._usage = usage
+        self.all = tuple(places)
+
+    def count(self, times: int) -> None:
+        """Add the usage of the places; ``times`` is 1, or -1 to take it back."""
+        if self._usage is not None:
+            self._usage.count(self.all, times)
+
+
+NO_PLACES = Places(None, ())
+
+
+def without_places(places: Iterable[Place], others: Iterable[Place]) -> list[Place]:
+    """Return what ``places`` use beyond what ``others`` use of the same leaves."""
+    left: dict[tuple[tuple[str, ...], Path], dict[str, int]] = {}
+    pods: dict[tuple[tuple[str, ...], Path], int] = {}
+    for other in others:
+        key = other.flavors, other.values
+        amounts = left.setdefault(key, {})
+        for resource, amount in other.amounts.items():
+            amounts[resource] = amounts.get(resource, 0) + amount
+        pods[key] = pods.get(key, 0) + other.pods
+    if not left:
+        return list(places)
+    beyond: list[Place] = []
+    for place in places:
+        key = place.flavors, place.values
+        held = left.get(key, {})
+        amounts = {}
+        for resource, amount in place.amounts.items():
+            covered = min(amount, held.get(resource, 0))
+            if covered:
+                held[resource] -= covered
+            amounts[resource] = amount - covered
+        covered = min(place.pods, pods.get(key, 0))
+        if covered:
+            pods[key] -= covered
+        if any(amounts.values()):
+            beyond.append(place._replace(amounts=amounts, pods=place.pods - covered))
+    return beyond
+
+
+def has_places(admission: Admission) -> bool:
+    for assigned in admission.pod_set_assignments:  # noqa: SIM110  called for each admission, where any() costs more
+        if assigned.topology_assignment is not None:
+            return True
+    return False
+
+
+def recorded_places(
+    usage: PlacesUsage,
+    admission: Admission,
+    per_pod: Mapping[str, Amounts],
+    templates: Mapping[str, Template],
+) -> Places:
+    """Return the places that an admission records.
+
+    ``per_pod`` has the usage of one pod by pod set, ``templates`` the templates of the pods.
+    """
+    return Places(
+        usage,
+        (
+            Place(
+                tuple(sorted(set(assigned.flavors.values()))),
+                values,
+                tuple(assignment.levels) == LEVELS,
+                {name: amount * count for name, amount in per_pod[assigned.name].items()},
+                count,
+                templates.get(assigned.name),
+            )
+            for assigned in admission.pod_set_assignments
+            if (assignment := assigned.topology_assignment) is not None and assigned.name in per_pod
+            for values, count in assignment.domains()
+        ),
+    )

@@ -1,0 +1,109 @@
+"""The flavors with a topology, the Topologies, and the modes in which pods are checked against nodes.
+
+A flavor with ``topologyName`` is a *topology flavor*.  Its nodes are those that are ready and schedulable,
+have its node labels and have a value for each level of its Topology.
+"""
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Protocol
+
+from quorate.api.configuration.feature_gates import TopologyGates
+from quorate.api.configuration.queueing import NodeFitMode
+from quorate.api.core.scheduling import Node
+from quorate.api.kueue import ResourceFlavor
+from quorate.api.kueue.topology import Topology
+from quorate.api.meta import is_true
+from quorate.queueing.topology.node_fit import mode_of
+
+
+class WithFlavors(Protocol):
+    """A resource group of a cluster queue."""
+
+    @property
+    def flavors(self) -> Sequence[str]: ...
+
+
+class TopologyFlavors:
+    """See the module docstring."""
+
+    def __init__(self, gates: TopologyGates | None, node_fit: NodeFitMode) -> None:
+        self.gates = gates or TopologyGates()
+        self.is_on = gates is not None
+        self._node_fit = node_fit  # of flavors without the annotation
+        self.flavors: Mapping[str, ResourceFlavor] = {}  # all flavors, also those without a topology
+        # Names of flavors, updated by ``flavor_changed``.  Where a set is empty, nothing is looked up.
+        self.placing: set[str] = set()  # pods get places: it has a topology, or requires that they fit nodes
+        self.reporting: set[str] = set()  # pods that fit no node are reported
+        self.requiring: set[str] = set()  # they must fit nodes
+        # By cluster queue, with its groups: whether all of its flavors have topologies.
+        self._topology_queues: dict[str, tuple[Mapping[str, WithFlavors], bool]] = {}
+        self._modes: dict[frozenset[str], NodeFitMode] = {}  # by the flavors of pods
+        self._topologies: dict[str, tuple[str, ...]] = {}  # node labels, by name
+
+    def put_topology(self, topology: Topology) -> None:
+        self._topology_queues.clear()
+        self._topologies[topology.metadata.name] = tuple(level.node_label for level in topology.spec.levels)
+
+    def remove_topology(self, name: str) -> None:
+        self._topology_queues.clear()
+        self._topologies.pop(name, None)
+
+    def flavor_changed(self, name: str) -> None:
+        """Read a flavor of ``flavors`` that is new, has another specification or mode, or is gone."""
+        self._modes.clear()
+        self._topology_queues.clear()
+        flavor = self.flavors.get(name)
+        mode = "Off" if flavor is None else mode_of((flavor,), self._node_fit)
+        gives_places = flavor is not None and (bool(flavor.spec.topology_name) or mode == "Require")
+        for names, is_member in (
+            (self.placing, gives_places),
+            (self.requiring, mode == "Require"),
+            (self.reporting, mode == "Report"),
+        ):
+            if is_member:
+                names.add(name)
+            else:
+                names.discard(name)
+
+    def node_fit(self, flavors: frozenset[str]) -> NodeFitMode:
+        """Return how pods that get resources of all ``flavors`` are checked against the nodes."""
+        mode = self._modes.get(flavors)
+        if mode is None:
+            known = [self.flavors[name] for name in flavors if name in self.flavors]
+            mode = self._modes[flavors] = mode_of(known, self._node_fit)
+        return mode
+
+    @property
+    def topologies(self) -> Container[str] | None:
+        """The names of the topologies that exist; None if topology-aware scheduling is off."""
+        return self._topologies if self.is_on else None
+
+    def levels(self, flavor: str) -> tuple[str, ...] | None:
+        """Return the levels of a topology flavor; None for others, and if its Topology does not exist."""
+        known = self.flavors.get(flavor)
+        return None if known is None else self._topologies.get(known.spec.topology_name)
+
+    def is_topology_flavor(self, flavor: str) -> bool:
+        known = self.flavors.get(flavor)
+        return known is not None and bool(known.spec.topology_name)
+
+    def is_topology_queue(self, name: str, groups: Mapping[str, WithFlavors]) -> bool:
+        """Return True if all flavors of a cluster queue have topologies that exist."""
+        known = self._topology_queues.get(name)
+        if known is None or known[0] is not groups:
+            flavors = {flavor for group in groups.values() for flavor in group.flavors}
+            found = bool(groups) and all(self.levels(flavor) is not None for flavor in flavors)
+            known = self._topology_queues[name] = groups, found
+        return known[1]
+
+    def belongs(self, node: Node, flavor: ResourceFlavor) -> bool:
+        """Return True if a node is one of a topology flavor."""
+        levels = self._topologies.get(flavor.spec.topology_name, ())
+        labels = node.metadata.labels
+        return (
+            bool(levels)
+            and not node.spec.unschedulable
+            and is_true(node.status.conditions, "Ready")
+            and all(labels.get(key) == value for key, value in flavor.spec.node_labels.items())
+            and all(labels.get(level) for level in levels)
+        )
