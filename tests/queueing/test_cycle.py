@@ -11,7 +11,7 @@ from quorate.api.meta import Key
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.explain import why_pending
 from quorate.queueing.pending.queue import Entry
-from quorate.queueing.scheduling import cycle as cycle_module
+from quorate.queueing.scheduling import round as round_module
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.quota import tree
@@ -242,7 +242,7 @@ def test_objects_may_arrive_in_any_order(seen_first: str) -> None:
 def test_a_workload_on_which_the_cycle_raises_is_kept_pending_and_others_are_admitted(
     monkeypatch: pytest.MonkeyPatch, strategy: str, where: str
 ) -> None:
-    original = getattr(cycle_module, where)
+    original = getattr(round_module, where)
 
     def raise_on_odd(*arguments: Any) -> Any:
         for each in arguments:
@@ -251,7 +251,7 @@ def test_a_workload_on_which_the_cycle_raises_is_kept_pending_and_others_are_adm
                 raise LookupError("no such flavor")
         return original(*arguments)
 
-    monkeypatch.setattr(cycle_module, where, raise_on_odd)
+    monkeypatch.setattr(round_module, where, raise_on_odd)
     world = one_queue(w("odd", created=1), w("b", created=2), strategy=strategy)
     result = world.admission_cycle.run(world.now)
     assert [(fault.key.name, str(fault.error)) for fault in result.faults] == [("odd", "no such flavor")]

@@ -18,6 +18,7 @@ from quorate.queueing.inadmissible_reasons import (
     QueueInactive,
     RequestsAboveLimits,
 )
+from quorate.queueing.pending.ordering import affects_scheduling
 from quorate.queueing.pending.queue import Entry, LastAssignment
 from quorate.queueing.preemption.candidates import Target
 from quorate.queueing.preemption.simulation import UsageSimulation
@@ -59,6 +60,16 @@ def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number:
         return Nomination(entry, queue, entry.workload, requeues, None, (), (invalid,))
     assignment, targets = _assign(state, queue, entry, round_number, None)
     return Nomination(entry, queue, entry.workload, requeues, assignment, targets, assignment.reasons)
+
+
+def is_outdated(nomination: Nomination) -> bool:
+    """Return True if the workload left its queue or changed since the nomination (suspended rounds)."""
+    entry = nomination.entry
+    if nomination.queue.pending.in_flight is not entry:
+        return True
+    return entry.workload is not nomination.workload and affects_scheduling(
+        nomination.workload, entry.workload
+    )
 
 
 def assign_again(

@@ -1,0 +1,76 @@
+"""What the assignment of a head reserves: its admission, and the quota that it keeps from later heads."""
+
+from quorate.api.kueue import Admission, PodSetAssignment
+from quorate.api.kueue.topology import topology_assignment
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.inadmissible_reasons import (
+    Shortage,
+)
+from quorate.queueing.scheduling.flavor_assigner import Assignment
+from quorate.quota import tree
+from quorate.quota.amount import FlavorResource, Unlimited, Usage, as_quantity
+from quorate.quota.tree import Node
+
+
+def quota_to_reserve(
+    queue: ClusterQueueState, assignment: Assignment, *, is_preemptor: bool
+) -> dict[FlavorResource, int]:
+    """Return the quota to reserve, for the rest of a round, for a head without preemption candidates.
+
+    Otherwise later heads would take quota the head is entitled to.  A queue with ``reclaimWithinCohort: Any``
+    reserves nothing, because it can reclaim the quota, unless the head waits for its preemption targets.
+    """
+    if queue.spec.preemption.reclaim_within_cohort == "Any" and not is_preemptor:
+        return {}
+    node = queue.node
+
+    def entitled(pair: FlavorResource, amount: int) -> int:
+        borrowing_limit = tree.limits(node, pair).borrowing
+        unused = tree.nominal(node, pair) - tree.used(node, pair)
+        if assignment.borrowing_level == 0:
+            return max(0, min(amount, unused))
+        if isinstance(borrowing_limit, Unlimited):
+            return amount  # all of it, even if less is unused
+        return max(0, min(amount, unused + borrowing_limit))
+
+    return {pair: entitled(pair, amount) for pair, amount in assignment.usage.items()}
+
+
+def shortages_at(node: Node, usage: Usage) -> tuple[Shortage, ...]:
+    """Return the shortages that keep ``usage`` from fitting at ``node``, sorted; empty if it fits."""
+    if tree.fits(node, usage):
+        return ()
+    found = [
+        Shortage(
+            pair.flavor,
+            pair.resource,
+            amount,
+            max(0, tree.available(node, pair)),
+            tree.potential_available(node, pair),
+        )
+        for pair, amount in sorted(usage.items())
+    ]
+    return tuple(shortage for shortage in found if shortage.short_by > 0)
+
+
+def admission_of(cluster_queue: str, assignment: Assignment, *, by_host_prefix: bool) -> Admission:
+    places = {
+        pod_set.name: topology_assignment(pod_set.levels, pod_set.domains, by_host_prefix=by_host_prefix)
+        for pod_set in assignment.placement.pod_sets
+    }
+    return Admission(
+        cluster_queue=cluster_queue,
+        pod_set_assignments=tuple(
+            PodSetAssignment(
+                name=pods.name,
+                flavors=pods.flavors,
+                resource_usage={
+                    resource: as_quantity(resource, amount) for resource, amount in pods.requests.items()
+                },
+                count=pods.count,
+                topology_assignment=places.get(pods.name),
+                delayed_topology_request="Pending" if pods.name in assignment.delayed else None,
+            )
+            for pods in assignment.pod_sets
+        ),
+    )

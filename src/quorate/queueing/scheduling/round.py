@@ -1,0 +1,401 @@
+"""One round: the heads of cluster queues, nominated on one state and processed one after the other."""
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from quorate.api.meta import Key
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.conditions import queued_since
+from quorate.queueing.decisions import CycleFault, Decision, Hold, Reserve
+from quorate.queueing.inadmissible_reasons import (
+    AwaitingOtherPreemption,
+    AwaitingPodsReady,
+    AwaitingPreemption,
+    EvaluationFailed,
+    InadmissibleReason,
+    NamespaceMismatched,
+    NodesLackRoom,
+    NoLongerFits,
+    PlacementRefused,
+    Shortage,
+    TargetsOverlap,
+)
+from quorate.queueing.pending.queue import Entry, PreemptingAssignment, RequeueReason
+from quorate.queueing.preemption.candidates import preemption_decision
+from quorate.queueing.preemption.simulation import UsageSimulation
+from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
+from quorate.queueing.scheduling.node_check import unplaced_pods
+from quorate.queueing.scheduling.nomination import (
+    Nomination,
+    assign_again,
+    is_outdated,
+    nominate,
+    place_again,
+)
+from quorate.queueing.scheduling.processing_order import (
+    ClassicalOrder,
+    FairSharingOrder,
+    ProcessingOrder,
+    precedes_as_preemptor,
+)
+from quorate.queueing.scheduling.reserving import admission_of, quota_to_reserve, shortages_at
+from quorate.queueing.state import State
+from quorate.queueing.topology.places import Places
+from quorate.queueing.topology.placing import NO_PLACEMENT, Placement, fits
+from quorate.quota import tree
+from quorate.quota.amount import Usage
+from quorate.quota.tree import Node
+
+
+class Round:
+    """The heads of ``queues``, popped and nominated; ``run`` processes them."""
+
+    def __init__(self, state: State, queues: Iterable[ClusterQueueState], number: int) -> None:
+        self._state = state
+        self._number = number
+        self._configuration = state.configuration
+        self._ledger = state.ledger
+        self.is_suspended = False
+        self.preemption_skips: dict[Key, str] = {}  # by workload its cluster queue; see ``CycleResult``
+        self._roots: dict[Node, None] = {}  # of the trees that take part
+        self._changed_roots: set[Node] = set()  # of the trees in which the round changed something
+        self._to_requeue: list[tuple[Nomination, RequeueReason]] = []  # processed and not admitted
+        # Counted only while the round is processed.
+        self._reserved_usage: list[tuple[Node, Usage]] = []
+        self._reserved_places: list[Places] = []
+        # By root: the last workload that took quota, and the preemption targets, each with its preemptor.
+        self._last_served: dict[Node, Key] = {}
+        self._preemptors: dict[Node, dict[Key, Key]] = {}
+        self._was_suspended = False  # then events may have happened since the nomination
+        self._faults: list[CycleFault] = []
+        nominations: list[Nomination] = []
+        for queue in queues:
+            self._roots[queue.node.root] = None
+            entry = queue.pending.pop() if self._ledger.is_active(queue) else None
+            if entry is not None:
+                nominations.append(self._nominate(state, queue, entry, number))
+        order = FairSharingOrder if self._configuration.fair_sharing is not None else ClassicalOrder
+        self._order: ProcessingOrder = order(nominations, self._configuration.gates)
+
+    def run(self, now: float) -> list[Decision]:
+        """Process the nominations and requeue; if the round is suspended, run it again to resume."""
+        decisions = self.process(now)
+        if not self.is_suspended:
+            self.requeue()
+        return decisions
+
+    def process(self, now: float) -> list[Decision]:
+        """Decide about each head in order; ``requeue`` must follow unless the round is suspended."""
+        decisions: list[Decision] = []
+        self.is_suspended = False
+        for node, usage in self._reserved_usage:
+            tree.add_usage(node, usage)
+        for places in self._reserved_places:
+            places.count(1)
+        while (nomination := self._order.next()) is not None:
+            try:
+                decisions.extend(self._process(nomination, now))
+            except Exception as error:  # of a bug: it must not keep all other workloads pending
+                self._faults.append(CycleFault(nomination.entry.key, error))
+                reason = _evaluation_failed(error)
+                decisions.append(self._keep_pending(nomination, RequeueReason.FAULT, (reason,)))
+            if self.is_suspended:
+                break
+            self._order.done(nomination)
+        for node, usage in self._reserved_usage:
+            tree.remove_usage(node, usage)
+        for places in self._reserved_places:
+            places.count(-1)
+        return decisions
+
+    def pop_faults(self) -> list[CycleFault]:
+        """Return the faults since the last call."""
+        faults, self._faults = self._faults, []
+        return faults
+
+    def _nominate(self, state: State, queue: ClusterQueueState, entry: Entry, number: int) -> Nomination:
+        requeues = queue.pending.requeues
+        try:
+            return nominate(state, queue, entry, number)
+        except Exception as error:  # of a bug: it must not keep all other workloads pending
+            self._faults.append(CycleFault(entry.key, error))
+            entry.last_assignment = None
+            reason = _evaluation_failed(error)
+            return Nomination(entry, queue, entry.workload, requeues, None, (), (reason,))
+
+    def _process(self, nomination: Nomination, now: float) -> list[Decision]:
+        if is_outdated(nomination):
+            self._to_requeue.append((nomination, RequeueReason.FAILED_AFTER_NOMINATION))
+            return []
+        blocker = self._pods_ready_blocker(nomination)
+        if blocker is None:
+            return self._decide(nomination, now)
+        if blocker.flavor is None:
+            self.is_suspended = self._was_suspended = True
+            return [_hold(nomination, "Waiting", (blocker,))]
+        self._ledger.unready.block(nomination.queue, blocker.flavor)
+        return [self._keep_pending(nomination, RequeueReason.AWAITING_PODS_READY, (blocker,))]
+
+    def requeue(self) -> None:
+        """Requeue the heads that were not admitted, and update which trees need another round."""
+        ledger = self._ledger
+        ledger.flush_requeues()
+        untried: dict[Node, int] = {}  # by root with flavors left to try: the largest number of flavors
+        for nomination, reason in self._to_requeue:
+            entry, root = nomination.entry, nomination.queue.node.root
+            if not ledger.requeue(entry, reason, nomination.requeues_before):
+                self._changed_roots.add(root)
+            elif entry.last_assignment is not None and entry.last_assignment.has_untried_flavors:
+                flavors = sum(len(group.flavors) for group in nomination.queue.groups.values())
+                untried[root] = max(untried.get(root, 0), flavors)
+        for root in self._roots:
+            has_changed = self._was_suspended or root in self._changed_roots
+            unchanged_rounds = 0 if has_changed else ledger.dirty_trees.get(root, 0) + 1
+            if unchanged_rounds <= untried.get(root, 0):
+                ledger.dirty_trees[root] = unchanged_rounds
+            else:
+                ledger.dirty_trees.pop(root, None)
+
+    def _pods_ready_blocker(self, nomination: Nomination) -> AwaitingPodsReady | None:
+        """Return the unready workload that blocks an admission which is otherwise possible now."""
+        rules, unready = self._configuration.wait_for_pods_ready, self._ledger.unready
+        assignment = nomination.assignment
+        if rules is None or rules.block_admission is None or assignment is None or not unready:
+            return None
+        if assignment.mode is not AssignmentMode.FIT or self._shortages(nomination, assignment):
+            return None
+        if rules.block_admission == "AllQueues":
+            return AwaitingPodsReady(unready.first())
+        return unready.blocker(pair.flavor for pair in assignment.usage)
+
+    def _decide(self, nomination: Nomination, now: float) -> list[Decision]:
+        root = nomination.queue.node.root
+        preemptors = self._preemptors.get(root, {})
+        is_deferred = self._assign_after_preemptions(nomination, preemptors)
+        assignment = nomination.assignment
+        if assignment is None:
+            requeue_reason = RequeueReason.GENERIC
+            if any(isinstance(reason, NamespaceMismatched) for reason in nomination.reasons):
+                requeue_reason = RequeueReason.NAMESPACE_MISMATCH
+            elif any(isinstance(reason, EvaluationFailed) for reason in nomination.reasons):
+                requeue_reason = RequeueReason.FAULT
+            return [self._keep_pending(nomination, requeue_reason, nomination.reasons)]
+        if assignment.mode is AssignmentMode.NO_FIT:
+            return [self._refuse(nomination, RequeueReason.NO_FIT)]
+        if assignment.mode.needs_preemption and not nomination.targets:
+            is_preemptor = precedes_as_preemptor(nomination, self._configuration.gates)
+            usage = quota_to_reserve(nomination.queue, assignment, is_preemptor=is_preemptor)
+            self._reserve_for_round(nomination, usage, assignment.placement if usage else NO_PLACEMENT)
+            return [self._refuse(nomination, RequeueReason.NO_CANDIDATES)]
+        if is_deferred:
+            return [self._defer(nomination, assignment, preemptors)]
+        for target in nomination.targets:
+            key = target.reservation.key
+            if key in preemptors:
+                return [self._skip(nomination, TargetsOverlap(key, preemptors[key]))]
+        shortages = self._shortages(nomination, assignment)
+        if shortages:
+            return [self._skip(nomination, NoLongerFits(self._last_served.get(root), shortages))]
+        if assignment.placement.pod_sets and self._lost_places(nomination, assignment):
+            if nomination.is_recomputed or not self._ledger.topology.gates.recompute_in_cycle:
+                return [self._skip(nomination, NoLongerFits(self._last_served.get(root), ()))]
+            nomination.assignment, nomination.targets = place_again(self._state, nomination, assignment)
+            nomination.reasons = nomination.assignment.reasons
+            nomination.is_recomputed = True
+            return self._decide(nomination, now)
+        if nomination.targets:
+            return self._preempt(nomination, assignment)
+        self._changed_roots.add(root)
+        self._last_served[root] = nomination.entry.key
+        return [self._reserve(nomination, assignment, now)]
+
+    def _assign_after_preemptions(self, nomination: Nomination, preemptors: Mapping[Key, Key]) -> bool:
+        """Assign again if targets overlap with those of earlier heads, as if these were gone already.
+
+        Return True if the workload fits then.  Only with Kueue's gate
+        RecomputeAssignmentUponPreemptionTargetsOverlap.
+        """
+        assignment = nomination.assignment
+        if (
+            not self._configuration.gates.recompute_assignment_upon_preemption_targets_overlap
+            or assignment is None
+            or not any(target.reservation.key in preemptors for target in nomination.targets)
+        ):
+            return False
+        found = (self._ledger.reservations.get(key) for key in preemptors)
+        with self._ledger.without([reservation for reservation in found if reservation is not None]):
+            assignment = assign_again(self._state, nomination, assignment, self._number)
+        return assignment.mode is AssignmentMode.FIT
+
+    def _defer(self, nomination: Nomination, assignment: Assignment, preemptors: Mapping[Key, Key]) -> Hold:
+        """Keep a head pending that fits as soon as the targets of earlier heads are gone."""
+        entry, queue = nomination.entry, nomination.queue
+        self._reserve_for_round(nomination, assignment.usage)
+        entry.last_assignment = None
+        queue.pending.set_preemptor(entry, sticky=not queue.is_strict)
+        reason = AwaitingOtherPreemption(tuple(preemptors))
+        return self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, (reason,))
+
+    def _shortages(self, nomination: Nomination, assignment: Assignment) -> tuple[Shortage, ...]:
+        """Return what is missing after the earlier decisions of the round, without all preemption targets.
+
+        A head without targets of its own starts before those of other heads have released their quota, so it
+        must fit beside them, too.
+        """
+        with self._ledger.without_replaced_slice(nomination.entry.workload, nomination.queue):
+            shortages = self._shortages_without_targets(nomination, assignment)
+            if shortages or nomination.targets or nomination.queue.node.root not in self._preemptors:
+                return shortages
+            return self._shortages_beside_targets(nomination, assignment)
+
+    def _lost_places(self, nomination: Nomination, assignment: Assignment) -> bool:
+        """Return True if the places of the nomination are no longer free."""
+        replaced = self._ledger.replaced_places(nomination.entry.workload, nomination.queue)
+        held = () if replaced is None else replaced.places.all
+        if not nomination.targets:
+            return not fits(self._ledger.topology, assignment.placement, held)
+        leaving = (
+            *self._preemptors.get(nomination.queue.node.root, ()),
+            *(target.reservation.key for target in nomination.targets),
+        )
+        with UsageSimulation() as simulation:
+            for key in leaving:
+                reservation = self._ledger.reservations.get(key)
+                if reservation is not None:
+                    queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
+                    simulation.remove(reservation, queue.node)
+            return not fits(self._ledger.topology, assignment.placement, held)
+
+    def _shortages_without_targets(
+        self, nomination: Nomination, assignment: Assignment
+    ) -> tuple[Shortage, ...]:
+        node = nomination.queue.node
+        leaving = (
+            *self._preemptors.get(node.root, ()),
+            *(target.reservation.key for target in nomination.targets),
+        )
+        if not leaving:
+            return shortages_at(node, assignment.usage)
+        with UsageSimulation() as simulation:
+            for key in leaving:
+                reservation = self._ledger.reservations.get(key)
+                if reservation is not None:  # a target may be gone when a suspended round is resumed
+                    queue = self._ledger.cluster_queues[reservation.admission.cluster_queue]
+                    simulation.remove(reservation, queue.node)
+            return shortages_at(node, assignment.usage)
+
+    def _shortages_beside_targets(
+        self, nomination: Nomination, assignment: Assignment
+    ) -> tuple[Shortage, ...]:
+        for node, usage in self._reserved_usage:
+            tree.remove_usage(node, usage)
+        shortages = shortages_at(nomination.queue.node, assignment.usage)
+        for node, usage in self._reserved_usage:
+            tree.add_usage(node, usage)
+        return shortages
+
+    def _reserve_for_round(
+        self, nomination: Nomination, usage: Usage, placement: Placement = NO_PLACEMENT
+    ) -> None:
+        """Keep later heads of the round from taking ``usage`` and the places of ``placement``."""
+        node = nomination.queue.node
+        if placement.pod_sets:
+            places = Places(self._ledger.topology, placement.places())
+            self._reserved_places.append(places)
+            places.count(1)
+        self._last_served[node.root] = nomination.entry.key
+        self._reserved_usage.append((node, usage))
+        tree.add_usage(node, usage)
+
+    def _preempt(self, nomination: Nomination, assignment: Assignment) -> list[Decision]:
+        """Evict the targets that are not being evicted yet; no other head may take their quota this round."""
+        ledger, queue, entry = self._ledger, nomination.queue, nomination.entry
+        self._reserve_for_round(nomination, assignment.usage, assignment.placement)
+        keys = tuple(target.reservation.key for target in nomination.targets)
+        self._preemptors.setdefault(queue.node.root, {}).update(dict.fromkeys(keys, entry.key))
+        issued = [
+            target
+            for target in nomination.targets
+            if ledger.expect_eviction(target.reservation, entry.workload.metadata.uid)
+        ]
+        if issued:
+            self._changed_roots.add(queue.node.root)
+        entry.last_assignment = None
+        counts = tuple(pods.count for pods in assignment.pod_sets)
+        entry.preempting_assignment = PreemptingAssignment(counts, assignment.borrowing_level)
+        queue.pending.set_preemptor(entry, sticky=not queue.is_strict)
+        reasons = (*nomination.reasons, AwaitingPreemption(keys))
+        hold = self._keep_pending(nomination, RequeueReason.PENDING_PREEMPTION, reasons)
+        return [*(preemption_decision(entry.workload, queue, target) for target in issued), hold]
+
+    def _skip(self, nomination: Nomination, reason: InadmissibleReason) -> Hold:
+        """Keep a head pending that an earlier head of the round prevents from starting or preempting."""
+        if not self._configuration.gates.flavor_fungibility_preserve_scan_progress:
+            nomination.entry.last_assignment = None
+        if nomination.targets:
+            self.preemption_skips[nomination.entry.key] = nomination.queue.name
+        return self._keep_pending(nomination, RequeueReason.FAILED_AFTER_NOMINATION, (reason,))
+
+    def _keep_pending(
+        self,
+        nomination: Nomination,
+        requeue_reason: RequeueReason,
+        reasons: tuple[InadmissibleReason, ...],
+    ) -> Hold:
+        self._to_requeue.append((nomination, requeue_reason))
+        is_blocked = requeue_reason is RequeueReason.AWAITING_PODS_READY
+        return _hold(nomination, "Waiting" if is_blocked else "Pending", reasons)
+
+    def _refuse(self, nomination: Nomination, requeue_reason: RequeueReason) -> Hold:
+        """Keep a workload pending; the constraints of its pods are no part of its shape."""
+        reasons = nomination.reasons
+        for reason in reasons:
+            if isinstance(reason, PlacementRefused | NodesLackRoom):
+                self._ledger.awaiting_room[nomination.queue.node.root] = None
+            if isinstance(reason, NodesLackRoom) and reason.rejecting:
+                requeue_reason = RequeueReason.GENERIC
+        return self._keep_pending(nomination, requeue_reason, reasons)
+
+    def _reserve(self, nomination: Nomination, assignment: Assignment, now: float) -> Reserve:
+        entry, queue = nomination.entry, nomination.queue
+        metadata = entry.workload.metadata
+        admission = admission_of(
+            queue.name, assignment, by_host_prefix=self._ledger.topology.gates.host_prefix_slices
+        )
+        ready = {check.name for check in entry.workload.status.admission_checks if check.state == "Ready"}
+        admitted = not assignment.delayed and ready.issuperset(queue.checks_for(admission))
+        decision = Reserve(
+            key=metadata.key,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+            cluster_queue=queue.name,
+            admission=admission,
+            admitted=admitted,
+            waited_s=max(0.0, now - queued_since(entry.workload)),
+            unplaced=unplaced_pods(self._state, queue, entry, assignment),
+        )
+        self._ledger.assume(entry, admission, assignment.usage, admitted=admitted)
+        return decision
+
+
+def _evaluation_failed(error: Exception) -> EvaluationFailed:
+    return EvaluationFailed(f"{type(error).__name__}: {error}")
+
+
+def _hold(
+    nomination: Nomination,
+    condition_reason: Literal["Pending", "Waiting"],
+    reasons: tuple[InadmissibleReason, ...],
+) -> Hold:
+    entry = nomination.entry
+    metadata = entry.workload.metadata
+    entry.is_explained = True
+    entry.hold = Hold(
+        key=metadata.key,
+        uid=metadata.uid,
+        resource_version=metadata.resource_version,
+        condition_reason=condition_reason,
+        reasons=reasons,
+        requests=entry.shape.requests,
+    )
+    return entry.hold
