@@ -5,7 +5,6 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from quorate.api import codec
 from quorate.api.kueue import JOB_UID, Workload
 from quorate.api.meta import Key, ObjectMeta, OwnerReference, Struct, Uid
 from quorate.cli.errors import UsageError
@@ -15,6 +14,7 @@ from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of, untyped
 from quorate.kube.rest.discovery import plural_of
+from quorate.kube.rest.named_kinds import find_kind
 
 _ARGUMENT: Any = typer.Argument(
     metavar="NAME|TYPE/NAME...",
@@ -23,34 +23,7 @@ _ARGUMENT: Any = typer.Argument(
 )
 Workloads = Annotated[list[str], _ARGUMENT]
 SomeWorkloads = Annotated[list[str] | None, _ARGUMENT]
-_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 _WORKLOAD_TYPES: Final = ("workload", "workloads", "kwl", "kueueworkload", "kueueworkloads", "wl")
-
-
-class _Kind(Struct):
-    kind: str = ""
-
-
-class _Served(Struct):
-    resource: str
-    response_kind: _Kind = _Kind()
-    scope: str = "Namespaced"
-    singular_resource: str = ""
-    short_names: tuple[str, ...] = ()
-
-
-class _Version(Struct):
-    version: str
-    resources: tuple[_Served, ...] = ()
-
-
-class _Group(Struct):
-    metadata: ObjectMeta = ObjectMeta()
-    versions: tuple[_Version, ...] = ()
-
-
-class _Groups(Struct):
-    items: tuple[_Group, ...] = ()
 
 
 def is_workload_type(written: str) -> bool:
@@ -115,26 +88,12 @@ async def _uid_of(connection: Connection, written: str) -> Uid:
 
 async def resource_of(client: Client, written: str) -> Resource[Json]:
     """Return the namespaced kind with that name, singular, plural or short; the core group comes first."""
-    name, _, group = written.lower().partition(".")
-    if not group and name in ("job", "jobs"):  # the usual case needs no discovery
-        return untyped("batch", "v1", "jobs", "Job", True)
-    for root in ("/api", "/apis"):
-        answer = await client.request("GET", root, headers={"Accept": _AGGREGATED})
-        for found in codec.decode(_Groups, answer).items:
-            if group in ("", found.metadata.name):
-                for version in found.versions[:1]:  # the one the server prefers
-                    for served in version.resources:
-                        if name in _names(served) and served.scope == "Namespaced":
-                            kind = served.response_kind.kind
-                            return untyped(found.metadata.name, version.version, served.resource, kind, True)
-    raise UsageError(
-        f"{client.config.server} serves no namespaced kind {written!r} (kubectl api-resources lists them)"
-    )
-
-
-def _names(served: _Served) -> tuple[str, ...]:
-    kind = served.response_kind.kind.lower()
-    return served.resource, served.singular_resource, kind, *served.short_names
+    found = await find_kind(client, written, only_namespaced=True)
+    if found is None:
+        raise UsageError(
+            f"{client.config.server} serves no namespaced kind {written!r} (kubectl api-resources lists them)"
+        )
+    return found
 
 
 class _MetadataOnly(Struct):

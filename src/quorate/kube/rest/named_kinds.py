@@ -1,0 +1,64 @@
+"""Find the kind that a user names as kubectl does: ``job``, ``jobs.batch``, ``cq``."""
+
+from typing import Final
+
+from quorate.api import codec
+from quorate.api.meta import ObjectMeta, Struct
+from quorate.kube.client import Client
+from quorate.kube.resources import Json, Resource, untyped
+
+_AGGREGATED: Final = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+
+
+class _Kind(Struct):
+    kind: str = ""
+
+
+class _Served(Struct):
+    resource: str
+    response_kind: _Kind = _Kind()
+    scope: str = "Namespaced"
+    singular_resource: str = ""
+    short_names: tuple[str, ...] = ()
+
+
+class _Version(Struct):
+    version: str
+    resources: tuple[_Served, ...] = ()
+
+
+class _Group(Struct):
+    metadata: ObjectMeta = ObjectMeta()
+    versions: tuple[_Version, ...] = ()
+
+
+class _Groups(Struct):
+    items: tuple[_Group, ...] = ()
+
+
+async def find_kind(client: Client, written: str, *, only_namespaced: bool = False) -> Resource[Json] | None:
+    """Return the kind with that name, singular, plural or short, and optional group; None if there is none.
+
+    The core group comes first, and of each group the version that the server prefers.
+    """
+    name, _, group = written.lower().partition(".")
+    if not group and name in ("job", "jobs"):  # the usual case needs no discovery
+        return untyped("batch", "v1", "jobs", "Job", True)
+    for root in ("/api", "/apis"):
+        answer = await client.request("GET", root, headers={"Accept": _AGGREGATED})
+        for found in codec.decode(_Groups, answer).items:
+            if group in ("", found.metadata.name):
+                for version in found.versions[:1]:
+                    for served in version.resources:
+                        namespaced = served.scope == "Namespaced"
+                        if name in _names(served) and (namespaced or not only_namespaced):
+                            kind = served.response_kind.kind
+                            return untyped(
+                                found.metadata.name, version.version, served.resource, kind, namespaced
+                            )
+    return None
+
+
+def _names(served: _Served) -> tuple[str, ...]:
+    kind = served.response_kind.kind.lower()
+    return served.resource, served.singular_resource, kind, *served.short_names
