@@ -62,8 +62,12 @@ async def run_queueing_cluster(
     clock: Clock,
     rng: random.Random,
     gang_scheduler: GangSchedulerSettings | None = None,
+    *,
+    are_definitions_stored: bool = False,
 ) -> AsyncIterator[Client]:
     """Run a cluster with the definitions installed while the block lasts.
+
+    ``are_definitions_stored`` says that a run of this version stored them in ``directory`` before.
 
     With ``in_force`` the queueing controllers run with all that it asks for, with ``gang_scheduler`` the gang
     scheduler; both are ready when the block begins.  Raises ``UsageError`` for what cannot be had here.
@@ -74,8 +78,9 @@ async def run_queueing_cluster(
         run_cluster(directory, settings, clock, rng, new_uid, {GROUP: convert_version}),
         Client(await load_rest_config(directory.kubeconfig), rng) as client,
     ):
-        definitions = (*queueing_definitions(), *gang_definitions())
-        await install_definitions(client, map(_without_conversion, definitions))
+        if not are_definitions_stored:
+            definitions = (*queueing_definitions(), *gang_definitions())
+            await install_definitions(client, map(_without_conversion, definitions))
         await remove_webhooks(client)  # of a run that was killed: nothing serves them
         async with AsyncExitStack() as stack:
             if in_force is not None:

@@ -4,7 +4,7 @@ Discovery tells which kinds the server serves; after a definition is created, wa
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ from quorate.cli.files import InvalidFiles, compiler_lines
 from quorate.cli.run.manifests import Manifest, document_finding
 from quorate.kube.client import Client
 from quorate.kube.errors import ApiError, NotFound
-from quorate.kube.resources import Resource, untyped
+from quorate.kube.resources import Json, Resource, untyped
 
 DEFINITION_KIND: Final = "CustomResourceDefinition"
 DEFINITIONS: Final = untyped(
@@ -92,8 +92,37 @@ async def create_manifests(client: Client, manifests: Sequence[Manifest]) -> Non
 
     Refusals do not stop what follows; at the end ``InvalidFiles`` is raised with all of them.
     """
+
+    async def create(resource: Resource[Json], manifest: Manifest) -> Json:
+        namespace = manifest.effective_namespace if resource.namespaced else ""
+        return await client.create(resource, manifest.body, namespace)
+
+    await _send(client, manifests, create)
+
+
+async def apply_manifests(client: Client, manifests: Sequence[Manifest], namespace: str) -> tuple[Json, ...]:
+    """Apply the objects in the order given and return them as stored; create those with a generated name.
+
+    ``namespace`` is that of objects of namespaced kinds that name none.  Refusals as in ``create_manifests``.
+    """
+
+    async def apply(resource: Resource[Json], manifest: Manifest) -> Json:
+        key = Key((manifest.namespace or namespace) if resource.namespaced else "", manifest.name)
+        if not key.name:
+            return await client.create(resource, manifest.body, key.namespace)
+        return await client.apply(resource, key, manifest.body)
+
+    return await _send(client, manifests, apply)
+
+
+async def _send(
+    client: Client,
+    manifests: Sequence[Manifest],
+    send: Callable[[Resource[Json], Manifest], Awaitable[Json]],
+) -> tuple[Json, ...]:
     served: dict[str, tuple[_Served, ...]] = {}
     refusals: list[str] = []
+    stored: list[Json] = []
     for manifest in manifests:
         if manifest.api_version not in served:
             served[manifest.api_version] = await _served(client, manifest.api_version)
@@ -102,15 +131,14 @@ async def create_manifests(client: Client, manifests: Sequence[Manifest]) -> Non
                 refusals += compiler_lines(manifest.file, [finding])
             case resource:
                 try:
-                    await client.create(
-                        resource, manifest.body, manifest.effective_namespace if resource.namespaced else ""
-                    )
+                    stored.append(await send(resource, manifest))
                 except ApiError as error:
                     refusals.append(f"{manifest}: {error.message}")
         if manifest.kind == DEFINITION_KIND and not refusals:
             await _wait_until_served(client, Key("", manifest.name))
     if refusals:
         raise InvalidFiles(refusals)
+    return tuple(stored)
 
 
 async def _served(client: Client, api_version: str) -> tuple[_Served, ...]:

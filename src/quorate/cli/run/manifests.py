@@ -92,14 +92,68 @@ def read_directory(directory: Path, options: ClusterDescription = ClusterDescrip
     If the nodes have a topology, its objects are added; ``options`` override the description of the cluster.
     Raises ``InvalidFiles`` with all findings, each as ``file:line: path: value rule``.
     """
+    texts = _texts(sorted(path for path in _entries(directory) if path.suffix in _SUFFIXES))
+    manifests, descriptions, findings = _read_texts(texts)
+    description = descriptions[0] if descriptions else ClusterDescription()
+    topology = options.override(description).topology
+    added = [] if topology is None else _missing_objects(topology, manifests)
+    for manifest in manifests:
+        findings += compiler_lines(manifest.file, unknown_references(manifest, [*manifests, *added]))
+    if len(descriptions) > 1:
+        findings.append(f"{directory}: describes {len(descriptions)} clusters (keep one)")
+    if not manifests and not findings:
+        findings.append(f"{directory}: holds no manifest (looked for *{', *'.join(_SUFFIXES)})")
+    if findings:
+        raise InvalidFiles(findings)
+    return Manifests(tuple(sorted([*added, *manifests], key=_rank)), description)
+
+
+def read_manifests(path: Path) -> tuple[Manifest, ...]:
+    """Read a file, or those of a directory, in the order to apply their objects.
+
+    References to absent objects are no findings: the cluster may have them.  Raises ``InvalidFiles``.
+    """
+    if not path.is_dir():
+        return _checked(_texts([path]))
+    return _checked(_texts(sorted(each for each in _entries(path) if each.suffix in _SUFFIXES)))
+
+
+def read_manifest_text(text: str, source: str) -> tuple[Manifest, ...]:
+    """Read the objects of a text, in the order to apply them; ``source`` names it in findings.
+
+    Raises ``InvalidFiles``.
+    """
+    return _checked([(Path(source), text.encode())])
+
+
+def _checked(texts: Iterable[tuple[Path, bytes]]) -> tuple[Manifest, ...]:
+    manifests, _, findings = _read_texts(texts)
+    if findings:
+        raise InvalidFiles(findings)
+    return tuple(sorted(manifests, key=_rank))
+
+
+def _entries(directory: Path) -> list[Path]:
     try:
-        paths = sorted(path for path in directory.iterdir() if path.suffix in _SUFFIXES)
-        texts = [(path, path.read_bytes()) for path in paths]
+        return list(directory.iterdir())
     except OSError as error:
         raise InvalidFiles([f"{error.filename}: {(error.strerror or '').lower()}"]) from error
-    findings: list[str] = []
-    descriptions: list[ClusterDescription] = []
+
+
+def _texts(paths: Iterable[Path]) -> list[tuple[Path, bytes]]:
+    try:
+        return [(path, path.read_bytes()) for path in paths]
+    except OSError as error:
+        raise InvalidFiles([f"{error.filename}: {(error.strerror or '').lower()}"]) from error
+
+
+def _read_texts(
+    texts: Iterable[tuple[Path, bytes]],
+) -> tuple[list[Manifest], list[ClusterDescription], list[str]]:
+    """Return the manifests, the descriptions of clusters, and the findings about them."""
     manifests: list[Manifest] = []
+    descriptions: list[ClusterDescription] = []
+    findings: list[str] = []
     for path, text in texts:
         try:
             documents = read_documents(text.decode())
@@ -116,18 +170,7 @@ def read_directory(directory: Path, options: ClusterDescription = ClusterDescrip
                 descriptions.append(what)
             elif what is not None:
                 manifests.append(what)
-    description = descriptions[0] if descriptions else ClusterDescription()
-    topology = options.override(description).topology
-    added = [] if topology is None else _missing_objects(topology, manifests)
-    for manifest in manifests:
-        findings += compiler_lines(manifest.file, unknown_references(manifest, [*manifests, *added]))
-    if len(descriptions) > 1:
-        findings.append(f"{directory}: describes {len(descriptions)} clusters (keep one)")
-    if not manifests and not findings:
-        findings.append(f"{directory}: holds no manifest (looked for *{', *'.join(_SUFFIXES)})")
-    if findings:
-        raise InvalidFiles(findings)
-    return Manifests(tuple(sorted([*added, *manifests], key=_rank)), description)
+    return manifests, descriptions, findings
 
 
 def _missing_objects(topology: NodeTopology, manifests: Iterable[Manifest]) -> list[Manifest]:

@@ -1,0 +1,212 @@
+"""A cluster behind a kubeconfig: apply, read, delete and await objects."""
+
+import asyncio
+import os
+import random
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from quorate.api import codec
+from quorate.api.meta import Key
+from quorate.cli.run.apply import apply_manifests
+from quorate.cli.run.manifests import Manifest, read_manifest_text, read_manifests
+from quorate.kube.client import Client
+from quorate.kube.errors import NotFound
+from quorate.kube.resources import NAMESPACES, Json, Resource
+from quorate.kube.rest.config import load_rest_config
+from quorate.kube.rest.named_kinds import find_kind
+from quorate.sdk.blocking import run_blocking
+from quorate.sdk.conditions import CREATED, describe, predicate
+
+POLL_S: Final = (0.05, 0.5)  # the first pause, and the longest
+
+
+class UnknownKind(LookupError):
+    """The cluster serves no kind of that name."""
+
+    def __init__(self, kind: str, server: str) -> None:
+        super().__init__(kind, server)
+        self.kind, self.server = kind, server
+
+    def __str__(self) -> str:
+        return f"{self.server} serves no kind {self.kind!r} (kubectl api-resources lists them)"
+
+
+class NotWithin(TimeoutError):
+    """An object did not reach a state in time; ``last`` is the object as it was read last, or None."""
+
+    def __init__(self, what: str, awaited: str, within_s: float, last: Json | None) -> None:
+        super().__init__(what, awaited, within_s, last)
+        self.what, self.awaited, self.within_s, self.last = what, awaited, within_s, last
+
+    def __str__(self) -> str:
+        return f"{self.what}: not {self.awaited} within {self.within_s:g} s: {describe(self.last)}"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A cluster and a namespace in it.
+
+    Without a kubeconfig it is that of kubectl: $KUBECONFIG, ~/.kube/config, or the service account of a pod.
+    Each call connects anew, so a ``Cluster`` needs no closing and may be used from several threads.  Calls
+    raise ``quorate.kube.errors.ApiError`` for a refusal and ``Unreachable`` if there is no answer.
+    """
+
+    kubeconfig: Path | None = None
+    context: str = ""
+    namespace: str = ""  # empty: that of the context
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment of this process with KUBECONFIG, for commands such as kubectl."""
+        if self.kubeconfig is None:
+            return dict(os.environ)
+        return {**os.environ, "KUBECONFIG": str(self.kubeconfig)}
+
+    def in_namespace(self, name: str, *, labels: Mapping[str, str] | None = None) -> "Cluster":
+        """Create the namespace if it is absent, and return the cluster with it as the default."""
+        content = {"metadata": {"labels": dict(labels or {})}}
+
+        async def create() -> None:
+            async with self.connect() as (client, _):
+                await client.apply(NAMESPACES, Key("", name), content)
+
+        run_blocking(create)
+        return replace(self, namespace=name)
+
+    def apply(
+        self, manifests: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
+    ) -> tuple[Json, ...]:
+        """Apply manifests as ``kubectl apply --server-side`` does, and return the objects as stored.
+
+        ``manifests`` is YAML or JSON text, a path of a file or directory, or objects; text without a colon is
+        a path.  What others refer to comes first: namespaces, definitions, flavors, queues.  Raises
+        ``InvalidFiles`` with all refusals.
+        """
+        objects = _manifests(manifests)
+
+        async def apply() -> tuple[Json, ...]:
+            async with self.connect() as (client, namespace):
+                return await apply_manifests(client, objects, namespace)
+
+        return run_blocking(apply)
+
+    def get(self, kind: str, name: str, *, namespace: str = "") -> Json:
+        """Return an object; ``kind`` as in kubectl: ``job``, ``workloads``, ``deployment.apps``.
+
+        Raises ``NotFound`` and ``UnknownKind``.
+        """
+
+        async def get() -> Json:
+            async with self.connect() as (client, own):
+                resource = await _resource(client, kind)
+                return await client.get(resource, _key(resource, namespace or own, name))
+
+        return run_blocking(get)
+
+    def list(self, kind: str, *, namespace: str = "", label_selector: str = "") -> tuple[Json, ...]:
+        """Return the objects of a kind in the namespace, or in the cluster if the kind has no namespaces."""
+
+        async def list_() -> tuple[Json, ...]:
+            async with self.connect() as (client, own):
+                resource = await _resource(client, kind)
+                where = (namespace or own) if resource.namespaced else ""
+                return (await client.list(resource, where, label_selector)).items
+
+        return run_blocking(list_)
+
+    def delete(self, kind: str, name: str, *, namespace: str = "") -> None:
+        """Delete an object, and in the background what it owns.  Raises ``NotFound``."""
+
+        async def delete() -> None:
+            async with self.connect() as (client, own):
+                resource = await _resource(client, kind)
+                await client.delete(
+                    resource, _key(resource, namespace or own, name), propagation="Background"
+                )
+
+        run_blocking(delete)
+
+    def wait_for(
+        self,
+        kind: str,
+        name: str,
+        condition: str | Callable[[Json], object] = CREATED,
+        timeout: float = 60.0,
+        *,
+        namespace: str = "",
+    ) -> Json | None:
+        """Return the object once it meets the condition; None if that is ``delete``.
+
+        The condition is ``Complete`` (one with status True), ``Ready=False``, ``status.phase=Running``,
+        ``create``, ``delete``, or a function of the object.  An object that does not exist yet is awaited.
+        Raises ``NotWithin``, a ``TimeoutError``, with the state of the object after ``timeout`` seconds.
+        """
+        wanted = predicate(condition)
+        awaited = condition if isinstance(condition, str) else "as asked"
+
+        async def wait() -> Json | None:
+            async with self.connect() as (client, own):
+                resource: Resource[Json] | None = None
+                last: Json | None = None
+                pause_s, longest_s = POLL_S
+                try:
+                    async with asyncio.timeout(timeout):
+                        while True:
+                            resource = resource or await find_kind(client, kind)
+                            if resource is not None:
+                                last = await _read(client, resource, _key(resource, namespace or own, name))
+                                if wanted(last):
+                                    return last
+                            await asyncio.sleep(pause_s)
+                            pause_s = min(pause_s * 1.5, longest_s)
+                except TimeoutError:
+                    if resource is None:
+                        raise UnknownKind(kind, client.config.server) from None
+                    raise NotWithin(f"{kind}/{name}", awaited, timeout, last) from None
+
+        return run_blocking(wait)
+
+    @asynccontextmanager
+    async def connect(self) -> AsyncIterator[tuple[Client, str]]:
+        """Connect while the block lasts; yield the client and the namespace."""
+        config = await load_rest_config(self.kubeconfig, self.context)
+        async with Client(config, random.Random(), field_manager="quorate-python") as client:
+            yield client, self.namespace or config.namespace
+
+
+async def _resource(client: Client, kind: str) -> Resource[Json]:
+    found = await find_kind(client, kind)
+    if found is None:
+        raise UnknownKind(kind, client.config.server)
+    return found
+
+
+def _key(resource: Resource[Json], namespace: str, name: str) -> Key:
+    return Key(namespace if resource.namespaced else "", name)
+
+
+async def _read(client: Client, resource: Resource[Json], key: Key) -> Json | None:
+    try:
+        return await client.get(resource, key)
+    except NotFound:
+        return None
+
+
+def _manifests(
+    manifests: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]],
+) -> tuple[Manifest, ...]:
+    match manifests:
+        case Path():
+            return read_manifests(manifests)
+        case str() if ":" not in manifests:
+            return read_manifests(Path(manifests))
+        case str():
+            return read_manifest_text(manifests, "manifests")
+        case Mapping():
+            return read_manifest_text(codec.encode(manifests).decode(), "manifests")
+    text = "\n---\n".join(codec.encode(each).decode() for each in manifests)
+    return read_manifest_text(text, "manifests")

@@ -1,0 +1,63 @@
+"""What to wait for: conditions of an object, written as for ``kubectl wait``."""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+Json = dict[str, Any]
+Predicate = Callable[[Json | None], object]
+
+CREATED: Final = "create"
+DELETED: Final = "delete"
+
+
+def predicate(written: str | Callable[[Json], object]) -> Predicate:
+    """Return a predicate of an object, or of None if it does not exist.
+
+    ``Complete`` is a condition with status True, ``Ready=False`` one with another status,
+    ``status.phase=Running`` the value of a field, ``create`` that it exists and ``delete`` that it does not.
+    """
+    if callable(written):
+        return lambda obj: obj is not None and written(obj)
+    if written == DELETED:
+        return lambda obj: obj is None
+    if written == CREATED:
+        return lambda obj: obj is not None
+    name, _, value = written.partition("=")
+    if "." in name:
+        return lambda obj: obj is not None and _text(_field(obj, name.split("."))) == value
+    wanted = (name, value or "True")
+    return lambda obj: (
+        obj is not None and any((each.get("type"), each.get("status")) == wanted for each in conditions(obj))
+    )
+
+
+def conditions(obj: Json) -> list[Json]:
+    """Return the conditions in the status of an object."""
+    status = obj.get("status")
+    found = status.get("conditions") if isinstance(status, dict) else None
+    return [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+
+
+def describe(obj: Json | None) -> str:
+    """Return the state of an object as text: its phase and its conditions."""
+    if obj is None:
+        return "it does not exist"
+    status = obj.get("status")
+    phase = status.get("phase") if isinstance(status, dict) else None
+    parts = [f"phase {phase}"] if phase else []
+    for each in conditions(obj):
+        reason = ": ".join(text for text in (each.get("reason"), each.get("message")) if text)
+        parts.append(f"{each.get('type')}={each.get('status')}{f' ({reason})' if reason else ''}")
+    return ", ".join(parts) or "it has no conditions"
+
+
+def _field(value: Any, path: list[str]) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else str(value)
