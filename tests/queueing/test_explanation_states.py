@@ -215,6 +215,13 @@ ROWS = (
         "Held", "its job is on hold: stopped by team", "its job must no longer be on hold", id="on hold",
     ),
     pytest.param(
+        a_workload(
+            condition("QuotaReserved", "Inadmissible", "ClusterQueue a is inactive", "False"),
+            condition("quorate.dev/Waiting", "QueueInactive", "ClusterQueue a is inactive"),
+        ),
+        "Held", "ClusterQueue a is inactive", "", id="as the status says, without a model",
+    ),
+    pytest.param(
         a_workload(), "Queued", "it is not in the model of the controllers yet", "", id="not in the model",
     ),
 )  # fmt: skip

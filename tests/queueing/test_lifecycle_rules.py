@@ -39,6 +39,9 @@ from tests.queueing.lifecycle_builders import (
     with_metadata,
 )
 
+QUEUE_MISSING = "not QuotaReserved Inadmissible, quorate.dev/Waiting QueueMissing"
+QUEUE_INACTIVE = "not QuotaReserved Inadmissible, quorate.dev/Waiting QueueInactive"
+
 
 @pytest.mark.parametrize(
     ("workload", "view", "want"),
@@ -69,16 +72,28 @@ from tests.queueing.lifecycle_builders import (
         ),
         # queues
         pytest.param(
-            a_workload(), queues(local=False), "not QuotaReserved Inadmissible", id="no local queue"
+            a_workload(),
+            queues(local=False),
+            QUEUE_MISSING,
+            id="no local queue",
         ),
         pytest.param(
-            a_workload(), queues("Hold"), "not QuotaReserved Inadmissible", id="local queue stopped"
+            a_workload(),
+            queues("Hold"),
+            QUEUE_INACTIVE,
+            id="local queue stopped",
         ),
         pytest.param(
-            a_workload(), queues(cluster=False), "not QuotaReserved Inadmissible", id="no cluster queue"
+            a_workload(),
+            queues(cluster=False),
+            QUEUE_MISSING,
+            id="no cluster queue",
         ),
         pytest.param(
-            a_workload(), queues(active=False), "not QuotaReserved Inadmissible", id="cluster queue inactive"
+            a_workload(),
+            queues(active=False),
+            QUEUE_INACTIVE,
+            id="cluster queue inactive",
         ),
         pytest.param(
             a_workload(not_(c.QUOTA_RESERVED, "OnHold")),
@@ -135,7 +150,7 @@ from tests.queueing.lifecycle_builders import (
         pytest.param(
             a_workload(not_(c.REQUEUED, "ClusterQueueStopped")),
             queues(stop="Hold"),
-            "not QuotaReserved Inadmissible",
+            QUEUE_INACTIVE,
             id="cluster queue still stopped",
         ),
         pytest.param(
@@ -439,7 +454,8 @@ def test_a_reservation_with_pending_checks_has_an_admitted_condition() -> None:
     ],
 )
 def test_the_granular_reason_of_an_inactive_or_missing_queue(view: QueueView, reason: str) -> None:
-    want = f"not QuotaReserved {reason}, not Admitted NoReservation"
+    code = "QueueMissing" if reason == "Misconfigured" else "QueueInactive"
+    want = f"not QuotaReserved {reason}, quorate.dev/Waiting {code}, not Admitted NoReservation"
     assert show(a_workload(), decide(a_workload(), view, GRANULAR)) == want
 
 

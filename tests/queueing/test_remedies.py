@@ -20,8 +20,9 @@ from quorate.api.meta import Key, ObjectMeta, Uid, at_epoch
 from quorate.queueing import inadmissible_reasons as c
 from quorate.queueing.decisions import Hold
 from quorate.queueing.explain import PendingFacts
-from quorate.queueing.explanation.reasons import reason_of, remedies
+from quorate.queueing.explanation.reasons import remedies
 from quorate.queueing.state import State
+from quorate.queueing.typed_reasons import reason_of
 
 KEY = Key("team", "train")
 OTHER = Key("team", "other")

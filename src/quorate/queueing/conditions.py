@@ -34,6 +34,12 @@ BLOCKED_ON_PREEMPTION_GATES: Final = "BlockedOnPreemptionGates"
 # Ours: False while the pods of a workload with quota fit no node
 NODE_FIT: Final = "quorate.dev/NodeFit"
 
+# Ours: True while a workload waits for quota; its reason is the code of the typed reason that decides, its
+# message has the numbers.  It is written and removed together with conditions of Kueue, never alone.
+WAITING: Final = "quorate.dev/Waiting"
+
+_ENDS_WAITING: Final = frozenset({QUOTA_RESERVED, EVICTED, FINISHED})
+
 # Reasons of QuotaReserved=False, equal in both vocabularies
 ON_HOLD: Final = "OnHold"
 ADMISSION_GATED: Final = "AdmissionGated"
@@ -124,8 +130,15 @@ def truncate_message(message: str) -> str:
 
 
 def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[Condition, ...]:
-    """Return ``conditions`` with each of ``new`` replacing the one of its type, or appended."""
+    """Return ``conditions`` with each of ``new`` replacing the one of its type, or appended.
+
+    A new QuotaReserved, Evicted or Finished ends the wait that ``WAITING`` describes; the time of a wait with
+    the same code is kept.
+    """
     result = tuple(conditions)
+    if any(one.type in _ENDS_WAITING for one in new):
+        codes = [one.reason for one in new if one.type == WAITING]
+        result = tuple([one for one in result if one.type != WAITING or one.reason in codes])
     for one in new:
         result = with_condition(result, one)
     return result
@@ -262,6 +275,15 @@ def granular_reason(reasons: Sequence[r.InadmissibleReason]) -> str:
         by_pod_set.setdefault(reason.pod_set, []).append(_of_flavor(reason))
     best = [max(granular, key=_SEVERITY.index) for granular in by_pod_set.values()]
     return min(best, key=_SEVERITY.index, default=PENDING_EVALUATION)
+
+
+def deciding_reason(reasons: Sequence[r.InadmissibleReason]) -> r.InadmissibleReason | None:
+    """Return the first of ``reasons`` that ``granular_reason`` goes by; None without reasons."""
+    granular = granular_reason(reasons)
+    for reason in reasons:
+        if not isinstance(reason, r.PodSetReason) or _of_flavor(reason) == granular:
+            return reason
+    return next(iter(reasons), None)
 
 
 def _of_flavor(reason: r.PodSetReason) -> str:

@@ -16,11 +16,11 @@ from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION, Workload
 from quorate.api.meta import find_condition
-from quorate.queueing.explanation.reasons import reason_of
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.state import State
 from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room
 from quorate.queueing.topology.pod_templates import Template
+from quorate.queueing.typed_reasons import reason_of
 from quorate.quota.amount import PODS
 
 

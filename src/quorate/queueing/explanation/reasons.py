@@ -35,11 +35,10 @@ from quorate.queueing.inadmissible_reasons import (
     TaintUntolerated,
     TargetsOverlap,
     TopologyMismatched,
-    pod_set_reason_text,
-    workload_reason_text,
 )
 from quorate.queueing.state import State
-from quorate.quota.amount import PODS, as_quantity
+from quorate.queueing.typed_reasons import reason_of
+from quorate.quota.amount import as_quantity
 
 
 def pending_reason(state: State, key: Key, reason: InadmissibleReason, facts: PendingFacts) -> Reason:
@@ -90,50 +89,6 @@ def _workload(key: Key) -> ObjectName:
     """Return the name of a workload; one without a namespace may not be read."""
     shown = {"name": key.name, "namespace": key.namespace} if key.namespace else {}
     return ObjectName(kind="Workload", **shown)
-
-
-def reason_of(reason: InadmissibleReason) -> Reason:
-    """Return the reason with its text and its numbers."""
-    name = type(reason).__name__
-    if not isinstance(reason, PodSetReason):
-        return Reason(code=name, text=workload_reason_text(reason))
-    text = pod_set_reason_text(reason)
-    match reason:
-        case QuotaShort(pod_set, flavor, resource) | QuotaExceeded(pod_set, flavor, resource):
-            needed, free, short_by, at_most = (
-                str(as_quantity(resource, amount))
-                for amount in (reason.needed, reason.available, reason.short_by, reason.maximum)
-            )
-            return Reason(
-                code=name, text=text, pod_set=pod_set, flavor=flavor, resource=resource,
-                needed=needed, free=free, short_by=short_by, at_most=at_most,
-            )  # fmt: skip
-        case ResourceUncovered(pod_set, resource):
-            return Reason(code=name, text=text, pod_set=pod_set, resource=resource)
-        case FlavorMissing(pod_set, flavor) | AffinityMismatched(pod_set, flavor):
-            return Reason(code=name, text=text, pod_set=pod_set, flavor=flavor)
-        case TaintUntolerated(pod_set, flavor) | TopologyMismatched(pod_set, flavor):
-            return Reason(code=name, text=text, pod_set=pod_set, flavor=flavor)
-        case PlacementRefused(pod_set, _, fitting, requested):
-            needed, free, short_by = (str(number) for number in (requested, fitting, requested - fitting))
-            return Reason(
-                code=name, text=text, pod_set=pod_set, resource=PODS,
-                needed=needed, free=free, short_by=short_by,
-            )  # fmt: skip
-        case NodesLackRoom(pod_set, requested, fitting, resource=resource):
-            if not resource:
-                return Reason(code=name, text=text, pod_set=pod_set, resource=PODS, needed=str(requested),
-                              free=str(fitting), short_by=str(requested - fitting))  # fmt: skip
-            free_now = max(0, reason.best)
-            needed, free, short_by, at_most = (
-                str(as_quantity(resource, amount))
-                for amount in (reason.needed, free_now, reason.needed - free_now, reason.at_most)
-            )
-            return Reason(
-                code=name, text=text, pod_set=pod_set, resource=resource,
-                needed=needed, free=free, short_by=short_by, at_most=at_most,
-            )  # fmt: skip
-    assert_never(reason)
 
 
 _Flavorless = ResourceUncovered | PlacementRefused | NodesLackRoom

@@ -306,7 +306,8 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
     if facts is None or key not in state.ledger.entries:
         return _explanation(workload, "Queued", "it is not in the model of the controllers yet", since=since)
     pending = facts.hold.reasons if facts.hold is not None else ()
-    reasons = tuple(pending_reason(state, key, each, facts) for each in pending)
+    waiting = find_condition(workload.status.conditions, c.WAITING)
+    reasons = tuple(_with_time(pending_reason(state, key, each, facts), waiting) for each in pending)
     shown: ExplainedState = "Held" if any(isinstance(each, _HELD) for each in pending) else "Queued"
     if facts.hold is None:
         message = "not evaluated yet: workloads ahead of it are evaluated first"
@@ -323,13 +324,26 @@ def _pending(state: State, workload: Workload, facts: PendingFacts | None) -> Ex
     return next(_backing_off(workload, found, pending), found)
 
 
+def _with_time(reason: Reason, waiting: Condition | None) -> Reason:
+    """Return the reason with the time since when the status has its code."""
+    if waiting is None or waiting.reason != reason.code:
+        return reason
+    return replace(reason, since=waiting.last_transition_time)
+
+
 def _recorded(workload: Workload, facts: PendingFacts | None) -> Explanation | None:
     """Return the outcome in the status, where the model has none: it decides nothing; None without one."""
     reserved = find_condition(workload.status.conditions, c.QUOTA_RESERVED)
     if reserved is None or not reserved.message or reserved.reason == c.PENDING_EVALUATION:
         return None
+    waiting = _true(workload, c.WAITING)
+    held = waiting is not None and waiting.reason in {each.__name__ for each in _HELD}
     found = _explanation(
-        workload, "Queued", reserved.message, _of_condition(reserved), since=_queued_since(workload)
+        workload,
+        "Held" if held else "Queued",
+        reserved.message,
+        _of_condition(waiting or reserved),
+        since=_queued_since(workload),
     )
     if facts is None:
         return found

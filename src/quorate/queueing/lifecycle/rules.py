@@ -29,6 +29,7 @@ from quorate.queueing.conditions import (
     with_conditions,
     without_condition,
 )
+from quorate.queueing.inadmissible_reasons import QueueInactive, QueueMissing, workload_reason_text
 from quorate.queueing.lifecycle import admission_checks, timeouts
 from quorate.queueing.lifecycle.statuses import (
     clear_reservation,
@@ -45,6 +46,7 @@ from quorate.queueing.lifecycle.transition import (
     evict,
     eviction_events,
 )
+from quorate.queueing.typed_reasons import waiting_condition
 
 
 def decide_workload(
@@ -261,7 +263,7 @@ def _update_unadmitted_conditions(context: WorkloadContext) -> Transition | None
     if not c.has_quota_reservation(workload):
         reserved = _expected_quota_reserved(context)
         if reserved is not None and not has_condition(workload, reserved):
-            new.append(reserved)
+            new += [reserved, *_waiting(context, reserved)]
     if gates.unadmitted_workloads_observability and not c.is_admitted(workload):
         admitted = not_admitted(workload, context.now, gates, reserving=c.has_quota_reservation(workload))
         if not has_condition(workload, admitted):
@@ -281,7 +283,8 @@ def _expected_quota_reserved(context: WorkloadContext) -> Condition | None:
         return not_reserved(workload, c.DEACTIVATED, _DEACTIVATED_TEXT, now, gates)
     blocked = _blocking_queue(context.queues)
     if blocked is not None:
-        return not_reserved(workload, *blocked, now, gates)
+        reason = c.granular_reason((blocked,))
+        return not_reserved(workload, reason, workload_reason_text(blocked), now, gates)
     if not gates.unadmitted_workloads_observability:
         # No longer true, and a workload is evaluated itself only if it is the first of its shape.
         is_outdated = old is not None and old.reason == "Inadmissible" and _is_about_queues(old.message)
@@ -301,16 +304,9 @@ def _may_still_hold(reserved: Condition, queues: QueueView) -> bool:
     """Return True if the granular reason of the condition may still hold although the queues are active."""
     if reserved.reason == c.MISCONFIGURED:
         cluster = queues.cluster_queue.name if queues.cluster_queue is not None else ""
-        missing = (
-            _missing_message("LocalQueue", queues.local_queue.name),
-            _missing_message("ClusterQueue", cluster),
-        )
-        return reserved.message not in missing
+        missing = (QueueMissing("LocalQueue", queues.local_queue.name), QueueMissing("ClusterQueue", cluster))
+        return reserved.message not in map(workload_reason_text, missing)
     return reserved.reason in c.CYCLE_REASONS or reserved.reason == c.PENDING_EVALUATION
-
-
-def _missing_message(kind: str, name: str) -> str:
-    return f"{kind} {name} doesn't exist"
 
 
 def _is_about_queues(message: str) -> bool:
@@ -320,16 +316,24 @@ def _is_about_queues(message: str) -> bool:
     )
 
 
-def _blocking_queue(queues: QueueView) -> tuple[str, str] | None:
-    """Return reason and message if the queues keep the workload from being admitted; otherwise None."""
+def _waiting(context: WorkloadContext, reserved: Condition) -> tuple[Condition, ...]:
+    """Return the typed reason beside ``reserved``, if a queue blocks the workload."""
+    blocked = _blocking_queue(context.queues)
+    if blocked is None or reserved.message != workload_reason_text(blocked):
+        return ()
+    return waiting_condition((blocked,), context.now, context.workload.metadata.generation)
+
+
+def _blocking_queue(queues: QueueView) -> QueueMissing | QueueInactive | None:
+    """Return why the queues keep the workload from being admitted; None if they do not."""
     local, cluster = queues.local_queue, queues.cluster_queue
     if not local.found:
-        return c.MISCONFIGURED, _missing_message("LocalQueue", local.name)
+        return QueueMissing("LocalQueue", local.name)
     if local.stop_policy != "None":
-        return c.SUSPENDED, f"LocalQueue {local.name} is inactive"
+        return QueueInactive("LocalQueue", local.name)
     if cluster is None or not cluster.found:
-        return c.MISCONFIGURED, _missing_message("ClusterQueue", cluster.name if cluster is not None else "")
-    return None if cluster.active else (c.SUSPENDED, f"ClusterQueue {cluster.name} is inactive")
+        return QueueMissing("ClusterQueue", cluster.name if cluster is not None else "")
+    return None if cluster.active else QueueInactive("ClusterQueue", cluster.name)
 
 
 _DEACTIVATED_TEXT: Final = "The workload is deactivated"

@@ -28,6 +28,7 @@ from quorate.queueing.conditions import (
     with_conditions,
 )
 from quorate.queueing.decisions import AssignTopology, Hold, Preempt, Reserve
+from quorate.queueing.typed_reasons import waiting_condition
 
 _REQUEUED_AT_ONCE: Final = frozenset({"Preempted", c.NODE_FAILURES})
 
@@ -81,9 +82,10 @@ def hold_status(
     new = new_condition(c.QUOTA_RESERVED, "False", reason, hold.message, now, workload.metadata.generation)
     if c.is_unchanged(old, new) and workload.status.resource_requests == hold.requests:
         return None
+    waiting = waiting_condition(hold.reasons, now, workload.metadata.generation)
     return replace(
         workload.status,
-        conditions=with_conditions(workload.status.conditions, new),
+        conditions=with_conditions(workload.status.conditions, new, *waiting),
         resource_requests=hold.requests,
     )
 
