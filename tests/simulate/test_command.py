@@ -36,6 +36,15 @@ def test_json_has_the_figures() -> None:
     assert quorate("simulate", EXAMPLE, "--change", CHANGE, "-o", "json").stdout == done.stdout
 
 
+def test_tables_are_printed_and_written(tmp_path: Path) -> None:
+    files = ("--jobs", str(tmp_path / "jobs.csv"), "--usage", str(tmp_path / "usage.csv"))
+    done = quorate("simulate", EXAMPLE, "-o", "csv", *files)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 471
+    assert (tmp_path / "jobs.csv").read_text() == done.stdout
+    assert (tmp_path / "usage.csv").read_text().startswith("run,from_s,until_s,cluster_queue,")
+
+
 def test_a_mistake_is_reported_with_file_and_line(tmp_path: Path) -> None:
     file = tmp_path / "world.yaml"
     file.write_text((ROOT / EXAMPLE).read_text().replace("queue: training", "queue: absent"))

@@ -1,6 +1,6 @@
 """``quorate simulate``: play a scenario through the queueing core, as it is and with changes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,6 +15,7 @@ from quorate.cli.errors import UsageError
 from quorate.cli.files import InvalidFiles
 from quorate.cli.process import tune_garbage_collection
 from quorate.cli.simulate.report import page
+from quorate.cli.simulate.table_files import check_table_file, csv_text, write_table
 from quorate.cli.simulate.tables import print_comparison, print_summary
 from quorate.cli.verbs.options import Output
 from quorate.cli.verbs.printing import print_value
@@ -22,12 +23,14 @@ from quorate.simulate.comparison import Comparison, compare
 from quorate.simulate.player import Run, play
 from quorate.simulate.submissions import number_of_jobs
 from quorate.simulate.summary import Summary, summarize
+from quorate.simulate.tables import Columns, job_columns, stacked, usage_columns
 from quorate.simulate.world import InvalidWorld, World, changed, read_world
 
 
 class Format(StrEnum):
     TABLE = "table"
     JSON = "json"
+    CSV = "csv"
 
 
 class Answer(msgspec.Struct, frozen=True, rename="camel"):
@@ -58,13 +61,31 @@ ReportFile = Annotated[
         help="Also write a report with charts: one file that needs no network.",
     ),
 ]  # fmt: skip
-OutputFormat = Annotated[Format, typer.Option("--output", "-o", help="The output format.")]
+JobsFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--jobs", metavar="FILE", dir_okay=False,
+        help="Also write a table with one row for each job, as [b].csv[/b] or [b].parquet[/b].",
+    ),
+]  # fmt: skip
+UsageFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--usage", metavar="FILE", dir_okay=False,
+        help="Also write a table of the quota in use over time, as [b].csv[/b] or [b].parquet[/b].",
+    ),
+]  # fmt: skip
+OutputFormat = Annotated[
+    Format, typer.Option("--output", "-o", help="The output format; csv has one row for each job.")
+]
 
 
 def simulate(
     scenario: Scenario,
     change: Changes = None,
     report: ReportFile = None,
+    jobs: JobsFile = None,
+    usage: UsageFile = None,
     output: OutputFormat = Format.TABLE,
 ) -> None:
     """Play jobs through the queues in virtual time, as they are and with changes.
@@ -81,13 +102,23 @@ def simulate(
         raise InvalidFiles(error.findings) from error
     if len({name for name, _ in variants}) < len(variants):
         raise UsageError("--change names a file twice (each change is compared with the scenario as it is)")
+    for option, file in (("--jobs", jobs), ("--usage", usage)):
+        if file is not None:
+            check_table_file(option, file)
     tune_garbage_collection()
     runs = _play_all([(str(scenario), world), *variants])
     first = runs[0]
     comparisons = [compare(name, first, run) for (name, _), run in zip(variants, runs[1:], strict=True)]
+    by_name = dict(zip([str(scenario), *(name for name, _ in variants)], runs, strict=True))
     if report is not None:
-        names = [str(scenario), *(name for name, _ in variants)]
-        _write_report(report, dict(zip(names, runs, strict=True)), comparisons)
+        _write_report(report, by_name, comparisons)
+    if jobs is not None:
+        write_table("--jobs", jobs, _table_of(job_columns, by_name))
+    if usage is not None:
+        write_table("--usage", usage, _table_of(usage_columns, by_name))
+    if output is Format.CSV:
+        typer.echo(csv_text(_table_of(job_columns, by_name)), nl=False)
+        return
     if output is Format.JSON:
         print_value(Answer(summarize(first), tuple(comparisons)), Output.JSON)
         return
@@ -95,6 +126,10 @@ def simulate(
     print_summary(console, str(scenario), first)
     for comparison in comparisons:
         print_comparison(console, comparison)
+
+
+def _table_of(columns: Callable[[Run], Columns], runs: Mapping[str, Run]) -> Columns:
+    return stacked({name: columns(run) for name, run in runs.items()})
 
 
 def _write_report(path: Path, runs: Mapping[str, Run], comparisons: Sequence[Comparison]) -> None:
