@@ -24,7 +24,7 @@ def test_jobs_wait_for_nodes_where_the_configuration_requires_them() -> None:
 {TWO_NODES}
 jobs: [{{name: a, queue: q, pods: 2, requests: {{cpu: 3}}, runs: 10s, arrivals: {{count: 2}}}}]
 """
-    assert spans(run_of(scenario, LARGE)) == {"a": (0, 10, 0, 10)}  # only reported
+    assert spans(run_of(scenario, LARGE)) == {"a": (0, 20, 0, 20)}  # the jobs get a node each, twice
     run = run_of(scenario, LARGE, REQUIRE)
     assert spans(run) == {"a": (0, 10, 10, 20)}
     cpu = FlavorResource("", "cpu")

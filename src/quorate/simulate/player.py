@@ -34,6 +34,7 @@ from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.simulate.distributions import draw
 from quorate.simulate.held_amounts import HeldAmounts
+from quorate.simulate.pod_scheduler import Bound, PodScheduler
 from quorate.simulate.records import (
     MOST_NODE_SAMPLES,
     NEVER,
@@ -48,6 +49,7 @@ from quorate.simulate.simulated_job import (
     SimulatedEvent,
     SimulatedJob,
     WorkloadTemplate,
+    granted_counts,
     is_outdated,
     shrunk_ms,
     stretched_ms,
@@ -58,6 +60,7 @@ from quorate.simulate.world import World
 
 EPOCH_S: Final = 1_767_571_200  # the start of virtual time: 2026-01-05T00:00:00Z, a Monday
 FIRST_INTERVAL_MS: Final = 1000  # of samples; doubled as the run gets longer
+MOST_IDLE: Final = 1000  # instants in which no job ends, after which it is asked whether one will
 MOST_STEPS: Final = 1000  # of one instant; more would be a bug of the lifecycle or the cycle
 
 
@@ -107,7 +110,9 @@ class _Player:
         self._cycle_at_ms: int | None = None
         self._jobs: dict[Key, SimulatedJob] = {}
         self._changed: dict[Key, None] = {}  # workloads with a lifecycle to decide
+        self._submitted: list[Key] = []  # in this instant
         self._events: list[SimulatedEvent] = []  # a heap
+        self._idle = 0  # instants since a job was submitted or ended, or since this was looked at
         self._tickets = count()
         self._jitter = Random(f"{world.scenario.seed} backoff")
         self._answers = Random(f"{world.scenario.seed} admission checks")
@@ -122,7 +127,19 @@ class _Player:
         priorities = {each.metadata.name: each for each in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
         self._templates = [WorkloadTemplate(each, priorities) for each in self._classes]
         self._load()
-        self._nodes = SimulatedNodes(world.nodes, world.scenario, self._state)
+        nodes = world.nodes
+        self._pods = PodScheduler(world) if nodes and self._has_free_pods() else None
+        put_node = self._ignore if self._pods is None else self._pods.put_node
+        self._nodes = SimulatedNodes(nodes, world.scenario, self._state, put_node)
+
+    @staticmethod
+    def _ignore(_: object) -> None:
+        pass
+
+    def _has_free_pods(self) -> bool:
+        """Return True if some pods get no places with their quota: a scheduler binds them."""
+        placing = self._state.ledger.topology.placing
+        return any(each.is_volcano for each in self._classes) or bool(self._state.flavors.keys() - placing)
 
     def _load(self) -> None:
         """Put the objects of the world into the model, through the feeds of the controllers."""
@@ -147,17 +164,19 @@ class _Player:
             due = [] if following is None else [following.at_ms]
             if self._events:
                 due.append(self._events[0].at_ms)
-            if self._cycle_at_ms is not None and self._jobs:
-                due.append(self._cycle_at_ms)
+            due += self._wakes()
             node_ms = self._nodes.next_ms(is_busy=bool(due))
             if node_ms is not None and (due or self._jobs):
                 due.append(max(node_ms, self._now_ms + 1))
             now_ms = min(due, default=None)
             if now_ms is None or (until_ms is not None and now_ms > until_ms):
                 break
-            for usage in (self._usage, self._node_usage):
-                usage.advance(now_ms - 1, self._waiting)
+            if following is None and self._idle >= MOST_IDLE and not self._any_works():
+                break
+            self._usage.advance(now_ms - 1, self._waiting)
+            self._node_usage.advance(now_ms - 1, 0 if self._pods is None else self._pods.waiting)
             self._now_ms, self._now = now_ms, EPOCH_S + now_ms / MS
+            self._idle += 1
             while self._events and self._events[0].at_ms == now_ms:
                 self._happen(heappop(self._events))
             if node_ms is not None and node_ms <= now_ms:
@@ -166,14 +185,38 @@ class _Player:
                 self._submit(following)
                 following = next(arrivals, None)
             self._settle()
+            if self._pods is not None:
+                self._schedule_pods(self._pods)
             self._on_progress(self._ended)
         ended_ms = self._now_ms if until_ms is None else until_ms
         for usage in (self._usage, self._node_usage):
             usage.finish(ended_ms, self._waiting)
+        for job in self._jobs.values():
+            if self._pods is not None and job.is_running and self._pods.is_waiting(job):
+                self._records.outcome[job.number] = Outcome.WAITING
         return Run(
             self._world, tuple(self._queues), self._records, self._transitions, self._usage,
             self._node_usage, ended_ms, tuple(self._unended()),
         )  # fmt: skip
+
+    def _any_works(self) -> bool:
+        """Return True if a job will end.  If none does, evictions and retries may repeat for ever."""
+        self._idle = 0
+        ends = (EventKind.ENDED, EventKind.PODS_ENDED)
+        return any(each.kind in ends and not is_outdated(each) for each in self._events)
+
+    def _wakes(self) -> Iterator[int]:
+        """Yield when the cycle and the scheduler are due although no job changes."""
+        if not self._jobs:
+            return
+        if self._cycle_at_ms is not None:
+            yield self._cycle_at_ms
+        if self._pods is not None:
+            wakes_at, next_ms = self._pods.wakes_at, self._pods.next_ms
+            if next_ms is not None:
+                yield max(next_ms, self._now_ms + 1)
+            if wakes_at is not None:
+                yield max(_ms(wakes_at), self._now_ms + 1)
 
     def _settle(self) -> None:
         """Let lifecycle and cycle act until neither changes anything at this instant."""
@@ -183,6 +226,8 @@ class _Player:
                 del self._changed[key]
                 self._decide_lifecycle(key)
             result = self._cycle.run(self._now)
+            self._changed.update(dict.fromkeys(self._submitted))
+            self._submitted.clear()
             wake_at = result.wake_at
             self._cycle_at_ms = None if wake_at is None else max(_ms(wake_at), self._now_ms + 1)
             for decision in result.decisions:
@@ -207,7 +252,14 @@ class _Player:
         job = SimulatedJob(number, submission, workload)
         self._jobs[job.key] = job
         self._waiting += 1
+        self._idle = 0
+        if job_class.is_volcano:
+            assert self._pods is not None, "a world without nodes has no such class"
+            self._pods.submit(job, submission.counts, self._now)
+            return
         self._store(job, workload)
+        del self._changed[job.key]
+        self._submitted.append(job.key)  # its lifecycle is decided on after the cycle, which may admit it
 
     def _drop_outdated_events(self) -> None:
         """Drop the next events if they do nothing: the run ends with the last one that does."""
@@ -223,8 +275,14 @@ class _Player:
             self._changed[job.key] = None
         elif event.kind == EventKind.ENDED:
             self._end(job)
+        elif event.kind == EventKind.PODS_ENDED:
+            assert self._pods is not None, "pods are bound by the scheduler"
+            if self._pods.end_pods(job, event.pods) or _fails(job.submission):
+                self._end(job)
         elif event.kind == EventKind.STOPPED:
             job.stops = False
+            if self._pods is not None:
+                self._pods.remove(job)
             self._write(job, release_status(job.workload, self._now, self._configuration.gates))
         elif event.kind == EventKind.READY:
             self._report_ready(job)
@@ -234,7 +292,18 @@ class _Player:
             self._answer_checks(job)
 
     def _start(self, job: SimulatedJob) -> None:
-        """Start an admitted job."""
+        """Start an admitted job, or wait for nodes for its pods."""
+        self._note_admission(job)
+        if self._pods is not None and not job.places:
+            self._pods.submit(job, granted_counts(job), self._now)
+            return
+        if self._pods is not None:
+            self._pods.hold(job.workload)
+        self._start_pods(job)
+        if self._nodes.down and job.places:
+            self._check_hosts(job)
+
+    def _note_admission(self, job: SimulatedJob) -> None:
         records = self._records
         job.is_running = True
         records.admissions[job.number] += 1
@@ -243,9 +312,6 @@ class _Player:
         if records.admitted_ms[job.number] == NEVER:
             records.admitted_ms[job.number] = self._now_ms
         self._waiting -= 1
-        self._start_pods(job)
-        if self._nodes.down and job.places:
-            self._check_hosts(job)
 
     def _start_pods(self, job: SimulatedJob) -> None:
         submission = job.submission
@@ -256,8 +322,11 @@ class _Player:
         left_ms = submission.runs_ms - job.done_ms
         if submission.fails_after_ms is not None:
             left_ms = min(left_ms, submission.fails_after_ms)
-        if self._configuration.wait_for_pods_ready is not None:
+        rules = self._configuration.wait_for_pods_ready
+        if rules is not None and (submission.starts_ms or rules.block_admission is not None):
             self._schedule(ready_ms, EventKind.READY, job)
+        elif rules is not None:
+            self._report_ready(job)  # at once; with blockAdmission the cycle has to see that it was not
         self._schedule(ready_ms + stretched_ms(left_ms, job), EventKind.ENDED, job)
 
     def _end_pods(self, job: SimulatedJob) -> None:
@@ -283,15 +352,74 @@ class _Player:
             self._waiting += 1
             self._records.outcome[job.number] = Outcome.WAITING
         self._end_pods(job)
+        if self._pods is not None:
+            job.unbound_reason = self._pods.why_waiting(job)
+            self._pods.drop_waiting(job)
+            self._pods.release(job.key)
         job.is_running, job.stops = False, True
         self._schedule(self._now_ms + job.submission.stops_ms, EventKind.STOPPED, job)
 
     def _change_nodes(self) -> None:
         """Fail and repair nodes; the jobs with pods on one that failed lose them."""
         changed = list(self._nodes.change(self._now_ms, self._now))
-        for job in self._held.jobs_on(changed):
+        hosts = [self._nodes.host_of(name) for name in changed]
+        for job in self._held.jobs_on(hosts):
             if job.is_running:
                 self._check_hosts(job)
+        down = [name for name, host in zip(changed, hosts, strict=True) if host in self._nodes.down]
+        for job in [] if self._pods is None else list(self._pods.jobs_on(down)):
+            if not job.stops:
+                self._restart_pods(job)
+
+    # Pods of the scheduler
+
+    def _schedule_pods(self, pods: PodScheduler) -> None:
+        """Run a session if one is due, and start the jobs of which it binds the pods."""
+        wakes_at = pods.wakes_at
+        is_due = pods.next_ms is not None and pods.next_ms <= self._now_ms
+        if is_due or (wakes_at is not None and _ms(wakes_at) <= self._now_ms):
+            outcome = pods.run_session(self._now_ms, self._now)
+            for job in outcome.evicted:
+                self._records.preemptions[job.number] += 1
+                self._transitions.add(self._now_ms, job.number, Transition.PREEMPTED)
+                self._restart_pods(job)
+            for bound in outcome.bound:
+                self._note_bound(bound)
+            self._settle()
+        for change in pods.take_changes():
+            host = self._nodes.host_of(change.node)
+            self._node_usage.change(host, change.amounts, change.sign, self._now_ms)
+            self._nodes.count_pod(change.pod, change.node if change.sign > 0 else "")
+
+    def _note_bound(self, bound: Bound) -> None:
+        """Start a gang with its last pod; the pods of other jobs run by themselves."""
+        job, submission = bound.job, bound.job.submission
+        job_class = self._classes[submission.class_index]
+        if job_class.is_gang:
+            if bound.is_complete:
+                if job_class.is_volcano:
+                    self._note_admission(job)
+                self._start_pods(job)
+            return
+        ready_ms = self._now_ms + submission.starts_ms
+        runs_ms = submission.runs_ms - job.done_ms
+        if submission.fails_after_ms is not None:
+            runs_ms = min(runs_ms, submission.fails_after_ms)
+        self._schedule(ready_ms + runs_ms, EventKind.PODS_ENDED, job, bound.pods)
+        if bound.is_complete:
+            job.works, job.started_ms = True, ready_ms
+            if self._configuration.wait_for_pods_ready is not None:
+                self._schedule(ready_ms, EventKind.READY, job)
+
+    def _restart_pods(self, job: SimulatedJob) -> None:
+        """Let the pods of a job wait for nodes again."""
+        assert self._pods is not None, "pods are bound by the scheduler"
+        self._end_pods(job)
+        self._pods.restart(job, self._now)
+        if self._classes[job.submission.class_index].is_volcano and job.is_running:
+            job.is_running = False
+            self._waiting += 1
+            self._records.outcome[job.number] = Outcome.WAITING
 
     def _check_hosts(self, job: SimulatedJob) -> None:
         """Record the failed nodes of a running job in its workload, or evict it, as the controller would."""
@@ -319,13 +447,18 @@ class _Player:
 
     def _end(self, job: SimulatedJob) -> None:
         submission, records = job.submission, self._records
-        failed = submission.fails_after_ms is not None and submission.fails_after_ms <= submission.runs_ms
+        failed = _fails(submission)
         reason, text = ("Failed", "Job failed") if failed else ("Succeeded", "Job finished successfully")
         records.outcome[job.number] = Outcome.FAILED if failed else Outcome.SUCCEEDED
         records.ended_ms[job.number] = self._now_ms
         self._ended += 1
-        self._write(job, finish_status(job.workload, reason, text, self._now))
-        self._state.remove_workload(job.key)
+        self._idle = 0
+        if self._pods is not None:
+            self._pods.remove(job)
+            self._pods.release(job.key)
+        if not self._classes[submission.class_index].is_volcano:
+            self._write(job, finish_status(job.workload, reason, text, self._now))
+            self._state.remove_workload(job.key)
         self._changed.pop(job.key, None)
         job.attempt, job.wakes_ms = job.attempt + 1, None
         del self._jobs[job.key]
@@ -422,17 +555,29 @@ class _Player:
         elif not job.is_running and c.is_admitted(job.workload):
             self._start(job)
 
-    def _schedule(self, at_ms: int, kind: int, job: SimulatedJob) -> None:
-        heappush(self._events, SimulatedEvent(at_ms, kind, next(self._tickets), job, job.attempt))
+    def _schedule(self, at_ms: int, kind: int, job: SimulatedJob, pods: tuple[Key, ...] = ()) -> None:
+        heappush(self._events, SimulatedEvent(at_ms, kind, next(self._tickets), job, job.attempt, pods))
 
     def _unended(self) -> Iterator[Unended]:
-        """Yield the first jobs that wait, with the reason that the core gives."""
-        waiting = [each for each in self._jobs.values() if not each.is_running]
+        """Yield the first jobs that wait, or of which pods do, with the reason that the core gives."""
+        pods = self._pods
+        waiting = [
+            each for each in self._jobs.values()
+            if not each.is_running or (pods is not None and pods.is_waiting(each))
+        ]  # fmt: skip
         for job in waiting[:SHOWN]:
             job_class = self._classes[job.submission.class_index]
             hold = why_pending(self._state, job.key)
-            reason = hold.message if hold is not None else "deactivated"
+            reason = job.unbound_reason if pods is None else pods.why_waiting(job) or job.unbound_reason
+            if not job.workload.spec.active:
+                reason = "deactivated"
+            elif hold is not None and hold.message:
+                reason = hold.message
             yield Unended(job.key.name, job_class.name, job.workload.spec.queue_name, reason)
+
+
+def _fails(submission: Submission) -> bool:
+    return submission.fails_after_ms is not None and submission.fails_after_ms <= submission.runs_ms
 
 
 def _ms(seconds: float) -> int:

@@ -27,8 +27,10 @@ from quorate.api.decoding.documents import Document
 from quorate.api.decoding.strict import (
     DecodeContext,
     Field,
+    InvalidConfiguration,
     InvalidValue,
     Section,
+    boolean,
     choice,
     integer,
     list_of,
@@ -41,6 +43,7 @@ from quorate.api.decoding.strict import (
 )
 from quorate.api.findings import Finding
 from quorate.api.quantity import Quantity
+from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
 from quorate.simulate.distributions import Constant, Distribution, amount_of_seconds, counts, durations
 from quorate.simulate.node_pools import NodePool, node_pool
@@ -91,6 +94,8 @@ class JobClass(msgspec.Struct, frozen=True):
     priority_class: str = ""
     maximum_execution_s: int | None = None
     failures: Failures | None = None
+    is_gang: bool = False  # its pods are bound together or not at all
+    is_volcano: bool = False  # ``queues`` are those of scheduling.volcano.sh, and it takes no quota
 
 
 class CheckAnswer(msgspec.Struct, frozen=True):
@@ -118,6 +123,7 @@ class Scenario(msgspec.Struct, frozen=True):
     checks: dict[str, CheckAnswer] = {}  # by the name of the AdmissionCheck
     traces: tuple[Trace, ...] = ()
     nodes: tuple[NodePool, ...] = ()
+    scheduler: SchedulerConfiguration | None = None  # None: the default
 
 
 def read_scenario(document: Document) -> tuple[Scenario, list[Finding]]:
@@ -145,7 +151,17 @@ def _scenario(fields: Section) -> Scenario:
         checks=fields.take("admissionChecks", map_of(section(_check)), {}),
         traces=traces,
         nodes=_node_pools(fields),
+        scheduler=fields.take("scheduler", _scheduler, None),
     )
+
+
+def _scheduler(field: Field) -> SchedulerConfiguration:
+    """Decode the configuration of the scheduler, written as in its file."""
+    try:
+        return load_scheduler_configuration(codec.encode(field.value).decode()).configuration
+    except InvalidConfiguration as error:
+        finding = error.findings[0]
+        raise InvalidValue(f"is no configuration of the scheduler: {finding.path}: {finding.rule}") from error
 
 
 def _node_pools(fields: Section) -> tuple[NodePool, ...]:
@@ -174,6 +190,7 @@ def _job_class(fields: Section) -> JobClass | None:
     if "runs" not in fields:
         fields.at("runs").reject("is missing (write how long a job runs, such as 30m)")
     arrivals = fields.take("arrivals", section(_arrivals), Arrivals(count=1))
+    api = fields.take("api", choice((_BATCH, _VOLCANO)), _BATCH)
     return JobClass(
         name=name,
         namespace=fields.take("namespace", _name, "default"),
@@ -188,7 +205,13 @@ def _job_class(fields: Section) -> JobClass | None:
         priority_class=fields.take("priorityClass", _object_name, ""),
         maximum_execution_s=fields.take("maximumExecutionTimeSeconds", integer(1), None),
         failures=fields.take("fails", section(_failures), None),
+        is_gang=fields.take("gang", boolean, False) or api == _VOLCANO,
+        is_volcano=api == _VOLCANO,
     )
+
+
+_BATCH: Final = "batch"
+_VOLCANO: Final = "volcano"
 
 
 def _arrivals(fields: Section) -> Arrivals:

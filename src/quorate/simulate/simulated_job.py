@@ -13,7 +13,7 @@ from quorate.api.kueue import (
     WorkloadPriorityClass,
     WorkloadSpec,
 )
-from quorate.api.meta import ObjectMeta, OwnerReference, Uid, at_epoch
+from quorate.api.meta import Key, ObjectMeta, OwnerReference, Uid, at_epoch
 from quorate.queueing.topology.places import Place
 from quorate.quota.amount import Usage
 from quorate.simulate.scenario import JobClass
@@ -23,7 +23,7 @@ from quorate.simulate.submissions import Submission
 class EventKind:
     """The kinds of events, in the order in which those of one instant happen."""
 
-    ENDED, STOPPED, READY, CHECKED, HOSTS_CHECKED, WOKEN = range(6)
+    ENDED, PODS_ENDED, STOPPED, READY, CHECKED, HOSTS_CHECKED, WOKEN = range(7)
 
 
 class SimulatedEvent(NamedTuple):
@@ -32,6 +32,7 @@ class SimulatedEvent(NamedTuple):
     ticket: int  # first in, first out
     job: "SimulatedJob"
     attempt: int  # invalid if the job was evicted or admitted meanwhile; any for WOKEN
+    pods: tuple[Key, ...] = ()  # of PODS_ENDED
 
 
 class SimulatedJob:
@@ -47,6 +48,7 @@ class SimulatedJob:
         "started_ms",
         "stops",
         "submission",
+        "unbound_reason",
         "usage",
         "wakes_ms",
         "workload",
@@ -66,6 +68,7 @@ class SimulatedJob:
         self.stops = False  # it is evicted, and its pods have not ended
         self.usage: tuple[str, Usage] | None = None  # the cluster queue and the quota that it holds
         self.places: tuple[Place, ...] = ()  # of its pods on nodes
+        self.unbound_reason = "pending"  # why its pods had no nodes when it was evicted
         self.wakes_ms: int | None = None
 
 
@@ -87,6 +90,15 @@ def shrunk_ms(ran_ms: int, job: SimulatedJob) -> int:
     """Return how long all its pods would have taken for the work of ``ran_ms``."""
     wanted, granted = _pod_counts(job)
     return ran_ms * granted // wanted
+
+
+def granted_counts(job: SimulatedJob) -> tuple[int, ...]:
+    """Return the pods of each pod set that were admitted."""
+    wanted, admission = job.submission.counts, job.workload.status.admission
+    if admission is None:
+        return wanted
+    assignments = zip(wanted, admission.pod_set_assignments, strict=True)
+    return tuple(count if each.count is None else each.count for count, each in assignments)
 
 
 def _pod_counts(job: SimulatedJob) -> tuple[int, int]:

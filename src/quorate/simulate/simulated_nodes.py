@@ -11,8 +11,11 @@ from typing import Final
 
 from msgspec.structs import replace
 
+from quorate.api import codec
+from quorate.api.core import Taint
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.host_node import HostNode
-from quorate.api.core.scheduling import Node
+from quorate.api.core.scheduling import Node, Pod
 from quorate.api.kueue import Workload
 from quorate.api.kueue.topology import HOSTNAME
 from quorate.api.meta import Condition, at_epoch, find_condition, with_condition
@@ -31,30 +34,63 @@ from quorate.simulate.node_pools import Outages
 from quorate.simulate.scenario import Scenario
 
 MS: Final = 1000
+_UNREACHABLE: Final = Taint(key="node.kubernetes.io/unreachable", effect="NoSchedule")
 Hosts = Mapping[str, frozenset[str]]  # by pod set, those of its pods
 
 
 class SimulatedNodes:
-    """Feeds the nodes to ``state``, ready at first."""
+    """Feeds the nodes to ``state``, and to ``also``; they are ready at first."""
 
-    def __init__(self, nodes: Collection[Node], scenario: Scenario, state: State) -> None:
+    def __init__(
+        self,
+        nodes: Collection[Node],
+        scenario: Scenario,
+        state: State,
+        also: Callable[[Node], object] = lambda _: None,
+    ) -> None:
         self._state = state
         self._nodes = {node.metadata.name: node for node in nodes}
         self._by_host = {node.metadata.labels[HOSTNAME]: node.metadata.name for node in nodes}
         self.down: set[str] = set()  # host names of the nodes that are not ready
         reads_nodes = any(map(state.reads_nodes, state.flavors.values()))
-        self._put: Callable[[Node], object] = lambda _: None
-        if reads_nodes:
-            feed, _, _ = node_feeds(state, state.retry_flavors)
-            self._put = lambda node: feed.put(_host_node(node))
-            for node in self._nodes.values():
-                self._put(node)
+        self._feeds = node_feeds(state, self._retry) if reads_nodes else None
+        self._also = also
+        for node in self._nodes.values():
+            self._put(node)
         self._outages = dict(_outages(scenario))
         self._draws = {name: Random(f"{scenario.seed} node {name}") for name in self._outages}
         self._failures: list[tuple[int, str]] = []  # heaps of times and nodes
         self._repairs: list[tuple[int, str]] = []
         for name in self._outages:
             self._fail_later(name, 0)
+
+    def _put(self, node: Node) -> None:
+        if self._feeds is not None:
+            self._feeds[0].put(_host_node(node))
+        self._also(node)
+
+    def host_of(self, name: str) -> str:
+        """Return the host name of a node."""
+        return self._nodes[name].metadata.labels[HOSTNAME]
+
+    def count_pod(self, pod: Pod, node: str) -> None:
+        """Count a pod that the scheduler bound to ``node``, or "" if it has ended, where places are given."""
+        if self._feeds is None or not self._state.ledger.topology.placing:
+            return
+        if node:
+            metadata = pod.metadata
+            bound = {
+                "metadata": {"name": metadata.name, "namespace": metadata.namespace, "uid": metadata.uid},
+                "spec": {**codec.to_builtins(pod.spec), "nodeName": node},
+                "status": {"phase": "Running"},
+            }
+            self._feeds[1].put(codec.convert(BoundPod, bound))
+        else:
+            self._feeds[1].remove(pod.metadata.key)
+
+    def _retry(self, flavors: Collection[str]) -> None:
+        if self._state.ledger.entries:  # not while the nodes are read
+            self._state.retry_flavors(flavors)
 
     def next_ms(self, *, is_busy: bool) -> int | None:
         """Return when the next node changes.
@@ -66,23 +102,25 @@ class SimulatedNodes:
         return min(times, default=None)
 
     def change(self, now_ms: int, now: float) -> Iterator[str]:
-        """Fail and repair the nodes that are due; yield their host names."""
+        """Fail and repair the nodes that are due; yield their names."""
         while self._repairs and self._repairs[0][0] <= now_ms:
             _, name = heappop(self._repairs)
             self._fail_later(name, now_ms)
-            yield self._set_ready(name, True, now)
+            self._set_ready(name, True, now)
+            yield name
         while self._failures and self._failures[0][0] <= now_ms:
             _, name = heappop(self._failures)
             repair_ms = max(1, round(draw(self._outages[name].repair, self._draws[name]) * MS))
             heappush(self._repairs, (now_ms + repair_ms, name))
-            yield self._set_ready(name, False, now)
+            self._set_ready(name, False, now)
+            yield name
 
     def _fail_later(self, name: str, from_ms: int) -> None:
         mean_s = self._outages[name].mean_between_s
         after_ms = max(1, round(self._draws[name].expovariate(1.0) * mean_s * MS))
         heappush(self._failures, (from_ms + after_ms, name))
 
-    def _set_ready(self, name: str, ready: bool, now: float) -> str:
+    def _set_ready(self, name: str, ready: bool, now: float) -> None:
         node = self._nodes[name]
         condition = Condition(
             type="Ready",
@@ -91,11 +129,12 @@ class SimulatedNodes:
             last_transition_time=at_epoch(now),
         )
         status = replace(node.status, conditions=with_condition(node.status.conditions, condition))
-        self._nodes[name] = node = Node(metadata=node.metadata, spec=node.spec, status=status)
+        taints = tuple(each for each in node.spec.taints if each != _UNREACHABLE)
+        spec = replace(node.spec, taints=taints if ready else (*taints, _UNREACHABLE))
+        self._nodes[name] = node = Node(metadata=node.metadata, spec=spec, status=status)
         host = node.metadata.labels[HOSTNAME]
         (self.down.discard if ready else self.down.add)(host)
         self._put(node)
-        return host
 
     def failures_of(
         self, workload: Workload, hosts: Hosts, now: float

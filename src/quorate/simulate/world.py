@@ -34,6 +34,7 @@ from quorate.kube.resources import (
     LOCAL_QUEUES,
     NAMESPACES,
     PLACEABLE_NODES,
+    QUEUES,
     RESOURCE_FLAVORS,
     RUNTIME_CLASSES,
     TOPOLOGIES,
@@ -41,6 +42,7 @@ from quorate.kube.resources import (
     Resource,
     metadata_of,
 )
+from quorate.scheduler.queues import BUILT_IN
 from quorate.simulate import scenario as scenarios
 from quorate.simulate.node_pools import as_ready, nodes_of
 from quorate.simulate.scenario import JobClass, Scenario, read_scenario
@@ -60,6 +62,7 @@ RESOURCES: Final[Mapping[tuple[str, str], Resource[Any]]] = {
         LOCAL_QUEUES,
         WORKLOAD_PRIORITY_CLASSES,
         PLACEABLE_NODES,
+        QUEUES,
     )
 }
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -235,13 +238,30 @@ def _checked(world: World, path: Path) -> World:
     """Return the world.  Raises ``InvalidWorld`` if a class of jobs refers to an absent object."""
     queues = {queue.metadata.key for queue in world.of_kind(LOCAL_QUEUES)}
     priorities = {each.metadata.name for each in world.of_kind(WORKLOAD_PRIORITY_CLASSES)}
-    used = [(each.name, Key(each.namespace, name)) for each in world.scenario.classes for name in each.queues]
+    used = [
+        (each.name, Key(each.namespace, name))
+        for each in world.scenario.classes
+        for name in each.queues
+        if not each.is_volcano
+    ]
     used += [
         (each.file, Key(each.namespace, name))
         for each in world.scenario.traces
         for name in sorted(set(each.queues.values()))
     ]
     findings = [_absent(path, user, "LocalQueue", key) for user, key in used if key not in queues]
+    volcano_queues = {each.metadata.name for each in world.of_kind(QUEUES)} | BUILT_IN.keys()
+    findings += [
+        _absent(path, each.name, "Queue", Key("", name))
+        for each in world.scenario.classes
+        for name in each.queues
+        if each.is_volcano and name not in volcano_queues
+    ]
+    findings += [
+        f"{path}: {each.name} has api: volcano, and there are no nodes (write nodes in the scenario)"
+        for each in world.scenario.classes
+        if each.is_volcano and not world.nodes
+    ]
     findings += [
         _absent(path, each.name, "WorkloadPriorityClass", Key("", each.priority_class))
         for each in world.scenario.classes
