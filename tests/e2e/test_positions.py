@@ -1,18 +1,23 @@
 """Queue positions read from the API server as kueuectl does, served by the installed account."""
 
 import asyncio
+import json
 import random
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from quorate.api import codec, explanation
 from quorate.api.configuration import DEFAULT_NAMESPACE, default_configuration
 from quorate.api.configuration.process import Address
 from quorate.api.configuration.webhooks import TlsOptions
 from quorate.api.kueue import visibility as api
+from quorate.cli.cluster_reader import ClusterReader
 from quorate.cli.deployment.controllers import VISIBILITY_SERVICE
 from quorate.cli.deployment.visibility import api_services, auth_reader
+from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.controllers.process import run_queueing
 from quorate.kube.clock import WallClock
 from quorate.kube.errors import ApiError
@@ -20,6 +25,7 @@ from quorate.kube.manager.dynamic_configuration import DynamicConfiguration
 from quorate.kube.resources import untyped
 from quorate.kube.serving.delegated_auth import DelegatedAuth
 from quorate.kube.serving.front_proxy import FrontProxyVerifier
+from quorate.observe.explanations import Explainer
 from quorate.observe.https_endpoints import HttpsEndpoints
 from quorate.observe.replica import Replica
 from quorate.observe.visibility import visibility, visibility_access
@@ -61,11 +67,12 @@ def test_pending_workloads_are_listed_with_their_positions(
             endpoints = HttpsEndpoints(
                 DelegatedAuth(client, clock), partial(FrontProxyVerifier, client), clock, TlsOptions()
             )
+            explainer = Explainer(replica, ClusterReader(client), endpoints.auth, why_not_queued)
             await install(world, port)
             served = endpoints.serving(
                 "visibilityServer",
                 Address("0.0.0.0", port),
-                visibility(replica),
+                visibility(replica, explainer),
                 visibility_access,
                 aggregated=True,
             )
@@ -83,12 +90,24 @@ def test_pending_workloads_are_listed_with_their_positions(
                     assert listed.err == ""
                     rows = [line.split() for line in listed.out.splitlines()[1:]]
                     assert sorted(row[6] for row in rows) == ["0", "1"]
+                    await world.until("explanations are served", partial(is_explained, command))
+                    found = json.loads(await command.output_of("explain", "job/a", "-o", "json"))
+                    assert found["state"] == "Admitted"
+                    assert found["pods"]["running"] == 0
+                    group = f"/apis/{explanation.API_VERSION}"
+                    kinds = codec.decode(dict[str, Any], await world.client.request("GET", group))
+                    assert "workloads/explanation" in {each["name"] for each in kinds["resources"]}
             finally:
                 controllers.cancel()
                 await asyncio.gather(controllers, return_exceptions=True)
             assert client.forbidden == []
 
     asyncio.run(story())
+
+
+async def is_explained(command: CommandLine) -> bool:
+    done = await command("explain", "job/b")
+    return done.err == "explained by the controllers\n" and "Queued" in done.out
 
 
 async def responds(world: World) -> bool:
