@@ -1,5 +1,6 @@
 """The state that an explanation gives to a workload, one row for each, and what would be enough."""
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from quorate.api.kueue import AdmissionCheck, Workload
 from quorate.api.meta import Key
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import pending_facts, run
+from quorate.queueing.explanation.pods import explain_pod
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
 from quorate.queueing.explanation.scope import HIDDEN, UNLIMITED_SCOPE, Scope, namespaces_of, scoped
 from quorate.queueing.explanation.workload import NEVER, Started, explain_workload
@@ -232,6 +234,58 @@ def test_the_state_of_a_workload(workload: Workload, state: str, message: str, e
     found = explained(workload)
     assert (found.state, found.message) == (state, message)
     assert found.enough == ((enough,) if enough else ())
+
+
+def test_an_evicted_workload_says_why_and_when_it_is_tried_again() -> None:
+    state = a_world().state
+    evicted = a_workload(
+        condition("QuotaReserved", "Pending", "exceeded the timeout", "False"),
+        condition("Evicted", "PodsReadyTimeout", "exceeded the PodsReady timeout"),
+        condition("Requeued", "PodsReadyTimeout", "exceeded the PodsReady timeout", "False"),
+        requeueState={"count": 1, "requeueAt": "2026-01-01T00:10:00Z"},
+    )
+    state.put_workload(evicted, 0.0)
+    facts = run(pending_facts(state, evicted.metadata.key))
+    found = explain_workload(state, evicted, facts)
+    assert (found.state, found.retry_at) == ("Evicted", datetime(2026, 1, 1, 0, 10, tzinfo=UTC))
+    assert found.message == (
+        "it was evicted: exceeded the PodsReady timeout, and it is tried again at 00:10:00 UTC"
+    )
+    assert [each.code for each in found.reasons] == ["PodsReadyTimeout", "BackingOff"]
+
+
+def test_gates_and_deletion_hold_a_workload() -> None:
+    workload = a_workload()
+    gated = replace(
+        workload.metadata, annotations={"kueue.x-k8s.io/admission-gated-by": "lab.example/budget"}
+    )
+    gates = {"featureGates": {"AdmissionGatedBy": True}}
+    found = explained(replace(workload, metadata=gated), state=State(read_configuration(gates)))
+    assert (found.state, found.reasons[0].code) == ("Held", "AdmissionGated")
+    assert found.enough == ("the controllers of these gates must remove them: lab.example/budget",)
+    deleted = replace(workload.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+    found = explained(replace(workload, metadata=deleted))
+    assert (found.state, found.message) == ("Held", "it is being deleted")
+
+
+@pytest.mark.parametrize(
+    ("pod", "state", "message"),
+    [
+        pytest.param(RUNNING, "Running", "its phase is Running", id="runs"),
+        pytest.param(a_pod("Failed"), "Finished", "its phase is Failed", id="ended"),
+        pytest.param(
+            GATED,
+            "Admitted",
+            "it is with the gate kueue.x-k8s.io/topology; its workload w: it is admitted; "
+            "2 of 3 pods run: 1 with the gate kueue.x-k8s.io/topology",
+            id="gated",
+        ),
+    ],
+)
+def test_a_pod_has_its_own_wait_and_that_of_its_workload(pod: StartedPod, state: str, message: str) -> None:
+    of_workload = explained(a_workload(*ADMITTED), [RUNNING, RUNNING, GATED])
+    found = explain_pod(pod, of_workload)
+    assert (found.object.kind, found.state, found.message) == ("Pod", state, message)
 
 
 def test_an_autoscaled_flavor_says_which_nodes_must_come() -> None:

@@ -34,6 +34,7 @@ POD_SET = "kueue.x-k8s.io/podset"
 SLICE_NAME = "kueue.x-k8s.io/workload-slice-name"
 SLICE_REPLACEMENT_FOR = "kueue.x-k8s.io/workload-slice-replacement-for"  # "namespace/name" of a workload
 WORKLOAD_ANNOTATION = "kueue.x-k8s.io/workload"
+ADMISSION_GATE = "kueue.x-k8s.io/admission"  # a scheduling gate: the pod waits for quota
 TOPOLOGY_GATE = "kueue.x-k8s.io/topology"  # a scheduling gate: the pod waits for its place
 STOPPING = "kueue.x-k8s.io/stopping"
 

@@ -2,8 +2,10 @@
 
 from typing import Final
 
+from quorate.api import kueue
+
 MANAGED: Final = "kueue.x-k8s.io/managed"  # the label with the value "true", and the finalizer
-ADMISSION_GATE: Final = "kueue.x-k8s.io/admission"
+ADMISSION_GATE: Final = kueue.ADMISSION_GATE
 
 GROUP_NAME: Final = "kueue.x-k8s.io/pod-group-name"  # a label, or an annotation if it is too long for a label
 TOTAL_COUNT: Final = "kueue.x-k8s.io/pod-group-total-count"

@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from quorate.api.explanation import Explanation, ObjectName, Reason
-from quorate.api.kueue import QUEUE_NAME
+from quorate.api.kueue import ADMISSION_GATE, QUEUE_NAME
 from quorate.api.meta import Key, matches_selector
 from quorate.queueing.state import State
 
@@ -59,6 +59,12 @@ def _reasons(state: State, job: UnqueuedJob) -> Iterator[Reason]:
             text=f"LocalQueue {job.queue} doesn't exist",
             object=ObjectName(kind="LocalQueue", name=job.queue, namespace=namespace),
             enough=f"create the LocalQueue {namespace}/{job.queue}, or set another one in the label",
+        )
+    if job.kind == "Pod" and not job.why_kind and state.configuration.webhooks.address is None:
+        yield Reason(
+            code="WebhooksNotServed",
+            text="the Configuration serves no webhooks, and a pod created without a gate is not queued",
+            enough=f"create it with the scheduling gate {ADMISSION_GATE}, or configure webhooks",
         )
     labels: Mapping[str, str] = state.ledger.namespaces.get(namespace, {})
     if not matches_selector(state.configuration.managed_jobs_namespace_selector, labels):
