@@ -4,6 +4,8 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.e2e.commands import quorate
 
 ROOT = Path(__file__).parents[2]
@@ -11,14 +13,23 @@ EXAMPLE = "examples/simulate/two-teams.yaml"
 CHANGE = "examples/simulate/larger-quota.yaml"
 
 
-def test_the_commands_of_the_page_compare_a_change() -> None:
+@pytest.mark.parametrize(
+    ("example", "headline"),
+    [
+        ("two-teams", "470 jobs in 32h, 470 ended, 0 running, 0 waiting, 0 deactivated"),
+        ("gpu-nodes", "1460 jobs in 11d, 1460 ended, 0 running, 0 waiting, 0 deactivated"),
+    ],
+)
+def test_a_command_of_the_page_compares_a_change(example: str, headline: str) -> None:
     page = (ROOT / "docs/tasks/try-a-change.md").read_text()
-    (line,) = re.findall(r"```sh\nquorate (.*)\n", page)
+    (line,) = re.findall(rf"```sh\nquorate (.*{example}.*)\n", page)
     done = quorate(*line.split())
     assert done.returncode == 0, done.stderr
-    assert "470 jobs in 32h, 470 ended, 0 running, 0 waiting, 0 deactivated" in " ".join(done.stdout.split())
-    (row,) = re.findall(r"^notebook .*->.*$", page, re.MULTILINE)
-    assert row in done.stdout
+    assert headline in " ".join(done.stdout.split())
+    after = page.partition(line)[2].partition("```sh")[0]
+    rows = re.findall(r"^\w+ .*->.*$", after, re.MULTILINE)
+    assert rows
+    assert [row for row in rows if row not in done.stdout] == []
 
 
 def test_the_example_of_the_page_is_that_of_the_file() -> None:
