@@ -1,7 +1,7 @@
 """The state that an explanation gives to a workload, one row for each, and what would be enough."""
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 import pytest
 from msgspec.structs import replace
@@ -11,10 +11,10 @@ from quorate.api.core.host_node import HostNode
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import Explanation, Reason
 from quorate.api.kueue import AdmissionCheck, Workload
-from quorate.api.meta import Key
+from quorate.api.meta import Key, OwnerReference, Uid
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.explain import pending_facts, run
-from quorate.queueing.explanation.pods import explain_pod
+from quorate.queueing.explanation.pods import explain_pod, selector_of
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
 from quorate.queueing.explanation.scope import HIDDEN, UNLIMITED_SCOPE, Scope, namespaces_of, scoped
 from quorate.queueing.explanation.workload import NEVER, Started, explain_workload
@@ -168,6 +168,17 @@ def test_the_pods_of_a_partial_admission_are_counted() -> None:
     assert (found.state, found.message) == ("Running", "it is admitted with 7 of 10 pods of main")
     assert found.pods is not None
     assert (found.pods.requested, found.pods.admitted, found.pods.running) == (10, 7, 7)
+
+
+def test_the_pods_of_a_job_are_found_whatever_slice_they_name() -> None:
+    workload = a_workload(*ADMITTED, admitted=1)
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name="j", uid=Uid("job"), controller=True)
+    of_job = replace(workload, metadata=replace(workload.metadata, owner_references=(owner,)))
+    pod = a_pod(workload="earlier-slice")
+    pod = replace(pod, metadata=replace(pod.metadata, owner_references=(owner,)))
+    assert selector_of(of_job) == "batch.kubernetes.io/controller-uid=job"
+    assert explained(of_job, [pod]).state == "Running"
+    assert explained(workload, [pod]).state == "Admitted"
 
 
 def test_pods_that_the_job_gave_back_are_not_expected() -> None:
@@ -346,17 +357,25 @@ def test_names_of_other_tenants_are_left_out() -> None:
 THEIRS = Key("theirs", "secret")
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
-        r.AwaitingPodsReady(THEIRS),
-        r.NoLongerFits(THEIRS, ()),
-        r.TargetsOverlap(THEIRS, THEIRS),
-        r.AwaitingPreemption((THEIRS,)),
-        r.AwaitingOtherPreemption((THEIRS,)),
-    ],
-    ids=lambda each: type(each).__name__,
+NAMING = (
+    r.AwaitingPodsReady(THEIRS),
+    r.NoLongerFits(THEIRS, ()),
+    r.TargetsOverlap(THEIRS, THEIRS),
+    r.AwaitingPreemption((THEIRS,)),
+    r.AwaitingOtherPreemption((THEIRS,)),
 )
+
+
+def test_every_reason_that_names_a_workload_is_covered() -> None:
+    naming = {
+        reason
+        for reason in get_args(r.InadmissibleReason)
+        if any("Key" in str(hint) for hint in get_type_hints(reason).values())
+    }
+    assert naming == {type(reason) for reason in NAMING}
+
+
+@pytest.mark.parametrize("reason", NAMING, ids=lambda each: type(each).__name__)
 def test_remedies_do_not_name_workloads_that_may_not_be_read(reason: r.InadmissibleReason) -> None:
     world = a_world()
     known = run(pending_facts(world.state, Key("default", "mine")))

@@ -7,7 +7,7 @@ the scheduler's own message otherwise.
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -22,6 +22,8 @@ from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room
 from quorate.queueing.topology.pod_templates import Template
 from quorate.queueing.typed_reasons import reason_of
 from quorate.quota.amount import PODS
+
+_CONTROLLER_UID: Final = "batch.kubernetes.io/controller-uid"
 
 
 class _Wait(NamedTuple):
@@ -112,18 +114,30 @@ def expected_pods(workload: Workload) -> int:
 
 
 def is_pod_of(pod: StartedPod, workload: Workload) -> bool:
-    """Return True for a pod of the workload: by annotation, or because the pod itself is queued."""
-    if pod.metadata.namespace != workload.metadata.namespace:
+    """Return True for a pod of the workload: by annotation, or by the job, which may be the pod itself.
+
+    A pod of an elastic job may have the annotation of an earlier slice.
+    """
+    metadata = pod.metadata
+    if metadata.namespace != workload.metadata.namespace:
         return False
-    if pod.metadata.annotations.get(WORKLOAD_ANNOTATION) == workload.metadata.name:
+    if metadata.annotations.get(WORKLOAD_ANNOTATION) == workload.metadata.name:
         return True
-    return any(owner.uid == pod.metadata.uid for owner in workload.metadata.owner_references)
+    job = metadata.controller
+    uids = {metadata.uid} if job is None else {metadata.uid, job.uid}
+    return any(owner.uid in uids for owner in workload.metadata.owner_references)
 
 
 def selector_of(workload: Workload) -> str:
-    """Return the label selector with which to list the pods of an admitted workload."""
-    is_pod = any(owner.kind == "Pod" for owner in workload.metadata.owner_references)
-    return "" if is_pod else POD_SET
+    """Return the label selector with which to list the pods of an admitted workload.
+
+    The fewer pods of other jobs it selects, the less a question costs in a large namespace.
+    """
+    owners = workload.metadata.owner_references
+    for owner in owners:
+        if (owner.api_version, owner.kind) == ("batch/v1", "Job"):
+            return f"{_CONTROLLER_UID}={owner.uid}"
+    return "" if any(owner.kind == "Pod" for owner in owners) else POD_SET
 
 
 def _wait_of(pod: StartedPod) -> _Wait:

@@ -2,6 +2,8 @@
 
 from typing import Final
 
+import msgspec
+
 from quorate.api import codec
 from quorate.api.explanation import Explanation, path_of
 from quorate.api.kueue import QUEUE_NAME
@@ -38,5 +40,7 @@ async def _ask(client: Client, path: str, query: dict[str, str]) -> Explanation:
         raise NotServed("the cluster does not serve explanations of it") from None
     except Forbidden:
         raise NotServed("you have no permission to get its explanation") from None
+    except msgspec.MsgspecError as error:
+        raise NotServed(f"the answer is of another version: {error}"[:_LONGEST]) from None
     except (ApiError, Unreachable) as error:
         raise NotServed(str(error)[:_LONGEST]) from None
