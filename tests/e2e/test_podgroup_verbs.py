@@ -41,6 +41,8 @@ def test_explain_states_the_decision_of_the_scheduler_for_a_pending_group(
         # Of 4 cpus times the factor 1.2, 3 are reserved.
         assert "cluster: cpu: need 2, have 1800m now" in explanation
         assert "queue default: cpu: need 2, have 1 now" in explanation
+        typed = json.loads(await command.output_of("explain", "pg/second", "-n", NAMESPACE, "-o", "json"))
+        assert (typed["state"], typed["reasons"][0]["code"]) == ("Queued", "NotEnoughResources")
         (capacity,) = (
             check
             for check in json.loads(

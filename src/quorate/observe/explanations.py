@@ -31,7 +31,7 @@ from quorate.observe.view import View
 from quorate.queueing.conditions import is_admitted
 from quorate.queueing.explain import PendingFacts, Steps, T, first_pending, pending_facts
 from quorate.queueing.explanation.jobs import UnqueuedJob, explain_unqueued_job
-from quorate.queueing.explanation.pods import selector_of
+from quorate.queueing.explanation.pods import selector_of, with_members
 from quorate.queueing.explanation.queues import explain_cluster_queue, explain_local_queue
 from quorate.queueing.explanation.scope import UNLIMITED_SCOPE, Scope, namespaces_of, scoped
 from quorate.queueing.explanation.workload import NOT_READ, Started, explain_workload
@@ -131,7 +131,10 @@ class Explainer:
 
     async def _pod_group(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         group = await self._reader.pod_group(key)
-        return None if group is None else explain_group(group)
+        if group is None:
+            return None
+        pods = await self._reader.pods(key.namespace, "")
+        return explain_group(group) if pods is None else with_members(explain_group(group), pods)
 
     async def _job(self, view: View, key: Key, request: web.Request) -> Explanation | None:
         kind = request.query.get("kind", "Job")

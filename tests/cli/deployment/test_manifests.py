@@ -9,10 +9,11 @@ import pytest
 import yaml
 
 from quorate.api.configuration import DEFAULT_NAMESPACE, load_configuration
+from quorate.api.explanation import EXPLAINED
 from quorate.cli.deployment.controller_rules import CONTROLLER_RULES, JOBS, PolicyRule, declared_kind_rules
 from quorate.cli.deployment.controllers import CONFIGURATION_FILE
 from quorate.cli.deployment.manifests import IMAGE, chart, gang_installation, installation
-from quorate.cli.deployment.roles import ACCOUNT, user_roles
+from quorate.cli.deployment.roles import ACCOUNT, gang_roles, user_roles
 from quorate.cli.deployment.scheduler import NAMESPACE
 from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from tests.cli.conftest import Quorate
@@ -200,6 +201,26 @@ def test_user_roles_are_those_of_kueue() -> None:
     assert aggregated_to("kueue-raycluster-viewer-role") == all_users - {"batch-user"}
     assert aggregated_to("kueue-pending-workloads-lq-viewer-role") == {"batch-admin", "batch-user"}
     assert "kueue-admissioncheck-editor-role" not in roles
+
+
+def test_readers_of_an_object_may_read_its_explanation() -> None:
+    granted: dict[str, set[str]] = {}  # by kind of object: the explanations that each of its readers may get
+    for role in (*user_roles(), *gang_roles()):
+        resources = {each for rule in role["rules"] for each in rule.get("resources", ())}
+        explained = {each.partition("/")[0] for each in resources if each.endswith("/explanation")}
+        for plural, _, group in EXPLAINED:
+            reads = any(
+                plural in rule.get("resources", ()) and group in rule["apiGroups"] and "get" in rule["verbs"]
+                for rule in role["rules"]
+            )
+            if (
+                reads and role["metadata"]["name"] != "quorate-gang-editor-role"
+            ):  # bound beside the viewer role
+                granted[plural] = granted.get(plural, explained) & explained
+    assert granted == {
+        "clusterqueues": {"clusterqueues"}, "localqueues": {"localqueues"},
+        "workloads": {"workloads", "jobs"}, "podgroups": {"podgroups"},
+    }  # fmt: skip
 
 
 def test_every_kind_that_the_controllers_queue_is_listed() -> None:

@@ -15,7 +15,8 @@ from msgspec.structs import replace
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.explanation import ExplainedState, Explanation, ObjectName, PodCounts, Reason
 from quorate.api.kueue import POD_SET, WORKLOAD_ANNOTATION, Workload
-from quorate.api.meta import find_condition
+from quorate.api.meta import Key, find_condition
+from quorate.api.volcano.annotations import GROUP_NAME
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
 from quorate.queueing.state import State
 from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room
@@ -75,10 +76,7 @@ def pods_found(state: State, workload: Workload, pods: Iterable[StartedPod]) -> 
     )
     missing = max(0, expected - running - ended - len(waiting))
     failed = min(missing, sum(pod.status.phase == "Failed" for pod in own))  # others were replaced
-    by_wait: defaultdict[_Wait, list[StartedPod]] = defaultdict(list)
-    for pod in waiting:
-        by_wait[_wait_of(pod)].append(pod)
-    reasons = [_reason(wait, len(found), _since(found)) for wait, found in sorted(by_wait.items())]
+    reasons = _waits(waiting)
     reasons += [
         _reason(wait, count, None)
         for wait, count in ((_FAILED, failed), (_NOT_CREATED, missing - failed))
@@ -86,6 +84,35 @@ def pods_found(state: State, workload: Workload, pods: Iterable[StartedPod]) -> 
     ]
     without_node = [pod for pod in waiting if not pod.spec.node_name and not pod.spec.scheduling_gates]
     return PodsFound(counts, (*reasons, *_placement(state, workload, without_node)))
+
+
+def _waits(pods: Iterable[StartedPod]) -> list[Reason]:
+    """Return why pods do not run, one reason for each cause, with the number of pods."""
+    by_wait: defaultdict[_Wait, list[StartedPod]] = defaultdict(list)
+    for pod in pods:
+        by_wait[_wait_of(pod)].append(pod)
+    return [_reason(wait, len(found), _since(found)) for wait, found in sorted(by_wait.items())]
+
+
+def with_members(of_group: Explanation, pods: Iterable[StartedPod]) -> Explanation:
+    """Return the explanation of a pod group with what its pods wait for; ``pods`` may contain others."""
+    key = Key(of_group.object.namespace, of_group.object.name)
+    members = [
+        pod
+        for pod in pods
+        if Key(pod.metadata.namespace, pod.metadata.annotations.get(GROUP_NAME, "")) == key
+        and pod.metadata.deletion_timestamp is None
+    ]
+    waits = _waits(pod for pod in members if pod.status.phase not in _ENDED_OR_RUNNING)
+    running = sum(pod.status.phase == "Running" for pod in members)
+    counts = replace(of_group.pods or PodCounts(), created=len(members), running=running)
+    state, message = of_group.state, of_group.message
+    if waits:
+        message = f"{message}; {', '.join(f'{each.needed} {each.text}' for each in waits)}"
+        state = ("RunningInPart" if running else "Admitted") if state == "Running" else state
+    enough = tuple(dict.fromkeys((*of_group.enough, *(each.enough for each in waits))))
+    reasons = (*of_group.reasons, *waits)
+    return replace(of_group, state=state, message=message, pods=counts, reasons=reasons, enough=enough)
 
 
 def explain_pod(pod: StartedPod, of_workload: Explanation) -> Explanation:

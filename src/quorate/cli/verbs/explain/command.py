@@ -25,7 +25,7 @@ from quorate.controllers.jobs.unserved import why_not_queued
 from quorate.gang.explanation import explain_group
 from quorate.kube.errors import Forbidden
 from quorate.queueing.explanation.jobs import NO_WORKLOAD, UnqueuedJob, explain_unqueued_job
-from quorate.queueing.explanation.pods import explain_pod
+from quorate.queueing.explanation.pods import explain_pod, with_members
 from quorate.queueing.explanation.workload import explain_workload
 from quorate.queueing.state import State
 
@@ -207,8 +207,12 @@ class _Answers:
 
     async def _own_object(self, target: OfObject) -> Explanation:
         if target.plural == "podgroups":
-            group = await ClusterReader(self.connection.client).pod_group(target.key)
+            reader = ClusterReader(self.connection.client)
+            group = await reader.pod_group(target.key)
+            pods = await reader.pods(target.key.namespace, "") if group is not None else None
             found = None if group is None else explain_group(group)
+            if found is not None and pods is not None:
+                found = with_members(found, pods)
         else:
             model = await self._loaded()
             is_local = target.plural == "localqueues"

@@ -1,0 +1,77 @@
+"""The explanation of a pod group from its status."""
+
+from typing import Any
+
+import pytest
+
+from quorate.api import codec
+from quorate.api.kueue import Workload
+from quorate.api.meta import ObjectMeta, OwnerReference, Uid
+from quorate.api.volcano import PodGroup
+from quorate.gang.explanation import explain_group, waiting_group
+
+SHORT = {
+    "type": "Unschedulable", "status": "True", "reason": "NotEnoughResources",
+    "message": "cluster: cpu: need 6, have 2 now",
+}  # fmt: skip
+JOB = {"apiVersion": "batch/v1", "kind": "Job", "name": "train", "uid": "train"}
+
+
+def a_group(phase: str, *conditions: Any, running: int = 0, **annotations: str) -> PodGroup:
+    metadata = {
+        "name": "g", "namespace": "lab", "ownerReferences": [JOB],
+        "annotations": {name.replace("_", "/"): value for name, value in annotations.items()},
+    }  # fmt: skip
+    status = {"phase": phase, "conditions": list(conditions), "running": running}
+    return codec.convert(PodGroup, {"metadata": metadata, "spec": {"minMember": 3}, "status": status})
+
+
+@pytest.mark.parametrize(
+    ("group", "state", "message"),
+    [
+        pytest.param(
+            a_group("Pending", SHORT),
+            "Queued",
+            "its phase is Pending; cluster: cpu: need 6, have 2 now",
+            id="waits for room",
+        ),
+        pytest.param(a_group(""), "Queued", "its phase is Pending", id="not evaluated yet"),
+        pytest.param(
+            a_group("Inqueue"),
+            "Admitted",
+            "it is admitted, and 3 of its pods may be created and get nodes",
+            id="admitted",
+        ),
+        pytest.param(a_group("Running", running=3), "Running", "its phase is Running", id="runs"),
+        pytest.param(a_group("Running", running=2), "RunningInPart", "its phase is Running", id="in part"),
+        pytest.param(a_group("Completed", SHORT), "Finished", "its phase is Completed", id="ended"),
+    ],
+)
+def test_the_state_of_a_pod_group(group: PodGroup, state: str, message: str) -> None:
+    found = explain_group(group)
+    assert (found.state, found.message) == (state, message)
+
+
+def test_a_pending_group_has_the_reason_of_the_scheduler() -> None:
+    (reason,) = explain_group(a_group("Pending", SHORT)).reasons
+    assert (reason.code, reason.text) == ("NotEnoughResources", "cluster: cpu: need 6, have 2 now")
+
+
+@pytest.mark.parametrize(
+    ("of", "phase", "waits"),
+    [
+        pytest.param("train", "Pending", True, id="its pod group is pending"),
+        pytest.param("train", "Inqueue", False, id="its pod group is admitted too"),
+        pytest.param("other", "Pending", False, id="the pod group of another job is pending"),
+    ],
+)
+def test_a_workload_may_wait_for_its_pod_group(of: str, phase: str, waits: bool) -> None:
+    owner = OwnerReference(api_version="batch/v1", kind="Job", name=of, uid=Uid(of))
+    workload = Workload(metadata=ObjectMeta(name="w", namespace="lab", owner_references=(owner,)))
+    reason = waiting_group(workload, [a_group(phase, SHORT)])
+    assert (reason is not None) is waits
+    if reason is not None:
+        assert reason.text == (
+            "its pod group waits: NotEnoughResources: cluster: cpu: need 6, have 2 now "
+            "(quorate podgroup explain g shows more)"
+        )

@@ -1,0 +1,38 @@
+"""What the pods of a pod group wait for."""
+
+from msgspec.structs import replace
+
+from quorate.api.core.started_pod import StartedPod
+from quorate.api.explanation import Explanation, ObjectName, PodCounts
+from quorate.queueing.explanation.pods import with_members
+from tests.queueing.test_explanation_states import PULLING, RUNNING, UNSCHEDULED
+
+GROUP = Explanation(
+    object=ObjectName(kind="PodGroup", name="g", namespace="default"),
+    state="Running",
+    message="its phase is Running",
+    pods=PodCounts(requested=3, admitted=3),
+)
+
+
+def member(pod: StartedPod, group: str = "g") -> StartedPod:
+    annotations = {"scheduling.k8s.io/group-name": group}
+    return replace(pod, metadata=replace(pod.metadata, annotations=annotations))
+
+
+def test_members_that_do_not_run_are_counted() -> None:
+    pods = [member(RUNNING), member(PULLING), member(UNSCHEDULED), member(RUNNING, "other")]
+    found = with_members(GROUP, pods)
+    assert (found.state, found.pods) == (
+        "RunningInPart", PodCounts(requested=3, admitted=3, created=3, running=1),
+    )  # fmt: skip
+    assert found.message == (
+        "its phase is Running; 1 starting on a node (ImagePullBackOff), "
+        "1 without a node (0/2 nodes are available: 2 Insufficient cpu)"
+    )
+    assert [each.code for each in found.reasons] == ["ContainersWaiting", "PodsUnschedulable"]
+
+
+def test_a_group_of_which_all_members_run_is_left_as_it_is() -> None:
+    found = with_members(GROUP, [member(RUNNING)] * 3)
+    assert (found.state, found.message, found.reasons) == ("Running", "its phase is Running", ())
