@@ -1,6 +1,14 @@
 """Runs in which sessions of the gang core bind the pods: plain jobs, gangs, and jobs of Volcano's queues."""
 
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from quorate.simulate.player import Run
 from quorate.simulate.records import Outcome
+from quorate.simulate.summary import summarize
+from tests.search import examples
 from tests.simulate.test_nodes import FAILING, LARGE
 from tests.simulate.worlds import queue, run_of, spans
 
@@ -118,3 +126,45 @@ jobs:
     assert found["placed"] == (0, 20)
     assert found["free"] == (1, 11, 1, 21)
     assert found["later"] == (20, 30)
+
+
+POOLS = (
+    "- {name: b, count: 2, capacity: {cpu: 4}, fails: {meanTimeBetween: 5m, repair: 30s}}",
+    "- {name: a, count: 1, capacity: {cpu: 8}}",
+)
+CLASSES = (
+    "- {name: gang, queue: v, api: volcano, pods: {choice: [2, 3]}, requests: {cpu: 2}, runs: 40s,"
+    " arrivals: {every: {choice: [30s, 1m]}, count: 6}}",
+    "- {name: free, queue: q, pods: 2, requests: {cpu: 1}, runs: {uniform: [20s, 1m]},"
+    " arrivals: {every: 30s, count: 10}}",
+)
+
+
+@examples(8)
+@given(st.integers(0, 100), st.permutations(POOLS), st.permutations(CLASSES))
+def test_a_run_with_nodes_does_not_depend_on_the_order_of_its_input(
+    seed: int, pools: list[str], classes: list[str]
+) -> None:
+    def run(pools: Sequence[str], classes: Sequence[str], *documents: str) -> Run:
+        nodes, jobs = "\n".join(pools), "\n".join(classes)
+        return run_of(f"seed: {seed}\nnodes:\n{nodes}\njobs:\n{jobs}", *documents)
+
+    first = run(POOLS, CLASSES, LARGE, VOLCANO_QUEUE % ("v", 1))
+    second = run(pools, classes, VOLCANO_QUEUE % ("v", 1), LARGE)
+    assert summarize(first) == summarize(second)
+    assert first.transitions.job == second.transitions.job
+    assert first.node_usage.samples == second.node_usage.samples
+    assert Outcome.WAITING not in first.jobs.outcome
+
+
+@examples(8)
+@given(st.integers(0, 100))
+def test_no_node_is_used_beyond_its_capacity(seed: int) -> None:
+    nodes, jobs = "\n".join(POOLS), "\n".join(CLASSES)
+    run = run_of(f"seed: {seed}\nnodes:\n{nodes}\njobs:\n{jobs}", LARGE, VOLCANO_QUEUE % ("v", 1))
+    for (host, pair), series in run.node_usage.samples.items():
+        most = {"cpu": 8_000 if host == "a-0" else 4_000, "pods": 110}[pair.resource]
+        between = zip(
+            [0, *run.node_usage.sampled_ms], run.node_usage.sampled_ms, [0, *series], series, strict=False
+        )
+        assert all(after - before <= most * (end - start) for start, end, before, after in between)

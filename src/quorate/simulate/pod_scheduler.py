@@ -1,8 +1,10 @@
 """The scheduler of a run: pods that have no place from their quota are bound by sessions of the gang core.
 
 Sessions follow each other after at least ``SESSION_MS``, Volcano's default period.  Each job has a pod group:
-of a gang with all of its pods as ``minMember``, of other jobs with one, so that each pod is bound
-as soon as a node has room.  Writes are stored at once: the pods of a bind run, and evicted pods are gone.
+of a gang with all of its pods as ``minMember``, of other jobs with one, so that each pod is bound as soon as
+a node has room.  Once all pods of such a job are bound, they count on their nodes as pods of another
+scheduler, unless sessions evict pods: then a session costs as much as what waits.  Writes are stored at once:
+the pods of a bind run, and evicted pods are gone.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -47,6 +49,7 @@ class _PodShape(NamedTuple):
 
     metadata: ObjectMeta
     spec: PodSpec
+    detached: PodSpec  # the same for another scheduler
     amounts: Mapping[FlavorResource, int]  # that one uses of its node
     requests: Resources
 
@@ -92,6 +95,9 @@ class PodScheduler:
     def __init__(self, world: World) -> None:
         self._model = Model((SCHEDULER,))
         self._settings = world.scenario.scheduler or default_scheduler_configuration()
+        self._evicts = not {"preempt", "reclaim"}.isdisjoint(self._settings.actions)
+        self._on_node: dict[str, dict[Key, None]] = {}  # pods
+        self._job_of: dict[Key, SimulatedJob] = {}  # by bound pod
         self._classes = world.classes
         self._members: dict[Key, _Members] = {}  # by job, as its pod group
         self._shapes = [[_pod_shape(each, shape) for shape in each.pod_sets] for each in world.classes]
@@ -164,6 +170,7 @@ class PodScheduler:
         members.attempt += 1
         lost = [(key.name, shape) for key, (_, shape) in members.pods.items()]
         self.end_pods(job, list(members.pods))
+        self._model.set_group(members.group)
         for name, shape in lost:
             self._create(members, name, shape, now)
 
@@ -174,6 +181,7 @@ class PodScheduler:
             pod, shape = members.pods.pop(key)
             self._model.remove_pod(key)
             if pod.node_name:
+                del self._on_node[pod.node_name][key], self._job_of[key]
                 self._changes.append(PodChange(pod, pod.node_name, shape.amounts, -1))
             else:
                 self.waiting -= 1
@@ -201,8 +209,9 @@ class PodScheduler:
 
     def jobs_on(self, nodes: Iterable[str]) -> Iterator[SimulatedJob]:
         """Yield the jobs with pods on one of ``nodes``, in a fixed order."""
-        gangs = {task.gang for node in nodes for task in self._model.tasks_on(node)}
-        yield from (self._members[key].job for key in sorted(gangs))
+        jobs = {pod: self._job_of[pod] for node in nodes for pod in self._on_node.get(node, ())}
+        found = {job.key: job for job in jobs.values()}
+        yield from (found[key] for key in sorted(found))
 
     def run_session(self, now_ms: int, now: float) -> SessionOutcome:
         """Run a session and store what it decides."""
@@ -223,6 +232,8 @@ class PodScheduler:
             members.pods[bind.task] = (pod, shape)
             self._model.set_pod(pod)
             self.waiting -= 1
+            self._on_node.setdefault(bind.node, {})[bind.task] = None
+            self._job_of[bind.task] = members.job
             self._changes.append(PodChange(pod, bind.node, shape.amounts, 1))
             bound.setdefault(bind.gang, []).append(bind.task)
         return SessionOutcome(
@@ -233,6 +244,12 @@ class PodScheduler:
     def _bound(self, key: Key, pods: Iterable[Key]) -> Bound:
         members = self._members[key]
         is_complete = all(pod.node_name for pod, _ in members.pods.values())
+        if is_complete and not self._evicts and not self._classes[members.job.submission.class_index].is_gang:
+            for pod_key, (pod, shape) in members.pods.items():
+                detached = replace(pod, spec=shape.detached)
+                members.pods[pod_key] = (detached, shape)
+                self._model.set_pod(detached)
+            self._model.remove_group(key)
         return Bound(members.job, tuple(pods), is_complete)
 
     def _store_status(self, status: GangStatus) -> None:
@@ -275,7 +292,8 @@ def _pod_shape(job_class: JobClass, shape: PodSetShape) -> _PodShape:
         spec = replace(spec, priority=job_class.priority, priority_class_name=name)
     requests = pod_requests(spec)
     amounts = {FlavorResource("", name): base_units(name, amount) for name, amount in requests.items()}
-    return _PodShape(template.metadata, spec, {**amounts, FlavorResource("", PODS): 1}, requests)
+    detached = replace(spec, scheduler_name="")
+    return _PodShape(template.metadata, spec, detached, {**amounts, FlavorResource("", PODS): 1}, requests)
 
 
 def _group(
