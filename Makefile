@@ -13,7 +13,7 @@ LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding crds manifests helm reference clean
+.PHONY: help install demo lint check test test-long failed-alone coverage docs docs-serve release $(LINTS) search loops vectors mutations test-real test-faults fuzz bench bench-admission bench-binding bench-simulate crds manifests helm reference clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /\t/' | expand -t 18
@@ -108,9 +108,13 @@ bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes
 	@$(BIN)/python -m bench.gang
 	@$(BIN)/pytest bench --benchmark-only -o python_files='bench_*.py'
 	@$(BIN)/python -m bench.admission --scale 0.1
+	@$(BIN)/python -m bench.simulate --most 100_000
 
 bench-admission: $(STAMP) ## measure admission over HTTP, a whole world, and hold it to its limits (minutes)
 	@$(BIN)/python -m bench.admission
+
+bench-simulate: $(STAMP) ## measure simulations of up to a million jobs, and hold them to their limits (a quarter of an hour)
+	@$(BIN)/python -m bench.simulate
 
 bench-binding: $(STAMP) ## measure how fast gangs are bound over HTTP, beside bare bind calls (a minute)
 	@$(BIN)/python -m bench.binding

@@ -4,6 +4,7 @@ Exits with status 1 if a limit of ``limits.yaml`` is broken.
 """
 
 import sys
+from itertools import pairwise
 from math import log
 from typing import Annotated, Final
 
@@ -15,6 +16,7 @@ from bench.simulate.measure import Cost, measured
 
 SIZES: Final = (10_000, 100_000, 1_000_000)
 PLACED: Final = 100_000
+BOUND: Final = 10_000
 
 
 def main(
@@ -27,15 +29,17 @@ def main(
     for jobs in (each for each in SIZES if each <= most):
         costs[jobs] = measured("queues", jobs)
         console.print(f"{jobs:,} jobs on 1,000 queues: {costs[jobs]}")
-    base = SIZES[0]
-    for jobs in (each for each in costs if each > base):
+    for less, jobs in pairwise(costs):
         values[f"simulate: {jobs:,} jobs, s"] = [costs[jobs].processor_s]
         values[f"simulate: {jobs:,} jobs, peak memory, MB"] = [costs[jobs].peak_mb]
-        growth = costs[jobs].processor_s / costs[base].processor_s * base / jobs
-        values[f"simulate: cost of a job ÷ log jobs, {jobs:,} ÷ {base:,}"] = [growth * log(base) / log(jobs)]
+        growth = costs[jobs].processor_s / costs[less].processor_s * less / jobs
+        values[f"simulate: cost of a job ÷ log jobs, {jobs:,} ÷ {less:,}"] = [growth * log(less) / log(jobs)]
     placed = measured("nodes", PLACED)
     console.print(f"{PLACED:,} jobs on 1,000 queues and 1,000 nodes: {placed}")
     values[f"simulate: {PLACED:,} jobs placed on 1,000 nodes, s"] = [placed.processor_s]
+    bound = measured("sessions", BOUND)
+    console.print(f"{BOUND:,} jobs bound to 1,000 nodes by sessions: {bound}")
+    values[f"simulate: {BOUND:,} jobs bound to 1,000 nodes by sessions, s"] = [bound.processor_s]
     sys.exit(check_limits(values, console))
 
 

@@ -59,12 +59,21 @@ def queues_alone(jobs: int) -> World:
 
 def placed_on_nodes(jobs: int) -> World:
     """Return the same world with a node for each queue, and places on the nodes required."""
+    return _with_nodes(jobs, NodeFit(mode="Require"))
+
+
+def bound_by_sessions(jobs: int) -> World:
+    """Return the same world with a node for each queue, and quota that does not look at the nodes."""
+    return _with_nodes(jobs, NodeFit(mode="Off"))
+
+
+def _with_nodes(jobs: int, node_fit: NodeFit) -> World:
     world = queues_alone(jobs)
     pool = NodePool("node", QUEUES, {"cpu": Quantity.of_units(NOMINAL)})
     return replace(
         world,
         scenario=replace(world.scenario, nodes=(pool,)),
-        configuration=replace(world.configuration, node_fit=NodeFit(mode="Require")),
+        configuration=replace(world.configuration, node_fit=node_fit),
     )
 
 

@@ -1,0 +1,51 @@
+"""One simulation in a process of its own, because its peak memory counts."""
+
+import resource
+from collections.abc import Callable, Mapping
+from multiprocessing import get_context
+from time import process_time
+from typing import Final, NamedTuple
+
+from bench.simulate.worlds import bound_by_sessions, placed_on_nodes, queues_alone
+from quorate.cli.process import tune_garbage_collection
+from quorate.simulate.player import play
+from quorate.simulate.world import World
+
+WORLDS: Final[Mapping[str, Callable[[int], World]]] = {
+    "queues": queues_alone,
+    "nodes": placed_on_nodes,
+    "sessions": bound_by_sessions,
+}
+NOTICED_MS: Final = 1000
+
+
+class Cost(NamedTuple):
+    processor_s: float
+    peak_mb: float
+    waited: int  # jobs, for at least a second
+
+    def __str__(self) -> str:
+        return f"{self.processor_s:.0f} s, {self.peak_mb:.0f} MB; {self.waited:,} jobs waited"
+
+
+def measured(world: str, jobs: int) -> Cost:
+    """Return the cost of one of ``WORLDS`` with so many jobs."""
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(_play, (world, jobs))
+
+
+def _play(name: str, jobs: int) -> Cost:
+    tune_garbage_collection()
+    world = WORLDS[name](jobs)
+    before = process_time()
+    run = play(world)
+    taken = process_time() - before
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    records = run.jobs
+    waited = sum(
+        admitted - submitted >= NOTICED_MS
+        for submitted, admitted in zip(records.submitted_ms, records.admitted_ms, strict=True)
+    )
+    left = sum(ended < 0 for ended in records.ended_ms)
+    assert left == 0, f"{left} jobs never ended"
+    return Cost(taken, peak_mb, waited)
