@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from quorate.sdk.conditions import describe, predicate
+from quorate.sdk.conditions import describe, ending, predicate
 
 DONE = {"type": "Complete", "status": "True", "reason": "CompletionsReached", "message": "Reached"}
 NOT_READY = {"type": "Ready", "status": "False"}
@@ -51,3 +51,30 @@ def test_a_condition_is_met(written: Any, obj: dict[str, Any] | None, want: bool
 )
 def test_a_state_is_described(obj: dict[str, Any] | None, want: str) -> None:
     assert describe(obj) == want
+
+
+@pytest.mark.parametrize(
+    ("obj", "want"),
+    [
+        pytest.param(JOB, (True, "Reached"), id="a Job"),
+        pytest.param(
+            {"status": {"conditions": [{"type": "Failed", "status": "True"}]}}, (False, ""), id="failed"
+        ),
+        pytest.param(
+            {"status": {"conditions": [{"type": "Failed", "status": "False"}]}}, None, id="not failed"
+        ),
+        pytest.param(
+            {"status": {"conditions": [{"type": "Finished", "status": "True", "reason": "Succeeded"}]}},
+            (True, ""),
+            id="a Workload",
+        ),
+        pytest.param({"status": {"phase": "Failed", "message": "OOM"}}, (False, "OOM"), id="a pod"),
+        pytest.param({"status": {"jobStatus": "SUCCEEDED"}}, (True, ""), id="a RayJob"),
+        pytest.param({"status": {"state": {"phase": "Completed"}}}, (True, ""), id="a Volcano Job"),
+        pytest.param({"status": {"phase": "Running"}}, None, id="running"),
+        pytest.param({}, None, id="without status"),
+        pytest.param(None, None, id="absent"),
+    ],
+)
+def test_a_job_has_ended(obj: dict[str, Any] | None, want: tuple[bool, str] | None) -> None:
+    assert ending(obj) == want

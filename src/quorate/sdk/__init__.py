@@ -1,5 +1,5 @@
-"""The Python API: clusters through a kubeconfig, for programs, notebooks and tests.
+"""The Python API, for programs, notebooks and tests: simulations, and clusters through a kubeconfig.
 
-Entry point: ``cluster.Cluster``.  Everything here is synchronous, and built on the client and on the
-functions of the commands.  Imports ``cli`` and what is below it.
+Entry points: ``api``, with the names that ``import quorate`` offers, and ``cluster.Cluster``.  Everything is
+synchronous, and built on the client and on the functions of the commands.  Imports ``cli`` and below.
 """

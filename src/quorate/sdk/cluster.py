@@ -10,18 +10,32 @@ from pathlib import Path
 from typing import Any, Final
 
 from quorate.api import codec
+from quorate.api.explanation import Explanation
+from quorate.api.kueue import QUEUE_NAME
 from quorate.api.meta import Key
 from quorate.cli.run.apply import apply_manifests
 from quorate.cli.run.manifests import Manifest, read_manifest_text, read_manifests
+from quorate.cli.verbs.explain.command import Answers
+from quorate.cli.verbs.explain.targets import named_targets
+from quorate.cli.verbs.options import Connection
+from quorate.controllers.jobs.integrations import FRAMEWORK_RESOURCES
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
 from quorate.kube.resources import NAMESPACES, Json, Resource
 from quorate.kube.rest.config import load_rest_config
 from quorate.kube.rest.named_kinds import find_kind
 from quorate.sdk.blocking import run_blocking
-from quorate.sdk.conditions import CREATED, describe, predicate
+from quorate.sdk.conditions import CREATED, describe, ending, predicate
 
+Manifests = str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 POLL_S: Final = (0.05, 0.5)  # the first pause, and the longest
+
+
+# Jobs as users name them, such as ``job.batch``, by apiVersion and kind.
+_JOB_KINDS: Final = {
+    (each.api_version, each.kind): f"{each.kind.lower()}.{each.group}".rstrip(".")
+    for each in FRAMEWORK_RESOURCES.values()
+}
 
 
 class UnknownKind(LookupError):
@@ -44,6 +58,15 @@ class NotWithin(TimeoutError):
 
     def __str__(self) -> str:
         return f"{self.what}: not {self.awaited} within {self.within_s:g} s: {describe(self.last)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a job ended."""
+
+    job: str
+    succeeded: bool
+    message: str
 
 
 @dataclass(frozen=True)
@@ -77,9 +100,7 @@ class Cluster:
         run_blocking(create)
         return replace(self, namespace=name)
 
-    def apply(
-        self, manifests: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]]
-    ) -> tuple[Json, ...]:
+    def apply(self, manifests: Manifests) -> tuple[Json, ...]:
         """Apply manifests as ``kubectl apply --server-side`` does, and return the objects as stored.
 
         ``manifests`` is YAML or JSON text, a path of a file or directory, or objects; text without a colon is
@@ -170,6 +191,57 @@ class Cluster:
 
         return run_blocking(wait)
 
+    def submit(self, manifests: Manifests, *, queue: str = "", namespace: str = "") -> tuple[str, ...]:
+        """Apply manifests and return the jobs among them, as ``KIND.GROUP/NAME``.
+
+        ``queue`` is the LocalQueue of all jobs that name none.  Raises ``InvalidFiles`` with all refusals.
+        """
+        objects = _manifests(manifests)
+        for each in objects if queue else ():
+            if (each.api_version, each.kind) in _JOB_KINDS:
+                each.body["metadata"].setdefault("labels", {}).setdefault(QUEUE_NAME, queue)
+
+        async def submit() -> tuple[str, ...]:
+            async with self.connect() as (client, own):
+                stored = await apply_manifests(client, objects, namespace or own)
+            kinds = [(each["apiVersion"], each["kind"]) for each in stored]
+            return tuple(
+                f"{_JOB_KINDS[kind]}/{each['metadata']['name']}"
+                for kind, each in zip(kinds, stored, strict=True)
+                if kind in _JOB_KINDS
+            )
+
+        return run_blocking(submit)
+
+    def wait(self, job: str, timeout: float = 3600.0, *, namespace: str = "") -> Ended:
+        """Return how a job ended, once it has; ``job`` is ``KIND/NAME``, such as ``job/train``.
+
+        Raises ``NotWithin``, a ``TimeoutError``, after ``timeout`` seconds.
+        """
+        kind, slash, name = job.rpartition("/")
+        if not slash:
+            raise ValueError(f"{job!r} is no job (write KIND/NAME, such as job/train)")
+        obj = self.wait_for(kind, name, lambda obj: ending(obj) is not None, timeout, namespace=namespace)
+        found = ending(obj)
+        assert found is not None, "what was awaited"
+        return Ended(job, *found)
+
+    def explain(self, *names: str, namespace: str = "") -> tuple[Explanation, ...]:
+        """Return why workloads, jobs, pods or queues are in their state, and what would let them start.
+
+        A name is that of a workload, or ``KIND/NAME`` of another object; a job may have several workloads.
+        The controllers answer; without their answer this process evaluates the cluster by their rules.
+        """
+
+        async def explain() -> tuple[Explanation, ...]:
+            async with self.connect() as (client, own):
+                connection = Connection(client, namespace or own)
+                answers = Answers(connection, None)
+                targets = [each for name in names for each in await named_targets(connection, name)]
+                return tuple([await answers.of(each) for each in targets])
+
+        return run_blocking(explain)
+
     @asynccontextmanager
     async def connect(self) -> AsyncIterator[tuple[Client, str]]:
         """Connect while the block lasts; yield the client and the namespace."""
@@ -196,9 +268,7 @@ async def _read(client: Client, resource: Resource[Json], key: Key) -> Json | No
         return None
 
 
-def _manifests(
-    manifests: str | Path | Mapping[str, Any] | Sequence[Mapping[str, Any]],
-) -> tuple[Manifest, ...]:
+def _manifests(manifests: Manifests) -> tuple[Manifest, ...]:
     match manifests:
         case Path():
             return read_manifests(manifests)

@@ -51,6 +51,32 @@ def describe(obj: Json | None) -> str:
     return ", ".join(parts) or "it has no conditions"
 
 
+_SUCCEEDED: Final = ("Complete", "Completed", "Succeeded")
+_FAILED: Final = ("Failed", "Aborted", "Terminated")
+
+
+def ending(obj: Json | None) -> tuple[bool, str] | None:
+    """Return whether a job succeeded and with which message; None while it has not ended.
+
+    Read are the conditions of Jobs, of jobs of the training operators and of Workloads, and the phases of
+    pods and of Volcano Jobs.
+    """
+    if obj is None:
+        return None
+    for each in conditions(obj):
+        if each.get("status") == "True":
+            message = str(each.get("message") or "")
+            if each.get("type") == "Finished":
+                return each.get("reason") == "Succeeded", message
+            if each.get("type") in (*_SUCCEEDED, *_FAILED):
+                return each["type"] in _SUCCEEDED, message
+    for path in ("phase", "jobStatus", "state.phase"):
+        phase = _text(_field(obj, ["status", *path.split(".")])).capitalize()
+        if phase in (*_SUCCEEDED, *_FAILED):
+            return phase in _SUCCEEDED, _text(_field(obj, ["status", "message"]))
+    return None
+
+
 def _field(value: Any, path: list[str]) -> Any:
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None

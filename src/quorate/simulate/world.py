@@ -118,7 +118,18 @@ def read_world(path: Path) -> World:
 
     Raises ``InvalidWorld`` with all findings.
     """
-    content = _read(path)
+    return _world(_read(path), path, None)
+
+
+def read_world_text(text: str, source: str, directory: Path) -> World:
+    """Return the world in a text; ``source`` names it in findings, ``directory`` has the files of traces.
+
+    Raises ``InvalidWorld`` with all findings.
+    """
+    return _world(_read_texts([(Path(source), text.encode())]), Path(source), directory)
+
+
+def _world(content: _Content, path: Path, directory: Path | None) -> World:
     if len(content.scenarios) != 1 and not content.findings:
         written = ", ".join(str(file) for file, _ in content.scenarios) or f"no document of {path}"
         content.findings.append(
@@ -129,7 +140,7 @@ def read_world(path: Path) -> World:
         raise InvalidWorld(content.findings)
     ((file, scenario),) = content.scenarios
     configuration = content.configurations[-1] if content.configurations else default_configuration()
-    world = World(file.parent, scenario, configuration, content.objects)
+    world = World(file.parent if directory is None else directory, scenario, configuration, content.objects)
     return _checked(world, path)
 
 
@@ -138,7 +149,18 @@ def changed(world: World, path: Path) -> World:
 
     Raises ``InvalidWorld`` with all findings.
     """
-    content = _read(path)
+    return _changed(world, _read(path), path)
+
+
+def changed_by_text(world: World, text: str, source: str) -> World:
+    """Return ``world`` with the manifests of a text applied; ``source`` names it in findings.
+
+    Raises ``InvalidWorld`` with all findings.
+    """
+    return _changed(world, _read_texts([(Path(source), text.encode())]), Path(source))
+
+
+def _changed(world: World, content: _Content, path: Path) -> World:
     if not (content.scenarios or content.configurations or content.objects or content.findings):
         content.findings.append(f"{path}: changes nothing (write manifests of {_kinds()})")
     if content.findings:
@@ -153,13 +175,17 @@ def changed(world: World, path: Path) -> World:
 
 
 def _read(path: Path) -> _Content:
-    content = _Content()
     try:
         files = sorted(path.iterdir()) if path.is_dir() else [path]
         files = [file for file in files if file == path or file.suffix in _SUFFIXES]
         texts = [(file, file.read_bytes()) for file in files]
     except OSError as error:
         raise InvalidWorld([f"{error.filename}: {(error.strerror or '').lower()}"]) from error
+    return _read_texts(texts)
+
+
+def _read_texts(texts: Iterable[tuple[Path, bytes]]) -> _Content:
+    content = _Content()
     for file, data in texts:
         try:
             text = data.decode()

@@ -83,7 +83,7 @@ def _explain(
         raise UsageError("--watch follows one object (name one)")
 
     async def show(connection: o.Connection) -> Exit:
-        answers = _Answers(connection, config)
+        answers = Answers(connection, config)
         found = [each for name in names for each in await named_targets(connection, name)]
         explanations = [await answers.of(each) for each in found]
         answers.print_origin()
@@ -109,7 +109,7 @@ async def _follow(
         if any(map(_is_stuck, last)):
             return Exit.NO_PROGRESS
         await asyncio.sleep(pause_s)
-        answers = _Answers(connection, config)
+        answers = Answers(connection, config)
         current = [await answers.of(each) for each in await named_targets(connection, name)]
         for explanation in current:
             if not any(_says_the_same(explanation, before) for before in last):
@@ -138,7 +138,7 @@ def _print(explanation: Explanation, output: o.Output) -> None:
 
 
 @dataclass(slots=True)
-class _Answers:
+class Answers:
     """Explanations of one moment, by the controllers or by the model of this process, loaded once."""
 
     connection: o.Connection

@@ -1,0 +1,45 @@
+"""What ``import quorate`` offers: functions on the cluster of a kubeconfig, and simulations."""
+
+from pathlib import Path
+
+from quorate.api.explanation import Explanation
+from quorate.sdk.cluster import Cluster, Ended, Manifests
+from quorate.sdk.scenario import Scenario
+from quorate.sdk.simulation import simulate
+
+__all__ = ["Cluster", "Scenario", "explain", "simulate", "submit", "wait"]
+
+
+def submit(
+    manifests: Manifests,
+    *,
+    queue: str = "",
+    namespace: str = "",
+    kubeconfig: str | Path | None = None,
+    context: str = "",
+) -> tuple[str, ...]:
+    """Apply manifests and return the jobs among them, as ``KIND.GROUP/NAME``; see ``Cluster.submit``."""
+    return _cluster(kubeconfig, context, namespace).submit(manifests, queue=queue)
+
+
+def wait(
+    job: str,
+    timeout: float = 3600.0,
+    *,
+    namespace: str = "",
+    kubeconfig: str | Path | None = None,
+    context: str = "",
+) -> Ended:
+    """Return how the job ``KIND/NAME`` ended, once it has; see ``Cluster.wait``."""
+    return _cluster(kubeconfig, context, namespace).wait(job, timeout)
+
+
+def explain(
+    *names: str, namespace: str = "", kubeconfig: str | Path | None = None, context: str = ""
+) -> tuple[Explanation, ...]:
+    """Return why objects are in their state, and what would let them start; see ``Cluster.explain``."""
+    return _cluster(kubeconfig, context, namespace).explain(*names)
+
+
+def _cluster(kubeconfig: str | Path | None, context: str, namespace: str) -> Cluster:
+    return Cluster(None if kubeconfig is None else Path(kubeconfig), context, namespace)

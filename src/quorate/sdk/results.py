@@ -1,0 +1,193 @@
+"""Results of simulations as plain dataclasses; times are in seconds after the start of the scenario."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar
+
+from quorate.cli.simulate.table_files import MissingExtra
+from quorate.simulate.tables import Columns, number_of_rows
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What became of one job."""
+
+    number: int  # in the order of submission
+    job_class: str
+    queue: str  # namespace/name of the LocalQueue
+    submitted_s: float
+    admitted_s: float | None  # for the first time; None: never
+    ended_s: float | None
+    wait_s: float | None  # until the first admission
+    runs_s: float  # with all its pods and without interruption
+    pods: int
+    admissions: int
+    preemptions: int
+    evictions: int  # for another reason
+    outcome: str  # waiting, running, succeeded, failed or deactivated
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The mean use of one resource of one flavor in one cluster queue between two samples."""
+
+    from_s: float
+    until_s: float
+    cluster_queue: str
+    flavor: str
+    resource: str
+    amount: float  # in the unit of the resource: cpus, bytes, devices
+    waiting: int  # jobs in all queues, at the end
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """The waits of some jobs until their first admission; 0 if none was admitted."""
+
+    jobs: int
+    admitted: int
+    mean_s: float
+    p50_s: float
+    p90_s: float
+    p99_s: float
+    slowdown: float  # the mean bounded slowdown of the jobs that ended
+    preemptions: int
+    evictions: int
+    ended: int
+
+
+@dataclass(frozen=True, slots=True)
+class Utilisation:
+    """The use of one resource of one flavor in one cluster queue over the whole run."""
+
+    cluster_queue: str
+    flavor: str
+    resource: str
+    nominal: str  # a quantity
+    mean: str
+    share: float | None  # mean / nominal; None if nominal is 0
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """The use of one resource of all nodes that have it, over the whole run."""
+
+    resource: str
+    nodes: int
+    allocatable: str  # a quantity, the sum
+    mean: str
+    share: float  # mean / allocatable
+    least: float  # the share of the node with the smallest one
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A job that waits at the end, and why."""
+
+    name: str
+    class_name: str
+    queue: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The figures of a run."""
+
+    duration_s: float
+    jobs: Waits
+    by_queue: dict[str, Waits]  # by namespace/name of the LocalQueue
+    by_class: dict[str, Waits]
+    utilisation: tuple[Utilisation, ...]
+    nodes: tuple[NodeUse, ...]  # empty if no pods had places on nodes
+    fairness: float | None  # Jain's index of the shares of the cluster queues; None with less than two
+    outcomes: dict[str, int]
+    admissions: int
+    waiting: tuple[Waiting, ...]  # the first 20 of the jobs that wait at the end
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """How the jobs of a queue or class fare, compared with the scenario as it is."""
+
+    before: Waits
+    after: Waits
+    sooner: int | None  # jobs that start more than a second earlier; None if the runs have other jobs
+    later: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A run with a change, compared with the scenario as it is."""
+
+    jobs: Change
+    by_queue: dict[str, Change]
+    by_class: dict[str, Change]
+
+
+class Table(Generic[R]):
+    """Rows as dataclasses, or all at once as a DataFrame."""
+
+    def __init__(self, row: type[R], columns: Columns) -> None:
+        self._row = row
+        self.columns = columns  # lists of text, and arrays in which NaN means never
+
+    def __len__(self) -> int:
+        return number_of_rows(self.columns)
+
+    def __iter__(self) -> Iterator[R]:
+        cells = [each if isinstance(each, list) else each.tolist() for each in self.columns.values()]
+        for row in zip(*cells, strict=True):
+            yield self._row(*(None if cell != cell else cell for cell in row))  # NaN is not equal to itself
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame``.  Raises ``MissingExtra``, an ``ImportError``, without pandas."""
+        return pandas("to_pandas()").DataFrame(self.columns)
+
+
+@dataclass(frozen=True)
+class Result:
+    """One run: its figures, its jobs and its use of quota."""
+
+    name: str
+    summary: Summary
+    jobs: Table[Job]
+    usage: Table[Usage]
+    comparison: Comparison | None  # with the scenario as it is; None for that one
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """The scenario as it is, and the runs with changes by their names."""
+
+    scenario: Result
+    changes: dict[str, Result]
+
+    @cached_property
+    def results(self) -> tuple[Result, ...]:
+        return (self.scenario, *self.changes.values())
+
+    def to_pandas(self) -> Any:
+        """Return a ``pandas.DataFrame`` with the waits of each run by class.
+
+        Raises ``MissingExtra``, an ``ImportError``, without pandas.
+        """
+        rows = [
+            {"run": result.name, "class": name, **asdict(waits)}
+            for result in self.results
+            for name, waits in result.summary.by_class.items()
+        ]
+        return pandas("to_pandas()").DataFrame(rows)
+
+
+def pandas(what: str) -> Any:
+    """Return the module pandas.  Raises ``MissingExtra`` if it is not installed."""
+    try:
+        import pandas as module
+    except ModuleNotFoundError as error:
+        raise MissingExtra(what, "pandas", "pandas") from error
+    return module
