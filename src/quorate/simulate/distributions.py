@@ -59,6 +59,8 @@ class Choice(msgspec.Struct, frozen=True, tag=True):
     cumulated: tuple[float, ...]  # weights, cumulated, the last is their sum
 
 
+_MOST_DRAWS: Final = 100  # until a value is above a bound
+
 Distribution = Constant | Uniform | Exponential | LogNormal | Weibull | Choice
 
 
@@ -78,6 +80,19 @@ def draw(distribution: Distribution, rng: Random) -> float:
         case Choice(values, cumulated):
             return values[bisect_right(cumulated, rng.random() * cumulated[-1], hi=len(values) - 1)]
     assert_never(distribution)
+
+
+def draw_above(least: float, distribution: Distribution, rng: Random) -> float:
+    """Return a value of the distribution, given that it is above ``least``.
+
+    Where the distribution has hardly anything above it, twice ``least``: what lasted that long may last as
+    long again.
+    """
+    for _ in range(_MOST_DRAWS):
+        value = draw(distribution, rng)
+        if value > least:
+            return value
+    return 2 * least
 
 
 def amount_of_seconds(field: Field) -> float:

@@ -22,7 +22,7 @@ from quorate.api.kueue import (
 )
 from quorate.api.meta import Key, at_epoch
 from quorate.controllers.feeds import queueing_feeds
-from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES
+from quorate.kube.resources import LOCAL_QUEUES, NAMESPACES, WORKLOAD_PRIORITY_CLASSES, WORKLOADS
 from quorate.queueing import conditions as c
 from quorate.queueing.decisions import AssignTopology, Decision, Evict, Hold, Preempt, Reserve
 from quorate.queueing.explain import why_pending
@@ -33,6 +33,7 @@ from quorate.queueing.pods_ready import pods_ready_condition
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
 from quorate.simulate.distributions import draw
+from quorate.simulate.existing import ExistingJob, existing_jobs
 from quorate.simulate.held_amounts import HeldAmounts
 from quorate.simulate.pod_scheduler import Bound, PodScheduler
 from quorate.simulate.records import (
@@ -58,7 +59,6 @@ from quorate.simulate.simulated_nodes import SimulatedNodes, assigned_hosts
 from quorate.simulate.submissions import MS, Submission, submissions
 from quorate.simulate.world import World
 
-EPOCH_S: Final = 1_767_571_200  # the start of virtual time: 2026-01-05T00:00:00Z, a Monday
 FIRST_INTERVAL_MS: Final = 1000  # of samples; doubled as the run gets longer
 MOST_IDLE: Final = 1000  # instants in which no job ends, after which it is asked whether one will
 MOST_STEPS: Final = 1000  # of one instant; more would be a bug of the lifecycle or the cycle
@@ -104,7 +104,7 @@ class _Player:
         self._classes = world.classes
         self._on_progress = on_progress
         self._now_ms = 0
-        self._now: float = EPOCH_S  # the same, epoch seconds
+        self._now = world.begins_s  # the same, epoch seconds
         self._state = State(world.configuration)
         self._cycle = AdmissionCycle(self._state)
         self._cycle_at_ms: int | None = None
@@ -131,6 +131,8 @@ class _Player:
         self._pods = PodScheduler(world) if nodes and self._has_free_pods() else None
         put_node = self._ignore if self._pods is None else self._pods.put_node
         self._nodes = SimulatedNodes(nodes, world.scenario, self._state, put_node)
+        for each in existing_jobs(world):
+            self._take_over(each)
 
     @staticmethod
     def _ignore(_: object) -> None:
@@ -146,6 +148,8 @@ class _Player:
         feeds = queueing_feeds(self._state, lambda: self._now)
         namespaces = {each.metadata.name for each in self._world.of_kind(NAMESPACES)}
         for feed in feeds:
+            if feed.resource is WORKLOADS:
+                continue  # they are jobs, see ``_take_over``
             if feed.resource is NAMESPACES:
                 used = {each.metadata.namespace for each in self._world.of_kind(LOCAL_QUEUES)}
                 for name in sorted(used - namespaces):
@@ -175,7 +179,7 @@ class _Player:
                 break
             self._usage.advance(now_ms - 1, self._waiting)
             self._node_usage.advance(now_ms - 1, 0 if self._pods is None else self._pods.waiting)
-            self._now_ms, self._now = now_ms, EPOCH_S + now_ms / MS
+            self._now_ms, self._now = now_ms, self._world.begins_s + now_ms / MS
             self._idle += 1
             while self._events and self._events[0].at_ms == now_ms:
                 self._happen(heappop(self._events))
@@ -216,7 +220,7 @@ class _Player:
             if next_ms is not None:
                 yield max(next_ms, self._now_ms + 1)
             if wakes_at is not None:
-                yield max(_ms(wakes_at), self._now_ms + 1)
+                yield max(self._ms(wakes_at), self._now_ms + 1)
 
     def _settle(self) -> None:
         """Let lifecycle and cycle act until neither changes anything at this instant."""
@@ -229,7 +233,7 @@ class _Player:
             self._changed.update(dict.fromkeys(self._submitted))
             self._submitted.clear()
             wake_at = result.wake_at
-            self._cycle_at_ms = None if wake_at is None else max(_ms(wake_at), self._now_ms + 1)
+            self._cycle_at_ms = None if wake_at is None else max(self._ms(wake_at), self._now_ms + 1)
             for decision in result.decisions:
                 if not isinstance(decision, Hold):  # the model keeps the reason, and no rule reads its text
                     self._carry_out(decision)
@@ -260,6 +264,37 @@ class _Player:
         self._store(job, workload)
         del self._changed[job.key]
         self._submitted.append(job.key)  # its lifecycle is decided on after the cycle, which may admit it
+
+    def _take_over(self, existing: ExistingJob) -> None:
+        """Go on with a workload in the state in which it was stored."""
+        workload, submission, records = existing.workload, existing.submission, self._records
+        queue = Key(workload.metadata.namespace, workload.spec.queue_name)
+        queue_index = self._queues.setdefault(queue, len(self._queues))
+        number = records.add(
+            submission.class_index, queue_index, submission.at_ms, submission.runs_ms, sum(submission.counts)
+        )
+        job = SimulatedJob(number, submission, workload)
+        self._jobs[job.key] = job
+        self._cycle_at_ms = self._now_ms
+        if existing.admitted_ms is not None:
+            job.attempt, job.is_running, job.works = 1, True, True
+            records.admissions[number] = 1
+            records.admitted_ms[number] = existing.admitted_ms
+            records.outcome[number] = Outcome.RUNNING
+            job.started_ms = existing.admitted_ms + submission.starts_ms
+            if existing.ready_ms is not None:
+                job.started_ms = existing.ready_ms
+            elif self._configuration.wait_for_pods_ready is not None:
+                self._schedule(max(self._now_ms, job.started_ms), EventKind.READY, job)
+            ends_ms = job.started_ms + stretched_ms(submission.runs_ms, job)
+            self._schedule(max(self._now_ms, ends_ms), EventKind.ENDED, job)
+        elif workload.spec.active:
+            self._waiting += 1
+        else:
+            records.outcome[number] = Outcome.DEACTIVATED
+        if c.has_quota_reservation(workload) and not c.is_admitted(workload):
+            self._ask_checks(job)
+        self._store(job, workload)
 
     def _drop_outdated_events(self) -> None:
         """Drop the next events if they do nothing: the run ends with the last one that does."""
@@ -294,7 +329,7 @@ class _Player:
     def _start(self, job: SimulatedJob) -> None:
         """Start an admitted job, or wait for nodes for its pods."""
         self._note_admission(job)
-        if self._pods is not None and not job.places:
+        if self._pods is not None and not job.places and self._classes[job.submission.class_index].pod_sets:
             self._pods.submit(job, granted_counts(job), self._now)
             return
         if self._pods is not None:
@@ -377,7 +412,7 @@ class _Player:
         """Run a session if one is due, and start the jobs of which it binds the pods."""
         wakes_at = pods.wakes_at
         is_due = pods.next_ms is not None and pods.next_ms <= self._now_ms
-        if is_due or (wakes_at is not None and _ms(wakes_at) <= self._now_ms):
+        if is_due or (wakes_at is not None and self._ms(wakes_at) <= self._now_ms):
             outcome = pods.run_session(self._now_ms, self._now)
             for job in outcome.evicted:
                 self._records.preemptions[job.number] += 1
@@ -441,7 +476,7 @@ class _Player:
         if failures is not None:
             self._write(job, replace(job.workload.status, unhealthy_nodes=failures.nodes))
         if check_at is not None:
-            self._schedule(max(_ms(check_at), self._now_ms + 1), EventKind.HOSTS_CHECKED, job)
+            self._schedule(max(self._ms(check_at), self._now_ms + 1), EventKind.HOSTS_CHECKED, job)
         if not is_down and not job.works and job.is_running:
             self._start_pods(job)
 
@@ -527,7 +562,7 @@ class _Player:
                 self._count_eviction(job)
             self._write(job, transition.status)
         elif transition.wake_at is not None:
-            at_ms = max(_ms(transition.wake_at), self._now_ms + 1)
+            at_ms = max(self._ms(transition.wake_at), self._now_ms + 1)
             if job.wakes_ms is None or at_ms < job.wakes_ms:
                 job.wakes_ms = at_ms
                 self._schedule(at_ms, EventKind.WOKEN, job)
@@ -558,6 +593,10 @@ class _Player:
     def _schedule(self, at_ms: int, kind: int, job: SimulatedJob, pods: tuple[Key, ...] = ()) -> None:
         heappush(self._events, SimulatedEvent(at_ms, kind, next(self._tickets), job, job.attempt, pods))
 
+    def _ms(self, seconds: float) -> int:
+        """Return a time of the core (epoch seconds) as virtual time, rounded up."""
+        return -int(-(seconds - self._world.begins_s) * MS // 1)
+
     def _unended(self) -> Iterator[Unended]:
         """Yield the first jobs that wait, or of which pods do, with the reason that the core gives."""
         pods = self._pods
@@ -578,8 +617,3 @@ class _Player:
 
 def _fails(submission: Submission) -> bool:
     return submission.fails_after_ms is not None and submission.fails_after_ms <= submission.runs_ms
-
-
-def _ms(seconds: float) -> int:
-    """Return a time of the core (epoch seconds) as virtual time, rounded up."""
-    return -int(-(seconds - EPOCH_S) * MS // 1)

@@ -18,6 +18,7 @@ same jobs are submitted whatever the queues decide.  Jobs of one instant are sub
 names of their classes and queues.
 """
 
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -42,6 +43,7 @@ from quorate.api.decoding.strict import (
     text_matching,
 )
 from quorate.api.findings import Finding
+from quorate.api.kueue import Workload
 from quorate.api.quantity import Quantity
 from quorate.api.scheduler_configuration import SchedulerConfiguration, load_scheduler_configuration
 from quorate.api.syntax import is_dns_label, is_dns_subdomain
@@ -49,6 +51,8 @@ from quorate.simulate.distributions import Constant, Distribution, amount_of_sec
 from quorate.simulate.node_pools import NodePool, node_pool
 
 API_VERSION: Final = "simulate.quorate.dev/v1alpha1"
+CLASS_ANNOTATION: Final = "simulate.quorate.dev/class"  # of a Workload: the name of its class in ``existing``
+BEGINS_S: Final = 1_767_571_200.0  # virtual time begins at 2026-01-05T00:00:00Z, a Monday
 MOST_JOBS: Final = 10_000_000
 
 
@@ -122,8 +126,31 @@ class Scenario(msgspec.Struct, frozen=True):
     classes: tuple[JobClass, ...] = ()
     checks: dict[str, CheckAnswer] = {}  # by the name of the AdmissionCheck
     traces: tuple[Trace, ...] = ()
+    begins_s: float = BEGINS_S  # epoch seconds of the start of virtual time
+    existing: tuple[JobClass, ...] = ()  # of the Workloads beside the scenario; without arrivals
     nodes: tuple[NodePool, ...] = ()
     scheduler: SchedulerConfiguration | None = None  # None: the default
+
+
+# Of existing workloads in no other class: they run as long as they declare.
+OTHERS: Final = JobClass("existing", "", (), Arrivals(), (), Constant(0.0))
+
+
+def class_of_existing(workload: Workload, classes: tuple[JobClass, ...]) -> int:
+    """Return the index of the class that the workload names, or of the first with its namespace and queue.
+
+    The last class has all others.
+    """
+    named = workload.metadata.annotations.get(CLASS_ANNOTATION)
+    for index, each in enumerate(classes[:-1]):
+        if named == each.name:
+            return index
+    for index, each in enumerate(classes[:-1]):
+        if each.namespace == workload.metadata.namespace and (
+            not each.queues or workload.spec.queue_name in each.queues
+        ):
+            return index
+    return len(classes) - 1
 
 
 def read_scenario(document: Document) -> tuple[Scenario, list[Finding]]:
@@ -142,7 +169,8 @@ def _scenario(fields: Section) -> Scenario:
         double = next(name for name in names if names.count(name) > 1)
         fields.at("jobs").reject(f"has two classes {double!r} (give each a name of its own)")
     traces = fields.take("traces", list_of(section(_trace)), ())
-    if not classes and not traces and "jobs" not in fields:
+    existing = fields.take("existing", list_of(section(_existing_class)), ())
+    if not classes and not traces and not existing and "jobs" not in fields:
         fields.at("jobs").reject("is missing (describe at least one class of jobs)")
     return Scenario(
         seed=fields.take("seed", integer(0), 0),
@@ -150,6 +178,8 @@ def _scenario(fields: Section) -> Scenario:
         classes=tuple(sorted(classes, key=lambda each: each.name)),  # the order of jobs of one instant
         checks=fields.take("admissionChecks", map_of(section(_check)), {}),
         traces=traces,
+        begins_s=fields.take("begins", _time, BEGINS_S),
+        existing=existing,
         nodes=_node_pools(fields),
         scheduler=fields.take("scheduler", _scheduler, None),
     )
@@ -208,6 +238,34 @@ def _job_class(fields: Section) -> JobClass | None:
         is_gang=fields.take("gang", boolean, False) or api == _VOLCANO,
         is_volcano=api == _VOLCANO,
     )
+
+
+def _existing_class(fields: Section) -> JobClass:
+    if "name" not in fields:
+        fields.at("name").reject("is missing (write a short name, such as training)")
+    if "runs" not in fields:
+        fields.at("runs").reject("is missing (write how long these jobs run in all, such as 30m)")
+    return JobClass(
+        name=fields.take("name", _name, ""),
+        namespace=fields.take("namespace", _name, "default"),
+        queues=fields.take("queues", list_of(_object_name), ()),
+        arrivals=Arrivals(),
+        pod_sets=(),
+        runs=fields.take("runs", durations, Constant(0.0)),
+        starts=fields.take("starts", durations, Constant(0.0)),
+        stops=fields.take("stops", durations, Constant(0.0)),
+        checkpoint_s=fields.take("checkpointEvery", _positive_seconds, None),
+    )
+
+
+def _time(field: Field) -> float:
+    # PyYAML has decoded a time that is not quoted.
+    value = field.value
+    try:
+        moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
+    except (TypeError, ValueError) as invalid:
+        raise InvalidValue("is no time (write 2026-01-05T00:00:00Z)") from invalid
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
 _BATCH: Final = "batch"

@@ -24,7 +24,7 @@ from quorate.api.decoding.documents import Document, InvalidYaml, read_documents
 from quorate.api.decoding.strict import InvalidConfiguration
 from quorate.api.findings import Finding
 from quorate.api.kueue.conversion import V1BETA1, V1BETA2, convert_version
-from quorate.api.meta import Key
+from quorate.api.meta import Key, is_true
 from quorate.api.validation import manifest_findings
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -39,13 +39,14 @@ from quorate.kube.resources import (
     RUNTIME_CLASSES,
     TOPOLOGIES,
     WORKLOAD_PRIORITY_CLASSES,
+    WORKLOADS,
     Resource,
     metadata_of,
 )
 from quorate.scheduler.queues import BUILT_IN
 from quorate.simulate import scenario as scenarios
 from quorate.simulate.node_pools import as_ready, nodes_of
-from quorate.simulate.scenario import JobClass, Scenario, read_scenario
+from quorate.simulate.scenario import OTHERS, JobClass, Scenario, class_of_existing, read_scenario
 from quorate.simulate.workload_format import InvalidTrace, class_of, read_trace
 
 RESOURCES: Final[Mapping[tuple[str, str], Resource[Any]]] = {
@@ -63,6 +64,7 @@ RESOURCES: Final[Mapping[tuple[str, str], Resource[Any]]] = {
         WORKLOAD_PRIORITY_CLASSES,
         PLACEABLE_NODES,
         QUEUES,
+        WORKLOADS,
     )
 }
 _SUFFIXES: Final = (".yaml", ".yml", ".json")
@@ -87,8 +89,18 @@ class World(msgspec.Struct, frozen=True):
 
     @property
     def classes(self) -> tuple[JobClass, ...]:
-        """The classes of the scenario, and then one for each trace."""
-        return (*self.scenario.classes, *map(class_of, self.scenario.traces))
+        """The classes of the scenario, then one for each trace, then those of existing workloads."""
+        return (*self.scenario.classes, *map(class_of, self.scenario.traces), *self.existing)
+
+    @property
+    def existing(self) -> tuple[JobClass, ...]:
+        """The classes of existing workloads, the last for those in no other; none without workloads."""
+        return (*self.scenario.existing, OTHERS) if any(self.of_kind(WORKLOADS)) else ()
+
+    @property
+    def begins_s(self) -> float:
+        """The start of virtual time, epoch seconds."""
+        return self.scenario.begins_s
 
     @property
     def nodes(self) -> tuple[Node, ...]:
@@ -299,10 +311,26 @@ def _checked(world: World, path: Path) -> World:
         for name, after in pairwise(names)
         if name == after
     ]
+    findings += _without_run_time(world, path)
     findings += (problem for trace in world.scenario.traces for problem in _trace_problems(world, trace.file))
     if findings:
         raise InvalidWorld(findings)
     return world
+
+
+def _without_run_time(world: World, path: Path) -> Iterator[str]:
+    """Yield a finding for each existing workload of which nothing says how long it runs."""
+    others = len(world.existing) - 1
+    for each in world.of_kind(WORKLOADS):
+        if (
+            each.spec.maximum_execution_time_seconds is None
+            and not is_true(each.status.conditions, "Finished")
+            and class_of_existing(each, world.existing) == others
+        ):
+            yield (
+                f"{path}: the Workload {each.metadata.key} has no run time (write a class of its queue into "
+                "existing, or maximumExecutionTimeSeconds)"
+            )
 
 
 def _trace_problems(world: World, file: str) -> list[str]:
