@@ -15,6 +15,8 @@ from quorate.kube.errors import ApiError, Unreachable
 from quorate.kube.log import logger
 from quorate.kube.serving.delegated_auth import Access, User
 
+_AUTHENTICATED: Final = "system:authenticated"
+_UNAUTHENTICATED: Final = "system:unauthenticated"
 USER: Final = web.RequestKey("user", User)  # of an authorized request
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -95,6 +97,8 @@ def _forwarded(
         if header.lower().startswith(prefix):
             extra.setdefault(header.lower().removeprefix(prefix), []).append(value)
     groups = tuple(request.headers.getall("X-Remote-Group", ()))
+    if not {_AUTHENTICATED, _UNAUTHENTICATED} & set(groups):
+        groups = (*groups, _AUTHENTICATED)  # the aggregator reads schemas as a user without groups
     uid = request.headers.get("X-Remote-Uid", "")
     return User(name, uid, groups, tuple((key, tuple(values)) for key, values in sorted(extra.items())))
 
