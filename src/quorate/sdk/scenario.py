@@ -54,6 +54,10 @@ class Scenario:
         """Add the jobs of a trace in Standard Workload Format, a file in ``directory``."""
         return self._extended("traces", {"file": str(file), **_camel(fields)})
 
+    def model(self, **fields: Any) -> "Scenario":
+        """Add jobs of a model: ``lublin_feitelson={"jobs": 5000, "processors": 128}`` and ``queue``."""
+        return self._extended("models", _camel(fields))
+
     def admission_check(self, name: str, **fields: Any) -> "Scenario":
         """Say how an admission check is answered: ``after``, and ``ready`` with a probability."""
         checks = {**self.head.get("admissionChecks", {}), name: _camel(fields)}

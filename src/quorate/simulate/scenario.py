@@ -120,12 +120,26 @@ class Trace(msgspec.Struct, frozen=True):
     stretch: float  # of the times between submissions
 
 
+class WorkloadModel(msgspec.Struct, frozen=True):
+    """Jobs of the model in ``lublin_feitelson``, and what their numbers stand for."""
+
+    name: str  # of the class of its jobs
+    jobs: int
+    processors: int  # of the modelled machine, the size of the largest jobs
+    namespace: str
+    queue: str
+    resource: str  # of which a processor takes ``per_processor``
+    per_processor: Quantity
+    stretch: float  # of the times between submissions
+
+
 class Scenario(msgspec.Struct, frozen=True):
     seed: int = 0
     until_s: float | None = None  # None: until every job has ended or nothing can change any more
     classes: tuple[JobClass, ...] = ()
     checks: dict[str, CheckAnswer] = {}  # by the name of the AdmissionCheck
     traces: tuple[Trace, ...] = ()
+    models: tuple[WorkloadModel, ...] = ()
     begins_s: float = BEGINS_S  # epoch seconds of the start of virtual time
     existing: tuple[JobClass, ...] = ()  # of the Workloads beside the scenario; without arrivals
     nodes: tuple[NodePool, ...] = ()
@@ -164,13 +178,14 @@ def _scenario(fields: Section) -> Scenario:
     fields.take("kind", choice(("Scenario",)), "Scenario")
     fields.take("metadata", map_of(text), {})
     classes = fields.take("jobs", list_of(section(_job_class)), ())
-    names = [each.name for each in classes]
+    models = fields.take("models", list_of(section(_model)), ())
+    names = [*(each.name for each in classes), *(each.name for each in models)]
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
         fields.at("jobs").reject(f"has two classes {double!r} (give each a name of its own)")
     traces = fields.take("traces", list_of(section(_trace)), ())
     existing = fields.take("existing", list_of(section(_existing_class)), ())
-    if not classes and not traces and not existing and "jobs" not in fields:
+    if not classes and not traces and not models and not existing and "jobs" not in fields:
         fields.at("jobs").reject("is missing (describe at least one class of jobs)")
     return Scenario(
         seed=fields.take("seed", integer(0), 0),
@@ -178,6 +193,7 @@ def _scenario(fields: Section) -> Scenario:
         classes=tuple(sorted(classes, key=lambda each: each.name)),  # the order of jobs of one instant
         checks=fields.take("admissionChecks", map_of(section(_check)), {}),
         traces=traces,
+        models=models,
         begins_s=fields.take("begins", _time, BEGINS_S),
         existing=existing,
         nodes=_node_pools(fields),
@@ -355,6 +371,31 @@ def _trace(fields: Section) -> Trace:
         per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
         stretch=fields.take("stretch", _positive_number, 1.0),
     )
+
+
+def _model(fields: Section) -> WorkloadModel:
+    jobs, processors = fields.take("lublinFeitelson", section(_lublin_feitelson), (1, 1))
+    if "lublinFeitelson" not in fields:
+        fields.at("lublinFeitelson").reject("is missing (write {jobs: 5000, processors: 128})")
+    if "queue" not in fields:
+        fields.at("queue").reject("is missing (write the name of a LocalQueue)")
+    return WorkloadModel(
+        name=fields.take("name", _name, "lublin-feitelson"),
+        jobs=jobs,
+        processors=processors,
+        namespace=fields.take("namespace", _name, "default"),
+        queue=fields.take("queue", _object_name, ""),
+        resource=fields.take("resource", text, "cpu"),
+        per_processor=fields.take("perProcessor", quantity, Quantity.of_units(1)),
+        stretch=fields.take("stretch", _positive_number, 1.0),
+    )
+
+
+def _lublin_feitelson(fields: Section) -> tuple[int, int]:
+    for name, example in (("jobs", 5000), ("processors", 128)):
+        if name not in fields:
+            fields.at(name).reject(f"is missing (write {name}: {example})")
+    return fields.take("jobs", integer(1, MOST_JOBS), 1), fields.take("processors", integer(1, 1_000_000), 1)
 
 
 def _probability(field: Field) -> float:

@@ -11,7 +11,8 @@ from random import Random
 from typing import NamedTuple
 
 from quorate.simulate.distributions import Constant, draw
-from quorate.simulate.scenario import JobClass, Scenario, Trace
+from quorate.simulate.lublin_feitelson import modelled_jobs
+from quorate.simulate.scenario import JobClass, Scenario, Trace, WorkloadModel
 from quorate.simulate.workload_format import class_of, queue_of, read_trace
 
 MS = 1000
@@ -35,9 +36,10 @@ class Submission(NamedTuple):
 
 
 def submissions(scenario: Scenario, directory: Path) -> Iterator[Submission]:
-    """Yield the jobs of all classes and traces in order of submission.
+    """Yield the jobs of all classes, traces and models in order of submission.
 
-    The files of traces are in ``directory``.  Traces follow the classes in the order of class indexes.
+    The files of traces are in ``directory``.  Traces, and then models, follow the classes in the order of
+    class indexes.
     """
     first_trace = len(scenario.classes)
     return merge(
@@ -50,14 +52,18 @@ def submissions(scenario: Scenario, directory: Path) -> Iterator[Submission]:
             _of_trace(class_index, trace, directory / trace.file)
             for class_index, trace in enumerate(scenario.traces, first_trace)
         ),
+        *(
+            _of_model(scenario.seed, class_index, model)
+            for class_index, model in enumerate(scenario.models, first_trace + len(scenario.traces))
+        ),
     )
 
 
 def number_of_jobs(scenario: Scenario) -> int | None:
     """Return how many jobs the classes submit; None if that is known only once they are drawn."""
-    total = 0
     if scenario.traces:
         return None
+    total = sum(model.jobs for model in scenario.models)
     for job_class in scenario.classes:
         arrivals = job_class.arrivals
         if arrivals.at:
@@ -84,6 +90,22 @@ def _of_class(seed: int, class_index: int, queue_index: int, job_class: JobClass
             starts_ms=round(draw(job_class.starts, rng) * MS),
             stops_ms=round(draw(job_class.stops, rng) * MS),
             fails_after_ms=round(draw(failures.after, rng) * MS) if failures is not None and fails else None,
+        )
+
+
+def _of_model(seed: int, class_index: int, model: WorkloadModel) -> Iterator[Submission]:
+    rng = Random(f"{seed} {model.name} {model.queue}")
+    for number, job in enumerate(modelled_jobs(model.jobs, model.processors, rng)):
+        yield Submission(
+            at_ms=round(job.submitted_s * model.stretch * MS),
+            class_index=class_index,
+            queue_index=0,
+            number=number,
+            counts=(job.processors,),
+            runs_ms=round(job.runs_s * MS),
+            starts_ms=0,
+            stops_ms=0,
+            fails_after_ms=None,
         )
 
 

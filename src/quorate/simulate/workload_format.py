@@ -14,7 +14,7 @@ import msgspec
 
 from quorate.api import codec
 from quorate.simulate.distributions import Constant
-from quorate.simulate.scenario import Arrivals, JobClass, PodSetShape, Trace
+from quorate.simulate.scenario import Arrivals, JobClass, PodSetShape, Trace, WorkloadModel
 
 FIELDS: Final = 18
 FAILED: Final = 0  # the status of a job that failed
@@ -75,14 +75,20 @@ def _job(file: Path, number: int, fields: list[str]) -> TracedJob:
 
 def class_of(trace: Trace) -> JobClass:
     """Return the class of the jobs of a trace, of which each processor is a pod."""
-    amounts = {trace.resource: str(trace.per_processor)}
+    name = Path(trace.file).stem.lower().replace("_", "-")[:40].strip("-.") or "trace"
+    return processor_class(name, trace, tuple(sorted(set(trace.queues.values()))))
+
+
+def processor_class(name: str, source: Trace | WorkloadModel, queues: tuple[str, ...]) -> JobClass:
+    """Return a class of jobs of which each processor is a pod."""
+    amounts = {source.resource: str(source.per_processor)}
     container = {"name": "main", "image": "simulated", "resources": {"requests": amounts}}
     template = {"spec": {"containers": [container], "restartPolicy": "Never"}}
     shape = PodSetShape("main", Constant(1.0), None, msgspec.Raw(codec.encode(template)))
     return JobClass(
-        name=Path(trace.file).stem.lower().replace("_", "-")[:40].strip("-.") or "trace",
-        namespace=trace.namespace,
-        queues=tuple(sorted(set(trace.queues.values()))),
+        name=name,
+        namespace=source.namespace,
+        queues=queues,
         arrivals=Arrivals(),
         pod_sets=(shape,),
         runs=Constant(0.0),

@@ -47,7 +47,7 @@ from quorate.scheduler.queues import BUILT_IN
 from quorate.simulate import scenario as scenarios
 from quorate.simulate.node_pools import as_ready, nodes_of
 from quorate.simulate.scenario import OTHERS, JobClass, Scenario, class_of_existing, read_scenario
-from quorate.simulate.workload_format import InvalidTrace, class_of, read_trace
+from quorate.simulate.workload_format import InvalidTrace, class_of, processor_class, read_trace
 
 RESOURCES: Final[Mapping[tuple[str, str], Resource[Any]]] = {
     (resource.api_version, resource.kind): resource
@@ -89,8 +89,9 @@ class World(msgspec.Struct, frozen=True):
 
     @property
     def classes(self) -> tuple[JobClass, ...]:
-        """The classes of the scenario, then one for each trace, then those of existing workloads."""
-        return (*self.scenario.classes, *map(class_of, self.scenario.traces), *self.existing)
+        """The classes of the scenario, one for each trace and model, then those of existing workloads."""
+        models = (processor_class(each.name, each, (each.queue,)) for each in self.scenario.models)
+        return (*self.scenario.classes, *map(class_of, self.scenario.traces), *models, *self.existing)
 
     @property
     def existing(self) -> tuple[JobClass, ...]:
@@ -287,6 +288,7 @@ def _checked(world: World, path: Path) -> World:
         for each in world.scenario.traces
         for name in sorted(set(each.queues.values()))
     ]
+    used += [(each.name, Key(each.namespace, each.queue)) for each in world.scenario.models]
     findings = [_absent(path, user, "LocalQueue", key) for user, key in used if key not in queues]
     volcano_queues = {each.metadata.name for each in world.of_kind(QUEUES)} | BUILT_IN.keys()
     findings += [
