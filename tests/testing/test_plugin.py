@@ -58,7 +58,8 @@ manageJobsWithoutQueueName: true
 
 @pytest.mark.slow
 @pytest.mark.no_cover
-def test_the_test_of_the_page_passes(pytester: pytest.Pytester) -> None:
+def test_the_test_of_the_page_passes(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # else an installed one is registered twice
     (example,) = re.findall(r"```python\n(QUEUES = .*?)```", PAGE, re.DOTALL)
     pytester.makepyfile(test_page=example, test_fresh=FRESH)
     pytester.makefile(".yaml", manual=CONFIGURATION)
