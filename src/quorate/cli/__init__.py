@@ -59,6 +59,10 @@ class Commands(LazyGroup):
             "Play jobs through the queues in virtual time, as they are and with changes.",
         ),
         LazyCommand(
+            "snapshot", "quorate.cli.simulate.snapshot:snapshot",
+            "Write the queues and workloads of a cluster to a file that simulate plays.",
+        ),
+        LazyCommand(
             "demo", "quorate.cli.run.demo:demo",
             "Run two jobs into a deadlock, then the same jobs to completion in two ways.",
         ),

@@ -38,6 +38,7 @@ CONFIG_MAPS_TO_TRY: Final = tuple(
 class EffectiveConfiguration:
     configuration: Configuration
     origin: str  # the file or ConfigMap, for messages
+    text: str = ""  # in YAML; empty: the defaults
 
 
 async def effective_configuration(client: Client, path: Path | None) -> EffectiveConfiguration:
@@ -47,7 +48,7 @@ async def effective_configuration(client: Client, path: Path | None) -> Effectiv
     ``InvalidFiles`` for an invalid file.
     """
     if path is not None:
-        return EffectiveConfiguration(read_configuration(path).configuration, str(path))
+        return _of_file(path)
     problems: list[str] = []
     for key in (STORED, *CONFIG_MAPS_TO_TRY):
         try:
@@ -58,16 +59,21 @@ async def effective_configuration(client: Client, path: Path | None) -> Effectiv
             problems.append(f"no permission to get ConfigMap {key}")
             continue
         try:
-            found = load_configuration(data.get(CONFIGURATION_FILE, "")).configuration
+            text = data.get(CONFIGURATION_FILE, "")
+            found = load_configuration(text).configuration
         except InvalidConfiguration as error:
             problems.append(f"ConfigMap {key}: {error.findings[0]}")
             break
         remarks = "; ".join([*problems, *(_remarks(data) if key == STORED else ())])
-        return EffectiveConfiguration(found, f"ConfigMap {key}{f' ({remarks})' if remarks else ''}")
+        return EffectiveConfiguration(found, f"ConfigMap {key}{f' ({remarks})' if remarks else ''}", text)
     reason = "; ".join(problems) or f"no ConfigMap {CONFIG_MAPS_TO_TRY[0]}"
     return EffectiveConfiguration(
         default_configuration(), f"the defaults ({reason}; --config FILE sets another)"
     )
+
+
+def _of_file(path: Path) -> EffectiveConfiguration:
+    return EffectiveConfiguration(read_configuration(path).configuration, str(path), path.read_text())
 
 
 def _remarks(stored: Mapping[str, str]) -> Iterator[str]:

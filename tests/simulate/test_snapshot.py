@@ -1,0 +1,125 @@
+"""Snapshots: what they keep, what they learn, and that they are played as the cluster would go on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from quorate.api import codec
+from quorate.api.configuration import Configuration
+from quorate.api.kueue import Workload
+from quorate.kube.resources import WORKLOADS
+from quorate.local.nodes import Fleet
+from quorate.simulate.player import play
+from quorate.simulate.records import Outcome
+from quorate.simulate.snapshot import MOST_RUN_TIMES, documents, run_times
+from quorate.simulate.world import read_world
+from tests.e2e.verbs import CommandLine
+from tests.e2e.world import World, run_story
+
+NOW = 1_767_571_200.0  # 2026-01-05T00:00:00Z
+
+
+def workload(
+    name: str, queue: str = "a", ran_s: int | None = None, declared_s: int | None = None
+) -> Workload:
+    """A workload that finished after ``ran_s``, or waits."""
+    conditions = []
+    if ran_s is not None:
+        ended = f"2026-01-04T{ran_s // 3600:02}:{ran_s // 60 % 60:02}:{ran_s % 60:02}Z"
+        times = (("Admitted", "2026-01-04T00:00:00Z"), ("Finished", ended))
+        conditions = [
+            {"type": type_, "status": "True", "reason": "Test", "message": "", "lastTransitionTime": time}
+            for type_, time in times
+        ]
+    template = {
+        "metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}},
+        "spec": {
+            "containers": [
+                {
+                    "name": "main", "image": "secret-image", "command": ["secret-command"],
+                    "env": [{"name": "TOKEN", "value": "secret-value"}],
+                    "resources": {"requests": {"cpu": "1"}},
+                }
+            ]
+        },
+    }  # fmt: skip
+    body: dict[str, Any] = {
+        "metadata": {"name": name, "namespace": "team", "annotations": {"secret-annotation": "secret"}},
+        "spec": {"queueName": queue, "podSets": [{"name": "main", "count": 1, "template": template}]},
+        "status": {"conditions": conditions},
+    }
+    if declared_s is not None:
+        body["spec"]["maximumExecutionTimeSeconds"] = declared_s
+    return codec.convert(Workload, body)
+
+
+@pytest.mark.parametrize(
+    ("workloads", "expected"),
+    [
+        pytest.param(
+            [workload("1", "a", 60), workload("2", "a", 180), workload("3", "a")],
+            [("a", (60, 180), "team/a: 2 finished workloads")],
+            id="those of the queue",
+        ),
+        pytest.param(
+            [workload("1", "a", 60), workload("2", "b")],
+            [("b", (60,), "team/b: none has finished; those of the 1 finished workloads of all queues")],
+            id="those of all queues",
+        ),
+        pytest.param(
+            [workload("1", "a")],
+            [("a", (3600,), "team/a: no workload has finished; 3600 s is assumed")],
+            id="assumed",
+        ),
+        pytest.param([workload("1", "a", declared_s=60)], [], id="declared"),
+        pytest.param([workload("1", "a", 60)], [], id="none is left"),
+    ],
+)
+def test_run_times_are_learned_from_finished_workloads(
+    workloads: list[Workload], expected: list[tuple[str, tuple[float, ...], str]]
+) -> None:
+    found = [(each.queue[1], each.seconds, each.origin) for each in run_times(workloads, 3600.0)]
+    assert found == expected
+
+
+def test_many_run_times_are_kept_as_quantiles() -> None:
+    workloads = [workload(str(seconds), "a", seconds) for seconds in range(1000)]
+    (learned,) = run_times([*workloads, workload("waits", "a")], 1.0)
+    assert len(learned.seconds) == MOST_RUN_TIMES
+    assert learned.seconds[0] == 10
+    assert learned.seconds[-1] == 990
+    assert learned.seconds == tuple(sorted(learned.seconds))
+
+
+def test_details_of_pods_are_left_out() -> None:
+    text = "".join(documents({WORKLOADS: [workload("1"), workload("done", "a", 60)]}, (), NOW, ""))
+    assert "secret" not in text
+    assert "podset-required-topology" in text
+    assert "done" not in text
+
+
+@pytest.mark.slow
+def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "snapshot.yaml"
+
+    async def story(world: World) -> None:
+        await world.queues("2")
+        await world.job("done", runs="50ms")
+        await world.until_finished("done")
+        await world.job("runs", runs="forever", cpu="2")
+        await world.until_admitted("runs")
+        await world.job("waits", cpu="2")
+        await world.until_condition("waits", "QuotaReserved", "False")
+        done = await CommandLine(world, tmp_path, monkeypatch)("snapshot", "--file", str(file))
+        assert done.code == 0, done.err
+        assert "run times of default/queue: 1 finished workloads" in " ".join(done.err.split())
+
+    run_story(story, Configuration(), Fleet(1, cpu="4"))
+    scenario = next(yaml.safe_load_all(file.read_text()))
+    assert [each["queues"] for each in scenario["existing"]] == [["queue"]]
+    run = play(read_world(file))
+    assert [Outcome(each).name for each in run.jobs.outcome] == ["SUCCEEDED", "SUCCEEDED"]
+    first, second = run.jobs.admitted_ms
+    assert first <= 0 < second
