@@ -37,8 +37,16 @@ QUEUES = (
     queue("lends", 2, "namespaceSelector: {}\n  cohortName: all\n  preemption: {reclaimWithinCohort: Any}"),
     queue("borrows", 2, "namespaceSelector: {}\n  cohortName: all"),
     queue("unready", 4),
+    queue("nodes", 999).replace("name: default, res", "name: required, res"),
 )
+NODES = Fleet(4, cpu="64")
+REQUIRED = """---
+apiVersion: kueue.x-k8s.io/v1beta2
+kind: ResourceFlavor
+metadata: {name: required, annotations: {quorate.dev/node-fit: Require}}
+"""
 SCENARIO = """
+nodes: [{name: node, count: 4, capacity: {cpu: 64}}]
 jobs:
 # The second of two that wait has a higher priority.
 - {name: first, queue: priority, requests: {cpu: 4}, runs: 5s}
@@ -58,13 +66,17 @@ jobs:
 # Pods that are not ready in time: evicted, tried once more behind the next job, and deactivated.
 - {name: stuck, queue: unready, requests: {cpu: 4}, runs: 1s, starts: 10m}
 - {name: next, queue: unready, requests: {cpu: 4}, runs: 4s, arrivals: {at: [2s]}}
+# Places on nodes are required, each has room for one of these pods beside those of all other jobs.
+- {name: spread, queue: nodes, requests: {cpu: 36}, pods: 3, runs: 8s}
+- {name: again, queue: nodes, requests: {cpu: 36}, pods: 3, runs: 2s, arrivals: {at: [2s]}}
+- {name: single, queue: nodes, requests: {cpu: 36}, runs: 3s, arrivals: {at: [4s]}}
 """
 SETTINGS = """---
 apiVersion: config.kueue.x-k8s.io/v1beta2
 kind: Configuration
 waitForPodsReady: {timeout: 6s, requeuingStrategy: {backoffBaseSeconds: 1, backoffLimitCount: 1}}
 """
-WORLD = world_of(SCENARIO, *QUEUES, LOW, HIGH, SETTINGS)
+WORLD = world_of(SCENARIO, *QUEUES, LOW, HIGH, SETTINGS, REQUIRED)
 Happening = tuple[str, str]  # a job, and what happens to it
 EXPECTED = {
     "priority": "first+ sooner+ later+",
@@ -72,6 +84,7 @@ EXPECTED = {
     "preempts": "victim+ victim- urgent+ victim+",
     "cohort": "early+ borrower+ borrower- owner+ borrower+",
     "unready": "stuck+ stuck- next+ stuck+ stuck-",
+    "nodes": "spread+ single+ again+",
 }
 
 
@@ -96,7 +109,7 @@ def test_a_cluster_and_the_simulator_admit_and_evict_in_the_same_order() -> None
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
 
-    cluster.run_story(story, WORLD.configuration, Fleet(4, cpu="32"))
+    cluster.run_story(story, WORLD.configuration, NODES)
     assert by_scenario(observed) == simulated
 
 
