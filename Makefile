@@ -106,6 +106,7 @@ bench: $(STAMP) ## measure, and hold to the limits of bench/limits.yaml (minutes
 	@$(BIN)/python -m bench.queueing
 	@$(BIN)/python -m bench.placement
 	@$(BIN)/python -m bench.gang
+	@$(BIN)/python -m bench.topology
 	@$(BIN)/pytest bench --benchmark-only -o python_files='bench_*.py'
 	@$(BIN)/python -m bench.admission --scale 0.1
 	@$(BIN)/python -m bench.simulate --most 100_000

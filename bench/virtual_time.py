@@ -98,7 +98,7 @@ class Simulation:
             now_ms = min(queue[0].at_ms for queue in (self._arrivals, self._finishes) if queue)
             created = list(self._created(now_ms))  # not measured: it is work of an API server and its client
             before = thread_time()
-            self._step(created, now_ms)
+            self.step(created, now_ms)
             outcome.processor_s += thread_time() - before
             on_progress(workloads - len(self._arrivals) - len(self._jobs))
         assert not self._jobs, f"{len(self._jobs)} workloads were never admitted"
@@ -111,7 +111,7 @@ class Simulation:
             arrival = self._arrivals.popleft()
             yield Job(arrival, make_workload(arrival.queue, arrival.class_, arrival.number, _seconds(now_ms)))
 
-    def _step(self, created: list[Job], now_ms: int) -> None:
+    def step(self, created: list[Job], now_ms: int) -> None:
         """Process one instant: finishes first, because they release quota for the created workloads."""
         now = _seconds(now_ms)
         while self._finishes and self._finishes[0].at_ms == now_ms:

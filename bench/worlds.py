@@ -1,34 +1,76 @@
 """Benchmark worlds: their queues, and which workloads are created when.
 
-Both worlds are those of Kueue's scheduler benchmark.  Every queue gets the same workloads and all cohorts are
+The worlds are those of Kueue's scheduler benchmark.  Every queue gets the same workloads and all cohorts are
 equal, so the least time that the work takes is known in advance (``World.lower_bound_s``).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import cycle
 from math import ceil
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from quorate.api import codec
 from quorate.api.configuration import Configuration
+from quorate.api.core.scheduling import Node
 from quorate.api.kueue import ClusterQueue, LocalQueue, ResourceFlavor, Workload
+from quorate.api.kueue.topology import Topology
 from quorate.api.meta import at_epoch
+from quorate.placement.topology.tree import HOSTNAME
 from quorate.queueing.state import State
 
 NAMESPACE: Final = "default"
+BLOCK: Final = "cloud.provider.com/topology-block"
+RACK: Final = "cloud.provider.com/topology-rack"
+GROUP_LABEL: Final = "bench-node-group"
+GROUP: Final = "bench"
 EPOCH_S: Final = 1_767_225_600  # the beginning of virtual time: 2026-01-01T00:00:00Z
 
 
 class WorkloadClass(NamedTuple):
-    """Equal workloads of one pod each, created at a constant interval."""
+    """Equal workloads, each of one pod set of equal pods, created at a constant interval."""
 
     name: str
     per_queue: int
-    cpu: int
+    cpu: int  # of all pods together
     priority: int
     runs_ms: int
     every_ms: int
     from_ms: int = 0  # when the first is created
+    pods: int = 1
+    topology: Mapping[str, object] | None = None  # ``topologyRequest`` of the pod set
+
+    def pod_set(self) -> dict[str, Any]:
+        """Return the pod set without the restart policy and the metadata of its pods."""
+        container = {
+            "name": "work",
+            "image": "registry.example/work:1",
+            "resources": {"requests": {"cpu": f"{1000 * self.cpu // self.pods}m"}},
+        }
+        if self.pods == 1:
+            container["resources"] = {"requests": {"cpu": str(self.cpu)}}
+        pod_spec = {"containers": [container], "restartPolicy": "Never"}
+        pod_set: dict[str, Any] = {"name": "main", "count": self.pods, "template": {"spec": pod_spec}}
+        return pod_set if self.topology is None else {**pod_set, "topologyRequest": dict(self.topology)}
+
+
+class Racks(NamedTuple):
+    """Equal nodes in the racks of one block."""
+
+    racks: int
+    nodes: int  # per rack
+    cpu: int  # of a node
+
+    def topology(self, name: str) -> dict[str, Any]:
+        levels = [{"nodeLabel": label} for label in (BLOCK, RACK, HOSTNAME)]
+        return {"metadata": {"name": name}, "spec": {"levels": levels}}
+
+    def node_objects(self, group: str) -> Iterator[dict[str, Any]]:
+        """Return the nodes, which belong to the flavor with the label ``group``."""
+        for rack in range(self.racks):
+            for number in range(self.nodes):
+                name = f"{group}-r{rack}-n{number}"
+                labels = {GROUP_LABEL: group, BLOCK: "block-0", RACK: f"rack-{rack}", HOSTNAME: name}
+                yield node_object(name, labels, self.cpu)
 
 
 class World(NamedTuple):
@@ -40,6 +82,7 @@ class World(NamedTuple):
     classes: tuple[WorkloadClass, ...]
     nominal: int = 20
     borrowing: int = 100
+    nodes: Racks | None = None  # on which all pods get places; None: quota alone decides
 
     @property
     def workloads(self) -> int:
@@ -88,11 +131,74 @@ LARGE_SCALE: Final = World(
 )
 
 
+def _in_rack(request: str, slice_size: int) -> dict[str, object]:
+    if request != "balanced":
+        return {request: RACK}
+    return {"podSetSliceRequiredTopology": RACK, "podSetSliceSize": slice_size}
+
+
+def _topology_classes(
+    size: str,
+    per_queue: tuple[int, int, int],
+    cpu: int,
+    pods: int,
+    priority: int,
+    runs_ms: int,
+    every_ms: int,
+) -> Iterator[WorkloadClass]:
+    """Return one class per request: a third of the workloads of a class of ``BASELINE``."""
+    for request, number in zip(("required", "preferred", "balanced"), per_queue, strict=True):
+        topology = _in_rack(request, pods // 2)
+        yield WorkloadClass(
+            f"{size}-{request}", number, cpu, priority, runs_ms, every_ms, pods=pods, topology=topology
+        )
+
+
+# The names of Kueue's world, in which hosts of different racks have equal host names; here each has its own.
+TOPOLOGIES: Final = World(
+    "topology",
+    cohorts=5,
+    queues=6,
+    classes=(
+        *_topology_classes("small", (120, 120, 110), cpu=1, pods=2, priority=50, runs_ms=200, every_ms=100),
+        *_topology_classes("medium", (34, 33, 33), cpu=5, pods=4, priority=100, runs_ms=500, every_ms=500),
+        *_topology_classes(
+            "large", (17, 17, 16), cpu=20, pods=8, priority=200, runs_ms=1_000, every_ms=1_200
+        ),
+    ),
+    nodes=Racks(racks=10, nodes=64, cpu=96),
+)
+
+
+def node_object(name: str, labels: Mapping[str, str], cpu: int) -> dict[str, Any]:
+    """Return a node that is ready, without the parts of a node that decoding skips anyway."""
+    amounts = {"cpu": str(cpu), "memory": "256Gi", "pods": "110"}
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z", "reason": "Up"}
+    return {
+        "metadata": {"name": name, "labels": dict(labels)},
+        "status": {"allocatable": amounts, "capacity": amounts, "conditions": [ready]},
+    }
+
+
+def flavor_object(name: str, nodes: Racks | None, group: str) -> dict[str, Any]:
+    """Return the flavor of all quota; with ``nodes``, the topology ``group`` of those of that group."""
+    if nodes is None:
+        return {"metadata": {"name": name}}
+    # An API server adds this taint to new nodes, which a controller that does not run here would remove.
+    new = {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoSchedule"}
+    spec = {"nodeLabels": {GROUP_LABEL: group}, "topologyName": group, "tolerations": [new]}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
 def make_state(world: World) -> State:
-    """Return a state with the queues of ``world`` and no workloads."""
+    """Return a state with the queues and nodes of ``world`` and no workloads."""
     state = State(Configuration())
     state.put_namespace(NAMESPACE, {})
-    state.put_flavor(codec.convert(ResourceFlavor, {"metadata": {"name": "default"}}))
+    if world.nodes is not None:
+        state.put_topology(codec.convert(Topology, world.nodes.topology(GROUP)))
+        for node in world.nodes.node_objects(GROUP):
+            state.put_node(codec.convert(Node, node))
+    state.put_flavor(codec.convert(ResourceFlavor, flavor_object("default", world.nodes, GROUP)))
     for name in world.queue_names():
         state.put_cluster_queue(cluster_queue(name, world.nominal, world.borrowing))
         spec = {"clusterQueue": name}
@@ -140,17 +246,11 @@ def make_workload(queue: str, class_: WorkloadClass, number: int, created_s: flo
         "finalizers": ["kueue.x-k8s.io/resource-in-use"],
         "ownerReferences": [owner],
     }
-    container = {
-        "name": "work",
-        "image": "registry.example/work:1",
-        "resources": {"requests": {"cpu": str(class_.cpu)}},
-    }
-    template = {"metadata": {}, "spec": {"containers": [container], "restartPolicy": "Never"}}
     spec = {
         "queueName": queue,
         "priority": class_.priority,
         "active": True,
-        "podSets": [{"name": "main", "count": 1, "template": template}],
+        "podSets": [class_.pod_set()],
     }
     return codec.decode(Workload, codec.encode({"metadata": metadata, "spec": spec}))
 

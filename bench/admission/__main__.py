@@ -17,16 +17,17 @@ from bench.admission.recorder import Record
 from bench.admission.report import measures, outcome_tables, real_server_measures
 from bench.admission.run import NotDone, Outcome, Plan, run
 from bench.limits import load
-from bench.worlds import BASELINE, LARGE_SCALE
+from bench.worlds import BASELINE, LARGE_SCALE, TOPOLOGIES
 from quorate.cli.process import run_until_signal
 
 
 class Name(StrEnum):
     KUEUE = "kueue"
     LARGE = "large"
+    TOPOLOGY = "topology"
 
 
-WORLDS: Final = {Name.KUEUE: BASELINE, Name.LARGE: LARGE_SCALE}
+WORLDS: Final = {Name.KUEUE: BASELINE, Name.LARGE: LARGE_SCALE, Name.TOPOLOGY: TOPOLOGIES}
 QUORATE_CONTROLLERS: Final = f"{sys.executable} -m quorate controllers"
 FLOOR_CONTROLLERS: Final = f"{sys.executable} -m bench.admission.floor"
 NONE: Final = "none"

@@ -4,9 +4,10 @@ import asyncio
 from typing import Any, Final
 
 from bench.admission import objects
-from bench.worlds import WorkloadClass, World
+from bench.worlds import WorkloadClass, World, flavor_object
 from quorate.api.kueue import ClusterQueue
 from quorate.api.meta import Key, is_true
+from quorate.controllers.topology.node_feeds import HOST_NODES
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound, ServerError
 from quorate.kube.informer import Informer
@@ -15,6 +16,7 @@ from quorate.kube.resources import (
     LOCAL_QUEUES,
     NAMESPACES,
     RESOURCE_FLAVORS,
+    TOPOLOGIES,
     WORKLOADS,
     Resource,
 )
@@ -32,7 +34,14 @@ class Generator:
         self.queues = tuple(f"bench-{tag}-{name}" for name in world.queue_names())
 
     async def create_queues(self) -> None:
-        await self._client.create(RESOURCE_FLAVORS, objects.named(self._flavor))
+        """Create the nodes of the world, if it has some, the flavor and the queues."""
+        nodes = self._world.nodes
+        if nodes is not None:
+            await self._client.create(TOPOLOGIES, nodes.topology(self._flavor))
+            for node in nodes.node_objects(self._flavor):
+                await self._client.create(HOST_NODES, node)
+        flavor = flavor_object(self._flavor, nodes, self._flavor)
+        await self._client.create(RESOURCE_FLAVORS, flavor)
         async with asyncio.TaskGroup() as tasks:
             for name in self.queues:
                 tasks.create_task(self._create_queue(name))
@@ -79,6 +88,10 @@ class Generator:
             for name in self.queues:
                 tasks.create_task(self._delete_queue(name))
         await self._delete(RESOURCE_FLAVORS, Key("", self._flavor))
+        if self._world.nodes is not None:
+            await self._delete(TOPOLOGIES, Key("", self._flavor))
+            for node in self._world.nodes.node_objects(self._flavor):
+                await self._delete(HOST_NODES, Key("", node["metadata"]["name"]))
 
     async def _delete_queue(self, name: str) -> None:
         await delete_collection(self._client, WORKLOADS.path(name))

@@ -16,7 +16,7 @@ CPUS: Final = "quorate.dev/bench-cpus"
 
 
 def named(name: str) -> Json:
-    """Return a flavor or a namespace."""
+    """Return a namespace."""
     return {"metadata": {"name": name}}
 
 
@@ -41,12 +41,6 @@ def cluster_queue(world: World, queue: str, flavor: str) -> Json:
 
 def workload(queue: str, class_: WorkloadClass, number: int) -> Json:
     """Return workload ``number`` of its class; its labels are for the job simulator and the floor."""
-    container = {
-        "name": "work",
-        "image": "registry.example/work:1",
-        "resources": {"requests": {"cpu": str(class_.cpu)}},
-    }
-    pod_spec = {"containers": [container], "restartPolicy": "Never"}
     return {
         "metadata": {
             "namespace": queue,
@@ -56,6 +50,6 @@ def workload(queue: str, class_: WorkloadClass, number: int) -> Json:
         "spec": {
             "queueName": queue,
             "priority": class_.priority,
-            "podSets": [{"name": "main", "count": 1, "template": {"spec": pod_spec}}],
+            "podSets": [class_.pod_set()],
         },
     }
