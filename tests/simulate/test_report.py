@@ -76,6 +76,29 @@ def test_many_queues_are_added_up(runs: dict[str, Run], monkeypatch: pytest.Monk
     assert totals[0] == pytest.approx(totals[1])
 
 
+def test_nodes_have_the_use_of_their_pods() -> None:
+    run = play(read_world(EXAMPLES / "gpu-nodes.yaml"))
+    for use in summarize(run).nodes:
+        heat_map = series.use_of_nodes(run, use.resource)
+        assert heat_map is not None
+        assert len(heat_map.nodes) == use.nodes
+        lengths = np.diff([0, *heat_map.sampled_ms])
+        means = [float(np.average(row, weights=lengths)) for row in heat_map.shares]
+        assert (min(means), max(means)) == pytest.approx((use.least, use.most), abs=1e-3)
+    assert series.use_of_nodes(run, "example.com/absent") is None
+
+
+def test_many_nodes_share_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = play(read_world(EXAMPLES / "gpu-nodes.yaml"))
+    every, rows = series.use_of_nodes(run, "cpu"), 3
+    monkeypatch.setattr(series, "MOST_NODES", rows)
+    grouped = series.use_of_nodes(run, "cpu")
+    assert every is not None
+    assert grouped is not None
+    assert len(grouped.nodes) <= rows < len(every.nodes)
+    assert grouped.nodes[0].startswith(f"{every.nodes[0]} to ")
+
+
 class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()

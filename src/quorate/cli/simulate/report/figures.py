@@ -98,6 +98,23 @@ def gantt(run: Run) -> Figure:
     return figure
 
 
+def nodes(heat_map: series.HeatMap, resource: str) -> Figure:
+    """Return the share of ``resource`` that is used on each node over time."""
+    unit_ms, unit = _time_unit(heat_map.sampled_ms[-1])
+    trace: Figure = {
+        "type": "heatmap", "colorscale": "Cividis", "zmin": 0, "zmax": 1,
+        "colorbar": {"tickformat": ".0%", "title": {"text": f"{resource} in use"}},
+        "x": _scaled(heat_map.sampled_ms, unit_ms), "y": heat_map.nodes, "z": heat_map.shares,
+        "hovertemplate": "%{y}: %{z:.0%}<extra></extra>",
+    }  # fmt: skip
+    figure = _figure([trace], f"time ({unit})", "")
+    figure["layout"]["height"] = 160 + 12 * len(heat_map.nodes)
+    figure["layout"]["yaxis"] = {
+        "type": "category", "autorange": "reversed", "tickfont": {"size": 10}, "automargin": True,
+    }  # fmt: skip
+    return figure
+
+
 def _end(bar: series.Bar, run: Run) -> int:
     return run.ended_ms if bar.ended_ms == NEVER else bar.ended_ms
 

@@ -138,6 +138,11 @@ def _charts(runs: Mapping[str, Run]) -> Iterator[str]:
                 "queues use more than all nominal quota; a queue that uses more than its own borrows."
             )
             yield _chart(figures.in_use(run, resource), caption)
+        for resource in series.resources(run):
+            heat_map = series.use_of_nodes(run, resource)
+            if heat_map is not None:
+                caption = f"Use of {resource} on the nodes by pods, as means between samples."
+                yield _chart(figures.nodes(heat_map, resource), caption)
         caption = (
             "Jobs around the time at which the most jobs waited: grey from the submission to the first "
             "admission, then in the color of the queue to the end, interruptions included."

@@ -8,8 +8,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from quorate.api.kueue.topology import HOSTNAME
 from quorate.kube.resources import CLUSTER_QUEUES
-from quorate.quota.amount import base_units
+from quorate.quota.amount import FlavorResource, base_units
+from quorate.simulate.held_amounts import NO_FLAVOR
 from quorate.simulate.player import Run
 from quorate.simulate.records import NEVER
 from quorate.simulate.summary import waits_ms
@@ -18,6 +20,7 @@ MOST_QUEUES: Final = 11  # of a chart; the others are added up
 OTHERS: Final = "other queues"
 MOST_POINTS: Final = 400  # of a distribution
 MOST_BARS: Final = 60
+MOST_NODES: Final = 80  # rows of a heat map; of more nodes, equal numbers share a row
 
 
 class Line(NamedTuple):
@@ -26,6 +29,14 @@ class Line(NamedTuple):
     name: str
     x: list[float]
     y: list[float]
+
+
+class HeatMap(NamedTuple):
+    """The used share of nodes, or of groups of consecutive nodes, between samples."""
+
+    nodes: list[str]
+    sampled_ms: list[int]  # the end of each interval
+    shares: list[list[float]]  # by node and interval
 
 
 class Bar(NamedTuple):
@@ -95,6 +106,32 @@ def distribution_of_waits(run: Run) -> Line:
     chosen = np.unique(np.linspace(0, len(admitted) - 1, min(MOST_POINTS, len(admitted))).round().astype(int))
     shares = (chosen + 1) / len(waits)
     return Line("waits", admitted[chosen].tolist(), shares.tolist())
+
+
+def use_of_nodes(run: Run, resource: str) -> HeatMap | None:
+    """Return which share of ``resource`` the pods used on each node; None if no node has it or is used."""
+    times = np.array([0, *run.node_usage.sampled_ms], np.float64)
+    amounts = {
+        node.metadata.labels.get(HOSTNAME, node.metadata.name): base_units(resource, quantity)
+        for node in run.world.nodes
+        if (quantity := node.status.allocatable.get(resource))
+    }
+    if not amounts or not run.node_usage.samples:
+        return None
+    idle = np.zeros(len(times) - 1)
+    rows = []
+    for host, amount in amounts.items():
+        integrals = run.node_usage.samples.get((host, FlavorResource(NO_FLAVOR, resource)))
+        used = idle if integrals is None else np.diff(np.array([0, *integrals], np.float64)) / np.diff(times)
+        rows.append(used / amount)
+    hosts, size = list(amounts), -(-len(amounts) // MOST_NODES)
+    groups = [slice(first, first + size) for first in range(0, len(hosts), size)]
+    names = [
+        members[0] if len(members) == 1 else f"{members[0]} to {members[-1]}"
+        for members in (hosts[group] for group in groups)
+    ]
+    shares = [np.mean(rows[group], axis=0).round(4).tolist() for group in groups]
+    return HeatMap(names, run.node_usage.sampled_ms, shares)
 
 
 def busiest_ms(run: Run) -> int:
