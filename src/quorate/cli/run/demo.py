@@ -16,6 +16,7 @@ from quorate.cli.run.formatting import plural
 from quorate.cli.run.outcome import Completed, Deadlocked, Outcome
 from quorate.cli.run.report import first_submission, outcome_lines, print_outcome
 from quorate.cli.run.screen import open_console
+from quorate.cli.run.what_if import what_if
 
 EXAMPLE: Final = "examples/all-or-nothing"
 # The timing of the Job controller decides how many pods each job gets.  If one job gets all its pods before
@@ -33,7 +34,8 @@ def demo(
 
     Two jobs need 20 running pods each; the nodes fit 26. The Job controller creates the pods of both jobs in
     growing batches, so that each job gets a part of the nodes. With waitForPodsReady the second job is
-    admitted when the first is ready; with pod groups the pods of a job are scheduled together.
+    admitted when the first is ready; with pod groups the pods of a job are scheduled together. At the end the
+    simulator says when the jobs would end with two more nodes.
 
     [b]Example:[/b] quorate demo
     """
@@ -49,6 +51,12 @@ def demo(
     console.print(comparison(without, ready, grouped))
     console.print()
     console.print(lesson(without, ready, grouped), markup=False, highlight=False)
+    _heading(console, "What if there were two more nodes? The same jobs in the simulator")
+    console.print(what_if())
+    console.print(
+        "quorate simulate answers this for your queues: quorate snapshot writes them to a file.",
+        highlight=False,
+    )
     console.print(f"{time.monotonic() - began:.0f} s in all", style="dim", highlight=False)
     if not as_documented(without, ready, grouped):
         raise typer.Exit(1)

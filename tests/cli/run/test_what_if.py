@@ -1,0 +1,16 @@
+"""The end of the demo: when its jobs would end with more nodes."""
+
+from rich.console import Console
+
+from quorate.cli.run.what_if import what_if
+
+
+def test_with_more_nodes_the_jobs_run_side_by_side() -> None:
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(what_if())
+    rows = [line.split() for line in capture.get().splitlines()]
+    assert rows[1:] == [
+        ["job1", "ends", "after", "12", "s", "ends", "after", "12", "s"],
+        ["job2", "ends", "after", "24", "s", "ends", "after", "12", "s"],
+    ]
