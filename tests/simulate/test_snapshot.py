@@ -1,5 +1,6 @@
 """Snapshots: what they keep, what they learn, and that they are played as the cluster would go on."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -112,9 +113,15 @@ def test_a_snapshot_of_a_cluster_is_played(tmp_path: Path, monkeypatch: pytest.M
         await world.until_admitted("runs")
         await world.job("waits", cpu="2")
         await world.until_condition("waits", "QuotaReserved", "False")
-        done = await CommandLine(world, tmp_path, monkeypatch)("snapshot", "--file", str(file))
+        command = CommandLine(world, tmp_path, monkeypatch)
+        done = await command("snapshot", "--file", str(file))
         assert done.code == 0, done.err
         assert "run times of default/queue: 1 finished workloads" in " ".join(done.err.split())
+        table = await command.output_of("forecast", "--queue", "queue", "--plays", "3")
+        (row,) = [line.split() for line in table.splitlines()[1:]]
+        assert (row[0], row[2], row[-4:]) == ("default", "queue", ["3", "of", "3", "runs"])
+        answer = json.loads(await command.output_of("forecast", "--json", "--namespace", "nowhere"))
+        assert answer["workloads"] == []
 
     run_story(story, Configuration(), Fleet(1, cpu="4"))
     scenario = next(yaml.safe_load_all(file.read_text()))

@@ -63,6 +63,10 @@ class Commands(LazyGroup):
             "Write the queues and workloads of a cluster to a file that simulate plays.",
         ),
         LazyCommand(
+            "forecast", "quorate.cli.simulate.forecast:forecast",
+            "Show when the workloads that wait would start.",
+        ),
+        LazyCommand(
             "demo", "quorate.cli.run.demo:demo",
             "Run two jobs into a deadlock, then the same jobs to completion in two ways.",
         ),

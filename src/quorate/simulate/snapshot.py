@@ -7,6 +7,7 @@ environment, no images.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +15,7 @@ import yaml
 
 from quorate.api import codec
 from quorate.api.batch import decode_template
+from quorate.api.configuration import Configuration
 from quorate.api.kueue import PodSet, Workload
 from quorate.api.meta import ObjectMeta, at_epoch, epoch, find_condition
 from quorate.api.syntax import is_dns_label
@@ -32,7 +34,9 @@ from quorate.kube.resources import (
     Resource,
 )
 from quorate.queueing import conditions as c
-from quorate.simulate.scenario import API_VERSION
+from quorate.simulate.distributions import Choice
+from quorate.simulate.scenario import API_VERSION, Arrivals, JobClass, Scenario
+from quorate.simulate.world import World
 
 # In the order of the file.  Nodes are added where a flavor has a Topology.
 KINDS: Final[tuple[Resource[Any], ...]] = (
@@ -93,6 +97,32 @@ def run_times(workloads: Sequence[Workload], assumed_s: float) -> Iterator[RunTi
             yield RunTimes(
                 queue, (assumed_s,), f"{name}: no workload has finished; {assumed_s:g} s is assumed"
             )
+
+
+def snapshot_world(
+    objects: Mapping[Resource[Any], Iterable[Any]],
+    times: Iterable[RunTimes],
+    now: float,
+    configuration: Configuration,
+) -> World:
+    """Return the world of ``objects`` at ``now``, as it would be read from the file of a snapshot."""
+    existing = tuple(
+        JobClass(
+            name=_class_name(each.queue, number),
+            namespace=each.queue[0],
+            queues=(each.queue[1],),
+            arrivals=Arrivals(),
+            pod_sets=(),
+            runs=Choice(each.seconds, tuple(map(float, range(1, len(each.seconds) + 1)))),
+        )
+        for number, each in enumerate(times)
+    )
+    found = {
+        (resource.api_version, resource.kind, each.metadata.key): each
+        for resource, several in objects.items()
+        for each in several
+    }
+    return World(Path(), Scenario(begins_s=now, existing=existing), configuration, found)
 
 
 def documents(

@@ -1,0 +1,72 @@
+"""The objects of a live cluster that a simulation reads."""
+
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from quorate.api.syntax import InvalidDuration, parse_duration
+from quorate.cli.errors import UsageError
+from quorate.cli.verbs import options as o
+from quorate.cli.verbs.cluster_model import EffectiveConfiguration, effective_configuration
+from quorate.kube.clock import WallClock
+from quorate.kube.errors import Forbidden
+from quorate.kube.resources import PLACEABLE_NODES, RESOURCE_FLAVORS, WORKLOADS, Resource
+from quorate.simulate.snapshot import KINDS, RunTimes, run_times
+
+Runs = Annotated[
+    str,
+    typer.Option(
+        "--runs", metavar="DURATION",
+        help="How long jobs run if no workload has finished and none declares its maximum execution time.",
+    ),
+]  # fmt: skip
+
+
+class LiveCluster(NamedTuple):
+    objects: dict[Resource[Any], list[Any]]
+    times: list[RunTimes]
+    now: float  # when it was read, epoch seconds
+    effective: EffectiveConfiguration
+
+
+def read_cluster(cluster_options: o.ClusterOptions, config: Path | None, runs: str) -> LiveCluster:
+    """Return what a simulation needs of a cluster, with a progress bar on a terminal.
+
+    Raises ``UsageError`` without the permission to list a kind of all namespaces.
+    """
+    try:
+        assumed_s = parse_duration(runs)
+    except InvalidDuration as error:
+        raise UsageError(f"--runs {runs}: is not a duration (write 10m, 1h30m or 500ms)") from error
+    now = WallClock().now()
+
+    async def read(connection: o.Connection) -> LiveCluster:
+        client = connection.client
+        effective = await effective_configuration(client, config)
+        found: dict[Resource[Any], list[Any]] = {}
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+        console = Console(stderr=True)
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+            task = progress.add_task("reading", total=len(KINDS))
+            for resource in KINDS:
+                progress.update(task, description=f"reading {resource.plural}")
+                try:
+                    found[resource] = list((await client.list(resource)).items)
+                except Forbidden as error:
+                    needed = f"list {resource.plural} of all namespaces"
+                    raise UsageError(f"this needs the permission to {needed}: {error}") from error
+                progress.advance(task)
+        if any(each.spec.topology_name for each in found[RESOURCE_FLAVORS]):
+            found[PLACEABLE_NODES] = list((await client.list(PLACEABLE_NODES)).items)
+        return LiveCluster(found, list(run_times(found[WORKLOADS], assumed_s)), now, effective)
+
+    return o.with_cluster(cluster_options, read)
+
+
+def report_origins(times: list[RunTimes]) -> None:
+    """Print on stderr where the run times of each queue are from."""
+    for each in times:
+        typer.echo(f"run times of {each.origin}", err=True)
