@@ -67,6 +67,10 @@ class Commands(LazyGroup):
             "Show when the workloads that wait would start.",
         ),
         LazyCommand(
+            "backtest", "quorate.cli.simulate.backtest:backtest",
+            "Tell how well forecasts would have been in a scenario.",
+        ),
+        LazyCommand(
             "demo", "quorate.cli.run.demo:demo",
             "Run two jobs into a deadlock, then the same jobs to completion in two ways.",
         ),

@@ -6,7 +6,7 @@ are admitted and stop when they are evicted, and controllers of admission checks
 Events of one instant happen in a fixed order, so a run depends on its world alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
@@ -89,17 +89,27 @@ class Run(msgspec.Struct):
 SHOWN: Final = 20
 
 
-def play(world: World, on_progress: Callable[[int], object] = lambda ended: None) -> Run:
+# Gets the time, the number of the first job that was submitted at that time, and all jobs and records.
+Observer = Callable[[int, int, Mapping[Key, SimulatedJob], JobRecords], object]
+
+
+def play(
+    world: World,
+    on_progress: Callable[[int], object] = lambda ended: None,
+    observe: Observer | None = None,
+) -> Run:
     """Play the world to its end; ``on_progress`` gets the number of ended jobs from time to time.
 
-    The end is ``until`` of the scenario, or the time at which nothing can happen any more.
+    ``observe`` is called after each instant with submissions, and must change nothing.  The end is ``until``
+    of the scenario, or the time at which nothing can happen any more.
     """
-    return _Player(world, on_progress).run()
+    return _Player(world, on_progress, observe).run()
 
 
 class _Player:
-    def __init__(self, world: World, on_progress: Callable[[int], object]) -> None:
+    def __init__(self, world: World, on_progress: Callable[[int], object], observe: Observer | None) -> None:
         self._world = world
+        self._observe = observe
         self._configuration = world.configuration
         self._classes = world.classes
         self._on_progress = on_progress
@@ -185,12 +195,15 @@ class _Player:
                 self._happen(heappop(self._events))
             if node_ms is not None and node_ms <= now_ms:
                 self._change_nodes()
+            first = len(self._records)
             while following is not None and following.at_ms == now_ms:
                 self._submit(following)
                 following = next(arrivals, None)
             self._settle()
             if self._pods is not None:
                 self._schedule_pods(self._pods)
+            if self._observe is not None and len(self._records) > first:
+                self._observe(now_ms, first, self._jobs, self._records)
             self._on_progress(self._ended)
         ended_ms = self._now_ms if until_ms is None else until_ms
         for usage in (self._usage, self._node_usage):

@@ -87,10 +87,10 @@ def run_times(workloads: Sequence[Workload], assumed_s: float) -> Iterator[RunTi
         own = sorted(seen.get(queue, ()))
         name = "/".join(queue)
         if own:
-            yield RunTimes(queue, _quantiles(own), f"{name}: {len(own)} finished workloads")
+            yield RunTimes(queue, quantiles(own), f"{name}: {len(own)} finished workloads")
         elif everywhere:
             yield RunTimes(
-                queue, _quantiles(everywhere),
+                queue, quantiles(everywhere),
                 f"{name}: none has finished; those of the {len(everywhere)} finished workloads of all queues",
             )  # fmt: skip
         else:
@@ -217,7 +217,7 @@ def _ran_s(workload: Workload) -> float | None:
     return max(0.0, epoch(ended.last_transition_time) - epoch(began.last_transition_time))
 
 
-def _quantiles(ascending: Sequence[float]) -> tuple[float, ...]:
+def quantiles(ascending: Sequence[float]) -> tuple[float, ...]:
     """Return at most ``MOST_RUN_TIMES`` of the values, at equal distances of rank."""
     count = min(len(ascending), MOST_RUN_TIMES)
     return tuple(ascending[(2 * at + 1) * len(ascending) // (2 * count)] for at in range(count))
