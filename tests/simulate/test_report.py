@@ -76,8 +76,15 @@ def test_many_queues_are_added_up(runs: dict[str, Run], monkeypatch: pytest.Monk
     assert totals[0] == pytest.approx(totals[1])
 
 
-def test_nodes_have_the_use_of_their_pods() -> None:
-    run = play(read_world(EXAMPLES / "gpu-nodes.yaml"))
+@pytest.fixture(scope="module")
+def run_on_nodes() -> Run:
+    world = read_world(EXAMPLES / "gpu-nodes.yaml")
+    scenario = msgspec.structs.replace(world.scenario, until_s=4 * 3600.0)
+    return play(msgspec.structs.replace(world, scenario=scenario))
+
+
+def test_nodes_have_the_use_of_their_pods(run_on_nodes: Run) -> None:
+    run = run_on_nodes
     for use in summarize(run).nodes:
         heat_map = series.use_of_nodes(run, use.resource)
         assert heat_map is not None
@@ -88,8 +95,8 @@ def test_nodes_have_the_use_of_their_pods() -> None:
     assert series.use_of_nodes(run, "example.com/absent") is None
 
 
-def test_many_nodes_share_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = play(read_world(EXAMPLES / "gpu-nodes.yaml"))
+def test_many_nodes_share_rows(run_on_nodes: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = run_on_nodes
     every, rows = series.use_of_nodes(run, "cpu"), 3
     monkeypatch.setattr(series, "MOST_NODES", rows)
     grouped = series.use_of_nodes(run, "cpu")

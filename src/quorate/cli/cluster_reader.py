@@ -1,13 +1,16 @@
 """Reads of pods and pod groups for explanations, which no model keeps."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from quorate.api.core.started_pod import StartedPod
 from quorate.api.meta import Key
 from quorate.api.volcano import PodGroup
 from quorate.kube.client import Client
 from quorate.kube.errors import Forbidden, NotFound
-from quorate.kube.resources import POD_GROUPS, STARTED_PODS
+from quorate.kube.resources import POD_GROUPS, Resource
+
+STARTED_PODS: Final = Resource("", "v1", "pods", "Pod", True, StartedPod)  # as explanations read them
 
 
 class ClusterReader:

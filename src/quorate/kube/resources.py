@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar, cast
 from urllib.parse import quote
 
 from quorate.api import batch, codec, core, events, kueue, volcano
-from quorate.api.core import device_claims, policy, scheduling, started_pod, volumes
+from quorate.api.core import device_claims, policy, scheduling, volumes
 from quorate.api.events import ObjectReference
 from quorate.api.kueue import provisioning, topology
 from quorate.api.meta import Key, ObjectMeta, Struct, Uid
@@ -117,8 +117,6 @@ PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", False, core.PriorityClass
 )
 RUNTIME_CLASSES = Resource("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", False, core.RuntimeClass)
-
-STARTED_PODS = Resource("", "v1", "pods", "Pod", True, started_pod.StartedPod)  # as explanations read them
 
 # With the fields that a scheduler reads.
 PLACEABLE_PODS = Resource("", "v1", "pods", "Pod", True, scheduling.Pod)

@@ -7,12 +7,13 @@ from quorate.api.core.started_pod import StartedPod
 from quorate.api.kueue import WORKLOAD_ANNOTATION, Workload
 from quorate.api.meta import Key, ObjectMeta
 from quorate.api.volcano.annotations import GROUP_NAME
+from quorate.cli.cluster_reader import STARTED_PODS
 from quorate.cli.errors import UsageError
 from quorate.cli.verbs.job_names import is_workload_type, resource_of, workloads_of_job
 from quorate.cli.verbs.options import Connection
 from quorate.kube.client import Client
 from quorate.kube.errors import NotFound
-from quorate.kube.resources import STARTED_PODS, WORKLOADS, Json, Resource, metadata_of
+from quorate.kube.resources import WORKLOADS, Json, Resource, metadata_of
 
 _CLUSTER_QUEUES: Final = ("cq", "clusterqueue", "clusterqueues")
 _LOCAL_QUEUES: Final = ("lq", "localqueue", "localqueues")
