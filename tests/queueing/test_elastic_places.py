@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from quorate.api.meta import Key
+from quorate.queueing.topology.shrunk_places import shrunk_domains
 from tests.queueing.world import World, differences
 
 HOST = "kubernetes.io/hostname"
@@ -131,3 +132,20 @@ def test_an_elastic_job_cannot_ask_for_one_domain(kind: str) -> None:
     held = world.condition("w", "QuotaReserved")
     assert held is not None
     assert f"{kind} topology is not supported with ElasticJobsViaWorkloadSlices" in held.message
+
+
+@pytest.mark.parametrize(
+    ("domains", "count", "pods", "expected"),
+    [
+        ({"x": 2, "y": 2}, 2, "xy", {"x": 1, "y": 1}),
+        ({"x": 2, "y": 2}, 3, "y", {"x": 2, "y": 1}),
+        ({"x": 2, "y": 2}, 2, "xxy", None),  # one of them is still leaving
+        ({"x": 1, "y": 1}, 1, "yyy", {"y": 1}),  # more pods than places
+        ({"x": 2}, 2, "x", None),
+    ],
+)
+def test_a_job_that_has_shrunk_keeps_the_places_of_its_pods(
+    domains: dict[str, int], count: int, pods: str, expected: dict[str, int] | None
+) -> None:
+    found = shrunk_domains([((name,), pods) for name, pods in domains.items()], count, [(p,) for p in pods])
+    assert (None if found is None else {name: pods for (name,), pods in found}) == expected
