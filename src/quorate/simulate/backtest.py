@@ -1,4 +1,4 @@
-"""Backtests: how well forecasts would have been, in a world whose outcome is known.
+"""Backtests: how well forecasts would have been, in a world of which the outcome is known.
 
 At some of the submissions the world is forecast as ``quorate forecast`` would have done at that moment: from
 the workloads that are there, and the run times of those that have ended.  The run then tells when each job

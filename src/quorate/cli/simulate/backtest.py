@@ -60,6 +60,9 @@ def _text(found: Backtest) -> str:
         return f"{head}; there was nothing to estimate"
     error = "unknown" if found.error_s is None else human_duration(found.error_s)
     wait = human_duration(found.median_wait_s) if found.median_wait_s is not None else "unknown"
+    cold = sum(not each.learned_from for each in found.estimates)
+    if cold:
+        head += f"; before {cold} of them no job of their queue had ended"
     return (
         f"{head}\np90 held for {found.coverage:.0%} of them (85% to 95% is honest)\n"
         f"the median error of p50 is {error}, of a median wait of {wait}"
