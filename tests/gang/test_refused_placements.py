@@ -12,6 +12,9 @@ from quorate.gang.actions.refused_placements import RefusedPlacements
 from quorate.gang.cache.task import Task
 from quorate.gang.outcome import Outcome
 from quorate.gang.session.statement import Statement
+from quorate.placement.diagnosis import Diagnosis
+from quorate.placement.node_finder import Choice, NodeFinder
+from quorate.placement.shapes import Shape
 from tests.gang.session_invariants import comparable
 from tests.gang.vectors import settings_of
 from tests.gang.world import World
@@ -27,6 +30,7 @@ NO_SHARES = {
     "actions": "allocate",
     "tiers": [["priority", "gang"], ["predicates", "nodeorder"]],
 }
+BEST = NodeFinder.best
 SLA_CONF = {
     "actions": "allocate",
     "tiers": [["sla"], ["priority", "gang"], ["predicates", "capacity", "nodeorder"]],
@@ -190,6 +194,13 @@ def gangs_of_few_kinds(draw: st.DrawFn) -> list[Json]:
     ]
 
 
+def best_of_all_ranked(finder: NodeFinder, shape: Shape, nominated: str = "") -> Choice | Diagnosis:
+    """Return the best node without kept refusals, groups of nodes, rankings and batches."""
+    new = NodeFinder(finder.cluster, finder._constraints, finder._scoring)
+    new.ranking(shape)  # without one, refusals would come first
+    return BEST(new, shape, nominated)
+
+
 @pytest.mark.slow
 @pytest.mark.no_cover  # many generated examples of rules that other tests measure
 @examples(150)
@@ -210,6 +221,7 @@ def test_decisions_and_reasons_do_not_depend_on_kept_refusals(
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(RefusedPlacements, "of_shape", lambda self, gang: None)
             patch.setattr(RefusedPlacements, "of_tasks", lambda self, gang, tasks: None)
+            patch.setattr(NodeFinder, "best", best_of_all_ranked)
             forgotten = forgetting.session()
         assert (comparable(kept), reasons(kept)) == (comparable(forgotten), reasons(forgotten))
         for world in (keeping, forgetting):

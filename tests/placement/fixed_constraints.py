@@ -54,6 +54,10 @@ class _FixedResult:
         self.version = hash((named, constraints.revision))
 
     @property
+    def failures_key(self) -> int:
+        return self.version
+
+    @property
     def unresolvable(self) -> Mask:
         rejected = self._constraints.rejected.items()
         return self._mask({name for name, failure in rejected if failure.remedy is not Remedy.PREEMPTION})

@@ -5,7 +5,7 @@ are vectors by node index of a ``Cluster``, as long as its ``size``; their value
 undefined.  An implementation follows the cluster by its change logs.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
@@ -82,6 +82,13 @@ class FilterResult(Protocol):
     @property
     def version(self) -> int:
         """A number that differs whenever any other member differs."""
+
+    @property
+    def failures_key(self) -> Hashable:
+        """Results with equal keys, of whatever shapes, reject the same nodes for the same reasons.
+
+        This is about ``permanent``, and about the other results at future idle capacity.
+        """
 
     @property
     def invalidation_scope(self) -> InvalidationScope:

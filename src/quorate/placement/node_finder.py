@@ -7,13 +7,12 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from quorate.placement.batch_placement import BatchPlacement
 from quorate.placement.cluster import Cluster
-from quorate.placement.diagnosis import Diagnosis, diagnose
+from quorate.placement.diagnosis import Diagnoses, Diagnosis
 from quorate.placement.framework import Capacity, Constraints
 from quorate.placement.name_order import NameOrder
 from quorate.placement.node_ranking import INFEASIBLE, UNLIMITED, NodeRanking
@@ -50,7 +49,7 @@ class NodeFinder:
         self._rows_version = cluster.rows_version  # of the rankings
         self._batch: BatchPlacement | None = None  # for the shape of the last query
         self._batch_revision = 0  # of the constraints
-        self._diagnoses: WeakKeyDictionary[Shape, tuple[tuple[int, int], Diagnosis]] = WeakKeyDictionary()
+        self._diagnoses = Diagnoses(cluster, self.names)
 
     def best(self, shape: Shape, nominated: str = "") -> Choice | Diagnosis:
         """Return the best node for a pod of ``shape``; the nominated one if feasible."""
@@ -64,6 +63,10 @@ class NodeFinder:
             self._batch_revision = revision
         chosen = batch.next()
         if chosen is None:
+            if shape not in self._rankings:  # a refusal costs less than the ranking of all nodes
+                refusal = self._diagnoses.refusal(shape, self._constraints.filter(shape))
+                if refusal is not None:
+                    return refusal
             ranking = self.ranking(shape)
             found = ranking.best()
             if found is None:
@@ -120,14 +123,7 @@ class NodeFinder:
 
     def diagnose(self, shape: Shape) -> Diagnosis:
         """Return why ``best`` finds no node for pods of ``shape``."""
-        filter_result = self._constraints.filter(shape)
-        self.names.refresh()
-        state = self.cluster.usage_changes.end, filter_result.version
-        cached = self._diagnoses.get(shape)
-        if cached is None or cached[0] != state:
-            diagnosis = diagnose(self.cluster, shape, filter_result, self.names.indexes)
-            cached = self._diagnoses[shape] = state, diagnosis
-        return cached[1]
+        return self._diagnoses.diagnose(shape, self._constraints.filter(shape))
 
     def room_when_empty(self, shape: Shape) -> Vector:
         """Return by index how many pods of ``shape`` each node takes with all other pods gone."""

@@ -47,6 +47,7 @@ class LazyFilterResult:
         self.state = state
         self._index, self._requirements = index, requirements
         self._by_node = by_node
+        self._reads_pods = index.reads_pods(requirements)
         self._statuses: dict[Capacity, NodeStatuses] = {}
 
     @cached_property
@@ -61,6 +62,10 @@ class LazyFilterResult:
     def permanent(self) -> Mask:
         return self.statuses(Capacity.IDLE).permanent
 
+    @property
+    def failures_key(self) -> Hashable:
+        return self.statuses(Capacity.FUTURE_IDLE)
+
     @cached_property
     def raw_scores(self) -> RawScores:
         return self._index.raw_scores(self._requirements)
@@ -72,6 +77,8 @@ class LazyFilterResult:
         return self.statuses(capacity).failure_counts(nodes)
 
     def statuses(self, capacity: Capacity) -> NodeStatuses:
+        if not self._reads_pods:
+            return self._by_node
         statuses = self._statuses.get(capacity)
         if statuses is None:
             statuses = self._statuses[capacity] = self._by_node.copy()

@@ -20,7 +20,7 @@ from quorate.placement.filters.volumes.filters import (
     filter_volume_binding,
     filter_volume_zone,
 )
-from quorate.placement.filters.volumes.requirements import Attachment
+from quorate.placement.filters.volumes.requirements import NO_VOLUMES, Attachment
 from quorate.placement.framework import Capacity, InvalidationScope, RawScores
 from quorate.placement.vectors import Vector
 
@@ -92,6 +92,17 @@ class NodeConstraintIndex:
         if requirements.node_groups is not None:
             filter_node_groups(self.nodes, requirements.node_groups, statuses)
         return statuses
+
+    def reads_pods(self, requirements: PodRequirements) -> bool:
+        """Return False if ``filter_by_pods`` rejects no node whatever pods are placed."""
+        return bool(
+            requirements.host_ports
+            or requirements.volumes != NO_VOLUMES
+            or requirements.required_affinity
+            or requirements.required_anti_affinity
+            or requirements.required_spread
+            or self.pods.placed_terms_matching(requirements.label_set)
+        )
 
     def filter_by_pods(
         self, requirements: PodRequirements, capacity: Capacity, statuses: NodeStatuses
