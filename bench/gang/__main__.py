@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from bench.gang.core import (
+    behind_gangs_of_many_shapes,
     behind_hopeless_gangs,
     bytes_a_pod,
     gang_within_a_hyper_node,
@@ -29,6 +30,7 @@ MEASURES: Final[Mapping[str, Callable[[], float]]] = {
     "session: a gang of 1,000 within 500 of 10,000 nodes, ms": gang_within_a_hyper_node,
     "session: nothing can start, 5,000 nodes and 50,000 pods, ms": idle_session,
     "session: a gang behind 10,000 that do not fit, s": behind_hopeless_gangs,
+    "session: a gang behind 1,000 of as many shapes, s": behind_gangs_of_many_shapes,
     "bytes a pod of a gang": bytes_a_pod,
 }
 SEEDS: Final = 5

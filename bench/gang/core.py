@@ -113,6 +113,30 @@ def behind_hopeless_gangs() -> float:
     return seconds
 
 
+def behind_gangs_of_many_shapes() -> float:
+    """Return the seconds of the session that places a gang behind 1,000 gangs of as many shapes.
+
+    No member of them fits any node.
+    """
+    model = model_of(equal_nodes(NODES))
+    numbers = count()
+    for gang in range(1_000):
+        model.set_group(group(f"a-{gang:04}", MEMBERS))
+        for _ in range(MEMBERS):
+            model.set_pod(pod(next(numbers), f"a-{gang:04}", 200_000 + 10 * gang, 8))
+    model.set_group(group("first", MEMBERS))
+    for _ in range(MEMBERS):
+        model.set_pod(pod(next(numbers), "first", 1_000, 1))
+    _timed(model)  # places the first one, and writes the status of every gang
+    model.set_group(group("fits", MEMBERS))
+    for _ in range(MEMBERS):
+        model.set_pod(pod(next(numbers), "fits", 1_000, 1))
+    seconds, outcome = _timed(model)
+    assert len(outcome.binds) == MEMBERS, "only the gang that fits is placed"
+    assert len(outcome.pending_reasons) == 1_000, "the gangs before it are tried"
+    return seconds
+
+
 def bytes_a_pod() -> float:
     """Return the memory of one running pod: decoded, in its informer's cache, and in the model."""
     model = model_of(equal_nodes(NODES_IN_USE))

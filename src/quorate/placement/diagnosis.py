@@ -81,7 +81,6 @@ class Diagnoses:
 
     def refusal(self, shape: Shape, filter_result: FilterResult) -> Diagnosis | None:
         """Return why no node fits pods of ``shape``; None if one does at future idle capacity."""
-        self._cluster.add_rows(shape.amounts)
         passing = self._passing_nodes(filter_result)
         retained = self._retained.get(shape)
         if retained is None or retained.serial != passing.serial:
@@ -98,7 +97,7 @@ class Diagnoses:
     def _passing_nodes(self, filter_result: FilterResult) -> "_PassingNodes":
         self._names.refresh()
         self._groups.refresh()
-        versions = self._groups.version, self._names.version, len(self._cluster.resources)
+        versions = self._groups.version, self._names.version, self._cluster.rows_version
         if versions != self._versions or len(self._passing) > _MAX_FILTER_RESULTS:
             self._versions = versions
             self._passing.clear()
@@ -149,21 +148,24 @@ def _passing_nodes(
     passed = indexes[passing[indexes]]
     passed_groups = groups.group_of[passed]
     usable = ~groups.overcommitted[passed_groups]
-    used, group_of, counts = np.unique(passed_groups[usable], return_inverse=True, return_counts=True)
-    resolvable = groups.group_of[indexes[~filter_result.permanent[indexes]]]
-    resolvable_groups, resolvable_counts = np.unique(resolvable, return_counts=True)
+    counts = np.bincount(passed_groups[usable], minlength=len(groups.overcommitted))
+    used = np.flatnonzero(counts)
+    numbers = np.zeros(len(counts), np.int64)
+    numbers[used] = np.arange(len(used))
+    resolvable = np.bincount(groups.group_of[indexes[~filter_result.permanent[indexes]]])
+    resolvable_groups = np.flatnonzero(resolvable)
     return _PassingNodes(
         serial=serial,
         nodes=len(indexes),
         filtered=tuple(FilteredNodes(failure.reason, count) for failure, count in failures),
         overcommitted=len(passed) - int(np.count_nonzero(usable)),
         indexes=passed[usable],
-        group_of=group_of,
-        counts=counts,
+        group_of=numbers[passed_groups[usable]],
+        counts=counts[used],
         future_idle=groups.future_idle[:, used],
-        at_most=groups.allocatable[:, np.unique(passed_groups)].max(axis=1, initial=0),
+        at_most=groups.allocatable[:, np.flatnonzero(np.bincount(passed_groups))].max(axis=1, initial=0),
         allocatable=groups.allocatable[:, resolvable_groups],
-        allocatable_counts=resolvable_counts,
+        allocatable_counts=resolvable[resolvable_groups],
     )
 
 
@@ -220,7 +222,7 @@ class _Comparison:
 
 def _compare(cluster: Cluster, shape: Shape, passing: _PassingNodes) -> _Comparison:
     need = {resource: amount for resource, amount in sorted(shape.amounts.items()) if amount}
-    rows = [cluster.rows[resource] for resource in need]
+    rows = [cluster.row(resource) for resource in need]
     amounts = np.array(list(need.values()), np.int64)[:, None]
     shortfalls = np.minimum(np.maximum(amounts - passing.future_idle[rows], 0), amounts)
     return _Comparison(cluster, passing, need, amounts, rows, shortfalls)
