@@ -21,6 +21,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))
 MEASURED_STORIES: Final = frozenset(
     {
         "test_gangs",
+        "test_pods",
         "test_verbs_explain",
         "test_volcano_jobs",
     }
@@ -46,12 +47,9 @@ UNMEASURED: Final = (
     "placement/test_cluster.py",
     "queueing/test_pending_queue.py",
     "quota/test_tree.py",
-    "simulate/test_backtest.py",
     "simulate/test_truth.py",
     "test_mutations.py",
     "test_sleeping.py",
-    "testing",
-    "webhooks/test_certificate_secret.py",
     "webhooks/volcano/test_volcano_scenarios.py",
 )
 TESTS: Final = Path(__file__).parent
