@@ -6,8 +6,8 @@ STAMP  := $(VENV)/.installed
 DOCS_STAMP := $(VENV)/.installed-docs
 RELEASE_STAMP := $(VENV)/.installed-release
 CORES  := $(shell getconf _NPROCESSORS_ONLN)
-# Three workers for two cores: a story waits for its cluster for a third of its time.
-PARALLEL := -n $(shell expr $(CORES) \* 3 / 2) --dist worksteal
+# Two workers a core: a story waits for its cluster for most of its time.
+PARALLEL := -n $(shell expr $(CORES) \* 2) --dist worksteal
 LINTS := lint-types lint-tests lint-format lint-style lint-layers lint-dead-code lint-spelling
 # Keep compiled modules: the tests start hundreds of processes.
 unexport PYTHONDONTWRITEBYTECODE
