@@ -10,7 +10,7 @@ from quorate.api.kueue import RequeueState, Workload
 from quorate.api.meta import Key
 from quorate.queueing.decisions import Decision, Hold, Preempt, Reserve
 from quorate.queueing.explain import why_pending
-from quorate.queueing.pending.queue import Entry
+from quorate.queueing.pending.entry import Entry
 from quorate.queueing.scheduling import round as round_module
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State

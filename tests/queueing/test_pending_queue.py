@@ -5,7 +5,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from quorate.api.kueue import Workload
 from quorate.api.meta import ObjectMeta
-from quorate.queueing.pending.queue import Entry, PendingQueue
+from quorate.queueing.pending.entry import Entry
+from quorate.queueing.pending.queue import PendingQueue
 from quorate.queueing.pending.shape import Shape
 
 SHAPES = tuple(Shape(priority, (), ()) for priority in (0, 1, 2))

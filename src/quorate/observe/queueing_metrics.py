@@ -22,7 +22,7 @@ from quorate.observe.replica import Replica
 from quorate.observe.view import View, is_shown, local_queue_labels
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
 from quorate.queueing.inactive_reasons import Terminating
-from quorate.queueing.pending.queue import Entry
+from quorate.queueing.pending.entry import Entry
 from quorate.queueing.state import State
 from quorate.quota.amount import Amount, FlavorResource, Unlimited, Usage, as_quantity
 from quorate.quota.fair_sharing import dominant_share

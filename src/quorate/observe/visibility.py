@@ -32,7 +32,7 @@ from quorate.observe.authorization import refusal, status
 from quorate.observe.explanations import Explainer, explanation_access
 from quorate.observe.replica import Replica
 from quorate.queueing.cluster_queue import ClusterQueueState
-from quorate.queueing.pending.queue import Entry
+from quorate.queueing.pending.entry import Entry
 from quorate.queueing.state import State
 
 PLAIN: Final = "/visibility"

@@ -22,7 +22,7 @@ from quorate.queueing.inadmissible_reasons import (
     QueueMissing,
     QuotaShort,
 )
-from quorate.queueing.pending.queue import Entry
+from quorate.queueing.pending.entry import Entry
 from quorate.queueing.scheduling.nomination import could_ever_fit
 from quorate.queueing.state import State
 from quorate.quota.amount import FlavorResource

@@ -15,8 +15,8 @@ from quorate.api.kueue import ELASTIC_JOB, SLICE_REPLACEMENT_FOR, Admission, Wor
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation, usage_of
+from quorate.queueing.pending.entry import Entry, RequeueReason
 from quorate.queueing.pending.ordering import affects_scheduling, queue_order
-from quorate.queueing.pending.queue import Entry, RequeueReason
 from quorate.queueing.pending.second_pass_queue import SecondPassQueue
 from quorate.queueing.pending.shape import Shape, ShapeRegistry
 from quorate.queueing.pods_ready import UnreadyWorkloads

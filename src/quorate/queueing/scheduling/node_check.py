@@ -4,7 +4,7 @@ from quorate.api.configuration.queueing import NodeFitMode
 from quorate.api.kueue import Workload
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import NodesLackRoom
-from quorate.queueing.pending.queue import Entry
+from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.scheduling.flavor_assigner import Assignment
 from quorate.queueing.state import State

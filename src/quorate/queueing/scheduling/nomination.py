@@ -18,8 +18,8 @@ from quorate.queueing.inadmissible_reasons import (
     QueueInactive,
     RequestsAboveLimits,
 )
+from quorate.queueing.pending.entry import Entry, LastAssignment
 from quorate.queueing.pending.ordering import affects_scheduling
-from quorate.queueing.pending.queue import Entry, LastAssignment
 from quorate.queueing.preemption.candidates import Target
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import (

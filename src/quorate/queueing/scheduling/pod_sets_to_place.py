@@ -7,7 +7,7 @@ from quorate.api.kueue import ELASTIC_JOB, Admission
 from quorate.placement.topology.request import NO_TOPOLOGY
 from quorate.queueing.cluster_queue import ClusterQueueState
 from quorate.queueing.inadmissible_reasons import PlacementRefused
-from quorate.queueing.pending.queue import Entry
+from quorate.queueing.pending.entry import Entry
 from quorate.queueing.pending.shape import PodSetShape, Shape
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
 from quorate.queueing.scheduling.node_check import pods_to_check

@@ -20,7 +20,7 @@ from quorate.queueing.inadmissible_reasons import (
     Shortage,
     TargetsOverlap,
 )
-from quorate.queueing.pending.queue import Entry, PreemptingAssignment, RequeueReason
+from quorate.queueing.pending.entry import Entry, PreemptingAssignment, RequeueReason
 from quorate.queueing.preemption.candidates import preemption_decision
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import Assignment, AssignmentMode
