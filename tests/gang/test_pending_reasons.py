@@ -2,7 +2,8 @@
 
 import pytest
 
-from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources, Shortage
+from quorate.gang.pending_reasons import NotEnoughNodes, NotEnoughResources
+from quorate.gang.shortage import Shortage
 
 GI = 1 << 30
 

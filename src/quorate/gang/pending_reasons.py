@@ -8,52 +8,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar, Final
 
-from quorate.gang.namespace_quota.evaluation import format_amount, plain_resource
+from quorate.gang.namespace_quota.evaluation import format_amount
+from quorate.gang.shortage import Shortage, rounded_down, rounded_up
 from quorate.placement.diagnosis import Diagnosis
-from quorate.quota.amount import Amount, counts_bytes
 
 MAX_RESOURCES_IN_MESSAGE: Final = 16  # messages are stored, and a group may name any number of resources
-
-
-@dataclass(frozen=True, slots=True)
-class Shortage:
-    """One resource of which too little is free."""
-
-    resource: str
-    needed: int
-    free: int
-    at_most: Amount  # available with everything else gone
-
-    @property
-    def never_fits(self) -> bool:
-        """Whether more is needed than would be available with everything else gone."""
-        return self.needed > self.at_most
-
-    @property
-    def equivalence_key(self) -> tuple[object, ...]:
-        """The fields that do not change with every pod that starts or ends."""
-        return (self.resource, self.needed, self.at_most if self.never_fits else None)
-
-    def __str__(self) -> str:
-        name = self.resource
-        free = _rounded_down(name, max(0, self.free))
-        text = f"{name}: need {_rounded_up(name, self.needed)}, have {free} now"
-        if isinstance(self.at_most, int) and self.never_fits:
-            return f"{text} and {_rounded_down(name, self.at_most)} at most, so it can never fit"
-        return text
-
-
-def _rounded_up(name: str, amount: int) -> str:
-    return format_amount(name, amount + -amount % _precision(name, amount))
-
-
-def _rounded_down(name: str, amount: int) -> str:
-    return format_amount(name, amount - amount % _precision(name, amount))
-
-
-def _precision(name: str, amount: int) -> int:
-    """Return the unit to which messages round: mebibytes from a gibibyte on."""
-    return 1 << 20 if counts_bytes(plain_resource(name)) and amount >= 1 << 30 else 1
 
 
 class _ShortageReason:
@@ -101,7 +60,7 @@ class NotEnoughNodes:
     nodes: int
 
     def __str__(self) -> str:
-        need, have = _rounded_up(self.resource, self.needed), _rounded_down(self.resource, max(0, self.best))
+        need, have = rounded_up(self.resource, self.needed), rounded_down(self.resource, max(0, self.best))
         return (
             f"nodes: {self.fitting} of {self.members} members fit: {self.resource}: need {need}, "
             f"have {have} on the best of {_count(self.nodes, 'node')}"
@@ -289,11 +248,11 @@ class HyperNodesTooSmall:
 
     def __str__(self) -> str:
         name = self.resource
-        needs = f"needs {name}: {_rounded_up(name, self.needed)} within one HyperNode of {self.limit}"
+        needs = f"needs {name}: {rounded_up(name, self.needed)} within one HyperNode of {self.limit}"
         if not self.best:
             return f"{needs}: none exists with nodes that have it"
         return (
-            f"{needs}: the largest of {self.hyper_nodes} has {_rounded_down(name, self.at_most)} "
+            f"{needs}: the largest of {self.hyper_nodes} has {rounded_down(name, self.at_most)} "
             f"({self.best}), so it can never fit"
         )
 

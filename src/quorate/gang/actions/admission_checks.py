@@ -37,11 +37,11 @@ from quorate.gang.pending_reasons import (
     QueueNotOpen,
     QueuePodGroupLimit,
     QueueQuotaExceeded,
-    Shortage,
 )
 from quorate.gang.reservations import NOTHING, node_claim_of, quota_claim_of, scope_attributes_of
 from quorate.gang.session.callbacks import Vote, all_callbacks
 from quorate.gang.session.session import Session
+from quorate.gang.shortage import Shortage
 from quorate.placement.cluster import Cluster
 
 

@@ -10,9 +10,10 @@ from collections import Counter
 from quorate.api.scheduler_configuration import PluginEntry
 from quorate.gang.cache.gang import Gang
 from quorate.gang.namespace_quota.quota import NamespaceQuota
-from quorate.gang.pending_reasons import NamespaceQuotaExceeded, Shortage
+from quorate.gang.pending_reasons import NamespaceQuotaExceeded
 from quorate.gang.session.callbacks import PluginCallbacks, Vote
 from quorate.gang.session.session import Session
+from quorate.gang.shortage import Shortage
 
 
 def resourcequota(session: Session, entry: PluginEntry) -> PluginCallbacks:

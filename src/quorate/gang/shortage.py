@@ -1,0 +1,49 @@
+"""One resource of which too little is free, and how messages write its amounts."""
+
+from dataclasses import dataclass
+
+from quorate.gang.namespace_quota.evaluation import format_amount, plain_resource
+from quorate.quota.amount import Amount, counts_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """One resource of which too little is free."""
+
+    resource: str
+    needed: int
+    free: int
+    at_most: Amount  # available with everything else gone
+
+    @property
+    def never_fits(self) -> bool:
+        """Whether more is needed than would be available with everything else gone."""
+        return self.needed > self.at_most
+
+    @property
+    def equivalence_key(self) -> tuple[object, ...]:
+        """The fields that do not change with every pod that starts or ends."""
+        return (self.resource, self.needed, self.at_most if self.never_fits else None)
+
+    def __str__(self) -> str:
+        name = self.resource
+        free = rounded_down(name, max(0, self.free))
+        text = f"{name}: need {rounded_up(name, self.needed)}, have {free} now"
+        if isinstance(self.at_most, int) and self.never_fits:
+            return f"{text} and {rounded_down(name, self.at_most)} at most, so it can never fit"
+        return text
+
+
+def rounded_up(name: str, amount: int) -> str:
+    """Return ``amount`` of the resource ``name`` as text that is not less."""
+    return format_amount(name, amount + -amount % _precision(name, amount))
+
+
+def rounded_down(name: str, amount: int) -> str:
+    """Return ``amount`` of the resource ``name`` as text that is not more."""
+    return format_amount(name, amount - amount % _precision(name, amount))
+
+
+def _precision(name: str, amount: int) -> int:
+    """Return the unit to which messages round: mebibytes from a gibibyte on."""
+    return 1 << 20 if counts_bytes(plain_resource(name)) and amount >= 1 << 30 else 1
