@@ -60,14 +60,25 @@ def test_the_delays_double_up_to_30_seconds() -> None:
         pytest.param(None, False, id="nothing"),
     ],
 )
-def test_a_workload_that_lacks_something_else_is_tried_at_once(
-    need: SecondPassNeed | None, is_due: bool
-) -> None:
+def test_a_workload_that_lacks_something_else_begins_anew(need: SecondPassNeed | None, is_due: bool) -> None:
     queue = SecondPassQueue()
     queue.put(W, DELAYED)
     queue.fail(W, 100.0)
     queue.put(W, need)
+    queue.begin_delays(99.0)
     assert bool(queue.due(100.0)) is is_due
+
+
+def test_a_failed_host_may_recover_within_a_second() -> None:
+    queue = SecondPassQueue()
+    queue.put(W, SecondPassNeed(("a",)))
+    queue.begin_delays(100.0)
+    assert queue.due(100.5) == []
+    queue.begin_delays(100.5)
+    assert queue.next_at() == 101.0
+    assert queue.due(101.0) == [W]
+    queue.put(W, None)
+    assert queue.next_at() is None
 
 
 def test_a_preemptor_is_tried_in_each_cycle_and_reported_at_its_times() -> None:

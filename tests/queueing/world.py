@@ -17,6 +17,7 @@ from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.statuses import admit_status as admit
 from quorate.queueing.lifecycle.statuses import finish_status, hold_status, release_status, unplaced_status
 from quorate.queueing.model_audit import ModelDifference, audit_model
+from quorate.queueing.pending.second_pass_queue import FIRST_DELAY_S
 from quorate.queueing.pending.shape import Shape
 from quorate.queueing.pods_ready import pods_ready_condition
 from quorate.queueing.state import State
@@ -161,6 +162,8 @@ class World(GivenWorld):
         times = argument if isinstance(argument, int) else 1
         steps = argument.get("mid", []) if isinstance(argument, dict) else []
         for _ in range(times):
+            # Vectors cycle when the first delay for failed hosts is over.
+            self.state.ledger.second_pass.begin_delays(self.now - FIRST_DELAY_S)
             with self.admission_cycle.second_pass(self.now) as second_pass:
                 self.carry_out(second_pass.decide())
                 if self.admission_cycle.suspended is not None:

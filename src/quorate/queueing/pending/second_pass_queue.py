@@ -1,9 +1,10 @@
 """The second-pass queue: workloads with quota that wait for places of their pods in topologies.
 
 They are workloads with failed hosts, and those of which an admission check brings the nodes: their places
-are chosen once all checks are Ready.  A workload is tried at once, and after each failure again after 1, 2,
-4, ... 30 seconds (Kueue's delays).  While it waits for preemption targets it is tried in each cycle, so that
-no other workload gets the places that they leave.
+are chosen once all checks are Ready.  The first attempt for failed hosts is after a second, in which a host
+may recover; that for first places is at once.  After each failure follows another one after 1, 2, 4, ... 30
+seconds (Kueue's delays).  While a workload waits for preemption targets it is tried in each cycle, so that no
+other workload gets the places that they leave.
 """
 
 import math
@@ -45,12 +46,13 @@ def second_pass_need(
 
 
 class _Waiting:
-    __slots__ = ("due_at", "failures", "need", "targets")
+    __slots__ = ("due_at", "failures", "is_recent", "need", "targets")
 
     def __init__(self, need: SecondPassNeed) -> None:
         self.need = need
         self.failures = 0
-        self.due_at = -math.inf  # epoch seconds
+        self.due_at: float = -math.inf  # epoch seconds
+        self.is_recent = bool(need.failed)  # its first delay has not begun
         self.targets: set[Key] = set()  # preempted for it and not gone yet
 
 
@@ -61,7 +63,7 @@ class SecondPassQueue:
         self._waiting: dict[Key, _Waiting] = {}
 
     def put(self, key: Key, need: SecondPassNeed | None) -> None:
-        """Add or update a workload; one that lacks something else than before is tried at once."""
+        """Add or update a workload; one that lacks something else than before begins anew."""
         known = self._waiting.get(key)
         if need is None:
             self.remove(key)
@@ -77,6 +79,12 @@ class SecondPassQueue:
             known = self._waiting.get(key)
             if known is not None and known.need == waiting.need:
                 self._waiting[key] = waiting
+
+    def begin_delays(self, now: float) -> None:
+        """Delay the first attempts for hosts that failed since the last call."""
+        for waiting in self._waiting.values():
+            if waiting.is_recent:
+                waiting.is_recent, waiting.due_at = False, now + FIRST_DELAY_S
 
     def due(self, now: float) -> list[Key]:
         """Return the workloads to be tried now."""

@@ -1,7 +1,6 @@
 """The second pass: workloads with quota that lack places of their pods get them, or wait, or are evicted.
 
-They come before all other workloads of a cycle (Kueue, v0.19).  Unlike in Kueue, the first attempt is at
-once.
+They come before all other workloads of a cycle (Kueue, v0.19).
 """
 
 from types import TracebackType
@@ -52,6 +51,7 @@ class SecondPass:
             return []
         decisions: list[Decision] = []
         queue, due = self._ledger.second_pass, []
+        queue.begin_delays(self._now)
         for key in queue.due(self._now):
             reservation = self._ledger.reservations.get(key)
             if reservation is None or reservation.assumed is not None or reservation.evicted:
