@@ -91,24 +91,51 @@ async def waiting_pods_end(world: World) -> None:
     async def reported() -> bool:
         events = (await world.client.list(EVENTS, NAMESPACE)).items
         about = [each.regarding for each in events if each.reason == "PodTerminatedByKueue"]
-        return {pod.name for pod in about if pod is not None} == waiting.keys()
+        return {pod.name for pod in about if pod is not None} >= waiting.keys()
 
     await world.until("the end of each pod is reported", reported)
     await world.client.delete(JOBS, Key(NAMESPACE, "waiting"))  # it would get the next node
 
 
-async def create_member(world: World, job: str, name: str, **spec: Any) -> None:
+async def create_member(world: World, job: str, name: str, *, is_labelled: bool = True, **spec: Any) -> None:
     """Create one more pod of the workload of a job, which no scheduler binds."""
     workload = await world.workload(job)
     assert workload is not None
     metadata = {
         "name": name,
-        "labels": {"kueue.x-k8s.io/podset": "main", "job": job},
-        "annotations": {"kueue.x-k8s.io/workload": workload.metadata.name},
+        "labels": {"kueue.x-k8s.io/podset": "main"} if is_labelled else {},
+        "annotations": {"kueue.x-k8s.io/workload": workload.metadata.name, REQUIRED: HOST},
     }
     containers = [{"name": "main", "image": "i"}]
     body = {"metadata": metadata, "spec": {"schedulerName": "none", "containers": containers, **spec}}
     await world.client.create(PODS, body, NAMESPACE)
+
+
+async def until_ended(world: World, name: str) -> None:
+    async def has_ended() -> bool:
+        return (await world.client.get(PODS, Key(NAMESPACE, name))).status.phase == "Failed"
+
+    await world.until(f"{name} has ended", has_ended)
+
+
+async def pods_without_the_label_count(world: World) -> None:
+    """The annotation is enough: a pod keeps its node from being replaced, or ends as it waits for a node."""
+    await create_member(world, "bound", "running", is_labelled=False, nodeName="x1")
+    await set_ready(world, "x1", "Unknown")
+    (pod,) = await pods_of(world, "bound")
+    await world.client.delete(PODS, pod.metadata.key, grace_period_s=0)
+    await create_member(world, "bound", "late", is_labelled=False, nodeSelector={HOST: "x1"})
+    await until_ended(world, "late")
+    workload = await world.workload("bound")
+    assert workload is not None
+    assert workload.status.unhealthy_nodes == ()
+    await world.client.delete(PODS, Key(NAMESPACE, "running"), grace_period_s=0)
+
+    # A pod of a workload that has no node ends too.
+    await create_job(world, "large", pods=1_000)
+    await world.until_condition("large", "QuotaReserved", "False")
+    await create_member(world, "large", "stray", is_labelled=False, nodeSelector={HOST: "x1"})
+    await until_ended(world, "stray")
 
 
 async def gated_pods_wait_for_a_node(world: World) -> None:
@@ -122,23 +149,17 @@ async def gated_pods_wait_for_a_node(world: World) -> None:
     async def get(name: str) -> Pod:
         return await world.client.get(PODS, Key(NAMESPACE, name))
 
-    async def until_ended(name: str) -> None:
-        async def has_ended() -> bool:
-            return (await get(name)).status.phase == "Failed"
-
-        await world.until(f"{name} has ended", has_ended)
-
     await world.until("the pods are bound", are_bound)
     await create_member(world, "shared", "first", nodeSelector={HOST: "x7"})
     taint = {"spec": {"taints": [{"key": "broken", "effect": "NoSchedule"}]}}
     await world.client.patch(NODES, Key("", "x7"), taint)
-    await until_ended("first")
+    await until_ended(world, "first")
     await create_member(world, "shared", "gated", schedulingGates=[{"name": GATE}])
     for pod in (await pods_of(world, "shared"))[:3]:
         await world.client.delete(PODS, pod.metadata.key, grace_period_s=0)
     for name in ("second", "third"):
         await create_member(world, "shared", name, nodeSelector={HOST: "x7"})
-        await until_ended(name)
+        await until_ended(world, name)
     await world.client.patch(NODES, Key("", "x7"), {"spec": {"taints": None}})
 
     async def is_ungated() -> bool:
@@ -208,9 +229,7 @@ def test_failed_nodes_are_recorded_and_their_pods_end() -> None:
             return [pod.spec.node_name for pod in await pods_of(world, "bound")] == ["x1"]
 
         await world.until("the pod is bound", is_bound)
-        await set_ready(world, "x1", "Unknown")
-        (pod,) = await pods_of(world, "bound")
-        await world.client.delete(PODS, pod.metadata.key)
+        await pods_without_the_label_count(world)
         await until_unhealthy(world, "bound", "x1")
         await set_ready(world, "x1", "True")
         await until_unhealthy(world, "bound")

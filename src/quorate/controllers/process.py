@@ -250,7 +250,7 @@ async def _run_controllers(
                 name = f"sets {framework.resource.plural}"
                 tasks.create_task(run_sets(context, framework, pods, ancestors), name=name)
             tasks.create_task(run_unserved(context), name="unserved kinds")
-            placed_workloads = run_placed_workloads(context, driver.node_feeds.nodes)
+            placed_workloads = run_placed_workloads(context, driver.node_feeds)
             tasks.create_task(placed_workloads, name="placed workloads")
             tasks.create_task(run_provisioning(context), name="provisioning")
             queued = QueuedKinds(

@@ -3,7 +3,8 @@
 import pytest
 
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.controllers.topology.node_failures import assigned_hosts, host_of, is_progressing, is_waiting
+from quorate.controllers.topology.host_pods import host_of, is_progressing, is_waiting
+from quorate.controllers.topology.node_failures import assigned_hosts
 from quorate.controllers.topology.placed_pods import PlacedPod
 from tests.controllers.topology.objects import a_pod, a_workload
 

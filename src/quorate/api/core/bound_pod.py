@@ -56,6 +56,7 @@ class BoundPod(Struct):
             namespace=intern(metadata.namespace),
             uid=metadata.uid,
             resource_version=metadata.resource_version,
+            deletion_timestamp=metadata.deletion_timestamp,
             labels=intern_strings(metadata.labels),
             annotations=intern_strings(kept),
         )

@@ -13,31 +13,39 @@ from typing import Final
 
 import msgspec
 
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
 from quorate.api.kueue import POD_SET, Admission, Workload
 from quorate.api.kueue.topology import HOSTNAME
-from quorate.api.meta import Key, at_epoch, epoch, find_condition
+from quorate.api.meta import Key, find_condition
 from quorate.controllers.context import ControllerContext
 from quorate.controllers.informers import ByName
-from quorate.controllers.pods.pod_writes import FIELD_MANAGER
+from quorate.controllers.topology.host_pods import (
+    EVENT,
+    host_of,
+    is_progressing,
+    is_waiting,
+    refusing_states,
+    termination,
+    termination_message,
+)
 from quorate.controllers.topology.placed_pods import (
     LARGE,
     PLACED_PODS,
-    PODS_OF,
     WORKLOADS_OF,
     PlacedPod,
+    WorkloadPods,
     has_places,
     pods_key,
-    pods_key_of,
     stored_values,
 )
 from quorate.kube.controller.reconcile import Reconciler
 from quorate.kube.informer import Change, Informer
 from quorate.kube.log import logger
 from quorate.kube.object_faults import ObjectFault
-from quorate.kube.resources import PLACEABLE_NODES, WORKLOADS, Json, reference_to
-from quorate.kube.writes import Apply, send, send_concurrently, status_patch
-from quorate.queueing.conditions import NODE_FAILURES
+from quorate.kube.resources import PLACEABLE_NODES, WORKLOADS, reference_to
+from quorate.kube.writes import send, send_concurrently, status_patch
+from quorate.queueing.conditions import NODE_FAILURES, is_evicted, is_finished
 from quorate.queueing.lifecycle.transition import Transition, evict
 from quorate.queueing.topology.node_failures import (
     HostState,
@@ -50,11 +58,7 @@ from quorate.queueing.topology.node_failures import (
 
 WORKERS: Final = 16
 BATCH_S: Final = 0.1  # changes of the nodes and pods of one workload tend to come together
-REFUSED_S: Final = 3.0  # how long a scheduler refuses a pod before its place counts as taken
 CONCURRENT: Final = 100  # pods of one workload that are ended at once
-CONDITION: Final = "TerminatedByKueue"
-REASON: Final = "UnschedulableOnAssignedNode"
-EVENT: Final = "PodTerminatedByKueue"
 
 _HOST: Final = "host"  # index of nodes by the label of the host name
 _SLICE: Final = 2_000  # hosts that are checked before other tasks run
@@ -90,64 +94,13 @@ def assigned_hosts(admission: Admission) -> AssignedHosts:
     return AssignedHosts(admission, by_pod_set, frozenset().union(*by_pod_set.values()))
 
 
-def host_of(pod: PlacedPod) -> str:
-    """Return the host that the pod is to run on; empty if it is not placed on one."""
-    return pod.spec.node_selector.get(HOSTNAME, "")
-
-
-def is_waiting(pod: PlacedPod) -> bool:
-    """Return True if a scheduler may bind the pod to its host and has not."""
-    return (
-        not pod.spec.node_name and not pod.is_gated and not pod.is_deleted and pod.status.phase == "Pending"
-    )
-
-
-def is_progressing(pod: PlacedPod) -> bool:
-    return bool(pod.spec.node_name) and not pod.is_deleted and not pod.is_terminated
-
-
-def termination_message(pod: PlacedPod) -> str:
-    return f"Pod terminated by Kueue because its assigned node {host_of(pod)} does not take it"
-
-
-def termination(pod: PlacedPod, now: float) -> Apply:
-    metadata = pod.metadata
-    condition: Json = {
-        "type": CONDITION,
-        "status": "True",
-        "reason": REASON,
-        "message": termination_message(pod),
-        "lastTransitionTime": at_epoch(now),
-    }
-    body: Json = {
-        "metadata": {"uid": metadata.uid},
-        "status": {"phase": "Failed", "conditions": [condition]},
-    }
-    return Apply(PLACED_PODS, metadata.key, body, FIELD_MANAGER, "status")
-
-
-def refusing_states(pods: Iterable[PlacedPod], now: float) -> dict[str, HostState]:
-    """Return the states of hosts that have no room for one of ``pods``, as a scheduler found."""
-    since = {
-        host_of(pod): epoch(pod.status.refused_since)
-        for pod in pods
-        if is_waiting(pod) and pod.status.refused_since is not None
-    }
-    return {
-        host: HostState(has_failed=True, admits_pods=False)
-        if now >= start + REFUSED_S
-        else HostState(check_at=start + REFUSED_S)
-        for host, start in since.items()
-    }
-
-
 class NodeFailureController:
     """Checks the hosts of a workload after each change that may concern them."""
 
     def __init__(
         self,
         context: ControllerContext,
-        pods: Informer[PlacedPod],
+        pods: WorkloadPods,
         nodes: Informer[Node],
         set_blocked_hosts: Callable[[Key, frozenset[str]], None],
     ) -> None:
@@ -174,7 +127,9 @@ class NodeFailureController:
         )
         nodes.add_index(_HOST, lambda node: (host_name(node),))
         nodes.subscribe(self._node_changed, self._node_unusable)
-        pods.subscribe(self._pod_changed)
+        pods.labelled.subscribe(self._pod_changed)
+        pods.unlabelled.subscribe(self._pod_changed)
+        pods.bound.subscribe(self._bound_pod_changed)
         self._workloads.subscribe(self._workload_changed)
 
     # Changes.
@@ -208,6 +163,31 @@ class NodeFailureController:
                 if new is not None and new.status.refused_since is not None:
                     self._refusing.setdefault(workload.metadata.key, set()).add(host_of(new))
                 self._check(workload.metadata.key, host_of(known))
+            if new is not None and new.requests_place and self._has_no_places(pods_of):
+                self.reconciler.enqueue_in(pods_of, BATCH_S)
+
+    def _bound_pod_changed(self, change: Change[BoundPod]) -> None:
+        old, new = change.old, change.new
+        if old is None or POD_SET in old.metadata.labels or not is_progressing(old):
+            return
+        if new is None or not is_progressing(new):
+            for pods_of in pods_key(old.metadata):
+                for workload in self._workloads.by_index(WORKLOADS_OF, pods_of):
+                    self._check(workload.metadata.key, self._host_of_bound(old))
+
+    def _host_of_bound(self, pod: BoundPod) -> str:
+        node = self._nodes.get(Key("", pod.spec.node_name))
+        return pod.spec.node_name if node is None else host_name(node)
+
+    def _has_no_places(self, key: Key) -> bool:
+        """Return True if the workload exists, is queued, and has no places for pods."""
+        workload = self._workloads.get(key)
+        return (
+            workload is not None
+            and workload.status.admission is None
+            and not is_evicted(workload)
+            and not is_finished(workload)
+        )
 
     def _workload_changed(self, change: Change[Workload]) -> None:
         old, new = change.old, change.new
@@ -243,6 +223,8 @@ class NodeFailureController:
 
     async def _reconcile(self, key: Key) -> float | None:
         workload = self._workloads.get(key)
+        if workload is not None and self._has_no_places(key):
+            await self._end_pods_without_places(workload)
         if workload is None or not has_places(workload):
             return None
         unchecked = self._unchecked.pop(key, set())
@@ -253,6 +235,12 @@ class NodeFailureController:
         except BaseException:
             self._restore(key, unchecked)
             raise
+
+    async def _end_pods_without_places(self, workload: Workload) -> None:
+        """End the pods that select hosts though their workload has no places, or has lost them."""
+        pods = self._pods.of(workload)
+        waiting = [pod for pod in pods if is_waiting(pod) and pod.requests_place and host_of(pod)]
+        await self._terminate(waiting, self._context.clock.now())
 
     def _restore(self, key: Key, unchecked: set[str] | None) -> None:
         if unchecked is None:
@@ -293,11 +281,8 @@ class NodeFailureController:
         if refusing and self._has_topology(assigned):
             refusing = set()
         if all_pods or suspects or refusing or not assigned.all.issuperset(hosts):
-            pods = [
-                pod
-                for pod in self._pods.by_index(PODS_OF, pods_key_of(workload.metadata))
-                if pod.metadata.labels.get(POD_SET) in assigned.by_pod_set
-            ]
+            placed = (*assigned.by_pod_set, None)
+            pods = [pod for pod in self._pods.of(workload) if pod.metadata.labels.get(POD_SET) in placed]
         now = self._context.clock.now()
         states |= await self._suspect_states(workload, assigned, suspects, pods, now)
         states |= refusing_states((pod for pod in pods if host_of(pod) in refusing), now)
@@ -359,6 +344,9 @@ class NodeFailureController:
         if not suspects:
             return {}
         progressing = {host_of(pod) for pod in pods if is_progressing(pod)}
+        progressing |= {
+            self._host_of_bound(pod) for pod in self._pods.bound_of(workload) if is_progressing(pod)
+        }
         tolerations = dict(self._tolerations(workload, assigned))
         states: dict[str, HostState] = {}
         for position, (host, node) in enumerate(suspects.items(), 1):

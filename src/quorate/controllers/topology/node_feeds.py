@@ -56,11 +56,11 @@ class NodeFeeds:
         self._freed: set[str] = set()  # flavors with more room since the last evaluation
         self._has_freed = asyncio.Event()
         self.nodes = Informer(client, HOST_NODES)
-        self._pods = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
+        self.pods = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
         self._nominated = Informer(client, NOMINATED_PODS, field_selector=_NOMINATED)
         nodes, pods, nominated = node_feeds(state, self._note)
         nodes.subscribe(self.nodes)
-        pods.subscribe(self._pods)
+        pods.subscribe(self.pods)
         nominated.subscribe(self._nominated)
         state.set_has_nodes(False)
         self._volumes = VolumeFeeds(client, workloads, state, self._note)
@@ -78,7 +78,7 @@ class NodeFeeds:
     @property
     def needed(self) -> tuple[Informer[Any], ...]:
         """The informers on which decisions depend now, given all flavors."""
-        return (self.nodes, self._pods, self._nominated) if self._needed.is_set() else ()
+        return (self.nodes, self.pods, self._nominated) if self._needed.is_set() else ()
 
     async def run(self) -> None:
         """Wait until a flavor needs the nodes, then keep ``state`` up to date until cancelled."""

@@ -7,8 +7,9 @@ from typing import Final
 import msgspec
 
 from quorate.api.core import SchedulingGate
+from quorate.api.core.bound_pod import BoundPod
 from quorate.api.kueue import POD_SET, SLICE_NAME, TOPOLOGY_GATE, WORKLOAD_ANNOTATION, Workload
-from quorate.api.kueue.topology_annotations import INDEX_OFFSET
+from quorate.api.kueue.topology_annotations import INDEX_OFFSET, REQUESTS
 from quorate.api.meta import Condition, Key, ObjectMeta, Struct, find_condition
 from quorate.kube.client import Client
 from quorate.kube.informer import Informer
@@ -21,7 +22,7 @@ GATED_PODS_OF: Final = "gated pods of"  # likewise, only of pods that wait for a
 WORKLOADS_OF: Final = "workloads with places of pods"  # index of workloads, likewise
 LARGE: Final = 2_000  # pods and values of domains of one workload that take too long for the event loop
 
-_ANNOTATIONS: Final = (WORKLOAD_ANNOTATION, SLICE_NAME, INDEX_OFFSET)
+_ANNOTATIONS: Final = (WORKLOAD_ANNOTATION, SLICE_NAME, INDEX_OFFSET, *REQUESTS)
 
 
 class _Spec(Struct):
@@ -45,7 +46,7 @@ class _Status(Struct):
 
 
 class PlacedPod(Struct):
-    """A pod with the label ``podset``; its metadata without what is not read, to save memory."""
+    """A pod of a workload; its metadata without what is not read, to save memory."""
 
     metadata: ObjectMeta
     spec: _Spec = _Spec()
@@ -72,6 +73,11 @@ class PlacedPod(Struct):
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
+    def requests_place(self) -> bool:
+        """Whether its template requests a topology."""
+        return any(name in self.metadata.annotations for name in REQUESTS)
+
+    @property
     def can_be_ungated(self) -> bool:
         return self.is_gated and not self.is_deleted and not self.is_terminated
 
@@ -79,12 +85,40 @@ class PlacedPod(Struct):
 PLACED_PODS: Final = Resource("", "v1", "pods", "Pod", True, PlacedPod)
 
 
-def placed_pods(client: Client) -> Informer[PlacedPod]:
-    """Return an informer of its own: others do not keep the node selectors of ungated pods."""
-    pods = Informer(client, PLACED_PODS, label_selector=POD_SET)
-    pods.add_index(PODS_OF, lambda pod: pods_key(pod.metadata))
-    pods.add_index(GATED_PODS_OF, lambda pod: pods_key(pod.metadata) if pod.can_be_ungated else ())
-    return pods
+class WorkloadPods:
+    """The pods of workloads: with the label ``podset``, or only with an annotation that names the workload.
+
+    The informers of pods are of their own, since others do not keep the node selectors of ungated pods.  Of
+    pods without the label, those without a node are few; the others are in ``bound``.
+    """
+
+    def __init__(self, client: Client, bound: Informer[BoundPod]) -> None:
+        self.labelled = Informer(client, PLACED_PODS, label_selector=POD_SET)
+        self.unlabelled = Informer(
+            client, PLACED_PODS, label_selector=f"!{POD_SET}", field_selector="spec.nodeName="
+        )
+        self.bound = bound
+        for pods in (self.labelled, self.unlabelled):
+            pods.add_index(PODS_OF, lambda pod: pods_key(pod.metadata))
+        self.labelled.add_index(GATED_PODS_OF, _key_of_gated)
+        self.bound.add_index(PODS_OF, _key_of_unlabelled)
+
+    def of(self, workload: Workload) -> list[PlacedPod]:
+        """Return the pods of ``workload`` but those of ``bound_of``, in key order, labelled ones first."""
+        key = pods_key_of(workload.metadata)
+        return [*self.labelled.by_index(PODS_OF, key), *self.unlabelled.by_index(PODS_OF, key)]
+
+    def bound_of(self, workload: Workload) -> list[BoundPod]:
+        """Return the pods of ``workload`` that have a node and no label ``podset``, in key order."""
+        return self.bound.by_index(PODS_OF, pods_key_of(workload.metadata))
+
+
+def _key_of_gated(pod: PlacedPod) -> Iterable[Key]:
+    return pods_key(pod.metadata) if pod.can_be_ungated else ()
+
+
+def _key_of_unlabelled(pod: BoundPod) -> Iterable[Key]:
+    return () if POD_SET in pod.metadata.labels else pods_key(pod.metadata)
 
 
 def pods_key(pod: ObjectMeta) -> Iterable[Key]:
