@@ -1,13 +1,13 @@
 """The event recorder: Events of events.k8s.io/v1 about the objects of users.
 
 Recording never blocks and never fails: ``event`` queues an event, and ``run`` writes it.  A repeated event
-(same object, type, action and reason) is not a new object but a series: the existing Event counts, and its
-count is written at most once a minute, as the Event API intends ``series``.  As in client-go's recorder for
-this API, a series keeps the message of its first event; ``distinct_messages`` begins a series for each
-message instead, as client-go's older recorder does.  A unique event describes a state
-instead of an action, so that every process that finds the state records it again: its name is a digest of its
-content, and the Event that an earlier process stored is found by that name.  Queued and remembered events are
-bounded; events beyond a bound are dropped or forgotten, and drops are logged.
+(same object, type, action and reason) is not a new object but a series: the existing Event counts.  Its first
+repetition is written a second after the event, and further counts at most once a minute, as the Event API
+intends ``series``.  As in client-go's recorder for this API, a series keeps the message of its first event;
+``distinct_messages`` begins a series for each message instead, as client-go's older recorder does.  A unique
+event describes a state instead of an action, so that every process that finds the state records it again: its
+name is a digest of its content, and the Event that an earlier process stored is found by that name.  Queued
+and remembered events are bounded; events beyond a bound are dropped or forgotten, and drops are logged.
 """
 
 import hashlib
@@ -44,6 +44,7 @@ REMEMBERED_MAX = 13_000
 WORKERS = 4  # few: a burst of events must not delay the writes that they describe
 PROMPT_S = 0.01  # a write that takes longer shows that the server has other work
 MAX_PAUSE_S = 0.25  # after one write
+REPEATED_S = 1.0  # from an event to the write of its first repetition
 COUNT_EVERY_S = 60.0  # how far the stored count of a series may lag behind
 SERIES_ENDS_S = 360.0  # a repetition later than this begins a new series
 # Reasons of events about objects that nothing else reports.
@@ -82,6 +83,11 @@ class _Series:
         self.last_at = now
         self.written = 0
         self.written_at = now
+
+    @property
+    def count_due_at(self) -> float:
+        """When the next count may be written."""
+        return self.written_at + (REPEATED_S if self.written == 1 else COUNT_EVERY_S)
 
     def counted(self) -> EventSeries | None:
         if self.count == 1:
@@ -152,7 +158,7 @@ class EventRecorder:
                 series.last_at = now
                 self._series[key] = self._series.pop(key)
                 if series.written:  # otherwise the pending first write includes the count
-                    self._writer.enqueue_at(key, series.written_at + COUNT_EVERY_S)
+                    self._writer.enqueue_at(key, series.count_due_at)
                 return
             if not series.written:
                 return  # the server is unavailable, and the first write is still pending
@@ -240,7 +246,7 @@ class EventRecorder:
             self._unwritten -= 1
         series.written, series.written_at, series.event = count, self._clock.now(), None
         await self._steady.sleep_until(self._steady.now() + pause_s(self._steady.now() - began, self._share))
-        return series.written_at + COUNT_EVERY_S if series.count > count else None
+        return series.count_due_at if series.count > count else None
 
     async def _is_stored(self, key: Key) -> bool:
         try:
