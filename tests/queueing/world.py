@@ -162,6 +162,8 @@ class World(GivenWorld):
         times = argument if isinstance(argument, int) else 1
         steps = argument.get("mid", []) if isinstance(argument, dict) else []
         for _ in range(times):
+            while self.state.request_updates.are_pending:
+                self.state.request_updates.run_slice()
             # Vectors cycle when the first delay for failed hosts is over.
             self.state.ledger.second_pass.begin_delays(self.now - FIRST_DELAY_S)
             with self.admission_cycle.second_pass(self.now) as second_pass:

@@ -152,6 +152,7 @@ class Ledger:
 
     def add_entry(self, workload: Workload) -> None:
         entry = Entry(workload, self.shapes.shape_of(workload), queue_order(workload, self.configuration))
+        entry.requests_version = self.shapes.version(entry.key.namespace)
         self.entries[entry.key] = entry
         self.ensure_local_queue(entry.local_queue).entries[entry.key] = entry
         self._enqueue(entry)
@@ -196,6 +197,7 @@ class Ledger:
         if not is_in_flight:
             self._dequeue(entry)
         entry.shape = self.shapes.shape_of(entry.workload)
+        entry.requests_version = self.shapes.version(entry.key.namespace)
         entry.order = queue_order(entry.workload, self.configuration)
         entry.preempting_assignment = None
         if not is_in_flight:
@@ -203,6 +205,18 @@ class Ledger:
         if queue is not None:
             queue.pending.sticky = entry if is_sticky else queue.pending.sticky
             queue.pending.preemptor = entry if is_preemptor else queue.pending.preemptor
+
+    def update_requests(self, entry: Entry) -> bool:
+        """Queue ``entry`` anew if its requests, or their bounds, have changed; return True if they have."""
+        shapes, namespace = self.shapes, entry.key.namespace
+        if (
+            not shapes.are_bounds_out_of_date(entry.requests_version, namespace)
+            and shapes.shape_of(entry.workload) is entry.shape
+        ):
+            entry.requests_version = shapes.version(namespace)
+            return False
+        self.requeue_as_new(entry)
+        return True
 
     def _enqueue(self, entry: Entry) -> None:
         """Add ``entry`` to the cluster queue of its local queue, if both exist and the local queue runs."""
@@ -362,16 +376,14 @@ class Ledger:
             return places
         return Places(self.topology, without_places(places.all, replacement.places.all))
 
-    def requests_changed(self, namespace: str) -> None:
-        """Count the places of ``namespace`` (empty: of all) with the requests that their pods have now."""
-        for key, reservation in self.reservations.items():
-            if reservation.places.all and namespace in ("", key.namespace):
-                queue = self.cluster_queues.get(reservation.admission.cluster_queue)
-                old = reservation.places
-                reservation.places = self.places_of(reservation.workload, reservation.admission)
-                if queue is not None and reservation.places.all != old.all:
-                    old.count(-1)
-                    reservation.places.count(1)
+    def update_places(self, reservation: Reservation) -> None:
+        """Count the places of ``reservation`` with the requests that its pods have now."""
+        queue = self.cluster_queues.get(reservation.admission.cluster_queue)
+        old = reservation.places
+        reservation.places = self.places_of(reservation.workload, reservation.admission)
+        if queue is not None and reservation.places.all != old.all:
+            old.count(-1)
+            reservation.places.count(1)
 
     def update_reservation(self, old: Reservation, new: Reservation) -> None:
         """Replace ``old`` by ``new``, built from a newer object of the same workload."""

@@ -129,6 +129,7 @@ def _difference(
     """Compare what the model and the stored object of one workload say."""
     ledger = state.ledger
     reservation = ledger.reservations.get(key)
+    counts_old_requests = state.request_updates.concern(key.namespace)  # in places, until they are updated
     stored: ReservationRecord | None = None
     if workload is not None:
         admission = workload.status.admission
@@ -138,7 +139,7 @@ def _difference(
                 if key in ledger.replacement_slices
                 else usage_of(workload, admission, ledger.configuration.gates)
             )
-            places = _record(ledger.places_of(workload, admission))
+            places = () if counts_old_requests else _record(ledger.places_of(workload, admission))
             stored = ReservationRecord(admission.cluster_queue, _without_zeros(usage), places)
         elif (
             reservation is None
@@ -151,7 +152,7 @@ def _difference(
         in_model = ReservationRecord(
             reservation.admission.cluster_queue,
             _without_zeros(reservation.usage),
-            _record(reservation.places),
+            () if counts_old_requests else _record(reservation.places),
         )
     return ReservationMismatch(key, in_model, stored) if in_model != stored else None
 

@@ -51,6 +51,7 @@ from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueVi
 from quorate.queueing.pending.ordering import may_queue, queue_order
 from quorate.queueing.pending.second_pass_queue import second_pass_need
 from quorate.queueing.pods_ready import queue_overrides
+from quorate.queueing.request_updates import RequestUpdates
 from quorate.queueing.topology.foreign_pods import PODS
 from quorate.queueing.topology.node_fit import annotated_mode, mode_of
 from quorate.quota.tree import Node
@@ -69,6 +70,7 @@ class State:
     def __init__(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.ledger = Ledger(configuration)
+        self.request_updates = RequestUpdates(self.ledger)
         self.flavors: dict[str, ResourceFlavor] = {}
         self.ledger.topology.flavors = self.flavors
         self.checks: dict[str, AdmissionCheck] = {}
@@ -93,6 +95,7 @@ class State:
             fresh.checks,
             fresh._cohorts,
         )
+        self.request_updates = fresh.request_updates
         ledger.now = max(ledger.now, old.now)
         ledger.second_pass.take_over(old.second_pass)
         for key, queue in old.local_queues.items():
@@ -264,51 +267,35 @@ class State:
 
     def put_runtime_class(self, runtime_class: RuntimeClass) -> None:
         if self.ledger.shapes.put_runtime_class(runtime_class):
-            self._requests_changed("")
+            self.request_updates.requests_changed()
 
     def remove_runtime_class(self, name: str) -> None:
         if self.ledger.shapes.remove_runtime_class(name):
-            self._requests_changed("")
+            self.request_updates.requests_changed()
 
     def put_limit_range(self, limit_range: LimitRange) -> None:
         if self.ledger.shapes.put_limit_range(limit_range):
-            self._requests_changed(limit_range.metadata.namespace)
+            self.request_updates.requests_changed(limit_range.metadata.namespace)
 
     def remove_limit_range(self, key: Key) -> None:
         if self.ledger.shapes.remove_limit_range(key):
-            self._requests_changed(key.namespace)
+            self.request_updates.requests_changed(key.namespace)
 
     def put_claim_template(self, template: ResourceClaimTemplate) -> None:
         if self.ledger.shapes.put_claim_template(template):
-            self._claim_template_changed(template.metadata.key)
+            self.request_updates.requests_changed(template.metadata.namespace)
 
     def remove_claim_template(self, key: Key) -> None:
         if self.ledger.shapes.remove_claim_template(key):
-            self._claim_template_changed(key)
+            self.request_updates.requests_changed(key.namespace)
 
     def put_device_class(self, device_class: DeviceClass) -> None:
         if self.ledger.shapes.put_device_class(device_class):
-            self._requests_changed("")
+            self.request_updates.requests_changed()
 
     def remove_device_class(self, name: str) -> None:
         if self.ledger.shapes.remove_device_class(name):
-            self._requests_changed("")
-
-    def _claim_template_changed(self, key: Key) -> None:
-        """Queue the pending workloads that may name the template with the requests they have now."""
-        name = key.name.encode()
-        for entry in list(self.ledger.entries.values()):
-            if entry.key.namespace == key.namespace and any(
-                name in bytes(pod_set.template) for pod_set in entry.workload.spec.pod_sets
-            ):
-                self.ledger.requeue_as_new(entry)
-
-    def _requests_changed(self, namespace: str) -> None:
-        """Count the workloads of ``namespace`` (empty: of all) with the requests they have now."""
-        for entry in list(self.ledger.entries.values()):
-            if namespace in ("", entry.key.namespace):
-                self.ledger.requeue_as_new(entry)
-        self.ledger.requests_changed(namespace)
+            self.request_updates.requests_changed()
 
     # Queues and cohorts.
 

@@ -174,9 +174,11 @@ class AdmissionDriver:
         try:
             while True:
                 self._changed.clear()
-                samples = self.state.ledger.sample_consumed_usage(self._clock.now())
+                now = self._clock.now()
+                self.state.request_updates.run_slice()
+                samples = self.state.ledger.sample_consumed_usage(now)
                 self._report_samples(samples.changed)
-                self._timer.reset(samples.next_at)
+                self._timer.reset(now if self.state.request_updates.are_pending else samples.next_at)
                 await self._changed.wait()
                 await self._steady.sleep_until(self._steady.now() + MAX_PAUSE_S)
         finally:

@@ -78,6 +78,7 @@ class Entry:
         "last_assignment",
         "order",
         "preempting_assignment",
+        "requests_version",
         "shape",
         "ticket",
         "workload",
@@ -87,6 +88,7 @@ class Entry:
         self.key = workload.metadata.key
         self.workload = workload
         self.shape = shape
+        self.requests_version = 0  # of the shape, see ``ShapeRegistry.version``
         self.order = order
         self.heap: EntryHeap | None = None  # None unless it is in a shape queue
         self.ticket = 0  # of its item in ``heap``

@@ -133,6 +133,10 @@ class PendingQueue:
         if sticky:
             self.sticky = entry
 
+    def is_inadmissible_shape(self, entry: Entry) -> bool:
+        """Return True if a workload of the same shape became inadmissible since the last requeue."""
+        return entry.shape in self._inadmissible_shapes
+
     def hold_of(self, entry: Entry) -> Hold | None:
         """Return why ``entry`` is pending: the outcome recorded for its shape, or its own last one."""
         return self._inadmissible_shapes.get(entry.shape) or entry.hold
@@ -167,7 +171,7 @@ class PendingQueue:
 
     def push(self, entry: Entry) -> bool:
         """Make ``entry`` active unless its shape is known to be inadmissible; return True if it is active."""
-        if entry.shape in self._inadmissible_shapes:
+        if self.is_inadmissible_shape(entry):
             if not entry.is_explained:
                 entry.is_explained = True
                 self._parked[entry.key] = None

@@ -110,7 +110,7 @@ class ShapeRegistry:
         self._options = options
         self._gates = gates
         self._overheads: dict[str, Resources] = {}  # by runtime class
-        self._limit_ranges: dict[Key, LimitRange] = {}
+        self._limit_ranges: dict[str, dict[str, LimitRange]] = {}  # by namespace and name
         self._defaults: dict[str, LimitRangeDefaults] = {}  # by namespace, if there are any
         # By namespace, if there are any: the bounds of each container and of each pod.
         self._bounds: dict[str, tuple[LimitRangeBounds, LimitRangeBounds]] = {}
@@ -121,26 +121,31 @@ class ShapeRegistry:
         # Many workloads have byte-equal templates.
         self._decoded = InternCache(_decode_template, entries=_MAX_TEMPLATES)
         self._encoder = msgspec.msgpack.Encoder(enc_hook=_key_of, order="deterministic")
+        self._changes = 0
+        # The number of the last change that concerns all namespaces, and one, until shapes are up to date.
+        self._changed_all = 0
+        self._changed: dict[str, int] = {}
+        self._changed_bounds: dict[str, int] = {}
 
     def put_runtime_class(self, runtime_class: RuntimeClass) -> bool:
         """Return True if the effective requests of pods change."""
         name, overhead = runtime_class.metadata.name, runtime_class.overhead.pod_fixed
         changed = self._overheads.get(name, {}) != overhead
         self._overheads[name] = overhead
-        return changed
+        return self._note_change(changed)
 
     def remove_runtime_class(self, name: str) -> bool:
-        return bool(self._overheads.pop(name, {}))
+        return self._note_change(bool(self._overheads.pop(name, {})))
 
     def put_claim_template(self, template: ResourceClaimTemplate) -> bool:
         """Return True if the devices of claims change."""
         key, devices = template.metadata.key, devices_of(template.spec.spec)
         changed = self._claim_templates.get(key) != devices
         self._claim_templates[key] = devices
-        return changed
+        return self._note_change(changed, key.namespace)
 
     def remove_claim_template(self, key: Key) -> bool:
-        return self._claim_templates.pop(key, None) is not None
+        return self._note_change(self._claim_templates.pop(key, None) is not None, key.namespace)
 
     def put_device_class(self, device_class: DeviceClass) -> bool:
         """Return True if other extended resources are backed by devices, or by those of another class."""
@@ -153,24 +158,25 @@ class ShapeRegistry:
 
     def _update_backed(self) -> bool:
         before, self._backed = self._backed, classes_by_extended_resource(self._device_classes.values())
-        return self._backed != before
+        return self._note_change(self._backed != before)
 
     def put_limit_range(self, limit_range: LimitRange) -> bool:
         """Return True if the effective requests of pods of the namespace, or their bounds, change."""
-        self._limit_ranges[limit_range.metadata.key] = limit_range
-        return self._combine_limit_ranges(limit_range.metadata.namespace)
+        key = limit_range.metadata.key
+        self._limit_ranges.setdefault(key.namespace, {})[key.name] = limit_range
+        return self._combine_limit_ranges(key.namespace)
 
     def remove_limit_range(self, key: Key) -> bool:
-        self._limit_ranges.pop(key, None)
+        of_namespace = self._limit_ranges.get(key.namespace, {})
+        if of_namespace.pop(key.name, None) is None:
+            return False
+        if not of_namespace:
+            del self._limit_ranges[key.namespace]
         return self._combine_limit_ranges(key.namespace)
 
     def _combine_limit_ranges(self, namespace: str) -> bool:
-        items = [
-            item
-            for key, limit_range in sorted(self._limit_ranges.items())
-            if key.namespace == namespace
-            for item in limit_range.spec.limits
-        ]
+        of_namespace = sorted(self._limit_ranges.get(namespace, {}).items())
+        items = [item for _, limit_range in of_namespace for item in limit_range.spec.limits]
         old = self._defaults.pop(namespace, _NO_DEFAULTS), self._bounds.pop(namespace, _NO_BOUNDS)
         defaults = limit_range_defaults(items)
         bounds = limit_range_bounds(items, "Container"), limit_range_bounds(items, "Pod")
@@ -178,7 +184,39 @@ class ShapeRegistry:
             self._defaults[namespace] = defaults
         if bounds != _NO_BOUNDS:
             self._bounds[namespace] = bounds
-        return (defaults, bounds) != old
+        changed = self._note_change((defaults, bounds) != old, namespace)
+        if bounds != old[1]:
+            self._changed_bounds[namespace] = self._changes
+        return changed
+
+    # Changes of requests.
+
+    def version(self, namespace: str) -> int:
+        """Return the number of the last change that may concern the shapes of workloads of ``namespace``."""
+        return max(self._changed_all, self._changed.get(namespace, 0))
+
+    def is_out_of_date(self, version: int, namespace: str) -> bool:
+        """Return True if a shape of ``version`` may differ from the current one, or its bounds may."""
+        return version < self._changed_all or version < self._changed.get(namespace, 0)
+
+    def are_bounds_out_of_date(self, version: int, namespace: str) -> bool:
+        """Return True if the bounds by limit ranges have changed since ``version``."""
+        return version < self._changed_bounds.get(namespace, 0)
+
+    def all_are_up_to_date(self) -> None:
+        """Drop what is known of changes, because no shape of an older version is in use."""
+        self._changed.clear()
+        self._changed_bounds.clear()
+
+    def _note_change(self, changed: bool, namespace: str = "") -> bool:
+        """Return ``changed``; if True, record a change of the shapes of ``namespace`` (empty: of all)."""
+        if changed:
+            self._changes += 1
+            if namespace:
+                self._changed[namespace] = self._changes
+            else:
+                self._changed_all = self._changes
+        return changed
 
     def shape_of(self, workload: Workload) -> Shape:
         defaults = self._defaults.get(workload.metadata.namespace, _NO_DEFAULTS)

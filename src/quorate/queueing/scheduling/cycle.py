@@ -47,6 +47,8 @@ class AdmissionCycle:
         decisions: dict[Key, Decision] = {}
         preemption_skips: dict[Key, str] = {}
         faults: list[CycleFault] = []
+        updates = self._state.request_updates
+        updates.run_slice()
         samples = self._state.ledger.sample_consumed_usage(now)
         wake_at = samples.next_at
         with self.second_pass(now) as second_pass:
@@ -60,9 +62,11 @@ class AdmissionCycle:
                     decisions[decision.key] = decision
                 preemption_skips |= round_.preemption_skips
                 faults += round_.pop_faults()
-                if len(decisions) >= MAX_DECISIONS:
+                if len(decisions) >= MAX_DECISIONS or updates.is_head_missing:
                     wake_at = now
                     break
+        if updates.are_pending:
+            wake_at = now
         skips, parked = tuple(preemption_skips.values()), self._state.ledger.take_parked()
         return CycleResult(tuple(decisions.values()), wake_at, skips, tuple(faults), samples.changed, parked)
 

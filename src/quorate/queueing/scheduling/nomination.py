@@ -20,6 +20,7 @@ from quorate.queueing.inadmissible_reasons import (
 )
 from quorate.queueing.pending.entry import Entry, LastAssignment
 from quorate.queueing.pending.ordering import affects_scheduling
+from quorate.queueing.pending.shape import ShapeRegistry
 from quorate.queueing.preemption.candidates import Target
 from quorate.queueing.preemption.simulation import UsageSimulation
 from quorate.queueing.scheduling.flavor_assigner import (
@@ -45,6 +46,7 @@ class Nomination(msgspec.Struct):
     entry: Entry
     queue: ClusterQueueState
     workload: Workload  # the object that was evaluated
+    requests_version: int  # of its requests
     requeues_before: int  # the queue's ``requeues`` when the head was popped
     assignment: Assignment | None  # None: inadmissible whatever the quota
     targets: tuple[Target, ...]  # to be preempted first
@@ -55,17 +57,22 @@ class Nomination(msgspec.Struct):
 def nominate(state: State, queue: ClusterQueueState, entry: Entry, round_number: int) -> Nomination:
     """Evaluate ``entry``, just popped from ``queue``; record in it which flavors were tried."""
     invalid = _inadmissible_reason(state, queue, entry)
-    requeues = queue.pending.requeues
+    requeues, version = queue.pending.requeues, entry.requests_version
     if invalid is not None:
-        return Nomination(entry, queue, entry.workload, requeues, None, (), (invalid,))
+        return Nomination(entry, queue, entry.workload, version, requeues, None, (), (invalid,))
     assignment, targets = _assign(state, queue, entry, round_number, None)
-    return Nomination(entry, queue, entry.workload, requeues, assignment, targets, assignment.reasons)
+    return Nomination(
+        entry, queue, entry.workload, version, requeues, assignment, targets, assignment.reasons
+    )
 
 
-def is_outdated(nomination: Nomination) -> bool:
+def is_outdated(nomination: Nomination, shapes: ShapeRegistry) -> bool:
     """Return True if the workload left its queue or changed since the nomination (suspended rounds)."""
     entry = nomination.entry
     if nomination.queue.pending.in_flight is not entry:
+        return True
+    version = entry.requests_version
+    if nomination.requests_version != version or shapes.is_out_of_date(version, entry.key.namespace):
         return True
     return entry.workload is not nomination.workload and affects_scheduling(
         nomination.workload, entry.workload

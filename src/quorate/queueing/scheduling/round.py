@@ -71,8 +71,10 @@ class Round:
         nominations: list[Nomination] = []
         for queue in queues:
             self._roots[queue.node.root] = None
-            entry = queue.pending.pop() if self._ledger.is_active(queue) else None
-            if entry is not None:
+            entry = state.request_updates.pop_head(queue) if self._ledger.is_active(queue) else None
+            if entry is None and state.request_updates.is_head_missing:
+                self._changed_roots.add(queue.node.root)  # to be looked at in another round
+            elif entry is not None:
                 nominations.append(self._nominate(state, queue, entry, number))
         order = FairSharingOrder if self._configuration.fair_sharing is not None else ClassicalOrder
         self._order: ProcessingOrder = order(nominations, self._configuration.gates)
@@ -121,10 +123,11 @@ class Round:
             self._faults.append(CycleFault(entry.key, error))
             entry.last_assignment = None
             reason = _evaluation_failed(error)
-            return Nomination(entry, queue, entry.workload, requeues, None, (), (reason,))
+            version = entry.requests_version
+            return Nomination(entry, queue, entry.workload, version, requeues, None, (), (reason,))
 
     def _process(self, nomination: Nomination, now: float) -> list[Decision]:
-        if is_outdated(nomination):
+        if is_outdated(nomination, self._ledger.shapes):
             self._to_requeue.append((nomination, RequeueReason.FAILED_AFTER_NOMINATION))
             return []
         blocker = self._pods_ready_blocker(nomination)

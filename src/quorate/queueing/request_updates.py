@@ -1,0 +1,115 @@
+"""Update the requests of pending workloads after a change of what they depend on, in slices.
+
+What a pod requests depends on objects beside its workload: limit ranges, runtime classes, device classes and
+claim templates.  One change of these may concern every pending workload, so it only makes their requests
+*out of date* (see ``ShapeRegistry.version``).  They are updated in two places:
+
+- A head with requests that are out of date is updated when it is popped, so none is evaluated with them.
+- A pass over all workloads updates the rest in slices, one for each run of the admission cycle.  A change
+  during a pass leads to another one.  The pass makes inadmissible workloads active, and counts the places of
+  pods in topologies anew; until then both are as before the change.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import Key
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.ledger import Ledger
+from quorate.queueing.pending.entry import Entry
+
+_ALL: Final = ""  # in place of a namespace
+
+# One unit is the work on a workload that is left as it is, about 0.2 microseconds.
+SLICE_UNITS: Final = 100_000
+_UPDATE_UNITS: Final = 250
+_BYTES_PER_UNIT: Final = 2  # of the pod templates of an updated workload
+
+
+def update_units(workload: Workload) -> int:
+    """Return the work to update the requests of ``workload``."""
+    return _UPDATE_UNITS + sum(len(pod_set.template) for pod_set in workload.spec.pod_sets) // _BYTES_PER_UNIT
+
+
+class RequestUpdates:
+    """See the module docstring."""
+
+    def __init__(self, ledger: Ledger, slice_units: int = SLICE_UNITS) -> None:
+        self.slice_units = slice_units
+        self._ledger = ledger
+        self._units_for_heads = slice_units
+        self._changed: set[str] = set()  # the namespaces, ``_ALL`` included, to begin the next pass with
+        self._in_pass: set[str] = set()
+        self._keys: Iterator[Key] = iter(())  # of the pass, those not visited
+
+    @property
+    def are_pending(self) -> bool:
+        """Return True if another slice may update more workloads."""
+        return bool(self._changed or self._in_pass)
+
+    @property
+    def is_head_missing(self) -> bool:
+        """Return True if so many heads were updated since the last slice that a queue got none."""
+        return self._units_for_heads <= 0
+
+    def concern(self, namespace: str) -> bool:
+        """Return True if places of ``namespace`` may be counted with requests that are out of date."""
+        return any(name in names for names in (self._changed, self._in_pass) for name in (_ALL, namespace))
+
+    def requests_changed(self, namespace: str = _ALL) -> None:
+        """Update the requests of the workloads of a namespace, or of all, with the next slices."""
+        self._changed.add(namespace)
+
+    def run_slice(self) -> None:
+        """Update some more workloads."""
+        self._units_for_heads = units = self.slice_units
+        ledger = self._ledger
+        if not self._in_pass and self._changed:
+            self._in_pass, self._changed = self._changed, set()
+            self._keys = iter([*ledger.entries, *ledger.reservations])
+        for key in self._keys:
+            units -= self._visit(key)
+            if units <= 0:
+                return
+        self._in_pass = set()
+        if not self._changed:
+            ledger.shapes.all_are_up_to_date()
+
+    def _visit(self, key: Key) -> int:
+        """Update the workload ``key`` if its requests changed; return the units of work."""
+        ledger = self._ledger
+        entry = ledger.entries.get(key)
+        if entry is not None:
+            if not ledger.shapes.is_out_of_date(entry.requests_version, key.namespace):
+                return 1
+            ledger.update_requests(entry)
+            return update_units(entry.workload)
+        reservation = ledger.reservations.get(key)
+        if reservation is None or not reservation.places.all:
+            return 1
+        if _ALL not in self._in_pass and key.namespace not in self._in_pass:
+            return 1
+        ledger.update_places(reservation)
+        return update_units(reservation.workload) + len(reservation.places.all)
+
+    def pop_head(self, queue: ClusterQueueState) -> Entry | None:
+        """Put the first active workload of ``queue`` in flight, with its current requests.
+
+        None if there is none, or if too many were updated, each of which is inadmissible as another
+        workload of its new shape is; then ``is_head_missing`` is True.
+        """
+        pending, ledger = queue.pending, self._ledger
+        while (entry := pending.pop()) is not None:
+            if not ledger.shapes.is_out_of_date(entry.requests_version, entry.key.namespace):
+                return entry
+            self._units_for_heads -= update_units(entry.workload)
+            if ledger.update_requests(entry):
+                entry.is_explained = False
+            if not pending.is_inadmissible_shape(entry):
+                return entry
+            pending.in_flight = None
+            pending.push(entry)
+            if self.is_head_missing:
+                return None
+        return None
