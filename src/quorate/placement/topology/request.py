@@ -38,8 +38,9 @@ class TopologyRequest(msgspec.Struct, frozen=True):
     @property
     def levels(self) -> tuple[str, ...]:
         """The node labels that the request names."""
-        named = (self.required or self.preferred, *(layer.level for layer in self.layers))
-        return tuple(level for level in named if level)
+        named = self.required or self.preferred
+        own = (named,) if named else ()
+        return (*own, *[layer.level for layer in self.layers if layer.level]) if self.layers else own
 
 
 NO_TOPOLOGY: Final = TopologyRequest()

@@ -79,7 +79,7 @@ def topology_flavor(
     ``flavors_of`` has those of all pod sets of ``shape``, in order: a pod set that needs no quota gets the
     topology flavor of its group.
     """
-    found = frozenset(filter(model.is_topology_flavor, flavors.values()))
+    found = frozenset([flavor for flavor in flavors.values() if model.is_topology_flavor(flavor)])
     if pods.topology.group and not found:
         found = frozenset(
             flavor

@@ -11,7 +11,7 @@ from quorate.api.core import NodeSelector
 from quorate.placement.topology.assignment import place
 from quorate.placement.topology.counting import Capacity
 from quorate.placement.topology.pod_limits import PodLimits
-from quorate.placement.topology.request import PodSetRequest, Profile
+from quorate.placement.topology.request import NO_TOPOLOGY, PodSetRequest, Profile
 from quorate.placement.topology.search import PlacedPods, PlacementFailure
 from quorate.placement.topology.shortage import host_shortage
 from quorate.placement.topology.tree import DomainTree, Path
@@ -84,7 +84,7 @@ def topology_mismatch(
         return None
     problem = ""
     request = pod_set.topology
-    if not request.is_explicit:
+    if request is NO_TOPOLOGY or not request.is_explicit:
         if model.is_topology_flavor(flavor) and not is_topology_queue:
             problem = "supports only TopologyAwareScheduling"
     elif not model.is_topology_flavor(flavor):
@@ -92,12 +92,10 @@ def topology_mismatch(
             return None
         problem = "does not support TopologyAwareScheduling"
     else:
-        levels = model.levels(flavor)
+        levels, named = model.levels(flavor), request.levels
         if levels is None:
             problem = "information missing in TAS cache"
-        elif any(level not in levels for level in request.levels) or (
-            request.unconstrained is False and not request.levels
-        ):
+        elif not set(named).issubset(levels) or (request.unconstrained is False and not named):
             problem = "does not contain the requested level"
     return TopologyMismatched(pod_set.name, flavor, problem) if problem else None
 
@@ -110,8 +108,9 @@ def place_pod_sets(
     Each pod set finds the capacity that the earlier ones leave.  ``is_empty``: as if no pods had been placed
     in any topology.
     """
-    if any(each.template is not None and model.constraints.may_limit(each.template) for each in pod_sets):
-        return _place_pod_sets(model, pod_sets, is_empty=is_empty)
+    for each in pod_sets:  # called several times for each head: a generator would cost more
+        if each.template is not None and model.constraints.may_limit(each.template):
+            return _place_pod_sets(model, pod_sets, is_empty=is_empty)
     memo, version = model.placements, model.version
     if is_empty:
         memo, version = model.empty_placements, model.capacity_version
