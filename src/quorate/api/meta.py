@@ -123,8 +123,10 @@ def find_condition(conditions: Iterable[Condition], type_: str) -> Condition | N
 
 
 def is_true(conditions: Iterable[Condition], type_: str) -> bool:
-    condition = find_condition(conditions, type_)
-    return condition is not None and condition.status == "True"
+    for condition in conditions:  # likewise
+        if condition.type == type_:
+            return condition.status == "True"
+    return False
 
 
 def with_condition(conditions: Iterable[Condition], new: Condition) -> tuple[Condition, ...]:
@@ -181,6 +183,8 @@ def matches_selector(selector: LabelSelector | None, labels: Mapping[str, str]) 
     """Return True if ``selector`` matches ``labels``; {} matches all, None nothing."""
     if selector is None:
         return False
+    if not (selector.match_labels or selector.match_expressions):
+        return True
     return all(labels.get(key) == value for key, value in selector.match_labels.items()) and all(
         matches_requirement(requirement, labels) for requirement in selector.match_expressions
     )

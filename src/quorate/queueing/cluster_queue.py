@@ -18,7 +18,7 @@ from quorate.api.kueue import (
     ResourceGroup,
     Workload,
 )
-from quorate.api.meta import Key, matches_selector
+from quorate.api.meta import Condition, Key, matches_selector
 from quorate.api.quantity import NANOS, Quantity
 from quorate.api.validation.queues import stored_cluster_queue_findings
 from quorate.queueing import conditions as c
@@ -55,7 +55,10 @@ class Reservation:
     )
 
     def __init__(self, workload: Workload, admission: Admission, usage: Usage, order: QueueOrder) -> None:
-        held = {one.type: one for one in workload.status.conditions if one.status == "True"}
+        held: dict[str, Condition] = {}
+        for condition in workload.status.conditions:
+            if condition.status == "True":
+                held[condition.type] = condition
         reserved = held.get(c.QUOTA_RESERVED)
         self.key = workload.metadata.key
         self.workload = workload

@@ -136,9 +136,14 @@ def with_conditions(conditions: Iterable[Condition], *new: Condition) -> tuple[C
     the same code is kept.
     """
     result = tuple(conditions)
-    if any(one.type in _ENDS_WAITING for one in new):
-        codes = [one.reason for one in new if one.type == WAITING]
-        result = tuple([one for one in result if one.type != WAITING or one.reason in codes])
+    ends_waiting, codes = False, []
+    for one in new:
+        ends_waiting = ends_waiting or one.type in _ENDS_WAITING
+        if one.type == WAITING:
+            codes.append(one.reason)
+    waiting = find_condition(result, WAITING) if ends_waiting else None
+    if waiting is not None and waiting.reason not in codes:
+        result = without_condition(result, WAITING)
     for one in new:
         result = with_condition(result, one)
     return result

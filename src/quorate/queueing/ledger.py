@@ -6,8 +6,8 @@ quota in it.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import NamedTuple
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Final, NamedTuple
 
 from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import Gates
@@ -29,6 +29,8 @@ from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
 from quorate.quota.hierarchy import QuotaTree
 from quorate.quota.tree import Node
+
+_NOTHING_LEFT_OUT: Final = nullcontext()
 
 
 class Samples(NamedTuple):
@@ -498,17 +500,19 @@ class Ledger:
             for queue, reservation in removed:
                 self.count_reservation(queue, reservation)
 
-    @contextmanager
-    def without_replaced_slice(self, workload: Workload, queue: ClusterQueueState) -> Iterator[None]:
+    def without_replaced_slice(
+        self, workload: Workload, queue: ClusterQueueState
+    ) -> AbstractContextManager[None]:
         """Leave out of all sums the slice of ``queue`` that ``workload`` is to replace.
 
         Its pods keep their places with the gate ElasticJobsViaWorkloadSlicesWithTAS: these stay counted.
         """
         replaced = replaced_slice(workload, self.configuration.gates)
         reservation = None if replaced is None else queue.reservations.get(replaced)
-        if reservation is None:
-            yield
-            return
+        return _NOTHING_LEFT_OUT if reservation is None else self._without_but_for_places(reservation)
+
+    @contextmanager
+    def _without_but_for_places(self, reservation: Reservation) -> Iterator[None]:
         places = reservation.places if self.topology.gates.elastic_slices else NO_PLACES
         with self.without((reservation,)):
             places.count(1)

@@ -90,7 +90,7 @@ class Node:
             node = node.parent
 
 
-# Quantities of a node
+# Quantities of a node.  Functions that every decision calls read its fields, which costs half of a call.
 
 
 def limits(node: Node, pair: FlavorResource) -> Limits:
@@ -121,6 +121,8 @@ def local_available(node: Node, pair: FlavorResource) -> int:
 
 def available(node: Node, pair: FlavorResource) -> int:
     """Return the quota that can be used now in addition; negative if usage exceeds the quota."""
+    if node.parent is None:
+        return node.subtree_quota.get(pair, 0) - node.usage.get(pair, 0)
     free = 0
     for each in _from_root(node):
         free = available_below(each, pair, free)
@@ -129,13 +131,15 @@ def available(node: Node, pair: FlavorResource) -> int:
 
 def available_below(node: Node, pair: FlavorResource, free: int) -> int:
     """Return the quota available at ``node``, given the quota available at its parent, if it has one."""
+    used_here = node.usage.get(pair, 0)
     if node.parent is None:
-        return subtree_quota(node, pair) - used(node, pair)
-    local_quota, borrowing = guaranteed(node, pair), limits(node, pair).borrowing
+        return node.subtree_quota.get(pair, 0) - used_here
+    local_quota = node.guaranteed.get(pair, 0)
+    borrowing = node.limits.get(pair, _NO_QUOTA).borrowing
     if not isinstance(borrowing, Unlimited):
-        taken = max(0, used(node, pair) - local_quota)
-        free = min(free, subtree_quota(node, pair) - local_quota - taken + borrowing)
-    return max(0, local_quota - used(node, pair)) + free
+        taken = max(0, used_here - local_quota)
+        free = min(free, node.subtree_quota.get(pair, 0) - local_quota - taken + borrowing)
+    return max(0, local_quota - used_here) + free
 
 
 def _from_root(node: Node) -> list[Node]:
@@ -158,15 +162,25 @@ def potential_available(node: Node, pair: FlavorResource) -> int:
 def potential_available_below(node: Node, pair: FlavorResource, most: int) -> int:
     """Return the most that ``node`` could use, given the most that its parent could, if it has one."""
     if node.parent is None:
-        return subtree_quota(node, pair)
-    most = guaranteed(node, pair) + most
-    borrowing = limits(node, pair).borrowing
-    return most if isinstance(borrowing, Unlimited) else min(most, subtree_quota(node, pair) + borrowing)
+        return node.subtree_quota.get(pair, 0)
+    most = node.guaranteed.get(pair, 0) + most
+    borrowing = node.limits.get(pair, _NO_QUOTA).borrowing
+    if isinstance(borrowing, Unlimited):
+        return most
+    return min(most, node.subtree_quota.get(pair, 0) + borrowing)
 
 
 def borrows_with(node: Node, pair: FlavorResource, amount: int) -> bool:
     """Return True if ``amount`` more makes the usage exceed the subtree quota."""
-    return used(node, pair) + amount > subtree_quota(node, pair)
+    return node.usage.get(pair, 0) + amount > node.subtree_quota.get(pair, 0)
+
+
+def borrows_any(node: Node, usage: Usage) -> bool:
+    """Return True if ``usage`` makes the usage of some flavor and resource exceed the subtree quota."""
+    for pair, amount in usage.items():  # noqa: SIM110  called for each decision, where any() costs more
+        if borrows_with(node, pair, amount):
+            return True
+    return False
 
 
 def borrowers(node: Node, pairs: Iterable[FlavorResource]) -> Iterable[Node]:
@@ -182,7 +196,10 @@ def is_within_quota(node: Node, pairs: Iterable[FlavorResource]) -> bool:
 
 
 def fits(node: Node, usage: Usage) -> bool:
-    return all(amount <= max(0, available(node, pair)) for pair, amount in usage.items())
+    for pair, amount in usage.items():  # noqa: SIM110  called for each decision, where all() costs more
+        if amount > max(0, available(node, pair)):
+            return False
+    return True
 
 
 class BorrowingLevel(msgspec.Struct, frozen=True):
@@ -199,7 +216,7 @@ def borrowing_level(node: Node, pair: FlavorResource, amount: int) -> BorrowingL
     rest = amount - local_available(node, pair)
     root = node
     for ancestor in node.path():
-        if used(ancestor, pair) + rest <= subtree_quota(ancestor, pair):
+        if not borrows_with(ancestor, pair, rest):
             return BorrowingLevel(ancestor.height, ancestor.parent is not None)
         rest -= local_available(ancestor, pair)
         root = ancestor
@@ -242,7 +259,10 @@ def _add(node: Node, pair: FlavorResource, more: int) -> None:
     while current is not None and more:
         old = current.usage.get(pair, 0)
         new = old + more
-        _set(current.usage, pair, new)
+        if new:
+            current.usage[pair] = new
+        else:
+            del current.usage[pair]  # ``old`` is not 0, because ``more`` is not
         own = current.subtree_quota.get(pair, 0)
         if (old > own) is not (new > own):
             _update_borrowers(current, pair)

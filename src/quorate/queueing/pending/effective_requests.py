@@ -183,7 +183,7 @@ def _min(one: Resources, other: Resources) -> Resources:
 
 def reclaimed_counts(workload: Workload, gates: Gates) -> dict[str, int]:
     """Return how many pods of each pod set need no quota any more."""
-    if not gates.reclaimable_pods:
+    if not (workload.status.reclaimable_pods and gates.reclaimable_pods):
         return {}
     return {pods.name: pods.count for pods in workload.status.reclaimable_pods}
 

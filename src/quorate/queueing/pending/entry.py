@@ -56,7 +56,11 @@ class LastAssignment(msgspec.Struct, frozen=True):
 
     @property
     def has_untried_flavors(self) -> bool:
-        return any(index != -1 for pod_set in self.last_tried_flavors for index in pod_set.values())
+        for pod_set in self.last_tried_flavors:  # for each decision: a generator would cost more
+            for index in pod_set.values():
+                if index != -1:
+                    return True
+        return False
 
 
 class PreemptingAssignment(msgspec.Struct, frozen=True):

@@ -226,21 +226,20 @@ class ShapeRegistry:
             self._devices(workload.metadata.namespace, pod_set.name, spec)
             for pod_set, spec in zip(workload.spec.pod_sets, specs, strict=True)
         ]
-        if any(spec.resource_claims for spec in specs):  # the devices decide, not the names of the claims
-            specs = [msgspec.structs.replace(spec, resource_claims=()) for spec in specs]
-        invalid = [
-            *(
-                f"pod set {pod_set.name}: template: {each.error}"
-                for pod_set, each in zip(workload.spec.pod_sets, decoded, strict=True)
-                if each.error
-            ),
-            *(
-                f"pod set {pod_set.name} is of {pod_set.count} pods, must be of at least 0"
-                for pod_set in workload.spec.pod_sets
-                if pod_set.count < 0
-            ),
-            *(finding for each in devices for finding in each.findings),
-        ]
+        for index, spec in enumerate(specs):
+            if spec.resource_claims:  # the devices decide, not the names of the claims
+                specs[index] = msgspec.structs.replace(spec, resource_claims=())
+        errors: list[str] = []
+        negative: list[str] = []
+        claims: list[str] = []
+        for pod_set, each, of_devices in zip(workload.spec.pod_sets, decoded, devices, strict=True):
+            if each.error:
+                errors.append(f"pod set {pod_set.name}: template: {each.error}")
+            if pod_set.count < 0:
+                text = f"pod set {pod_set.name} is of {pod_set.count} pods, must be of at least 0"
+                negative.append(text)
+            claims += of_devices.findings
+        invalid = [*errors, *negative, *claims]
         counted = [(each.amounts, each.replaced) for each in devices]
         reclaimed = reclaimed_counts(workload, self._gates)
         pod_sets = [

@@ -92,7 +92,7 @@ def _candidates(preemptor: Preemptor, queues_below: QueuesBelow) -> Iterator[Can
     # for its request.
     node = queue.node
     visited = node
-    has_advantage = not any(tree.borrows_with(node, pair, amount) for pair, amount in preemptor.usage.items())
+    has_advantage = not tree.borrows_any(node, preemptor.usage)
     rest = {
         pair: max(0, amount - tree.local_available(node, pair)) for pair, amount in preemptor.usage.items()
     }
@@ -103,9 +103,7 @@ def _candidates(preemptor: Preemptor, queues_below: QueuesBelow) -> Iterator[Can
                 if may_preempt(reservation) and preemptor.benefits_from(reservation):
                     only_without_borrowing = not has_advantage and not may_preempt_and_borrow(reservation)
                     yield Candidate(reservation, other_queue, type_, only_without_borrowing, path)
-        has_advantage = has_advantage or not any(
-            tree.borrows_with(ancestor, pair, amount) for pair, amount in rest.items()
-        )
+        has_advantage = has_advantage or not tree.borrows_any(ancestor, rest)
         rest = {pair: max(0, amount - tree.local_available(ancestor, pair)) for pair, amount in rest.items()}
         visited = ancestor
 

@@ -195,10 +195,10 @@ def with_places(
     in_empty = place_pod_sets(model, to_place, is_empty=True)
     if in_empty.failures:
         return replace(assignment, mode=AssignmentMode.NO_FIT), ()
-    flavors = {flavor for each in to_place for flavor in each.flavors}
-    pairs = assignment.pairs_needing_preemption | {
-        pair for pair in assignment.usage if pair.flavor in flavors
-    }
+    pairs = assignment.pairs_needing_preemption
+    if len(pairs) < len(assignment.usage):
+        flavors = {flavor for each in to_place for flavor in each.flavors}
+        pairs |= {pair for pair in assignment.usage if pair.flavor in flavors}
     assignment = replace(assignment, pairs_needing_preemption=pairs, placement=in_empty)
 
     def has_places() -> bool:
@@ -231,8 +231,9 @@ def place_again(state: State, nomination: Nomination, assignment: Assignment) ->
 def _inadmissible_reason(state: State, queue: ClusterQueueState, entry: Entry) -> InadmissibleReason | None:
     """Return what makes the workload inadmissible regardless of quota."""
     ledger = state.ledger
-    if any(check.state in ("Retry", "Rejected") for check in entry.workload.status.admission_checks):
-        return ChecksFailed()
+    for check in entry.workload.status.admission_checks:  # for each head: a generator would cost more
+        if check.state in ("Retry", "Rejected"):
+            return ChecksFailed()
     if not ledger.is_active(queue):
         return QueueInactive("ClusterQueue", queue.name)
     namespace = entry.key.namespace

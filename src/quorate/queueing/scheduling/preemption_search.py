@@ -61,7 +61,7 @@ class PreemptionSearch:
     ) -> tuple[Target, ...]:
         configuration, ledger, node = self._state.configuration, self._state.ledger, self._queue.node
         fair_sharing, gates = configuration.fair_sharing, configuration.gates
-        within_quota = not any(tree.borrows_with(node, pair, amount) for pair, amount in usage.items())
+        within_quota = not tree.borrows_any(node, usage)
         excluded = ledger.preemption_history.excluded_victims(node.root, self._uid, within_quota=within_quota)
         preemptor = Preemptor(
             self._queue,
