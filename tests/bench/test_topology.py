@@ -22,6 +22,42 @@ def test_the_world_has_the_workloads_of_the_baseline_in_three_kinds_of_requests(
         }
 
 
+KUEUE: dict[str, tuple[int, int, int, str, int, int, object]] = {
+    # Of each queue and class: workloads, ms between two of them, pods, cpu of a pod, runtime in ms, priority,
+    # and pods of a slice, or the request.
+    "small-required": (120, 100, 2, "500m", 200, 50, "required"),
+    "small-preferred": (120, 100, 2, "500m", 200, 50, "preferred"),
+    "small-balanced": (110, 100, 2, "500m", 200, 50, 1),
+    "medium-required": (34, 500, 4, "1250m", 500, 100, "required"),
+    "medium-preferred": (33, 500, 4, "1250m", 500, 100, "preferred"),
+    "medium-balanced": (33, 500, 4, "1250m", 500, 100, 2),
+    "large-required": (17, 1_200, 8, "2500m", 1_000, 200, "required"),
+    "large-preferred": (17, 1_200, 8, "2500m", 1_000, 200, "preferred"),
+    "large-balanced": (16, 1_200, 8, "2500m", 1_000, 200, 4),
+}
+
+
+def test_the_world_has_the_arrivals_and_requests_of_kueue() -> None:
+    """Those of its configuration ``tas`` (v0.19.2)."""
+    found: dict[str, tuple[int, int, int, str, int, int, object]] = {}
+    for each in TOPOLOGIES.classes:
+        body = each.pod_set()
+        (container,) = body["template"]["spec"]["containers"]
+        cpu, request = container["resources"]["requests"]["cpu"], body["topologyRequest"]
+        kind: object = request.get("podSetSliceSize") or next(iter(request))
+        assert RACK in request.values()
+        assert each.from_ms == 0
+        found[each.name] = each.per_queue, each.every_ms, each.pods, cpu, each.runs_ms, each.priority, kind
+    assert found == KUEUE
+    assert (TOPOLOGIES.cohorts, TOPOLOGIES.queues, TOPOLOGIES.nominal, TOPOLOGIES.borrowing) == (
+        5,
+        6,
+        20,
+        100,
+    )
+    assert TOPOLOGIES.nodes == (10, 64, 96)
+
+
 def test_every_workload_of_the_world_gets_places_and_ends() -> None:
     world = TOPOLOGIES._replace(cohorts=1, queues=1).scaled(0.01)
     outcome = Simulation(world).run(lambda _: None)
