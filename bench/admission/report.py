@@ -58,7 +58,8 @@ def outcome_tables(world: World, outcome: Outcome) -> Group:
         f"(samples every {SAMPLE_EVERY_S:g} s)",
         _processes(outcome),
         _requests(outcome),
-        f"  {outcome.writes_per_admission:.2f} writes per admission, without events\n",
+        f"  {outcome.writes_per_admission:.2f} writes per admission, without events; "
+        f"{outcome.lost_races} conflicts of simulated jobs with a preemption\n",
     )
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from quorate.kube.client import Client
+from quorate.kube.errors import ApiError
 
 _SERIES: Final = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>\S+)$", re.MULTILINE)
 _LABEL: Final = re.compile(r'(\w+)="([^"]*)"')
@@ -55,14 +56,23 @@ def parse_counts(text: str) -> ServerCounts:
 
 
 class CountingClient(Client):
-    """Count the client's successful requests with the labels of the server."""
+    """Count the client's requests, successful and refused, with the labels of the server."""
 
     def __init__(self, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
         self.succeeded: Counter[RequestKind] = Counter()
+        self.refused: Counter[RequestKind] = Counter()
 
     async def request(self, method: str, path: str, **options: Any) -> bytes:
-        answer = await super().request(method, path, **options)
+        try:
+            answer = await super().request(method, path, **options)
+        except ApiError:
+            self._count(self.refused, method, path)
+            raise
+        self._count(self.succeeded, method, path)
+        return answer
+
+    def _count(self, counts: Counter[RequestKind], method: str, path: str) -> None:
         parts = path.strip("/").split("/")
         parts = parts[2:] if parts[0] == "api" else parts[3:]
         if parts[:1] == ["namespaces"] and len(parts) > 2:
@@ -70,8 +80,7 @@ class CountingClient(Client):
         if parts:
             collection = len(parts) == 1
             verb = {"GET": "LIST", "DELETE": "DELETECOLLECTION"}.get(method, method) if collection else method
-            self.succeeded[RequestKind(verb, "/".join([parts[0], *parts[2:]]))] += 1
-        return answer
+            counts[RequestKind(verb, "/".join([parts[0], *parts[2:]]))] += 1
 
 
 def admission_writes(succeeded: Counter[RequestKind]) -> int:

@@ -60,6 +60,7 @@ class Outcome(msgspec.Struct):
     own_cpu_s: float  # of this process: generator, job simulator, recorder
     requests: dict[str, int]  # successful, such as "PATCH workloads/status"
     refused: dict[str, int]
+    lost_races: int = 0  # refused writes of the job simulator: the workload was preempted at the same time
 
     @property
     def controllers(self) -> ProcessUsage | None:
@@ -135,7 +136,8 @@ async def _measure(
         parts += [tasks.create_task(sampler.follow()) for sampler in measured.values()]
         await _within(RECONCILE_TIMEOUT_S, "no controllers reconcile the queues", generator.until_active())
         await workloads.synced.wait()
-        ours_before, before, cpu_s = Counter(client.succeeded), await read_counts(client), _own_cpu_s()
+        ours_before, refused_before = Counter(client.succeeded), Counter(client.refused)
+        before, cpu_s = await read_counts(client), _own_cpu_s()
         for name, sampler in measured.items():
             if name != CONTROLLERS or process is None:
                 sampler.begin()
@@ -155,7 +157,8 @@ async def _measure(
         server_cpu_s=counts.cpu_s,
         own_cpu_s=own_cpu_s,
         requests=_other_requests(counts, client.succeeded - ours_before),
-        refused=_named(counts.refused),
+        refused=_named(counts.refused - (client.refused - refused_before)),
+        lost_races=(client.refused - refused_before).total(),
     )
 
 
