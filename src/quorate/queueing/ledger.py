@@ -228,6 +228,8 @@ class Ledger:
             return
         entry.cluster_queue = queue.name
         entry.is_explained = False
+        for pod_set in entry.workload.spec.pod_sets:
+            self.topology.constraints.expect(Template(entry.key.namespace, pod_set.template))
         self.note_pending(queue)
         if c.is_backing_off(entry.workload, self.now):
             queue.pending.backing_off[entry.key] = entry

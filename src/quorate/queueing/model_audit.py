@@ -1,4 +1,4 @@
-"""Audit of the model against the stored objects: reservations, usage, places, and pending workloads.
+"""Audit of the model against the stored objects: reservations, usage, places, pod constraints, pending ones.
 
 Usage is a pure function of the stored objects and the assumed reservations.  The ledger updates it
 incrementally; the audit computes it from scratch.
@@ -21,6 +21,7 @@ from quorate.queueing.cluster_queue import ClusterQueueState, usage_of
 from quorate.queueing.pending.ordering import may_queue
 from quorate.queueing.state import State, counts_quota
 from quorate.queueing.topology.audit import PlaceDifference, audit_places
+from quorate.queueing.topology.constraints_audit import ConstraintMismatch, audit_constraints
 from quorate.queueing.topology.places import Amounts, Places
 from quorate.quota import audit
 from quorate.quota.amount import FlavorResource, Usage
@@ -58,7 +59,9 @@ class UntrackedWorkload(msgspec.Struct, frozen=True):
     key: Key
 
 
-ModelDifference = ReservationMismatch | UntrackedWorkload | audit.Difference | PlaceDifference
+ModelDifference = (
+    ReservationMismatch | UntrackedWorkload | audit.Difference | PlaceDifference | ConstraintMismatch
+)
 
 
 def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[ModelDifference, ...]]:
@@ -78,6 +81,7 @@ def audit_model(state: State, workloads: StoredWorkloads) -> Iterator[tuple[Mode
             # A tree that has become part of another one meanwhile is left to the next audit.
             yield audit.audit(_usage(state, root), (pair,)) if root.parent is None else ()
     yield from audit_places(state.ledger.topology, lambda: _places(state), lambda: _counted_places(state))
+    yield from audit_constraints(state.ledger.topology.constraints, lambda: _counted_places(state))
 
 
 def _places(state: State) -> dict[Key, Places]:

@@ -158,6 +158,7 @@ class AdmissionDriver:
         try:
             async with asyncio.TaskGroup() as writes:
                 while True:
+                    await self._prepare()
                     self._changed.clear()
                     began = self._steady.now()
                     self._timer.reset(self._decide(writes))
@@ -168,6 +169,13 @@ class AdmissionDriver:
                     await self._steady.sleep_until(ended + cycle_pause_s(ended - began))
         finally:
             self._timer.reset(None)
+
+    async def _prepare(self) -> None:
+        """Read what pod constraints need, in parts between which other tasks run."""
+        while True:
+            if self.state.ledger.topology.prepare():
+                return
+            await asyncio.sleep(0)
 
     async def _run_without_decisions(self) -> None:
         """Keep the model and the consumed usage up to date; another scheduler reserves quota."""

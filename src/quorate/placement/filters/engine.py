@@ -134,7 +134,7 @@ class ConstraintEngine:
 
     def filter(self, shape: Shape) -> LazyFilterResult:
         """Return the current filter result of ``shape``: the same object until it changes."""
-        self._refresh()
+        self.refresh()
         requirements = self._requirements_of(shape)
         state = self._index.state(requirements)
         result = self._results.get(shape)
@@ -149,7 +149,7 @@ class ConstraintEngine:
 
     def anchor_domains(self, shape: Shape, followers: Collection[Shape]) -> Sequence[Vector]:
         """Return the topology domains that the next pod of ``shape`` fixes for others."""
-        self._refresh()
+        self.refresh()
         return self._index.anchor_domains(self._requirements_of(shape), map(self._requirements_of, followers))
 
     def _filter_by_node(self, requirements: PodRequirements) -> NodeStatuses:
@@ -177,8 +177,8 @@ class ConstraintEngine:
             requirements = self._requirements[shape] = pod_requirements(shape)
         return requirements
 
-    def _refresh(self) -> None:
-        """Update the index from the change logs of the cluster."""
+    def refresh(self) -> None:
+        """Update the index from the change logs of the cluster, as the next query does."""
         cluster, index = self._cluster, self._index
         index.nodes.grow(cluster.size)
         self._pod_counts.extend(NO_PODS for _ in range(cluster.size - len(self._pod_counts)))

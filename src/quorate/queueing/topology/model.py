@@ -196,6 +196,12 @@ class TopologyModel(TopologyFlavors):
         self.constraints.remove_pod(pod)
         return freed
 
+    def prepare(self) -> bool:
+        """Read a part of what pod constraints need in the next cycle; return True if nothing is left."""
+        if not (self.has_nodes and (self.placing or self.reporting)):
+            return True
+        return self.constraints.prepare()
+
     def running_on(self, workload: Key, pod_set: str, host: str) -> int:
         """Return how many pods of a pod set with places are bound to the node of a host."""
         bound = self._pods_of.get(workload, {})

@@ -1,14 +1,16 @@
 """What keeps pods from hosts beside labels, taints and resources: ports, volumes, pod affinity and spread.
 
-The filters are those of the gang scheduler.  Their view of nodes and pods is built when the first pods are
-checked that have such a constraint, or that an anti-affinity term of a placed pod may select; until then
-only references are kept.  All pods that use nodes count: those without a place by their node, and those with
-one by the places of their workload, whether they exist or not.
+The filters are those of the gang scheduler.  Their view of nodes and pods is built when the first workload
+queues of which the pods have such a constraint, or may be selected by an anti-affinity term of a placed pod;
+until then only references are kept.  It is built in slices between the cycles.  All pods that use
+nodes count: those without a place by their node, and those with one by the places of their workload, whether
+they exist or not.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
+from itertools import islice
 from typing import Final, Protocol
 
 import numpy as np
@@ -19,17 +21,17 @@ from quorate.api.core.scheduling import Node, Pod, PodMeta, PodSpec
 from quorate.api.core.volumes import CSINode, PersistentVolumeClaim
 from quorate.api.kueue import POD_SET
 from quorate.api.meta import Key
-from quorate.api.scheduler_configuration.plugins import PredicateArguments
 from quorate.placement.cluster import Cluster
-from quorate.placement.filters.engine import ConstraintEngine
 from quorate.placement.filters.volumes.requirements import NO_VOLUMES, volume_requirements
 from quorate.placement.filters.volumes.storage import StorageIndex
-from quorate.placement.shapes import Shape, Shapes
+from quorate.placement.shapes import Shape
 from quorate.placement.topology.counting import Capacity, Exclusions, accepted_leaves, fitting_pods
 from quorate.placement.topology.pod_limits import PodLimits, limit_pods, limits_with_preemption
 from quorate.placement.topology.request import PodSetRequest
 from quorate.placement.topology.tree import HOSTNAME, DomainTree
 from quorate.placement.vectors import Vector
+from quorate.queueing.topology.constraint_view import SLICE_SIZE, ConstraintView, HeldKey, Objects
+from quorate.queueing.topology.counted_pods import hash_of, hash_of_held, repelled_namespaces
 from quorate.queueing.topology.pod_templates import Template
 
 _MAX_SHAPES: Final = 1024
@@ -50,38 +52,6 @@ class HeldPods(Protocol):
     def template(self) -> Template | None: ...
 
 
-class _View:
-    """Nodes and pods as the filters read them."""
-
-    def __init__(self) -> None:
-        self.cluster = Cluster()
-        self.engine = ConstraintEngine(self.cluster, PredicateArguments())
-        self.shapes = Shapes()
-        self.node_of_host: dict[str, str] = {}
-        self.foreign: dict[Key, tuple[Shape, str]] = {}  # the node of each
-        self.held: dict[tuple[str, Template], tuple[Shape, str]] = {}
-        self.checked: dict[tuple[object, ...], Shape] = {}
-
-    def put_node(self, node: Node) -> None:
-        self.cluster.set_node(node)
-        self.node_of_host[node.metadata.labels.get(HOSTNAME, "")] = node.metadata.name
-
-    def remove_node(self, node: Node) -> None:
-        self.cluster.remove_node(node.metadata.name)
-        host = node.metadata.labels.get(HOSTNAME, "")
-        if self.node_of_host.get(host) == node.metadata.name:
-            del self.node_of_host[host]
-
-    def count(self, key: Key, shape: Shape, node: str) -> None:
-        self.foreign[key] = shape, node
-        self.cluster.count_pods(shape, node, 1)
-
-    def uncount(self, key: Key) -> None:
-        counted = self.foreign.pop(key, None)
-        if counted is not None:
-            self.cluster.count_pods(*counted, -1)
-
-
 class PodConstraints:
     """See the module docstring."""
 
@@ -93,16 +63,19 @@ class PodConstraints:
         self._sum_constrained = self._sum = 0
         self._nodes, self._foreign = nodes, foreign
         self._pods: dict[Key, BoundPod] = {}  # that use nodes
-        self._held: dict[tuple[str, Template], int] = {}  # pods by host
+        self._held: dict[HeldKey, int] = {}
         # By namespace: how many terms of anti-affinity may select its pods; "" has those for all namespaces.
         self._repelled: Counter[str] = Counter()
         self._namespaces: dict[str, Mapping[str, str]] = {}
         self._drivers: dict[str, CSINode] = {}
-        self._view: _View | None = None
+        self._view: ConstraintView | None = None
+        # Of workloads that have queued: whether one has constraints, and the namespaces of the others.
+        self._expects_constraints = False
+        self._expected: set[str] = set()
 
     @property
     def is_used(self) -> bool:
-        """Return True if pods with constraints have been checked."""
+        """Return True if pods with constraints are checked."""
         return self._view is not None
 
     # Objects.
@@ -110,7 +83,7 @@ class PodConstraints:
     def put_node(self, node: Node, old: Node | None) -> None:
         if self._view is not None:
             if old is not None and old.metadata.labels.get(HOSTNAME) != node.metadata.labels.get(HOSTNAME):
-                self._view = None
+                self._view = self._empty_view()
             else:
                 self._view.put_node(node)
 
@@ -126,12 +99,12 @@ class PodConstraints:
     def put_drivers(self, drivers: CSINode) -> None:
         self._drivers[drivers.metadata.name] = drivers
         if self._view is not None:
-            self._view.engine.set_drivers(drivers)
+            self._view.set_drivers(drivers)
 
     def remove_drivers(self, node: str) -> None:
         self._drivers.pop(node, None)
         if self._view is not None:
-            self._view.engine.remove_drivers(node)
+            self._view.remove_drivers(node)
 
     def put_claim(self, claim: PersistentVolumeClaim) -> None:
         self.storage.set_claim(claim)
@@ -155,16 +128,27 @@ class PodConstraints:
     def put_pod(self, pod: BoundPod) -> None:
         """Keep a pod that uses a node; it counts from ``count`` to ``uncount``."""
         key = pod.metadata.key
-        self.remove_pod(key)
-        if pod.constraints is None and not pod.metadata.labels:
+        old, node = self._pods.get(key), self._foreign.get(key)
+        if (
+            old is not None
+            and old.constraints == pod.constraints
+            and old.metadata.labels == pod.metadata.labels
+        ):
+            self._pods[key] = pod
             return
-        self._pods[key] = pod
-        self._repelled.update(_repelled_namespaces(key.namespace, pod.constraints))
+        if node is not None:
+            self.uncount(key)  # with its old labels
+        self.remove_pod(key)
+        if pod.constraints is not None or pod.metadata.labels:
+            self._pods[key] = pod
+            self._repelled.update(repelled_namespaces(key.namespace, pod.constraints))
+            if node is not None:
+                self.count(key, node)
 
     def remove_pod(self, key: Key) -> None:
         old = self._pods.pop(key, None)
         if old is not None:
-            self._repelled.subtract(_repelled_namespaces(key.namespace, old.constraints))
+            self._repelled.subtract(repelled_namespaces(key.namespace, old.constraints))
 
     def pod_set_of(self, key: Key) -> str:
         pod = self._pods.get(key)
@@ -173,15 +157,14 @@ class PodConstraints:
     def count(self, key: Key, node: str) -> None:
         view, pod = self._view, self._pods.get(key)
         if pod is not None:
-            self._add_to_sums(hash((key, node)), is_constrained=pod.constraints is not None)
+            self._add_to_sums(hash_of(pod, node), is_constrained=pod.constraints is not None)
         if view is not None and pod is not None:
             view.count(key, self._shape_of_bound(view, pod), node)
 
     def uncount(self, key: Key) -> None:
         pod = self._pods.get(key)
         if pod is not None:
-            node = self._foreign[key]
-            self._add_to_sums(-hash((key, node)), is_constrained=pod.constraints is not None)
+            self._add_to_sums(-hash_of(pod, self._foreign[key]), is_constrained=pod.constraints is not None)
         if self._view is not None:
             self._view.uncount(key)
 
@@ -189,7 +172,7 @@ class PodConstraints:
 
     def hold(self, host: str, template: Template, pods: int) -> None:
         """Count ``pods`` of a workload that has places on the host; a negative number takes them back."""
-        self._add_to_sums(hash((host, template)) * pods, is_constrained=template.has_constraints)
+        self._add_to_sums(hash_of_held(host, template) * pods, is_constrained=template.has_constraints)
         self._hold(host, template, pods)
 
     def _add_to_sums(self, amount: int, *, is_constrained: bool) -> None:
@@ -201,24 +184,17 @@ class PodConstraints:
         key = host, template
         left = self._held.get(key, 0) + pods
         if template.repels:
-            terms = list(_repelled_namespaces(template.namespace, template.decode().spec))
+            terms = list(repelled_namespaces(template.namespace, template.decode().spec))
             self._repelled.update(dict.fromkeys(terms, (left > 0) - (key in self._held)))
         if left:
             self._held[key] = left
         else:
             self._held.pop(key, None)
         if self._view is not None:
-            self._count_held(self._view, key, pods, left)
+            self._set_held(self._view, key, left)
 
-    def _count_held(self, view: _View, key: tuple[str, Template], pods: int, left: int) -> None:
-        host, template = key
-        known = view.held.get(key)
-        if known is None:
-            shape = self._shape(view, template.decode())
-            known = view.held[key] = shape, view.node_of_host.get(host, host)
-        view.cluster.count_pods(*known, pods)
-        if not left:
-            del view.held[key]
+    def _set_held(self, view: ConstraintView, key: HeldKey, pods: int) -> None:
+        view.hold(key, pods, lambda template: self._shape(view, template.decode()))
 
     def take_pods(self, old: "PodConstraints", nodes: Mapping[str, Node], foreign: Mapping[Key, str]) -> None:
         """Take over what is known of pods without a place and of storage; ``old`` is not used any more."""
@@ -226,11 +202,13 @@ class PodConstraints:
         self._nodes, self._foreign = nodes, foreign
         self._pods, self._drivers = old._pods, old._drivers
         for key, pod in self._pods.items():
-            self._repelled.update(_repelled_namespaces(key.namespace, pod.constraints))
+            self._repelled.update(repelled_namespaces(key.namespace, pod.constraints))
             if key in foreign:
                 is_constrained = pod.constraints is not None
-                self._add_to_sums(hash((key, foreign[key])), is_constrained=is_constrained)
+                self._add_to_sums(hash_of(pod, foreign[key]), is_constrained=is_constrained)
         self._view = None
+        self._expects_constraints |= old._expects_constraints or old._view is not None
+        self._expected |= old._expected
 
     def assume(self, places: Iterable[HeldPods], stack: ExitStack) -> None:
         """Count the pods of a workload that is being placed until ``stack`` is closed."""
@@ -283,27 +261,93 @@ class PodConstraints:
             lambda label: tree.hosts.label(label).codes[tree.columns].astype(np.int64),
         )
 
-    def _used_view(self) -> _View:
-        """Return the view, built from all nodes and pods if it is not in use yet."""
-        view = self._view
-        if view is None:
-            view = self._view = _View()
-            for node in self._nodes.values():
-                view.put_node(node)
-            for name, labels in self._namespaces.items():
-                view.engine.set_namespace(name, labels)
-            for drivers in self._drivers.values():
-                view.engine.set_drivers(drivers)
-            for key, name in self._foreign.items():
-                if key in self._pods:
-                    view.count(key, self._shape_of_bound(view, self._pods[key]), name)
-            for held, pods in self._held.items():
-                self._count_held(view, held, pods, pods)
+    # View.
+
+    def expect(self, template: Template) -> None:
+        """Note that pods of the template will be checked."""
+        if template.has_constraints:
+            self._expects_constraints = True
+        else:
+            self._expected.add(template.namespace)
+
+    def prepare(self) -> bool:
+        """Put a slice of what the expected checks read into the view; return True if nothing is left."""
+        if self._view is None:
+            if not (self._expects_constraints or self._expects_repelled()):
+                return True
+            self._view = self._empty_view()
+        self._fill(self._view, SLICE_SIZE)
+        return not len(self._view.unread)
+
+    def _expects_repelled(self) -> bool:
+        """Return True if terms of anti-affinity may select pods of a namespace with expected checks."""
+        expected, repelled = self._expected, self._repelled
+        return bool(expected and repelled[""]) or any(repelled[namespace] for namespace in expected)
+
+    def _used_view(self) -> ConstraintView:
+        """Return the view with all nodes and pods."""
+        if self._view is None:
+            self._view = self._empty_view()
+        while len(self._view.unread):
+            self._fill(self._view, SLICE_SIZE)
+        return self._view
+
+    def _empty_view(self) -> ConstraintView:
+        foreign = (key for key in self._pods if key in self._foreign)
+        view = ConstraintView(Objects(self._nodes, self._drivers, foreign, self._held))
+        for name, labels in self._namespaces.items():
+            view.engine.set_namespace(name, labels)
         return view
+
+    def _fill(self, view: ConstraintView, size: int) -> None:
+        """Put ``size`` of the unread objects into the view, and read them."""
+        unread = view.unread
+        for name in list(islice(unread.nodes, size)):
+            view.put_node(self._nodes[name])
+            size -= 1
+        for name in list(islice(unread.drivers, size)):
+            view.set_drivers(self._drivers[name])
+            size -= 1
+        for key in list(islice(unread.foreign, size)):
+            view.count(key, self._shape_of_bound(view, self._pods[key]), self._foreign[key])
+            size -= 1
+        for held in list(islice(unread.held, size)):
+            self._set_held(view, held, self._held.get(held, 0))
+        view.engine.refresh()
+
+    # Audit.
+
+    @property
+    def view(self) -> ConstraintView | None:
+        return self._view
+
+    @property
+    def pods(self) -> Mapping[Key, BoundPod]:
+        """The pods that use nodes and have labels or constraints, whether or not they have places."""
+        return self._pods
+
+    @property
+    def held(self) -> Mapping[HeldKey, int]:
+        """How many pods have places, by host and template."""
+        return self._held
+
+    @property
+    def sums(self) -> tuple[int, int]:
+        """The sums of hashes over all pods, and over those with constraints."""
+        return self._sum, self._sum_constrained
+
+    @property
+    def repelled(self) -> Mapping[str, int]:
+        """How many terms of anti-affinity may select pods, by namespace."""
+        return self._repelled
+
+    def node_of(self, pod: Key) -> str | None:
+        """Return the node of a pod without a place."""
+        return self._foreign.get(pod)
 
     # Shapes.
 
-    def _shape_of_bound(self, view: _View, pod: BoundPod) -> Shape:
+    def _shape_of_bound(self, view: ConstraintView, pod: BoundPod) -> Shape:
         metadata, spec = pod.metadata, pod.constraints or _NO_CONSTRAINTS
         if not spec.volumes:
             return view.shapes.of_constraints(metadata.namespace, metadata.labels, spec, NO_VOLUMES)
@@ -312,13 +356,13 @@ class PodConstraints:
         )
         return self._shape(view, Pod(metadata=meta, spec=spec))
 
-    def _shape(self, view: _View, pod: Pod) -> Shape:
+    def _shape(self, view: ConstraintView, pod: Pod) -> Shape:
         volumes = volume_requirements(pod, self.storage) if self.has_storage else NO_VOLUMES
         return view.shapes.of_constraints(pod.metadata.namespace, pod.metadata.labels, pod.spec, volumes)
 
     def _checked_shape(
         self,
-        view: _View,
+        view: ConstraintView,
         request: PodSetRequest,
         template: Template,
         labels: Collection[tuple[str, str]],
@@ -341,16 +385,6 @@ def _indexes(tree: DomainTree, cluster: Cluster) -> Vector:
     names = tree.hosts.names
     index_of = [cluster.index(name) for name in names.values]
     return np.array([index_of[code] for code in names.codes[tree.columns].tolist()], np.int64)
-
-
-def _repelled_namespaces(namespace: str, spec: PodSpec | None) -> Iterator[str]:
-    """Yield the namespaces of pods that the anti-affinity of a pod may select; "" is all of them."""
-    affinity = None if spec is None or spec.affinity is None else spec.affinity.pod_anti_affinity
-    for term in () if affinity is None else affinity.required:
-        if term.namespace_selector is not None:
-            yield ""
-        else:
-            yield from term.namespaces or (namespace,)
 
 
 def _uses(pod: BoundPod | None, claim: Key) -> bool:

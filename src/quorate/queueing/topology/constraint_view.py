@@ -1,0 +1,104 @@
+"""Nodes and pods as the filters of pod constraints read them.
+
+A new view holds nothing.  What the cluster has is put into it in slices, between which other tasks run, and
+what changes meanwhile is put into it at once.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from quorate.api.core.scheduling import Node
+from quorate.api.core.volumes import CSINode
+from quorate.api.meta import Key
+from quorate.api.scheduler_configuration.plugins import PredicateArguments
+from quorate.placement.cluster import Cluster
+from quorate.placement.filters.engine import ConstraintEngine
+from quorate.placement.shapes import Shape, Shapes
+from quorate.placement.topology.tree import HOSTNAME
+from quorate.queueing.topology.pod_templates import Template
+
+SLICE_SIZE: Final = 200  # objects
+
+HeldKey = tuple[str, Template]  # the host and the template of pods with places
+
+
+class Objects:
+    """Those that are not in the view yet, in the order in which they are put into it."""
+
+    def __init__(
+        self, nodes: Iterable[str], drivers: Iterable[str], foreign: Iterable[Key], held: Iterable[HeldKey]
+    ) -> None:
+        self.nodes = dict.fromkeys(nodes)
+        self.drivers = dict.fromkeys(drivers)  # by node
+        self.foreign = dict.fromkeys(foreign)
+        self.held = dict.fromkeys(held)
+
+    def __len__(self) -> int:
+        return len(self.nodes) + len(self.drivers) + len(self.foreign) + len(self.held)
+
+
+class ConstraintView:
+    """The view, and the objects that it lacks."""
+
+    def __init__(self, unread: Objects) -> None:
+        self.unread = unread
+        self.cluster = Cluster()
+        self.engine = ConstraintEngine(self.cluster, PredicateArguments())
+        self.shapes = Shapes()
+        self.foreign: dict[Key, tuple[Shape, str]] = {}  # the node of each
+        self.held: dict[HeldKey, tuple[Shape, str, int]] = {}  # the node, and how many pods are counted
+        self.checked: dict[tuple[object, ...], Shape] = {}
+        self._node_of_host: dict[str, str] = {}
+
+    def put_node(self, node: Node) -> None:
+        self.unread.nodes.pop(node.metadata.name, None)
+        self.cluster.set_node(node)
+        self._node_of_host[node.metadata.labels.get(HOSTNAME, "")] = node.metadata.name
+
+    def remove_node(self, node: Node) -> None:
+        name = node.metadata.name
+        if name in self.unread.nodes:
+            del self.unread.nodes[name]
+            return
+        self.cluster.remove_node(name)
+        host = node.metadata.labels.get(HOSTNAME, "")
+        if self._node_of_host.get(host) == name:
+            del self._node_of_host[host]
+
+    def set_drivers(self, drivers: CSINode) -> None:
+        self.unread.drivers.pop(drivers.metadata.name, None)
+        self.engine.set_drivers(drivers)
+
+    def remove_drivers(self, node: str) -> None:
+        self.unread.drivers.pop(node, None)
+        self.engine.remove_drivers(node)
+
+    def count(self, key: Key, shape: Shape, node: str) -> None:
+        """Count a pod without a place."""
+        self.unread.foreign.pop(key, None)
+        self.foreign[key] = shape, node
+        self.cluster.count_pods(shape, node, 1)
+
+    def uncount(self, key: Key) -> None:
+        self.unread.foreign.pop(key, None)
+        counted = self.foreign.pop(key, None)
+        if counted is not None:
+            self.cluster.count_pods(*counted, -1)
+
+    def hold(self, key: HeldKey, pods: int, shape_of: Callable[[Template], Shape]) -> None:
+        """Set how many pods of a template have places on a host; ``shape_of`` is asked for new ones."""
+        host, template = key
+        known = self.held.get(key)
+        if known is None and self.unread.nodes:
+            self.unread.held[key] = None  # the node of the host may not be known yet
+            return
+        self.unread.held.pop(key, None)
+        if known is None:
+            known = shape_of(template), self._node_of_host.get(host, host), 0
+        shape, node, before = known
+        if pods != before:
+            self.cluster.count_pods(shape, node, pods - before)
+        if pods:
+            self.held[key] = shape, node, pods
+        else:
+            self.held.pop(key, None)

@@ -1,0 +1,256 @@
+"""The view of the filters of pod constraints: built in slices, kept up to date, and audited."""
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from quorate.api import codec
+from quorate.api.core.bound_pod import BoundPod
+from quorate.api.core.scheduling import Node
+from quorate.api.meta import Key
+from quorate.queueing.topology.constraint_view import ConstraintView
+from quorate.queueing.topology.constraints_audit import ConstraintMismatch, audit_constraints
+from quorate.queueing.topology.places import NO_PLACES, Places
+from quorate.queueing.topology.pod_constraints import PodConstraints
+from quorate.queueing.topology.pod_templates import Template
+from tests.queueing.notation import Json
+from tests.steps import steps_of
+
+HOST = "kubernetes.io/hostname"
+
+
+def apart(app: str) -> Json:
+    term = {"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": app}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+def a_template(namespace: str, app: str, spec: Json) -> Template:
+    content = msgspec.json.encode({"metadata": {"labels": {"app": app}}, "spec": {"containers": [], **spec}})
+    return Template(namespace, msgspec.Raw(content))
+
+
+WEB = a_template("default", "web", {"affinity": apart("web")})
+PLAIN = a_template("default", "plain", {})
+
+
+class Cluster:
+    """Nodes and pods, and the constraints that are told of each change of them."""
+
+    def __init__(self, nodes: int = 0, pods: int = 0) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.foreign: dict[Key, str] = {}
+        self.constraints = PodConstraints(self.nodes, self.foreign)
+        for number in range(nodes):
+            self.put_node(f"n{number}")
+        for number in range(pods):
+            self.put_pod(f"p{number}", f"n{number % nodes}", app=f"app{number}")
+
+    def put_node(self, name: str, host: str = "") -> None:
+        node = {
+            "metadata": {"name": name, "labels": {HOST: host or name}},
+            "status": {"allocatable": {"cpu": "8", "pods": "110"}},
+        }
+        old, self.nodes[name] = self.nodes.get(name), codec.convert(Node, node)
+        self.constraints.put_node(self.nodes[name], old)
+
+    def remove_node(self, name: str) -> None:
+        self.constraints.remove_node(self.nodes.pop(name))
+
+    def put_pod(self, name: str, node: str, *, app: str) -> None:
+        given = {
+            "metadata": {"name": name, "namespace": "default", "labels": {"app": app}},
+            "spec": {"nodeName": node, "containers": [{"name": "c"}], "affinity": apart(app)},
+        }
+        pod = codec.convert(BoundPod, given)
+        self.constraints.put_pod(pod)
+        if self.foreign.get(pod.metadata.key) != node:
+            self.foreign[pod.metadata.key] = node
+            self.constraints.count(pod.metadata.key, node)
+
+    def remove_pod(self, name: str) -> None:
+        key = Key("default", name)
+        self.constraints.uncount(key)
+        del self.foreign[key]
+        self.constraints.remove_pod(key)
+
+    def counted(self) -> dict[str, dict[str, int]]:
+        """Return how many pods the prepared view has, by node and label."""
+        view = self.prepared()
+        result: dict[str, dict[str, int]] = {}
+        for name in view.cluster.names():
+            index = view.cluster.index(name)
+            assert index is not None
+            pods = {shape.labels["app"]: n for (shape, _), n in view.cluster.pod_counts(index).items()}
+            result[name] = dict(sorted(pods.items()))
+        return result
+
+    def prepared(self) -> ConstraintView:
+        while not self.constraints.prepare():
+            pass
+        assert self.constraints.view is not None
+        return self.constraints.view
+
+    def differences(self, places: Places = NO_PLACES) -> list[ConstraintMismatch]:
+        counted = {Key("default", "w"): places}
+        return [each for slice_ in audit_constraints(self.constraints, lambda: counted) for each in slice_]
+
+
+@pytest.mark.parametrize(
+    ("template", "is_built"),
+    [
+        pytest.param(WEB, True, id="pods with constraints"),
+        pytest.param(PLAIN, True, id="pods in a namespace with anti-affinity"),
+        pytest.param(a_template("other", "plain", {}), False, id="pods that nothing concerns"),
+    ],
+)
+def test_the_view_is_built_for_workloads_that_queue(template: Template, is_built: bool) -> None:
+    cluster = Cluster(nodes=2, pods=2)
+    assert cluster.constraints.prepare()
+    assert not cluster.constraints.is_used
+    cluster.constraints.expect(template)
+    while not cluster.constraints.prepare():
+        pass
+    assert cluster.constraints.is_used is is_built
+
+
+def test_anti_affinity_that_arrives_later_concerns_a_workload_that_queued_before() -> None:
+    cluster = Cluster(nodes=1)
+    cluster.constraints.expect(PLAIN)
+    assert cluster.constraints.prepare()
+    assert not cluster.constraints.is_used
+    cluster.put_pod("p", "n0", app="web")
+    assert cluster.counted() == {"n0": {"web": 1}}
+
+
+def test_each_part_costs_the_same_however_many_pods_there_are() -> None:
+    def costs(pods: int) -> list[int]:
+        cluster = Cluster(nodes=10, pods=pods)
+        cluster.constraints.expect(WEB)
+        done: list[bool] = []
+        result: list[int] = []
+        while not any(done):
+            result.append(steps_of(lambda: done.append(cluster.constraints.prepare())))
+        return result
+
+    few, many = costs(600), costs(1_800)
+    assert len(many) > 2 * len(few)
+    assert max(many) < 1.5 * max(few)
+
+
+def other_labels(cluster: Cluster) -> None:
+    cluster.put_pod("p3", "n0", app="other")
+
+
+def another_host(cluster: Cluster) -> None:
+    cluster.put_node("n1", host="other")
+
+
+def hold_two(cluster: Cluster) -> None:
+    cluster.constraints.hold("n2", WEB, 2)
+
+
+def hold_and_release(cluster: Cluster) -> None:
+    cluster.constraints.hold("n2", WEB, 2)
+    cluster.constraints.hold("n2", WEB, -2)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda cluster: cluster.put_node("n9"), id="a node is added"),
+        pytest.param(lambda cluster: cluster.remove_node("n1"), id="a node is removed"),
+        pytest.param(another_host, id="a node has another host"),
+        pytest.param(lambda cluster: cluster.put_pod("q", "n1", app="q"), id="a pod is added"),
+        pytest.param(lambda cluster: cluster.remove_pod("p3"), id="a pod is removed"),
+        pytest.param(other_labels, id="a pod gets other labels"),
+        pytest.param(hold_two, id="pods get places"),
+        pytest.param(hold_and_release, id="pods get places and lose them"),
+    ],
+)
+@pytest.mark.parametrize("parts", range(6))
+def test_a_change_between_two_parts_counts(
+    change: Callable[[Cluster], None], parts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one does that precedes all parts."""
+    monkeypatch.setattr("quorate.queueing.topology.pod_constraints.SLICE_SIZE", 2)
+    before, between = Cluster(nodes=3, pods=5), Cluster(nodes=3, pods=5)
+    change(before)
+    between.constraints.expect(WEB)
+    for _ in range(parts):
+        between.constraints.prepare()
+    change(between)
+    before.constraints.expect(WEB)
+    assert between.counted() == before.counted()
+    held = between.constraints.held
+    assert [each for each in between.differences() if each.of not in {host for host, _ in held}] == [
+        each for each in before.differences() if each.of not in {host for host, _ in held}
+    ]
+
+
+def test_the_sums_tell_pods_with_other_labels_apart() -> None:
+    cluster = Cluster(nodes=1, pods=1)
+    before = cluster.constraints.version(WEB)
+    cluster.put_pod("p0", "n0", app="other")
+    assert cluster.constraints.version(WEB) != before
+    cluster.put_pod("p0", "n0", app="app0")
+    assert cluster.constraints.version(WEB) == before
+
+
+def forget_a_pod(cluster: Cluster) -> None:
+    cluster.prepared().uncount(Key("default", "p0"))
+
+
+def leak_a_pod(cluster: Cluster) -> None:
+    del cluster.foreign[Key("default", "p0")]
+
+
+@pytest.mark.parametrize("slice_size", [1, 1_000])
+@pytest.mark.parametrize(
+    ("fault", "found"),
+    [
+        pytest.param(forget_a_pod, {"pods in the view": (0, 1)}, id="a pod is not in the view"),
+        pytest.param(
+            leak_a_pod,
+            {"pods in the view": (1, 0), "sum over pods": None, "sum over pods with constraints": None},
+            id="a pod counts that has gone",
+        ),
+        pytest.param(
+            hold_two,
+            {"held pods": (2, 0), "held pods in the view": (2, 0)},
+            id="pods count that have no places",
+        ),
+        pytest.param(
+            lambda cluster: cluster.constraints.remove_pod(Key("default", "p0")),
+            {"sum over pods": None, "sum over pods with constraints": None},
+            id="a pod that counts is not known",
+        ),
+        pytest.param(
+            lambda cluster: cluster.constraints.pods.pop(Key("default", "p0")),
+            {
+                "sum over pods": None,
+                "sum over pods with constraints": None,
+                "terms of anti-affinity": (2, 1),
+            },
+            id="terms of a pod that has gone",
+        ),
+        pytest.param(hold_and_release, {}, id="a count of zero"),
+        pytest.param(lambda cluster: cluster.remove_pod("p0"), {}, id="a pod has gone"),
+    ],
+)
+def test_the_audit_finds_a_difference(
+    fault: Callable[[Cluster], None],
+    found: dict[str, tuple[int, int] | None],
+    slice_size: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("quorate.queueing.topology.constraints_audit.SLICE_SIZE", slice_size)
+    cluster = Cluster(nodes=2, pods=2)
+    cluster.constraints.expect(WEB)
+    cluster.prepared()
+    assert cluster.differences() == []
+    fault(cluster)
+    differences = {each.quantity: (each.in_model, each.computed) for each in cluster.differences()}
+    assert differences.keys() == found.keys()
+    for quantity, numbers in found.items():
+        assert numbers in (None, differences[quantity])
