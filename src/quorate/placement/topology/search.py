@@ -115,14 +115,17 @@ class Search:
         counts = self.counts[level]
         if self.parameters.has_leader or counts.scores is not None:
             return None
-        slices = counts.slices[domains]
-        room = np.where(slices >= needed, slices, _TOO_MANY)
-        if counts.slices is counts.pods:
-            best = int(room.argmin())
-        else:
-            least = room == room.min(initial=_TOO_MANY)
-            best = int(np.where(least, counts.pods[domains], _TOO_MANY).argmin())
-        return best + (domains.start or 0) if room[best] < _TOO_MANY else None
+        return self._least_sufficient(level, domains, counts.slices, needed)
+
+    def _least_sufficient(self, level: int, domains: slice, room: Vector, needed: int) -> int | None:
+        """Return the domain with the least ``room`` that suffices, of equal ones that for the fewest pods."""
+        pods, units = self.counts[level].pods, room[domains]
+        sufficient = np.where(units >= needed, units, _TOO_MANY)
+        best = int(sufficient.argmin())
+        if room is not pods:
+            least = sufficient == sufficient[best]
+            best = int(np.where(least, pods[domains], _TOO_MANY).argmin())
+        return best + (domains.start or 0) if sufficient[best] < _TOO_MANY else None
 
     # The choice of the level and its domains.
 
@@ -190,12 +193,21 @@ class Search:
         """
         given, tree = self.parameters, self.tree
         leader, lowest = int(given.has_leader), len(tree.levels) - 1
-        current = self._fill(level, domains, given.count, leader, given.slice_size, in_slices=True)
+        if len(domains) == 1:
+            members = slice(int(domains[0]), int(domains[0]) + 1)
+            current = self._fill_children(
+                level, members, given.count, leader, given.slice_size, in_slices=True
+            )
+        else:
+            current = self._fill(level, domains, given.count, leader, given.slice_size, in_slices=True)
         while level < min(lowest, given.slice_level) and not keeps_shares:
-            pool = np.concatenate([tree.children(level, domain) for domain in current])
+            pool: Vector | slice
+            if len(current) == 1:
+                pool = tree.range_of_children(level, current[0])
+            else:
+                pool = np.concatenate([tree.children(level, domain) for domain in current])
             level += 1
-            ordered = self.plain_order(level, pool)
-            current = self._fill(level, ordered, given.count, leader, given.slice_size, in_slices=True)
+            current = self._fill_children(level, pool, given.count, leader, given.slice_size, in_slices=True)
         while level < lowest:
             size = given.slice_size
             if level >= given.slice_level:
@@ -204,11 +216,15 @@ class Search:
             children: list[int] = []
             for domain in current:
                 pods, leaders = int(above.pods[domain]), int(above.leaders[domain])
-                members = self.plain_order(level + 1, tree.children(level, domain))
-                if size > 1:  # of an inner layer: the counts are of the outer one, or 0
-                    below.slices[members] = below.pods[members] // size
-                    below.slices_with_leader[members] = below.pods_with_leader[members] // size
-                children += self._fill(level + 1, members, pods, leaders, size, in_slices=size > 1)
+                members = tree.range_of_children(level, domain)
+                if size == 1:
+                    children += self._fill_children(level + 1, members, pods, leaders, 1, in_slices=False)
+                    continue
+                # Of an inner layer: the counts, and so the order, are still those of the outer one, or 0.
+                ordered = self.plain_order(level + 1, np.arange(members.start, members.stop))
+                below.slices[members] = below.pods[members] // size
+                below.slices_with_leader[members] = below.pods_with_leader[members] // size
+                children += self._fill(level + 1, ordered, pods, leaders, size, in_slices=True)
             current = children
             level += 1
         leaves = self.counts[lowest]
@@ -217,6 +233,39 @@ class Search:
             tuple(PlacedPods(leaf, int(leaves.pods[leaf])) for leaf in current if leaves.pods[leaf]),
             tuple(PlacedPods(leaf, 1) for leaf in current if given.has_leader and leaves.leaders[leaf]),
         )
+
+    def _fill_children(
+        self, level: int, members: Vector | slice, pods: int, leader: int, size: int, *, in_slices: bool
+    ) -> list[int]:
+        """Give the domains as many units as they hold, in plain order; see ``_fill``."""
+        counts = self.counts[level]
+        if isinstance(members, slice):
+            units = pods // size if in_slices else pods
+            if (one := self._first_if_sufficient(level, members, units, in_slices=in_slices)) is not None:
+                counts.pods[one] = units * size if in_slices else units
+                if in_slices:
+                    counts.slices[one] = units
+                return [one]
+            members = np.arange(members.start, members.stop)
+        ordered = self.plain_order(level, members)
+        return self._fill(level, ordered, pods, leader, size, in_slices=in_slices)
+
+    def _first_if_sufficient(self, level: int, domains: slice, units: int, *, in_slices: bool) -> int | None:
+        """Return the domain to which ``_fill`` gives all units, if it can be told without an order.
+
+        That is the one with the least room that suffices, provided that the first in order suffices: with the
+        most slices first if one does, else, with the fewest pods or slices first, if all do.
+        """
+        given, counts = self.parameters, self.counts[level]
+        if given.has_leader or counts.scores is not None:
+            return None
+        by_slices = in_slices or counts.slices is counts.pods
+        if not by_slices and counts.slices[domains].any():
+            return None
+        room = counts.slices if in_slices else counts.pods
+        if (given.least_free_first or not by_slices) and room[domains].min() < units:
+            return None
+        return self._least_sufficient(level, domains, room, units)
 
     def _fill(
         self, level: int, domains: Vector, pods: int, leader: int, size: int, *, in_slices: bool

@@ -121,8 +121,13 @@ class DomainTree:
 
     def children(self, level: int, domain: int) -> Vector:
         """Return the numbers of the children of a domain, one level lower."""
+        members = self.range_of_children(level, domain)
+        return np.arange(members.start, members.stop)
+
+    def range_of_children(self, level: int, domain: int) -> slice:
+        """Return the same as a range."""
         first = self.first_child[level]
-        return np.arange(first[domain], first[domain + 1])
+        return slice(int(first[domain]), int(first[domain + 1]))
 
     def leaves_below(self, level: int, domain: int) -> slice:
         """Return the range of the leaves in a domain."""
