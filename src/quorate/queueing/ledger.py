@@ -24,7 +24,7 @@ from quorate.queueing.preemption.history import PreemptionHistory
 from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import NO_PLACES, Places, has_places, recorded_places, without_places
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
-from quorate.queueing.topology.pod_templates import Template
+from quorate.queueing.topology.pod_templates import template_of
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
 from quorate.quota.hierarchy import QuotaTree
@@ -229,7 +229,7 @@ class Ledger:
         entry.cluster_queue = queue.name
         entry.is_explained = False
         for pod_set in entry.workload.spec.pod_sets:
-            self.topology.constraints.expect(Template(entry.key.namespace, pod_set.template))
+            self.topology.constraints.expect(template_of(entry.key.namespace, pod_set.template))
         self.note_pending(queue)
         if c.is_backing_off(entry.workload, self.now):
             queue.pending.backing_off[entry.key] = entry
@@ -371,7 +371,7 @@ class Ledger:
         updated = with_updates(workload)
         pod_sets = (workload if isinstance(updated, UpdateConflict) else updated).spec.pod_sets
         templates = {
-            pod_set.name: Template(workload.metadata.namespace, pod_set.template) for pod_set in pod_sets
+            pod_set.name: template_of(workload.metadata.namespace, pod_set.template) for pod_set in pod_sets
         }
         places = recorded_places(self.topology, admission, per_pod, templates)
         replacement_key = self.replacement_slices.get(workload.metadata.key)

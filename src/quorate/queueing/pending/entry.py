@@ -138,8 +138,9 @@ class EntryHeap:
 
     def first(self) -> Entry | None:
         while self._items:
-            if self._is_valid(self._items[0]):
-                return self._items[0][2]
+            _, ticket, entry = self._items[0]
+            if entry.heap is self and entry.ticket == ticket:  # as ``_is_valid``, for each decision
+                return entry
             heappop(self._items)
         return None
 

@@ -12,7 +12,7 @@ from quorate.queueing.topology.node_fit import has_provisioned_nodes
 from quorate.queueing.topology.placing import PodSetToPlace, lack_of_room, place_pod_sets
 from quorate.queueing.topology.pod_constraints import VOLUMES_UNKNOWN
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
-from quorate.queueing.topology.pod_templates import Template
+from quorate.queueing.topology.pod_templates import template_of
 
 
 def pods_to_check(
@@ -36,7 +36,7 @@ def pods_to_check(
             and not shape.topology.is_explicit
             and not has_provisioned_nodes(queue.spec, names, state.checks)
         ):
-            template = Template(workload.metadata.namespace, pod_set.template)
+            template = template_of(workload.metadata.namespace, pod_set.template)
             result.append(PodSetToPlace(shape, assigned.count, names, on_hosts=True, template=template))
     return result
 

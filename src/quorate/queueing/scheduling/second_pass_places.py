@@ -27,7 +27,7 @@ from quorate.queueing.topology.placing import (
     pod_set_request,
 )
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
-from quorate.queueing.topology.pod_templates import Template
+from quorate.queueing.topology.pod_templates import template_of
 from quorate.queueing.topology.replacement import replace_hosts
 
 Failures = tuple[PlacementRefused | NodesLackRoom, ...]
@@ -61,7 +61,9 @@ class SecondPassPlaces:
         self._shape = state.ledger.shapes.shape_of(workload)
         self._shapes = {each.name: each for each in self._shape.pod_sets}
         namespace = workload.metadata.namespace
-        self._templates = {each.name: Template(namespace, each.template) for each in workload.spec.pod_sets}
+        self._templates = {
+            each.name: template_of(namespace, each.template) for each in workload.spec.pod_sets
+        }
         queue = state.ledger.cluster_queues.get(reservation.admission.cluster_queue)
         self._replaced_slice = None if queue is None else state.ledger.replaced_places(workload, queue)
 

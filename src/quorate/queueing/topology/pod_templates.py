@@ -6,7 +6,7 @@ import msgspec
 
 from quorate.api.core.pod_templates import template_pod
 from quorate.api.core.scheduling import Affinity, Pod, PodAffinity, PodSpec
-from quorate.api.interning import InternCache
+from quorate.api.interning import ContentCache, InternCache
 
 _MAX_PODS: Final = 1024  # decoded ones that are kept
 _CLAIM: Final = b'"persistentVolumeClaim"'
@@ -16,7 +16,7 @@ _MARKS: Final = (_CLAIM, _ANTI_AFFINITY, b'"podAffinity"', b'"topologySpreadCons
 
 
 class Template:
-    """The template of the pods of one pod set; the bytes are those of its object."""
+    """The template of the pods of one pod set."""
 
     __slots__ = ("_hash", "content", "has_constraints", "namespace", "repels")
 
@@ -45,6 +45,14 @@ class Template:
     def decode(self) -> Pod:
         """Return a pod of the template with the constraints that are required."""
         return _intern_pod(self.namespace.encode() + b"\n" + bytes(self.content))
+
+
+def template_of(namespace: str, content: msgspec.Raw) -> Template:
+    """Return the template, one object for all pod sets of equal content that are in use."""
+    stored = bytes(content)
+    return _templates.get_or(
+        namespace.encode() + b"\n" + stored, lambda: Template(namespace, msgspec.Raw(stored))
+    )
 
 
 def has_claims(template: msgspec.Raw) -> bool:
@@ -81,4 +89,5 @@ def _required(terms: PodAffinity | None) -> PodAffinity | None:
     return None if terms is None else PodAffinity(required=terms.required)
 
 
+_templates: Final[ContentCache[Template]] = ContentCache(entries=_MAX_PODS)
 _intern_pod = InternCache(_decode, entries=_MAX_PODS)
