@@ -278,7 +278,16 @@ SUITE = "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"
             "v1beta2",
             "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a], sources: [{counter: {}}]}]}",
             'resources.deviceClassMappings[0].sources: [{"counter": {}}] '
-            "is for counters and capacities, which are not supported", id="counters of devices",
+            "counts by counters or capacities of devices, which needs their ResourceSlices, and these are "
+            "not read (leave it out to count devices)", id="counters of devices",
+        ),
+        pytest.param(
+            "v1beta2",
+            "resources: {deviceClassMappings: [{name: g, deviceClassNames: [a]}, "
+            "{name: m, deviceClassNames: [b], sources: [{capacity: {name: memory, driver: d}}]}]}",
+            'resources.deviceClassMappings[1].sources: [{"capacity": {"name": "memory", "driver": "d"}}] '
+            "counts by counters or capacities of devices, which needs their ResourceSlices, and these are "
+            "not read (leave it out to count devices)", id="capacities of devices",
         ),
         pytest.param(
             "v1beta2", "networkTopologyDiscovery: [{source: ufm, enabled: true}]",

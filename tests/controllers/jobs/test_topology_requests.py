@@ -11,6 +11,7 @@ from quorate.api.batch import Job
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.kueue import TOPOLOGY_GATE, PodSet
 from quorate.api.meta import ObjectMeta
+from quorate.api.volcano import job as volcano_job
 from quorate.controllers.jobframework.interface import JobKind
 from quorate.controllers.jobframework.podset_info import InjectionConflict, PodSetInfo
 from quorate.controllers.jobframework.topology import with_topology_requests
@@ -18,6 +19,7 @@ from quorate.controllers.jobs.batch import BatchJob
 from quorate.controllers.jobs.integrations import FRAMEWORK_KINDS
 from quorate.controllers.jobs.kubeflow import MPIJob
 from quorate.controllers.jobs.spark import SparkApplication
+from quorate.controllers.volcano.job.queued_job import VolcanoJob
 from quorate.kube.patches import merged
 from quorate.kube.writes import Patch
 from tests.controllers.jobs.test_appwrapper import an_object, wrapped
@@ -50,6 +52,13 @@ def show(pod_set: PodSet) -> str:
         return ""
     fields = codec.to_builtins(pod_set.topology_request)
     return " ".join(f"{name}={fields[name]}" for name in sorted(fields))
+
+
+def a_volcano_job(template: Json) -> volcano_job.Job:
+    spec = {"queue": "q", "tasks": [{"name": "worker", "replicas": 2, "template": template}]}
+    return codec.convert(
+        volcano_job.Job, {"metadata": {"name": "train", "namespace": "default"}, "spec": spec}
+    )
 
 
 def of(name: str) -> JobKind[Any]:
@@ -129,6 +138,15 @@ def of(name: str) -> JobKind[Any]:
                             ])
                         ),
                         wrapped(
+                            an_object(
+                                "kubeflow.org/v1", "PyTorchJob",
+                                pytorchReplicaSpecs={"Worker": {"template": PODS}},
+                            )
+                        ),
+                        wrapped(
+                            an_object("ray.io/v1", "RayCluster", headGroupSpec={"template": HEAD})
+                        ),
+                        wrapped(
                             an_object("example.com/v1", "Any", pods=PODS),
                             {
                                 "path": "template.spec.pods",
@@ -155,9 +173,15 @@ def of(name: str) -> JobKind[Any]:
                 "train-0": "required=rack",
                 "train-1": f"{COMPLETION} required=rack",
                 "train-2": IN_JOB_SET,
-                "train-3": "podIndexLabel=i required=rack subGroupCount=4 subGroupIndexLabel=g",
+                "train-3": f"{REPLICA} required=rack",
                 "train-4": "",
+                "train-5": "podIndexLabel=i required=rack subGroupCount=4 subGroupIndexLabel=g",
+                "train-6": "",
             }, id="an AppWrapper",
+        ),
+        pytest.param(
+            VolcanoJob(), a_volcano_job(PODS),
+            {"worker": "podIndexLabel=volcano.sh/task-index required=rack"}, id="a Volcano Job",
         ),
     ],
 )  # fmt: skip

@@ -146,7 +146,11 @@ def _device_class_mapping(fields: Section) -> tuple[str, tuple[str, ...]]:
     for name in ("name", "deviceClassNames"):
         if name not in fields:
             fields.at(name).reject("is missing")
-    fields.reject_if_present("sources", "is for counters and capacities, which are not supported")
+    fields.reject_if_present(
+        "sources",
+        "counts by counters or capacities of devices, which needs their ResourceSlices, and these "
+        "are not read (leave it out to count devices)",
+    )
     resource = text_matching(_is_short_qualified_name, "the name of a resource")
     device_class = text_matching(_is_short_qualified_name, "the name of a DeviceClass")
     classes = list_of(device_class, minimum=1, maximum=MAX_CLASSES)
