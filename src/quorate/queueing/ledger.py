@@ -5,13 +5,12 @@ quota in it.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Final, NamedTuple
 
 from quorate.api.configuration import Configuration
-from quorate.api.configuration.feature_gates import Gates
-from quorate.api.kueue import ELASTIC_JOB, SLICE_REPLACEMENT_FOR, Admission, Workload
+from quorate.api.kueue import ELASTIC_JOB, Admission, Workload
 from quorate.api.meta import Key, Uid, find_condition
 from quorate.queueing import conditions as c
 from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState, Reservation, usage_of
@@ -20,15 +19,14 @@ from quorate.queueing.pending.ordering import affects_scheduling, queue_order
 from quorate.queueing.pending.second_pass_queue import SecondPassQueue
 from quorate.queueing.pending.shape import Shape, ShapeRegistry
 from quorate.queueing.pods_ready import UnreadyWorkloads
-from quorate.queueing.preemption.history import PreemptionHistory
+from quorate.queueing.queue_trees import QueueTrees
 from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import NO_PLACES, Places, has_places, recorded_places, without_places
 from quorate.queueing.topology.pod_set_updates import UpdateConflict, with_updates
 from quorate.queueing.topology.pod_templates import template_of
+from quorate.queueing.workload_slices import replaced_slice
 from quorate.quota import tree
 from quorate.quota.amount import FlavorResource, Usage
-from quorate.quota.hierarchy import QuotaTree
-from quorate.quota.tree import Node
 
 _NOTHING_LEFT_OUT: Final = nullcontext()
 
@@ -40,17 +38,15 @@ class Samples(NamedTuple):
     next_at: float | None  # epoch seconds; None: never
 
 
-class Ledger:
+class Ledger(QueueTrees):
     """See the module docstring."""
 
     def __init__(self, configuration: Configuration) -> None:
+        super().__init__()
         self.configuration = configuration
-        self.quota = QuotaTree()
         self.shapes = ShapeRegistry(configuration.resources, configuration.gates)
         self.second_pass = SecondPassQueue()
         self.topology = TopologyModel(configuration.topology_gates, configuration.node_fit.mode)
-        self.namespaces: dict[str, Mapping[str, str]] = {}  # labels, by namespace
-        self.cluster_queues: dict[str, ClusterQueueState] = {}
         # Every local queue that exists or that a known workload names.
         self.local_queues: dict[Key, LocalQueueState] = {}
         self.entries: dict[Key, Entry] = {}  # exactly the workloads that may queue and hold no quota
@@ -60,89 +56,8 @@ class Ledger:
         # Pending workloads that became inadmissible with the outcome of another one, until this is reported.
         self.parked: dict[Key, None] = {}
         self.expected_evictions: set[Uid] = set()  # decided, but not yet observed
-        self.preemption_history = PreemptionHistory()
         self.unready = UnreadyWorkloads()  # exactly the reservations of unready workloads
-        # Roots of the trees in which a round may decide something new.  The value counts the consecutive
-        # rounds that changed nothing in the tree except which flavors were tried.
-        self.dirty_trees: dict[Node, int] = {}
-        # Roots of the trees with workloads that were refused for lack of room in a topology or on nodes.
-        self.awaiting_room: dict[Node, None] = {}
         self.now = 0.0  # the latest time that a caller passed, epoch seconds
-        # By root: the queues with pending workloads.  Queues that became empty or moved to another tree are
-        # removed when the index is read.
-        self._queues_with_pending: dict[Node, dict[ClusterQueueState, None]] = {}
-        self._scheduled_requeues: dict[Node, None] = {}  # by root; see ``flush_requeues``
-        self._quota_changes: dict[Node, int] = {}  # by root: how often limits or edges below it changed
-
-    # Trees.
-
-    def is_active(self, queue: ClusterQueueState) -> bool:
-        """Return True if the queue may admit: it is active and its cohorts form no loop."""
-        return not queue.inactive_reasons and not self.quota.has_cycle(queue.node)
-
-    def queues_below(self, node: Node) -> Iterator[ClusterQueueState]:
-        """Return the cluster queues at and below ``node``."""
-        below = [node]  # a stack: trees of cohorts may be deeper than recursion
-        while below:
-            current = below.pop()
-            if self.quota.queues.get(current.name) is current:
-                yield self.cluster_queues[current.name]
-            below.extend(reversed(current.children))
-
-    def queues_with_pending(self, root: Node) -> list[ClusterQueueState]:
-        """Return the cluster queues of a tree that have pending workloads."""
-        members = self._queues_with_pending.get(root, {})
-        for queue in [queue for queue in members if queue.pending.is_empty or queue.node.root is not root]:
-            del members[queue]
-        return list(members)
-
-    def note_pending(self, queue: ClusterQueueState) -> None:
-        """Record that ``queue`` has pending workloads."""
-        self._queues_with_pending.setdefault(queue.node.root, {})[queue] = None
-
-    def note_root_change(self, node: Node) -> None:
-        """Record that ``node``, and with it every node below, may have another root."""
-        for queue in self.queues_below(node):
-            if not queue.pending.is_empty:
-                self.note_pending(queue)
-
-    def generation(self, queue: ClusterQueueState) -> int:
-        """Return a number that grows when a workload leaves the queue or quota in its tree changes."""
-        return queue.generation + self._quota_changes.get(queue.node.root, 0)
-
-    def note_quota_change(self, node: Node) -> None:
-        """Record a change of limits or edges at ``node``, which may help every workload of its tree."""
-        root = node.root
-        self._quota_changes[root] = self._quota_changes.get(root, 0) + 1
-        self.preemption_history.clear(root)
-        self.schedule_requeue(node)
-
-    def note_external_change(self, queue: ClusterQueueState) -> None:
-        """Record an external event that may help workloads of ``queue`` or of its tree."""
-        self.preemption_history.clear(queue.node.root)
-        self.schedule_requeue(queue.node)
-
-    def schedule_requeue(self, node: Node) -> None:
-        """Make the inadmissible workloads of the tree of ``node`` active at the next ``flush_requeues``."""
-        self._scheduled_requeues[node.root] = None
-        self.mark_dirty(node)
-
-    def note_freed_room(self) -> None:
-        """Retry workloads that wait for room: placed pods of whatever tree may have left it."""
-        for root in self.awaiting_room:
-            self.schedule_requeue(root)
-        self.awaiting_room.clear()
-
-    def mark_dirty(self, node: Node) -> None:
-        """Let the next round look at the tree of ``node``, without requeueing inadmissible workloads."""
-        self.dirty_trees[node.root] = 0
-
-    def flush_requeues(self) -> None:
-        """Carry out the scheduled requeues: one pass over a tree, however many events there were."""
-        for root in self._scheduled_requeues:
-            for queue in self.queues_with_pending(root):
-                queue.pending.queue_inadmissible(queue.newly_matching_namespaces(self.namespaces))
-        self._scheduled_requeues.clear()
 
     # Pending workloads.
 
@@ -555,19 +470,3 @@ class Ledger:
     def _mark_ready(self, reservation: Reservation) -> None:
         for queue in self.unready.discard(reservation):
             self.schedule_requeue(queue.node)
-
-
-def replaced_slice(workload: Workload, gates: Gates) -> Key | None:
-    """Return the key of the workload that ``workload`` replaces as a slice, in the same namespace.
-
-    None with the gate ElasticJobsViaWorkloadSlices off.
-
-    A job that grows while it runs has a second workload, which requests all pods of the job.  The usage of
-    the first workload does not count while the second is evaluated, nor once the second holds quota: growing
-    takes quota for the new pods only.  If the second loses its quota before the first is finished, the first
-    counts again.
-    """
-    text = workload.metadata.annotations.get(SLICE_REPLACEMENT_FOR)
-    if text is None or not gates.elastic_jobs_via_workload_slices:
-        return None
-    return Key(workload.metadata.namespace, text.rpartition("/")[2])

@@ -17,10 +17,10 @@ from quorate.kube.log import logger
 from quorate.kube.resources import WORKLOAD_PRIORITY_CLASSES, WORKLOADS, reference_to
 from quorate.kube.writes import Delete, Patch, Write, send, status_patch
 from quorate.queueing.conditions import is_finished
-from quorate.queueing.ledger import replaced_slice
 from quorate.queueing.lifecycle.rules import decide_workload
 from quorate.queueing.lifecycle.transition import Transition
 from quorate.queueing.state import State
+from quorate.queueing.workload_slices import replaced_slice
 
 WORKERS: Final = 16  # a reconcile mostly waits for the response to its one write
 PRIORITY_WORKERS: Final = 4

@@ -1,0 +1,100 @@
+"""The trees of cohorts and cluster queues, and in which of them a round may decide something new.
+
+A tree is known by its root.  Events only record the trees that they concern; the requeues that follow are
+carried out once, however many events there were.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from quorate.queueing.cluster_queue import ClusterQueueState
+from quorate.queueing.preemption.history import PreemptionHistory
+from quorate.quota.hierarchy import QuotaTree
+from quorate.quota.tree import Node
+
+
+class QueueTrees:
+    """See the module docstring."""
+
+    def __init__(self) -> None:
+        self.quota = QuotaTree()
+        self.namespaces: dict[str, Mapping[str, str]] = {}  # labels, by namespace
+        self.cluster_queues: dict[str, ClusterQueueState] = {}
+        self.preemption_history = PreemptionHistory()
+        # Roots of the trees in which a round may decide something new.  The value counts the consecutive
+        # rounds that changed nothing in the tree except which flavors were tried.
+        self.dirty_trees: dict[Node, int] = {}
+        # Roots of the trees with workloads that were refused for lack of room in a topology or on nodes.
+        self.awaiting_room: dict[Node, None] = {}
+        # By root: the queues with pending workloads.  Queues that became empty or moved to another tree are
+        # removed when the index is read.
+        self._queues_with_pending: dict[Node, dict[ClusterQueueState, None]] = {}
+        self._scheduled_requeues: dict[Node, None] = {}  # by root; see ``flush_requeues``
+        self._quota_changes: dict[Node, int] = {}  # by root: how often limits or edges below it changed
+
+    def is_active(self, queue: ClusterQueueState) -> bool:
+        """Return True if the queue may admit: it is active and its cohorts form no loop."""
+        return not queue.inactive_reasons and not self.quota.has_cycle(queue.node)
+
+    def queues_below(self, node: Node) -> Iterator[ClusterQueueState]:
+        """Return the cluster queues at and below ``node``."""
+        below = [node]  # a stack: trees of cohorts may be deeper than recursion
+        while below:
+            current = below.pop()
+            if self.quota.queues.get(current.name) is current:
+                yield self.cluster_queues[current.name]
+            below.extend(reversed(current.children))
+
+    def queues_with_pending(self, root: Node) -> list[ClusterQueueState]:
+        """Return the cluster queues of a tree that have pending workloads."""
+        members = self._queues_with_pending.get(root, {})
+        for queue in [queue for queue in members if queue.pending.is_empty or queue.node.root is not root]:
+            del members[queue]
+        return list(members)
+
+    def note_pending(self, queue: ClusterQueueState) -> None:
+        """Record that ``queue`` has pending workloads."""
+        self._queues_with_pending.setdefault(queue.node.root, {})[queue] = None
+
+    def note_root_change(self, node: Node) -> None:
+        """Record that ``node``, and with it every node below, may have another root."""
+        for queue in self.queues_below(node):
+            if not queue.pending.is_empty:
+                self.note_pending(queue)
+
+    def generation(self, queue: ClusterQueueState) -> int:
+        """Return a number that grows when a workload leaves the queue or quota in its tree changes."""
+        return queue.generation + self._quota_changes.get(queue.node.root, 0)
+
+    def note_quota_change(self, node: Node) -> None:
+        """Record a change of limits or edges at ``node``, which may help every workload of its tree."""
+        root = node.root
+        self._quota_changes[root] = self._quota_changes.get(root, 0) + 1
+        self.preemption_history.clear(root)
+        self.schedule_requeue(node)
+
+    def note_external_change(self, queue: ClusterQueueState) -> None:
+        """Record an external event that may help workloads of ``queue`` or of its tree."""
+        self.preemption_history.clear(queue.node.root)
+        self.schedule_requeue(queue.node)
+
+    def schedule_requeue(self, node: Node) -> None:
+        """Make the inadmissible workloads of the tree of ``node`` active at the next ``flush_requeues``."""
+        self._scheduled_requeues[node.root] = None
+        self.mark_dirty(node)
+
+    def note_freed_room(self) -> None:
+        """Retry workloads that wait for room: placed pods of whatever tree may have left it."""
+        for root in self.awaiting_room:
+            self.schedule_requeue(root)
+        self.awaiting_room.clear()
+
+    def mark_dirty(self, node: Node) -> None:
+        """Let the next round look at the tree of ``node``, without requeueing inadmissible workloads."""
+        self.dirty_trees[node.root] = 0
+
+    def flush_requeues(self) -> None:
+        """Carry out the scheduled requeues: one pass over a tree, however many events there were."""
+        for root in self._scheduled_requeues:
+            for queue in self.queues_with_pending(root):
+                queue.pending.queue_inadmissible(queue.newly_matching_namespaces(self.namespaces))
+        self._scheduled_requeues.clear()
