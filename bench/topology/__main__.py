@@ -15,6 +15,7 @@ from bench.limits import check_limits
 from bench.topology.core import (
     bytes_a_node,
     calls_without_topologies,
+    growth_of_waiting_workloads,
     node_change,
     placement_after_node_change,
     preferred_across_blocks,
@@ -31,6 +32,7 @@ MEASURES: Final[Mapping[str, Callable[[], float]]] = {
     "places: a node of 10,000 changes, ms": node_change,
     "places: a node of 10,000 changes, then 8 pods, ms": placement_after_node_change,
     "places: bytes a node": bytes_a_node,
+    "places: bytes a waiting workload, 10,000 ÷ 1,000 nodes": growth_of_waiting_workloads,
     "node check: Report, 1,000 nodes: µs an admission": report_cost,
     "node check: Require, 1,000 nodes: µs an admission": require_cost,
     "no topologies: Python calls an admission": calls_without_topologies,

@@ -12,8 +12,20 @@ from itertools import chain, repeat
 from statistics import median
 from time import thread_time
 from types import FrameType
+from typing import Final
 
-from bench.topology.worlds import BLOCKS, CPUS, HOSTS, NODES, RACKS, CheckedQueues, model, node, pod_set
+from bench.topology.worlds import (
+    BLOCKS,
+    CPUS,
+    HOSTS,
+    NODES,
+    RACKS,
+    CheckedQueues,
+    WaitingQueues,
+    model,
+    node,
+    pod_set,
+)
 from bench.virtual_time import Job, Simulation
 from bench.worlds import BASELINE, BLOCK, RACK
 from quorate.api.configuration.queueing import NodeFitMode
@@ -23,6 +35,8 @@ from quorate.placement.topology.request import TopologyRequest
 from quorate.queueing.topology.model import TopologyModel
 from quorate.queueing.topology.places import Places
 from quorate.queueing.topology.placing import PodSetToPlace, place_pod_sets
+
+_WAITING: Final = 1_000  # workloads
 
 
 def required_rack() -> float:
@@ -105,6 +119,25 @@ def bytes_a_node() -> float:
     tracemalloc.stop()
     assert len(watched) == len(found.nodes), "all nodes are kept"
     return (after - before) / NODES
+
+
+def growth_of_waiting_workloads() -> float:
+    """Return the memory of a waiting workload with 10,000 nodes, divided by that with 1,000 nodes."""
+    return bytes_a_waiting_workload(NODES) / bytes_a_waiting_workload(NODES // 10)
+
+
+def bytes_a_waiting_workload(nodes: int) -> float:
+    """Return the memory of a workload that waits for places: its object and what the core keeps of it."""
+    queues = WaitingQueues(nodes)
+    queues.refuse(_WAITING // 10)  # what exists once exists already
+    gc.collect()
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    queues.refuse(_WAITING)
+    gc.collect()
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return (after - before) / _WAITING
 
 
 def _with_nodes(nodes: int = NODES) -> TopologyModel:

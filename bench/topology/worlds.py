@@ -16,9 +16,11 @@ from bench.worlds import (
     NAMESPACE,
     RACK,
     Racks,
+    WorkloadClass,
     cluster_queue,
     endless_workloads,
     flavor_object,
+    make_workload,
     node_object,
 )
 from quorate.api import codec
@@ -26,12 +28,14 @@ from quorate.api.configuration import Configuration
 from quorate.api.configuration.feature_gates import TopologyGates
 from quorate.api.configuration.queueing import NodeFit, NodeFitMode
 from quorate.api.core.host_node import HostNode
-from quorate.api.kueue import LocalQueue, ResourceFlavor
+from quorate.api.kueue import LocalQueue, ResourceFlavor, Workload
 from quorate.api.kueue.topology import Topology
+from quorate.api.meta import Key
 from quorate.placement.topology.request import TopologyRequest
 from quorate.placement.topology.tree import HOSTNAME
-from quorate.queueing.decisions import Reserve
-from quorate.queueing.lifecycle.statuses import admit_status
+from quorate.queueing.decisions import Hold, Reserve
+from quorate.queueing.inadmissible_reasons import PlacementRefused
+from quorate.queueing.lifecycle.statuses import admit_status, hold_status
 from quorate.queueing.pending.shape import PodSetShape
 from quorate.queueing.scheduling.cycle import AdmissionCycle
 from quorate.queueing.state import State
@@ -115,6 +119,48 @@ def pod_set(pods: int, milli_cpu: int, topology: TopologyRequest) -> PodSetToPla
         on_node=amounts,
     )
     return PodSetToPlace(shape, pods, frozenset((FLAVOR,)))
+
+
+class WaitingQueues:
+    """The queues of ``BASELINE`` with quota without end, and a topology of ``nodes`` nodes."""
+
+    def __init__(self, nodes: int) -> None:
+        state = self._state = State(Configuration())
+        state.put_namespace(NAMESPACE, {})
+        racks = Racks(BLOCKS * RACKS, HOSTS, CPUS)
+        state.put_topology(codec.convert(Topology, racks.topology(GROUP)))
+        for number in range(nodes):
+            state.put_node(node(number))
+        state.put_flavor(codec.convert(ResourceFlavor, flavor_object(FLAVOR, racks, GROUP)))
+        for name in BASELINE.queue_names():
+            state.put_cluster_queue(cluster_queue(name, 10**9, 10**9))
+            body = {"metadata": {"namespace": NAMESPACE, "name": name}, "spec": {"clusterQueue": name}}
+            state.put_local_queue(codec.convert(LocalQueue, body))
+        self._admission_cycle = AdmissionCycle(state)
+        self._created = 0
+
+    def refuse(self, count: int) -> None:
+        """Create workloads that no rack holds, each of another shape, and evaluate and keep all of them."""
+        stored: dict[Key, Workload] = {}
+        queues = [*BASELINE.queue_names()]
+        for number in range(self._created, self._created + count):
+            pods = HOSTS + 1 + number
+            class_ = WorkloadClass(
+                "wide", 1, pods * CPUS, 50, 1_000, 100, pods=pods, topology={"required": RACK}
+            )
+            workload = make_workload(queues[number % len(queues)], class_, number, EPOCH_S)
+            stored[workload.metadata.key] = workload
+            self._state.put_workload(workload, EPOCH_S)
+        self._created += count
+        refused = 0
+        while decisions := self._admission_cycle.run(EPOCH_S).decisions:
+            for each in decisions:
+                assert isinstance(each, Hold), "no rack holds the pods"
+                refused += any(isinstance(reason, PlacementRefused) for reason in each.reasons)
+                status = hold_status(stored[each.key], each, EPOCH_S)
+                if status is not None:
+                    self._state.put_workload(replace(stored[each.key], status=status), EPOCH_S)
+        assert refused >= count, "each was evaluated"
 
 
 class CheckedQueues:

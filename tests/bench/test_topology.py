@@ -2,7 +2,7 @@
 
 from bench.limits import load
 from bench.topology.__main__ import MEASURES
-from bench.topology.worlds import CheckedQueues, model, node, pod_set
+from bench.topology.worlds import CheckedQueues, WaitingQueues, model, node, pod_set
 from bench.virtual_time import Simulation
 from bench.worlds import BASELINE, RACK, TOPOLOGIES
 
@@ -77,6 +77,12 @@ def test_a_rack_has_fifty_nodes() -> None:
 def test_queues_that_check_nodes_admit_what_fits() -> None:
     for mode in ("Off", "Report", "Require"):
         assert CheckedQueues(mode, 3).admit(6) > 0, mode  # asserts that all six were admitted
+
+
+def test_workloads_wider_than_a_rack_are_evaluated_and_wait() -> None:
+    queues = WaitingQueues(60)
+    queues.refuse(40)  # asserts that each was refused for want of places
+    queues.refuse(5)
 
 
 def test_every_measure_has_a_limit() -> None:
