@@ -2,8 +2,11 @@
 
 import pytest
 
+from quorate.api import codec
 from quorate.api.configuration.feature_gates import Gates
+from quorate.api.kueue import Workload
 from quorate.api.meta import Key
+from quorate.queueing import conditions as c
 from quorate.queueing import inadmissible_reasons as r
 from quorate.queueing.conditions import granular_reason, shown_reason
 
@@ -65,3 +68,33 @@ def test_the_reason(reasons: tuple[r.InadmissibleReason, ...], granular: str, co
     assert granular_reason(reasons) == granular
     assert shown_reason(granular, Gates(unadmitted_workloads_observability=True)) == granular
     assert shown_reason(granular, Gates()) == coarse
+
+
+@pytest.mark.parametrize(
+    ("delayed", "checks", "reserving", "want"),
+    [
+        pytest.param(
+            "Pending", ["Ready"], True,
+            ("PendingDelayedTopologyRequests", "There are pending delayed topology requests"),
+            id="places are awaited",
+        ),
+        pytest.param(
+            "Pending", ["Pending"], True,
+            ("UnsatisfiedChecks", "The workload has not all checks ready"), id="a check comes first",
+        ),
+        pytest.param(
+            "Pending", [], False, ("NoReservation", "The workload has no reservation"), id="no quota",
+        ),
+    ],
+)  # fmt: skip
+def test_why_a_workload_is_not_admitted(
+    delayed: str, checks: list[str], reserving: bool, want: tuple[str, str]
+) -> None:
+    assigned = {"name": "main", "count": 1, "delayedTopologyRequest": delayed}
+    status = {
+        "admission": {"clusterQueue": "cq", "podSetAssignments": [assigned]},
+        "admissionChecks": [{"name": f"c{at}", "state": state} for at, state in enumerate(checks)],
+    }
+    workload = codec.convert(Workload, {"metadata": {"name": "w", "namespace": "default"}, "status": status})
+    condition = c.not_admitted(workload, 0.0, Gates(), reserving=reserving)
+    assert (condition.reason, condition.message) == want

@@ -145,7 +145,7 @@ def _inner_sizes(tree: DomainTree, layers: tuple[SliceLayer, ...], slice_level: 
                 f"additional slice layer topology {layer.level} must be at a lower level than "
                 f"{tree.levels[above]}"
             )
-        if outer.size % layer.size:
+        if layer.size < 1 or outer.size % layer.size:
             return (
                 f"additional slice layer size {layer.size} must evenly divide parent layer size {outer.size}"
             )

@@ -1,0 +1,94 @@
+"""Why flavors and topologies refuse workloads, with Kueue's texts."""
+
+import pytest
+
+from quorate.api.meta import find_condition
+from tests.queueing.notation import Json
+from tests.queueing.world import World
+
+HOST = "kubernetes.io/hostname"
+
+
+def message(topology: Json, *flavors: str, levels: tuple[str, ...] = ("rack", HOST)) -> str:
+    """Return why a workload with one pod that requests ``topology`` waits in a queue with ``flavors``."""
+    labels = {"pool": "tas", "rack": "r", HOST: "a"}
+    topology_flavor = {"topologyName": "dc", "nodeLabels": {"pool": "tas"}}
+    pod_set: Json = {"name": "main", "count": 1, "requests": {"cpu": 1}}
+    if topology:
+        pod_set["topology"] = topology
+    world = World(
+        {
+            "topologies": {"dc": {"levels": [*levels]}},
+            "flavors": {"tas": topology_flavor, "plain": {}},
+            "nodes": {"a": {"labels": labels, "allocatable": {"cpu": 2, "pods": 10}}},
+            "clusterQueues": {"cq": {"quota": [{name: {"cpu": 10} for name in flavors}]}},
+            "workloads": [{"name": "w", "queue": "cq", "podSets": [pod_set]}],
+        }
+    )
+    world.run("cycle")
+    condition = find_condition(world.workloads["w"].status.conditions, "QuotaReserved")
+    assert condition is not None
+    return condition.message
+
+
+PREFIX = "couldn't assign flavors to pod set main: "
+
+
+@pytest.mark.parametrize(
+    ("topology", "flavors", "want"),
+    [
+        pytest.param(
+            {"required": "rack"}, ("plain",),
+            'Flavor "plain" does not support TopologyAwareScheduling', id="a flavor without a topology",
+        ),
+        pytest.param(
+            {"required": "row"}, ("tas",), 'Flavor "tas" does not contain the requested level',
+            id="a level of another topology",
+        ),
+        pytest.param(
+            {"required": "rack", "sliceLevel": "row", "sliceSize": 1}, ("tas",),
+            'Flavor "tas" does not contain the requested level', id="slices of another topology",
+        ),
+        pytest.param(
+            {"required": "row"}, ("plain", "tas"),
+            'Flavor "plain" does not support TopologyAwareScheduling, '
+            'Flavor "tas" does not contain the requested level', id="two flavors",
+        ),
+    ],
+)  # fmt: skip
+def test_flavors_that_cannot_serve_a_request(topology: Json, flavors: tuple[str, ...], want: str) -> None:
+    assert message(topology, *flavors) == PREFIX + want
+
+
+def test_a_plain_workload_gets_no_topology_flavor_of_a_mixed_queue() -> None:
+    world = World(
+        {
+            "topologies": {"dc": {"levels": [HOST]}},
+            "flavors": {"tas": {"topologyName": "dc", "nodeLabels": {"pool": "tas"}}, "plain": {}},
+            "clusterQueues": {"cq": {"quota": [{"tas": {"cpu": 10}, "plain": {"cpu": 0}}]}},
+            "workloads": [
+                {
+                    "name": "w",
+                    "queue": "cq",
+                    "podSets": [{"name": "main", "count": 1, "requests": {"cpu": 1}}],
+                }
+            ],
+        }
+    )
+    world.run("cycle")
+    condition = find_condition(world.workloads["w"].status.conditions, "QuotaReserved")
+    assert condition is not None
+    assert 'Flavor "tas" supports only TopologyAwareScheduling' in condition.message
+
+
+@pytest.mark.parametrize(
+    ("topology", "want"),
+    [
+        pytest.param(
+            {"required": HOST, "sliceLevel": "rack", "sliceSize": 1},
+            f"podset slice topology rack is above the podset topology {HOST}", id="slices above the request",
+        ),
+    ],
+)  # fmt: skip
+def test_levels_in_the_wrong_order(topology: Json, want: str) -> None:
+    assert want in message(topology, "tas")
