@@ -3,8 +3,11 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from quorate.api.core import NodeSelector
+from quorate.api.core.scheduling import ContainerStatus, PodStatus
+from quorate.api.quantity import Quantity
 from quorate.placement.filters.volumes.requirements import VolumeRequirements
 from quorate.placement.shapes import MAX_AMOUNT, Shapes
 from tests.placement.builders import pod
@@ -50,6 +53,14 @@ def test_pods_that_differ_only_in_other_fields_have_one_shape() -> None:
     shapes = Shapes()
     plain = shapes.of(pod("a cpu=1"))
     assert shapes.of(pod("b cpu=1", namespace="other", labels={"job": "b"}, priority=7)) is plain
+
+
+def test_pods_of_one_spec_have_different_shapes_while_one_is_resized() -> None:
+    shapes, small, resized = Shapes(), pod("a cpu=1"), pod("b cpu=1")
+    allocated = (ContainerStatus(name="main", allocated_resources={"cpu": Quantity.of_units(2)}),)
+    resized = replace(resized, status=PodStatus(container_statuses=allocated))
+    assert small.spec is resized.spec
+    assert [shapes.of(each).amounts["cpu"] for each in (small, resized, small)] == [1000, 2000, 1000]
 
 
 def test_pods_with_different_volume_requirements_have_different_shapes() -> None:

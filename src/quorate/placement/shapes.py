@@ -21,6 +21,7 @@ from quorate.api.core.scheduling import (
     Affinity,
     Container,
     ContainerPort,
+    ContainerStatus,
     Pod,
     PodSpec,
     TopologySpreadConstraint,
@@ -46,6 +47,8 @@ _MAX_SUMMED_AMOUNT: Final = 2**42
 # kube-scheduler's defaults for pods without requests in scores, so that such pods spread as well.
 _DEFAULT_MILLI_CPU: Final = 100
 _DEFAULT_MEMORY: Final = 200 * 2**20
+
+_MAX_CACHED_TEMPLATES: Final = 4096
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
@@ -77,6 +80,9 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, weakref=True, eq=False):
         return self.amounts.get(CPU, _DEFAULT_MILLI_CPU), self.amounts.get(MEMORY, _DEFAULT_MEMORY)
 
 
+_Parts = tuple[PodSpec, tuple[ContainerStatus, ...], tuple[ContainerStatus, ...]]
+
+
 class Shapes:
     """All shapes in use, one object each."""
 
@@ -88,6 +94,9 @@ class Shapes:
         self._any_selector = False
         self._shapes: WeakValueDictionary[bytes, Shape] = WeakValueDictionary()
         self._encoder = msgspec.msgpack.Encoder(order="deterministic")
+        # By the identities of the parts of a pod, which equal pods share.  The parts are stored too: while
+        # they exist, no other object gets their identities.
+        self._of_templates: dict[tuple[object, ...], tuple[_Parts, Shape]] = {}
 
     def of(
         self,
@@ -100,8 +109,28 @@ class Shapes:
 
         ``least``: amounts that it takes of a node at least.
         """
+        self._add_selectors(pod.spec)
+        if volumes is not NO_VOLUMES or node_groups is not None or least:
+            return self._composed(pod, volumes, node_groups, least)
+        labels = pod.metadata.labels
+        parts = (pod.spec, pod.status.container_statuses, pod.status.init_container_statuses)
+        template = (
+            *map(id, parts),
+            pod.metadata.namespace if self._any_selector else "",
+            *((key, labels[key]) for key in self._selected_keys if key in labels),
+        )
+        cached = self._of_templates.get(template)
+        if cached is None:
+            if len(self._of_templates) >= _MAX_CACHED_TEMPLATES:
+                self._of_templates.clear()
+            cached = parts, self._composed(pod, volumes, node_groups, least)
+            self._of_templates[template] = cached
+        return cached[1]
+
+    def _composed(
+        self, pod: Pod, volumes: VolumeRequirements, node_groups: NodeGroupRule | None, least: Amounts
+    ) -> Shape:
         spec = pod.spec
-        self._add_selectors(spec)
         labels = pod.metadata.labels
         containers = (*spec.init_containers, *spec.containers)
         shape = Shape(
