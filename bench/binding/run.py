@@ -6,7 +6,7 @@ import random
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable, Iterable
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -43,6 +43,8 @@ class Plan:
     at_once: int  # concurrent bind calls
     within_s: float
     directory: Path
+    kubeconfig: Path | None = None  # of an empty cluster; None: run a local server
+    bound: int = 0  # further pods that have nodes before the scheduler starts
 
     @property
     def pods(self) -> int:
@@ -51,13 +53,14 @@ class Plan:
     @property
     def nodes(self) -> int:
         """Nodes for all pods, and a tenth more."""
-        return -(-2 * self.pods * 11 // (10 * PODS_OF_A_NODE))
+        return -(-(2 * self.pods + self.bound) * 11 // (10 * PODS_OF_A_NODE))
 
 
 class Outcome(msgspec.Struct):
     bare_per_s: float
     scheduler_per_s: float
     first_bind_s: float  # from the start of the process
+    first_bind_cpu_s: float  # of the scheduler until then
     scheduler_cpu_s: float
     peak_bytes: int
 
@@ -72,10 +75,12 @@ class NotDone(Exception):
 
 async def run(plan: Plan, on_progress: Callable[[int], None]) -> Outcome:
     """Run the measurement; raise ``NotDone`` if it does not complete in time."""
-    async with (
-        local_server(plan.directory) as kubeconfig,
-        Client(await load_rest_config(kubeconfig), random.Random(), concurrency=plan.at_once) as client,
-    ):
+    async with AsyncExitStack() as stack:
+        kubeconfig = plan.kubeconfig
+        if kubeconfig is None:
+            kubeconfig = await stack.enter_async_context(local_server(plan.directory))
+        config = await load_rest_config(kubeconfig)
+        client = await stack.enter_async_context(Client(config, random.Random(), concurrency=plan.at_once))
         await _prepare(client, plan)
         pods = Informer(client, PLACEABLE_PODS)
         bound = Bound(on_progress)
@@ -89,6 +94,10 @@ async def run(plan: Plan, on_progress: Callable[[int], None]) -> Outcome:
     return outcome
 
 
+def _ignore() -> None:
+    pass
+
+
 class Bound:
     """The times at which pods were observed bound, since the last ``count_to``."""
 
@@ -96,11 +105,12 @@ class Bound:
         self._on_progress = on_progress
         self._clock = asyncio.get_running_loop().time
         self._wanted = 0
+        self._on_first: Callable[[], object] = _ignore
         self._done = asyncio.Event()
         self.moments: list[float] = []
 
-    def count_to(self, pods: int) -> None:
-        self._wanted, self.moments = pods, []
+    def count_to(self, pods: int, on_first: Callable[[], object] = _ignore) -> None:
+        self._wanted, self.moments, self._on_first = pods, [], on_first
         self._done.clear()
 
     def on_change(self, change: Change[Pod]) -> None:
@@ -108,6 +118,8 @@ class Bound:
             return
         if change.old is None or not change.old.node_name:
             self.moments.append(self._clock())
+            if len(self.moments) == 1:
+                self._on_first()
             self._on_progress(len(self.moments))
             if len(self.moments) == self._wanted:
                 self._done.set()
@@ -141,6 +153,9 @@ async def _prepare(client: Client, plan: Plan) -> None:
         for gang in range(plan.gangs)
         for member in range(plan.members)
     ]
+    bodies += [
+        _pod(f"bound-{n % 50}", n, NO_SCHEDULER, f"node-{n % plan.nodes:05}") for n in range(plan.bound)
+    ]
     await _concurrently(plan.at_once, (client.create(PLACEABLE_PODS, pod, NAMESPACE) for pod in bodies))
 
 
@@ -150,14 +165,15 @@ async def _add_node(client: Client, node: dict[str, Any]) -> None:
     await client.patch(PLACEABLE_NODES, created.metadata.key, {"spec": {"taints": None}})
 
 
-def _pod(gang: str, member: int, scheduler: str) -> dict[str, Any]:
+def _pod(gang: str, member: int, scheduler: str, node: str = "") -> dict[str, Any]:
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "100m"}}}
     return {
         "metadata": {
             "name": f"{gang}-{member}",
             "annotations": {"scheduling.k8s.io/group-name": gang},
         },
-        "spec": {"schedulerName": scheduler, "containers": [container]},
+        "spec": {"schedulerName": scheduler, "containers": [container]}
+        | ({"nodeName": node} if node else {}),
     }
 
 
@@ -178,19 +194,27 @@ async def _bare(kubeconfig: Path, plan: Plan, bound: Bound) -> float:
 
 
 async def _scheduled(kubeconfig: Path, plan: Plan, bound: Bound, bare_per_s: float) -> Outcome:
-    bound.count_to(plan.pods)
     clock = asyncio.get_running_loop().time
     began = clock()
     command = (sys.executable, "-m", "quorate", "scheduler", "--binds-at-once", str(plan.at_once))
     async with running(command, kubeconfig, plan.directory / LOG) as process, asyncio.TaskGroup() as tasks:
         sampler = UsageSampler(process.pid)
+        first_bind_cpu_s = 0.0
+
+        def on_first() -> None:
+            nonlocal first_bind_cpu_s
+            sampler.sample()
+            first_bind_cpu_s = sampler.usage.cpu_s
+
+        bound.count_to(plan.pods, on_first)
         parts = [tasks.create_task(sampler.follow()), tasks.create_task(_alive(process))]
         per_s = await _within(plan.within_s, "the scheduler did not bind all pods", bound.all())
         sampler.sample()
         usage = sampler.usage
         for part in parts:
             part.cancel()
-    return Outcome(bare_per_s, per_s, bound.moments[0] - began, usage.cpu_s, usage.peak_bytes)
+    first_bind_s = bound.moments[0] - began
+    return Outcome(bare_per_s, per_s, first_bind_s, first_bind_cpu_s, usage.cpu_s, usage.peak_bytes)
 
 
 async def _alive(process: asyncio.subprocess.Process) -> None:
