@@ -166,6 +166,7 @@ def test_containers(container: Json, want: str) -> None:
             {"volumes": [{"name": "v", "hostPath": {"path": "/a/../b"}}]},
             "spec.volumes[0].hostPath.path Invalid",
         ),
+        ({"volumes": [{"name": "v" * 64, "emptyDir": {}}]}, "spec.volumes[0].name Invalid"),
         ({"volumes": [{"name": "v", "secret": {}}]}, "spec.volumes[0].secret.secretName Required"),
         (
             {"volumes": [{"name": "v", "configMap": {"name": "c", "items": [{"key": "k", "path": "/k"}]}}]},
