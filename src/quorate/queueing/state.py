@@ -6,55 +6,29 @@ known here alone.  A cluster queue counts the usage of every workload with a quo
 workloads included, until the reservation is released or the workload finishes, is deactivated or deleted.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-
 import msgspec
 
 from quorate.api.configuration import Configuration
-from quorate.api.core import LimitRange, RuntimeClass
-from quorate.api.core.bound_pod import BoundPod
-from quorate.api.core.device_claims import DeviceClass, ResourceClaimTemplate
-from quorate.api.core.scheduling import Node as ClusterNode
-from quorate.api.core.volumes import CSINode, PersistentVolume, PersistentVolumeClaim, StorageClass
 from quorate.api.kueue import (
     Admission,
-    AdmissionCheck,
-    ClusterQueue,
     ClusterQueueStatus,
-    Cohort,
-    CohortSpec,
     CohortStatus,
-    LocalQueue,
     LocalQueueStatus,
-    ResourceFlavor,
     Workload,
 )
-from quorate.api.kueue.topology import Topology
-from quorate.api.meta import Key, epoch, is_older
-from quorate.api.quantity import NANOS
-from quorate.placement.topology.tree import MAX_AMOUNT
+from quorate.api.meta import Key, is_older
 from quorate.queueing import conditions as c
 from quorate.queueing import queue_status
 from quorate.queueing.cluster_queue import (
-    ClusterQueueState,
     Reservation,
-    flavor_groups,
-    limits_of,
-    spec_findings,
     usage_of,
-    weight_of,
 )
-from quorate.queueing.consumed_usage import ConsumedUsage
-from quorate.queueing.inactive_reasons import inactive_reasons, is_terminating
-from quorate.queueing.ledger import Ledger
+from quorate.queueing.inactive_reasons import is_terminating
 from quorate.queueing.lifecycle.transition import ClusterQueueView, LocalQueueView, QueueView
 from quorate.queueing.pending.ordering import may_queue, queue_order
 from quorate.queueing.pending.second_pass_queue import second_pass_need
 from quorate.queueing.pods_ready import queue_overrides
-from quorate.queueing.request_updates import RequestUpdates
-from quorate.queueing.topology.foreign_pods import PODS
-from quorate.queueing.topology.node_fit import annotated_mode, mode_of
-from quorate.quota.tree import Node
+from quorate.queueing.queue_objects import QueueObjects
 
 
 class PendingKeys(msgspec.Struct, frozen=True):
@@ -64,19 +38,13 @@ class PendingKeys(msgspec.Struct, frozen=True):
     inadmissible: tuple[Key, ...]
 
 
-class State:
+class State(QueueObjects):
     """See the module docstring.  The state decides nothing: ``scheduling.cycle`` does."""
 
     def __init__(self, configuration: Configuration) -> None:
-        self.configuration = configuration
-        self.ledger = Ledger(configuration)
-        self.request_updates = RequestUpdates(self.ledger)
-        self.flavors: dict[str, ResourceFlavor] = {}
-        self.ledger.topology.flavors = self.flavors
-        self.checks: dict[str, AdmissionCheck] = {}
+        super().__init__(configuration)
         # What can be read of workloads with quota that cannot be used: exactly the unreadable reservations.
         self.unreadable: dict[Key, Workload] = {}
-        self._cohorts: dict[str, CohortSpec] = {}  # exactly the cohorts that have an object
 
     def replace_with(self, fresh: "State") -> None:
         """Take over the model of ``fresh``, which was built from the same objects, in one step.
@@ -116,304 +84,6 @@ class State:
                 for reservation in ledger.reservations.values()
                 if not reservation.evicted
             }
-
-    # Flavors, admission checks, namespaces, and what adjusts the requests of pods.
-
-    def put_flavor(self, flavor: ResourceFlavor) -> None:
-        name = flavor.metadata.name
-        old = self.flavors.get(name)
-        self.flavors[name] = flavor
-        if old is None or old.spec != flavor.spec or annotated_mode(old) != annotated_mode(flavor):
-            self._flavor_changed(name)
-
-    def remove_flavor(self, name: str) -> None:
-        if self.flavors.pop(name, None) is not None:
-            self._flavor_changed(name)
-
-    def _flavor_changed(self, name: str) -> None:
-        self.ledger.topology.flavor_changed(name)
-        for queue in self._queues_with_flavors((name,)):
-            self._update_inactive_reasons(queue)
-            self.ledger.note_external_change(queue)
-
-    def _queues_with_flavors(self, names: Collection[str]) -> list[ClusterQueueState]:
-        return [
-            queue
-            for queue in self.ledger.cluster_queues.values()
-            if any(name in group.flavors for group in queue.groups.values() for name in names)
-        ]
-
-    # Topologies and nodes.
-
-    def put_topology(self, topology: Topology) -> None:
-        self.ledger.topology.put_topology(topology)
-        self._topology_changed(topology.metadata.name)
-
-    def remove_topology(self, name: str) -> None:
-        self.ledger.topology.remove_topology(name)
-        self._topology_changed(name)
-
-    def _topology_changed(self, name: str) -> None:
-        for flavor in self.flavors.values():
-            if flavor.spec.topology_name == name:
-                self._flavor_changed(flavor.metadata.name)
-
-    def put_node(self, node: ClusterNode) -> Collection[str]:
-        """Return the topology flavors of the node, before and after the change."""
-        return self.ledger.topology.put_node(node)
-
-    def remove_node(self, name: str) -> Collection[str]:
-        """Return the topology flavors of the node."""
-        return self.ledger.topology.remove_node(name)
-
-    def put_pod(self, pod: BoundPod) -> Collection[str]:
-        """Return the topology flavors in which the pod no longer uses what it used before."""
-        return self.ledger.topology.put_pod(pod)
-
-    def put_nominated_pod(self, pod: BoundPod) -> Collection[str]:
-        """Count a pod on the node for which it is nominated, as ``put_pod`` does for one that is bound."""
-        return self.ledger.topology.put_nominated_pod(pod)
-
-    def remove_nominated_pod(self, key: Key) -> Collection[str]:
-        return self.ledger.topology.remove_nominated_pod(key)
-
-    def put_unreadable_pod(self, key: Key, node: str) -> None:
-        """Keep places in topologies away from a node with a pod of which the requests are not known."""
-        self.ledger.topology.put_foreign_pod(key, node, {PODS: MAX_AMOUNT})
-
-    def remove_pod(self, key: Key) -> Collection[str]:
-        """Return the topology flavors of the node that the pod leaves."""
-        return self.ledger.topology.remove_pod(key)
-
-    def put_claim(self, claim: PersistentVolumeClaim) -> Collection[str]:
-        """Return the flavors of which nodes may take pods that they did not take before."""
-        self.ledger.topology.constraints.put_claim(claim)
-        return self.ledger.topology.placing
-
-    def remove_claim(self, key: Key) -> None:
-        self.ledger.topology.constraints.remove_claim(key)
-
-    def put_volume(self, volume: PersistentVolume) -> Collection[str]:
-        """Return the flavors of which nodes may take pods that they did not take before."""
-        self.ledger.topology.constraints.storage.set_volume(volume)
-        return self.ledger.topology.placing
-
-    def put_storage_class(self, storage_class: StorageClass) -> Collection[str]:
-        """Return the flavors of which nodes may take pods that they did not take before."""
-        self.ledger.topology.constraints.storage.set_class(storage_class)
-        return self.ledger.topology.placing
-
-    def remove_volume(self, name: str) -> None:
-        self.ledger.topology.constraints.storage.remove_volume(name)
-
-    def remove_storage_class(self, name: str) -> None:
-        self.ledger.topology.constraints.storage.remove_class(name)
-
-    def remove_drivers(self, node: str) -> None:
-        self.ledger.topology.constraints.remove_drivers(node)
-
-    def set_has_volumes(self, has_volumes: bool) -> None:
-        """Tell if all claims and volumes are known; until then, no node takes pods with claims."""
-        self.ledger.topology.constraints.has_storage = has_volumes
-        self.retry_flavors(self.ledger.topology.placing)
-
-    def put_drivers(self, drivers: CSINode) -> Collection[str]:
-        """Return the flavors of which nodes may take pods that they did not take before."""
-        self.ledger.topology.constraints.put_drivers(drivers)
-        return self.ledger.topology.placing
-
-    def reads_nodes(self, flavor: ResourceFlavor) -> bool:
-        """Return True if pods of the flavor get places in a topology or are checked against the nodes."""
-        mode = mode_of((flavor,), self.configuration.node_fit.mode)
-        is_placed = self.configuration.topology_gates is not None and bool(flavor.spec.topology_name)
-        return is_placed or mode != "Off"
-
-    def set_has_nodes(self, has_nodes: bool) -> None:
-        """Tell if all nodes and pods are known; until then, no pod gets a place in a topology."""
-        self.ledger.topology.set_has_nodes(has_nodes)
-        self.retry_flavors(name for name, flavor in self.flavors.items() if self.reads_nodes(flavor))
-
-    def retry_flavors(self, names: Iterable[str]) -> None:
-        """Evaluate the pending workloads of the queues with these flavors again."""
-        for queue in self._queues_with_flavors(frozenset(names)):
-            self.ledger.note_external_change(queue)
-
-    def put_admission_check(self, check: AdmissionCheck) -> None:
-        self.checks[check.metadata.name] = check
-        self._check_changed(check.metadata.name)
-
-    def remove_admission_check(self, name: str) -> None:
-        if self.checks.pop(name, None) is not None:
-            self._check_changed(name)
-
-    def _check_changed(self, name: str) -> None:
-        for queue in self.ledger.cluster_queues.values():
-            rules = queue.spec.admission_checks_strategy.admission_checks
-            if any(rule.name == name for rule in rules):
-                self._update_inactive_reasons(queue)
-
-    def put_namespace(self, name: str, labels: Mapping[str, str]) -> None:
-        ledger = self.ledger
-        if ledger.namespaces.get(name) == labels:
-            return
-        ledger.namespaces[name] = labels
-        ledger.topology.constraints.put_namespace(name, labels)
-        for queue in ledger.cluster_queues.values():
-            if name in queue.newly_matching_namespaces(ledger.namespaces):
-                ledger.note_external_change(queue)
-
-    def remove_namespace(self, name: str) -> None:
-        self.ledger.namespaces.pop(name, None)
-
-    def put_runtime_class(self, runtime_class: RuntimeClass) -> None:
-        if self.ledger.shapes.put_runtime_class(runtime_class):
-            self.request_updates.requests_changed()
-
-    def remove_runtime_class(self, name: str) -> None:
-        if self.ledger.shapes.remove_runtime_class(name):
-            self.request_updates.requests_changed()
-
-    def put_limit_range(self, limit_range: LimitRange) -> None:
-        if self.ledger.shapes.put_limit_range(limit_range):
-            self.request_updates.requests_changed(limit_range.metadata.namespace)
-
-    def remove_limit_range(self, key: Key) -> None:
-        if self.ledger.shapes.remove_limit_range(key):
-            self.request_updates.requests_changed(key.namespace)
-
-    def put_claim_template(self, template: ResourceClaimTemplate) -> None:
-        if self.ledger.shapes.put_claim_template(template):
-            self.request_updates.requests_changed(template.metadata.namespace)
-
-    def remove_claim_template(self, key: Key) -> None:
-        if self.ledger.shapes.remove_claim_template(key):
-            self.request_updates.requests_changed(key.namespace)
-
-    def put_device_class(self, device_class: DeviceClass) -> None:
-        if self.ledger.shapes.put_device_class(device_class):
-            self.request_updates.requests_changed()
-
-    def remove_device_class(self, name: str) -> None:
-        if self.ledger.shapes.remove_device_class(name):
-            self.request_updates.requests_changed()
-
-    # Queues and cohorts.
-
-    def put_cluster_queue(self, cluster_queue: ClusterQueue) -> None:
-        ledger, name = self.ledger, cluster_queue.metadata.name
-        queue = ledger.cluster_queues.get(name)
-        if queue is not None:
-            old, queue.object = queue.object, cluster_queue
-            if old.spec == cluster_queue.spec and is_terminating(old) == is_terminating(cluster_queue):
-                return
-        ledger.flush_requeues()  # those of the old tree: only the new tree is to be tried again
-        node = ledger.quota.put_queue(
-            name, cluster_queue.spec.cohort_name, limits_of(cluster_queue.spec.resource_groups)
-        )
-        node.weight = weight_of(cluster_queue.spec.fair_sharing)
-        if queue is None:
-            queue = self._add_cluster_queue(cluster_queue, node)
-        else:
-            queue.groups = flavor_groups(cluster_queue.spec)
-            queue.findings = spec_findings(cluster_queue.spec)
-        by_usage = self.configuration.admission_fair_sharing is not None and queue.uses_admission_fair_sharing
-        queue.pending.set_consumed_usage(ledger.consumed_usage if by_usage else None)
-        if queue.is_strict:
-            queue.pending.sticky = None
-        self._update_inactive_reasons(queue)
-        ledger.note_root_change(node)
-        ledger.note_quota_change(node)
-
-    def _add_cluster_queue(self, cluster_queue: ClusterQueue, node: Node) -> ClusterQueueState:
-        ledger, name = self.ledger, cluster_queue.metadata.name
-        ledger.cluster_queues[name] = queue = ClusterQueueState(cluster_queue, node, ledger.parked)
-        for reservation in ledger.reservations.values():
-            if reservation.admission.cluster_queue == name:
-                ledger.count_reservation(queue, reservation)
-        for local_queue in ledger.local_queues.values():
-            if local_queue.cluster_queue == name:
-                ledger.enqueue_all(local_queue)
-        return queue
-
-    def remove_cluster_queue(self, name: str) -> None:
-        ledger = self.ledger
-        queue = ledger.cluster_queues.get(name)
-        if queue is None:
-            return
-        ledger.flush_requeues()
-        for local_queue in ledger.local_queues.values():
-            if local_queue.cluster_queue == name:
-                ledger.dequeue_all(local_queue)
-        for reservation in list(queue.reservations.values()):
-            ledger.uncount_reservation(queue, reservation)
-        ledger.note_quota_change(queue.node)
-        ledger.flush_requeues()
-        ledger.dirty_trees.pop(queue.node, None)  # if the queue was a tree of its own
-        ledger.awaiting_room.pop(queue.node, None)
-        del ledger.cluster_queues[name]
-        ledger.quota.remove_queue(name)
-
-    def put_cohort(self, cohort: Cohort) -> None:
-        name, quota = cohort.metadata.name, self.ledger.quota
-        if self._cohorts.get(name) == cohort.spec:
-            return
-        self._cohorts[name] = cohort.spec
-        self.ledger.flush_requeues()
-        known, cyclic = quota.cohorts.get(name), quota.cyclic
-        root = known.root if known is not None else None
-        node = quota.put_cohort(name, cohort.spec.parent_name, limits_of(cohort.spec.resource_groups))
-        node.weight = weight_of(cohort.spec.fair_sharing)
-        self._cohort_changed(node, root, cyclic)
-
-    def remove_cohort(self, name: str) -> None:
-        if self._cohorts.pop(name, None) is None:
-            return
-        self.ledger.flush_requeues()
-        quota = self.ledger.quota
-        node, cyclic = quota.cohorts[name], quota.cyclic
-        root = node.root
-        quota.remove_cohort(name)
-        node.weight = weight_of(None)
-        self._cohort_changed(node, root, cyclic)
-
-    def _cohort_changed(self, node: Node, old_root: Node | None, old_cyclic: frozenset[Node]) -> None:
-        """Update the ledger after the cohort ``node`` changed; the arguments describe the tree before."""
-        ledger = self.ledger
-        if node.root is not old_root:
-            ledger.note_root_change(node)
-        ledger.note_quota_change(node)
-        for changed in old_cyclic ^ ledger.quota.cyclic:
-            ledger.note_root_change(changed)
-            ledger.note_quota_change(changed)
-
-    def put_local_queue(self, local_queue: LocalQueue) -> None:
-        queue = self.ledger.ensure_local_queue(local_queue.metadata.key)
-        before = queue.is_running, queue.cluster_queue
-        queue.object = local_queue
-        if queue.consumed_usage.sampled_at is None:
-            _restore_consumed_usage(queue.consumed_usage, local_queue)
-        if before != (queue.is_running, queue.cluster_queue):
-            self.ledger.dequeue_all(queue)
-            self.ledger.enqueue_all(queue)
-
-    def remove_local_queue(self, key: Key) -> None:
-        queue = self.ledger.local_queues.get(key)
-        if queue is None:
-            return
-        self.ledger.dequeue_all(queue)
-        queue.object = None
-        self.ledger.remove_local_queue_if_unused(key)
-
-    def _update_inactive_reasons(self, queue: ClusterQueueState) -> None:
-        """Compute why ``queue`` is inactive; requeue its workloads if it has become active."""
-        was_inactive = bool(queue.inactive_reasons)
-        reasons = inactive_reasons(
-            queue.object, queue.findings, self.flavors, self.checks, self.ledger.topology.topologies
-        )
-        queue.inactive_reasons = tuple(reasons)
-        if was_inactive and not queue.inactive_reasons:
-            queue.pending.explain_again()
-            self.ledger.note_external_change(queue)
 
     # Workloads.
 
@@ -617,23 +287,6 @@ class State:
 def counts_quota(workload: Workload) -> bool:
     """Return True if the reservation of ``workload`` counts: it is active and not finished."""
     return c.has_quota_reservation(workload) and workload.spec.active and not c.is_finished(workload)
-
-
-def _restore_consumed_usage(consumed_usage: ConsumedUsage, local_queue: LocalQueue) -> None:
-    """Continue from the consumed usage that an earlier process stored in the status.
-
-    Without any usage the time of the last sample is not stored, so a new history begins.
-    """
-    sharing = local_queue.status.fair_sharing
-    stored = sharing.admission_fair_sharing_status if sharing is not None else None
-    if stored is None or stored.last_update is None:
-        return
-    consumed_usage.changed_at = epoch(stored.last_update)
-    consumed_usage.consumed = {
-        resource: quantity.nanos / NANOS for resource, quantity in stored.consumed_resources.items()
-    }
-    if any(consumed_usage.consumed.values()):
-        consumed_usage.sampled_at = consumed_usage.changed_at
 
 
 def _frees_quota(old: Reservation, new: Reservation) -> bool:
