@@ -71,7 +71,7 @@ def test_a_workload_that_lacks_something_else_begins_anew(need: SecondPassNeed |
 
 def test_a_failed_host_may_recover_within_a_second() -> None:
     queue = SecondPassQueue()
-    queue.put(W, SecondPassNeed(("a",)))
+    queue.put(W, SecondPassNeed(("a",)), may_recover=True)
     queue.begin_delays(100.0)
     assert queue.due(100.5) == []
     queue.begin_delays(100.5)

@@ -198,7 +198,10 @@ class State(QueueObjects):
                 gives_places=topology.is_on,
                 replaces_hosts=topology.gates.detect_node_failures,
             )
-            ledger.second_pass.put(key, need)
+            flavors = {name for each in admission.pod_set_assignments for name in each.flavors.values()}
+            # Without a topology a host may have failed because other pods took the place.
+            may_recover = any(map(topology.is_topology_flavor, flavors))
+            ledger.second_pass.put(key, need, may_recover=may_recover)
         else:
             ledger.second_pass.remove(key)
         if old is None or queue is None:

@@ -2,9 +2,9 @@
 
 They are workloads with failed hosts, and those of which an admission check brings the nodes: their places
 are chosen once all checks are Ready.  The first attempt for failed hosts is after a second, in which a host
-may recover; that for first places is at once.  After each failure follows another one after 1, 2, 4, ... 30
-seconds (Kueue's delays).  While a workload waits for preemption targets it is tried in each cycle, so that no
-other workload gets the places that they leave.
+may recover; that for first places is at once, and that for a host on which other pods took the place.  After
+each failure follows another one after 1, 2, 4, ... 30 seconds (Kueue's delays).  While a workload waits for
+preemption targets it is tried in each cycle, so that no other workload gets the places that they leave.
 """
 
 import math
@@ -48,11 +48,11 @@ def second_pass_need(
 class _Waiting:
     __slots__ = ("due_at", "failures", "is_recent", "need", "targets")
 
-    def __init__(self, need: SecondPassNeed) -> None:
+    def __init__(self, need: SecondPassNeed, *, may_recover: bool) -> None:
         self.need = need
         self.failures = 0
         self.due_at: float = -math.inf  # epoch seconds
-        self.is_recent = bool(need.failed)  # its first delay has not begun
+        self.is_recent = may_recover and bool(need.failed)  # its first delay has not begun
         self.targets: set[Key] = set()  # preempted for it and not gone yet
 
 
@@ -62,13 +62,16 @@ class SecondPassQueue:
     def __init__(self) -> None:
         self._waiting: dict[Key, _Waiting] = {}
 
-    def put(self, key: Key, need: SecondPassNeed | None) -> None:
-        """Add or update a workload; one that lacks something else than before begins anew."""
+    def put(self, key: Key, need: SecondPassNeed | None, *, may_recover: bool = False) -> None:
+        """Add or update a workload; one that lacks something else than before begins anew.
+
+        ``may_recover``: its failed hosts may be healthy again within a second.
+        """
         known = self._waiting.get(key)
         if need is None:
             self.remove(key)
         elif known is None or known.need != need:
-            self._waiting[key] = _Waiting(need)
+            self._waiting[key] = _Waiting(need, may_recover=may_recover)
 
     def remove(self, key: Key) -> None:
         self._waiting.pop(key, None)
