@@ -8,13 +8,15 @@ import pytest
 import yaml
 
 from quorate.api import codec
-from quorate.api.configuration import Configuration
+from quorate.api.configuration import Configuration, default_configuration
 from quorate.api.kueue import Workload
 from quorate.kube.resources import WORKLOADS
 from quorate.local.nodes import Fleet
+from quorate.simulate.existing import existing_jobs
 from quorate.simulate.player import play
 from quorate.simulate.records import Outcome
-from quorate.simulate.snapshot import MOST_RUN_TIMES, documents, run_times
+from quorate.simulate.run_time_store import MOST_RUN_TIMES
+from quorate.simulate.snapshot import documents, run_times, snapshot_world
 from quorate.simulate.world import read_world
 from tests.e2e.verbs import CommandLine
 from tests.e2e.world import World, run_story
@@ -81,17 +83,30 @@ def workload(
 def test_run_times_are_learned_from_finished_workloads(
     workloads: list[Workload], expected: list[tuple[str, tuple[float, ...], str]]
 ) -> None:
-    found = [(each.queue[1], each.seconds, each.origin) for each in run_times(workloads, 3600.0)]
+    found = [(each.kind.queue[1], each.seconds, each.origin) for each in run_times(workloads, 3600.0)]
     assert found == expected
 
 
-def test_many_run_times_are_kept_as_quantiles() -> None:
+def test_of_many_run_times_the_latest_are_kept() -> None:
     workloads = [workload(str(seconds), "a", seconds) for seconds in range(1000)]
-    (learned,) = run_times([*workloads, workload("waits", "a")], 1.0)
-    assert len(learned.seconds) == MOST_RUN_TIMES
-    assert learned.seconds[0] == 10
-    assert learned.seconds[-1] == 990
-    assert learned.seconds == tuple(sorted(learned.seconds))
+    (learned, kind) = run_times([*workloads, workload("7", "a")], 1.0)
+    assert learned.seconds == tuple(range(1000 - MOST_RUN_TIMES, 1000))
+    assert kind.origin == f"team/a, Workload #: {MOST_RUN_TIMES} finished workloads"
+
+
+def test_a_workload_of_a_known_kind_runs_as_the_others_of_its_kind() -> None:
+    seen = [workload(f"short-{number}", "a", 60) for number in range(3)]
+    seen += [workload(f"long-{number}", "a", 6000) for number in range(3)]
+    waiting = [workload("short-9", "a"), workload("long-9", "a"), workload("other", "a", declared_s=30)]
+    times = list(run_times([*seen, *waiting], 1.0))
+    assert [str(each.kind) for each in times] == [
+        "team/a",
+        "team/a, Workload long-#",
+        "team/a, Workload short-#",
+    ]
+    world = snapshot_world({WORKLOADS: waiting}, times, NOW, default_configuration())
+    runs = {each.workload.metadata.name: each.submission.runs_ms / 1000 for each in existing_jobs(world)}
+    assert runs == {"long-9": 6000, "short-9": 60, "other": 30}  # it is stopped at what it declares
 
 
 def test_details_of_pods_are_left_out() -> None:

@@ -15,7 +15,7 @@ from quorate.api.meta import epoch, find_condition
 from quorate.kube.resources import WORKLOADS
 from quorate.queueing import conditions as c
 from quorate.simulate.distributions import draw, draw_above
-from quorate.simulate.scenario import OTHERS, JobClass, class_of_existing
+from quorate.simulate.scenario import OTHERS, ClassesOfExisting, JobClass
 from quorate.simulate.submissions import MS, Submission
 from quorate.simulate.world import World
 
@@ -35,11 +35,13 @@ def existing_jobs(world: World) -> Iterator[ExistingJob]:
     Their run times are drawn in that order from a generator of their own.
     """
     rng = Random(f"{world.scenario.seed} existing workloads")
-    first = len(world.classes) - len(world.existing)
+    classes = world.existing
+    index_of = ClassesOfExisting(classes).index_of
+    first = len(world.classes) - len(classes)
     for number, workload in enumerate(world.of_kind(WORKLOADS)):
         if not c.is_finished(workload):
-            index = class_of_existing(workload, world.existing)
-            yield _existing(workload, number, first + index, world.existing[index], world.begins_s, rng)
+            index = index_of(workload)
+            yield _existing(workload, number, first + index, classes[index], world.begins_s, rng)
 
 
 def _existing(
@@ -58,6 +60,8 @@ def _existing(
         runs_s = max(float(declared_s), ran_s)
     else:
         runs_s = draw_above(ran_s, job_class.runs, rng)
+        if declared_s is not None:  # the controllers stop what runs longer
+            runs_s = max(ran_s, min(runs_s, float(declared_s)))
     created = workload.metadata.creation_timestamp
     submission = Submission(
         at_ms=0 if created is None else min(0, round((epoch(created) - begins_s) * MS)),

@@ -18,6 +18,7 @@ same jobs are submitted whatever the queues decide.  Jobs of one instant are sub
 names of their classes and queues.
 """
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -150,21 +151,28 @@ class Scenario(msgspec.Struct, frozen=True):
 OTHERS: Final = JobClass("existing", "", (), Arrivals(), (), Constant(0.0))
 
 
-def class_of_existing(workload: Workload, classes: tuple[JobClass, ...]) -> int:
-    """Return the index of the class that the workload names, or of the first with its namespace and queue.
+class ClassesOfExisting:
+    """Finds the class of an existing workload: the one that it names, or the first of its queue.
 
     The last class has all others.
     """
-    named = workload.metadata.annotations.get(CLASS_ANNOTATION)
-    for index, each in enumerate(classes[:-1]):
-        if named == each.name:
-            return index
-    for index, each in enumerate(classes[:-1]):
-        if each.namespace == workload.metadata.namespace and (
-            not each.queues or workload.spec.queue_name in each.queues
-        ):
-            return index
-    return len(classes) - 1
+
+    def __init__(self, classes: Sequence[JobClass]) -> None:
+        self._last = len(classes) - 1
+        self._by_name: dict[str, int] = {}
+        self._by_queue: dict[tuple[str, str], int] = {}  # the queue is empty for a class of a whole namespace
+        for index, each in enumerate(classes[:-1]):
+            self._by_name.setdefault(each.name, index)
+            for queue in each.queues or ("",):
+                self._by_queue.setdefault((each.namespace, queue), index)
+
+    def index_of(self, workload: Workload) -> int:
+        named = workload.metadata.annotations.get(CLASS_ANNOTATION)
+        if named in self._by_name:
+            return self._by_name[named]
+        namespace = workload.metadata.namespace
+        queues = (workload.spec.queue_name, "")
+        return min(self._by_queue.get((namespace, queue), self._last) for queue in queues)
 
 
 def read_scenario(document: Document) -> tuple[Scenario, list[Finding]]:

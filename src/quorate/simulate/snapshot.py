@@ -1,8 +1,8 @@
 """Snapshots: a world made of the objects of a live cluster, which ``world`` reads.
 
-Workloads that have not finished are in it with their status; finished ones tell how long the jobs of their
-queue run.  Of pod templates only what decides about admission and placement is kept: no commands, no
-environment, no images.
+Workloads that have not finished are in it with their status; finished ones tell how long others of their
+kind, or of their queue, run.  Of pod templates only what decides about admission and placement is kept: no
+commands, no environment, no images.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,7 @@ from quorate.api import codec
 from quorate.api.batch import decode_template
 from quorate.api.configuration import Configuration
 from quorate.api.kueue import PodSet, Workload
-from quorate.api.meta import ObjectMeta, at_epoch, epoch, find_condition
+from quorate.api.meta import ObjectMeta, at_epoch
 from quorate.api.syntax import is_dns_label
 from quorate.kube.resources import (
     ADMISSION_CHECKS,
@@ -35,7 +35,15 @@ from quorate.kube.resources import (
 )
 from quorate.queueing import conditions as c
 from quorate.simulate.distributions import Choice
-from quorate.simulate.scenario import API_VERSION, Arrivals, JobClass, Scenario
+from quorate.simulate.run_time_store import (
+    MOST_RUN_TIMES,
+    RunTimeStore,
+    WorkKind,
+    kind_of,
+    learned_from,
+    queue_of,
+)
+from quorate.simulate.scenario import API_VERSION, CLASS_ANNOTATION, Arrivals, JobClass, Scenario
 from quorate.simulate.world import World
 
 # In the order of the file.  Nodes are added where a flavor has a Topology.
@@ -52,51 +60,48 @@ KINDS: Final[tuple[Resource[Any], ...]] = (
     LOCAL_QUEUES,
     WORKLOADS,
 )
-MOST_RUN_TIMES: Final = 50  # of a class: quantiles of those that were seen
 _OWN_DOMAINS: Final = ("kueue.x-k8s.io/", "quorate.dev/")
-
-Queue = tuple[str, str]  # namespace and name of a local queue
 
 
 class RunTimes(msgspec.Struct, frozen=True):
-    """How long the jobs of a queue run, and where that is from."""
+    """How long the jobs of a queue, or of one kind of work in it, run, and where that is from."""
 
-    queue: Queue
+    kind: WorkKind
     seconds: tuple[float, ...]  # equally likely, ascending
     origin: str  # a sentence
 
 
-def run_times(workloads: Sequence[Workload], assumed_s: float) -> Iterator[RunTimes]:
-    """Yield the run times of each queue with workloads that have not finished and declare none, by name.
+def run_times(
+    workloads: Iterable[Workload], assumed_s: float, store: RunTimeStore | None = None
+) -> Iterator[RunTimes]:
+    """Yield the run times of what has not finished: of each queue, then of the kinds of work that are known.
 
-    They are those of the finished workloads of the queue; if there are none, of all queues; if there are none
-    at all, ``assumed_s``.
+    They are those in ``store``, by default those of the finished ones of ``workloads``.  If none of a queue
+    is known, its workloads run as long as they declare; those that declare nothing, as long as the ones of
+    all queues, or ``assumed_s``.
     """
-    seen: dict[Queue, list[float]] = {}
+    workloads = list(workloads)
+    store = learned_from(workloads) if store is None else store
+    kinds: set[WorkKind] = set()  # learned
+    unknown: set[WorkKind] = set()  # queues
     for each in workloads:
-        if (seconds := _ran_s(each)) is not None:
-            seen.setdefault(_queue(each), []).append(seconds)
-    everywhere = sorted(seconds for several in seen.values() for seconds in several)
-    wanted = {
-        _queue(each)
-        for each in workloads
-        if not c.is_finished(each)
-        and (each.spec.maximum_execution_time_seconds is None or _queue(each) in seen)
-    }
-    for queue in sorted(wanted):
-        own = sorted(seen.get(queue, ()))
-        name = "/".join(queue)
-        if own:
-            yield RunTimes(queue, quantiles(own), f"{name}: {len(own)} finished workloads")
-        elif everywhere:
-            yield RunTimes(
-                queue, quantiles(everywhere),
-                f"{name}: none has finished; those of the {len(everywhere)} finished workloads of all queues",
-            )  # fmt: skip
+        if c.is_finished(each):
+            continue
+        best = store.best_kind(kind_of(each))
+        if best is not None:
+            kinds |= {best, WorkKind(best.queue)}
+        elif each.spec.maximum_execution_time_seconds is None:
+            unknown.add(WorkKind(queue_of(each)))
+    for kind in sorted(kinds | unknown):  # a queue sorts before its kinds, and none of its kinds is unknown
+        if kind in kinds:
+            own = store.times_of(kind)
+            yield RunTimes(kind, own, f"{kind}: {len(own)} finished workloads")
+        elif everywhere := store.everywhere():
+            origin = f"none has finished; those of the {len(everywhere)} finished workloads of all queues"
+            yield RunTimes(kind, quantiles(everywhere), f"{kind}: {origin}")
         else:
-            yield RunTimes(
-                queue, (assumed_s,), f"{name}: no workload has finished; {assumed_s:g} s is assumed"
-            )
+            origin = f"no workload has finished; {assumed_s:g} s is assumed"
+            yield RunTimes(kind, (assumed_s,), f"{kind}: {origin}")
 
 
 def snapshot_world(
@@ -106,11 +111,13 @@ def snapshot_world(
     configuration: Configuration,
 ) -> World:
     """Return the world of ``objects`` at ``now``, as it would be read from the file of a snapshot."""
+    times = tuple(times)
+    named = _names_of_kinds(times)
     existing = tuple(
         JobClass(
-            name=_class_name(each.queue, number),
-            namespace=each.queue[0],
-            queues=(each.queue[1],),
+            name=_class_name(each.kind, number),
+            namespace=each.kind.queue[0],
+            queues=(each.kind.queue[1],),
             arrivals=Arrivals(),
             pod_sets=(),
             runs=Choice(each.seconds, tuple(map(float, range(1, len(each.seconds) + 1)))),
@@ -118,7 +125,9 @@ def snapshot_world(
         for number, each in enumerate(times)
     )
     found = {
-        (resource.api_version, resource.kind, each.metadata.key): each
+        (resource.api_version, resource.kind, each.metadata.key): (
+            _with_class(each, named) if resource is WORKLOADS else each
+        )
         for resource, several in objects.items()
         for each in several
     }
@@ -129,7 +138,9 @@ def documents(
     objects: Mapping[Resource[Any], Iterable[Any]], times: Iterable[RunTimes], now: float, configuration: str
 ) -> Iterator[str]:
     """Yield the documents of the file, in YAML, the scenario first; ``configuration`` is in YAML or empty."""
-    yield yaml.safe_dump(_scenario(list(times), now), sort_keys=False, width=120)
+    times = tuple(times)
+    named = _names_of_kinds(times)
+    yield yaml.safe_dump(_scenario(times, now), sort_keys=False, width=120)
     if configuration:
         yield configuration
     for resource, found in objects.items():
@@ -137,15 +148,15 @@ def documents(
             if resource is not WORKLOADS:
                 yield _document(resource, msgspec.structs.replace(each, metadata=_trimmed(each.metadata)))
             elif not c.is_finished(each):
-                yield _document(resource, _without_details(each))
+                yield _document(resource, _with_class(_without_details(each), named))
 
 
 def _scenario(times: Sequence[RunTimes], now: float) -> dict[str, Any]:
     existing = [
         {
-            "name": _class_name(each.queue, number),
-            "namespace": each.queue[0],
-            "queues": [each.queue[1]],
+            "name": _class_name(each.kind, number),
+            "namespace": each.kind.queue[0],
+            "queues": [each.kind.queue[1]],
             "runs": {"choice": [round(seconds, 3) for seconds in each.seconds]},
         }
         for number, each in enumerate(times)
@@ -160,9 +171,27 @@ def _scenario(times: Sequence[RunTimes], now: float) -> dict[str, Any]:
     }
 
 
-def _class_name(queue: Queue, number: int) -> str:
-    name = "-".join(queue)
+def _class_name(kind: WorkKind, number: int) -> str:
+    if kind.pattern:
+        return f"kind-{number}"
+    name = "-".join(kind.queue)
     return name if is_dns_label(name) else f"queue-{number}"
+
+
+def _names_of_kinds(times: Iterable[RunTimes]) -> dict[WorkKind, str]:
+    """Return the classes that workloads name; the others are the first of their queues."""
+    return {
+        each.kind: _class_name(each.kind, number) for number, each in enumerate(times) if each.kind.pattern
+    }
+
+
+def _with_class(workload: Workload, named: Mapping[WorkKind, str]) -> Workload:
+    name = named.get(kind_of(workload)) if named else None
+    if name is None:
+        return workload
+    annotations = {**workload.metadata.annotations, CLASS_ANNOTATION: name}
+    metadata = msgspec.structs.replace(workload.metadata, annotations=annotations)
+    return msgspec.structs.replace(workload, metadata=metadata)
 
 
 def _document(resource: Resource[Any], obj: Any) -> str:
@@ -199,22 +228,6 @@ def _template(pod_set: PodSet) -> msgspec.Raw:
     )
     spec = msgspec.structs.replace(spec, containers=containers, init_containers=init_containers)
     return msgspec.Raw(codec.encode(msgspec.structs.replace(template, spec=spec)))
-
-
-def _queue(workload: Workload) -> Queue:
-    return workload.metadata.namespace, workload.spec.queue_name
-
-
-def _ran_s(workload: Workload) -> float | None:
-    """Return how long a finished workload ran in its last admission; None if that is not known."""
-    if not c.is_finished(workload):
-        return None
-    ended, began = (find_condition(workload.status.conditions, each) for each in (c.FINISHED, c.ADMITTED))
-    if ended is None or began is None or began.status != "True":
-        return None
-    if ended.last_transition_time is None or began.last_transition_time is None:
-        return None
-    return max(0.0, epoch(ended.last_transition_time) - epoch(began.last_transition_time))
 
 
 def quantiles(ascending: Sequence[float]) -> tuple[float, ...]:

@@ -46,7 +46,7 @@ from quorate.kube.resources import (
 from quorate.scheduler.queues import BUILT_IN
 from quorate.simulate import scenario as scenarios
 from quorate.simulate.node_pools import as_ready, nodes_of
-from quorate.simulate.scenario import OTHERS, JobClass, Scenario, class_of_existing, read_scenario
+from quorate.simulate.scenario import OTHERS, ClassesOfExisting, JobClass, Scenario, read_scenario
 from quorate.simulate.workload_format import InvalidTrace, class_of, processor_class, read_trace
 
 RESOURCES: Final[Mapping[tuple[str, str], Resource[Any]]] = {
@@ -322,12 +322,13 @@ def _checked(world: World, path: Path) -> World:
 
 def _without_run_time(world: World, path: Path) -> Iterator[str]:
     """Yield a finding for each existing workload of which nothing says how long it runs."""
-    others = len(world.existing) - 1
+    existing = world.existing
+    classes, others = ClassesOfExisting(existing), len(existing) - 1
     for each in world.of_kind(WORKLOADS):
         if (
             each.spec.maximum_execution_time_seconds is None
             and not is_true(each.status.conditions, "Finished")
-            and class_of_existing(each, world.existing) == others
+            and classes.index_of(each) == others
         ):
             yield (
                 f"{path}: the Workload {each.metadata.key} has no run time (write a class of its queue into "

@@ -1,7 +1,7 @@
 """The objects of a live cluster that a simulation reads."""
 
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 from rich.console import Console
@@ -23,6 +23,8 @@ Runs = Annotated[
         help="How long jobs run if no workload has finished and none declares its maximum execution time.",
     ),
 ]  # fmt: skip
+
+_MOST_ORIGINS: Final = 20
 
 
 class LiveCluster(NamedTuple):
@@ -67,6 +69,8 @@ def read_cluster(cluster_options: o.ClusterOptions, config: Path | None, runs: s
 
 
 def report_origins(times: list[RunTimes]) -> None:
-    """Print on stderr where the run times of each queue are from."""
-    for each in times:
+    """Print on stderr where the run times of each queue and kind of work are from."""
+    for each in times[:_MOST_ORIGINS]:
         typer.echo(f"run times of {each.origin}", err=True)
+    if len(times) > _MOST_ORIGINS:
+        typer.echo(f"and run times of {len(times) - _MOST_ORIGINS} others", err=True)

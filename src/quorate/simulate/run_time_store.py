@@ -1,0 +1,148 @@
+"""Run times of finished workloads, kept for estimates: the latest of each kind of work, in bounded memory.
+
+Work of the same kind has the same queue, the same kind of owner, and a name that differs only in digits and
+generated suffixes: the runs of one CronJob, or of one pipeline step.  Beside each kind, the store keeps the
+run times of the whole queue, to which a kind that was seen too rarely falls back.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from quorate.api.kueue import Workload
+from quorate.api.meta import epoch, find_condition
+from quorate.queueing import conditions as c
+
+MOST_KINDS: Final = 2000
+MOST_RUN_TIMES: Final = 50  # of a kind: the latest
+FEWEST_RUN_TIMES: Final = 3  # of a kind; with fewer, those of its queue say more
+_SEPARATORS: Final = re.compile(r"([-._])")
+# Kubernetes generates suffixes from these characters, so that they contain no words.
+_GENERATED: Final = re.compile(
+    r"[bcdfghjklmnpqrstvwxz2456789]{5}|(?=.*[0-9])[bcdfghjklmnpqrstvwxz2456789]{6,10}"
+)
+_HASH: Final = re.compile(r"(?=.*[0-9])(?=.*[a-f])[0-9a-f]{4,}")
+_DIGITS: Final = re.compile(r"[0-9]+")
+
+Queue = tuple[str, str]  # namespace and name of a local queue
+
+
+class WorkKind(NamedTuple):
+    """What is expected to run equally long; ``owner`` and ``pattern`` are empty for all of a queue."""
+
+    queue: Queue
+    owner: str = ""  # kind of the owner
+    pattern: str = ""  # of its name
+
+    def __str__(self) -> str:
+        name = "/".join(self.queue)
+        return f"{name}, {self.owner} {self.pattern}".rstrip() if self.pattern else name
+
+
+def name_pattern(name: str) -> str:
+    """Return ``name`` with # for each number and * for each generated part.
+
+    The first part is never taken for a generated one, so that a name that looks generated stays itself.
+    """
+    first, *rest = _SEPARATORS.split(name)
+    return _DIGITS.sub("#", first) + "".join(map(_pattern_of_part, rest))
+
+
+def _pattern_of_part(part: str) -> str:
+    if part.isdigit():
+        return "#"
+    if _GENERATED.fullmatch(part) or _HASH.fullmatch(part):
+        return "*"
+    return _DIGITS.sub("#", part)
+
+
+def queue_of(workload: Workload) -> Queue:
+    return workload.metadata.namespace, workload.spec.queue_name
+
+
+def kind_of(workload: Workload) -> WorkKind:
+    """Return the kind of a workload: by its controller, or by its own name if it has none."""
+    owner = next((each for each in workload.metadata.owner_references if each.controller), None)
+    kind, name = ("Workload", workload.metadata.name) if owner is None else (owner.kind, owner.name)
+    return WorkKind(queue_of(workload), kind, name_pattern(name))
+
+
+def ran_s(workload: Workload) -> float | None:
+    """Return how long a finished workload ran in its last admission; None if that is not known."""
+    if not c.is_finished(workload):
+        return None
+    ended, began = (find_condition(workload.status.conditions, each) for each in (c.FINISHED, c.ADMITTED))
+    if ended is None or began is None or began.status != "True":
+        return None
+    if ended.last_transition_time is None or began.last_transition_time is None:
+        return None
+    return max(0.0, epoch(ended.last_transition_time) - epoch(began.last_transition_time))
+
+
+class RunTimeStore:
+    """Holds at most ``most_kinds`` kinds, queues included, and the latest run times of each."""
+
+    def __init__(self, most_kinds: int = MOST_KINDS, most_run_times: int = MOST_RUN_TIMES) -> None:
+        self._most_kinds = most_kinds
+        self._most_run_times = most_run_times
+        # The kind that was learned least recently is first.  Run times by uid of the workload, the oldest
+        # first: a workload that is listed again is not counted twice.
+        self._kinds: dict[WorkKind, dict[str, float]] = {}
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def learn(self, workload: Workload) -> None:
+        """Keep the run time of a workload, if it has finished and ran."""
+        seconds = ran_s(workload)
+        if seconds is not None:
+            kind = kind_of(workload)
+            self.add(kind, workload.metadata.uid or workload.metadata.name, seconds)
+
+    def add(self, kind: WorkKind, workload: str, seconds: float) -> None:
+        """Keep one run time, also for the queue of the kind; drop what exceeds the bounds."""
+        for each in (kind, WorkKind(kind.queue)):
+            times = self._kinds.pop(each, {})
+            times.setdefault(workload, seconds)
+            if len(times) > self._most_run_times:
+                del times[next(iter(times))]
+            self._kinds[each] = times
+        while len(self._kinds) > self._most_kinds:
+            del self._kinds[next(iter(self._kinds))]
+
+    def times_of(self, kind: WorkKind) -> tuple[float, ...]:
+        """Return the run times of a kind, ascending; empty if it is unknown."""
+        return tuple(sorted(self._kinds.get(kind, {}).values()))
+
+    def best_kind(self, kind: WorkKind) -> WorkKind | None:
+        """Return the kind if enough is known of it, otherwise its queue; None if nothing is known of that."""
+        if len(self._kinds.get(kind, ())) >= FEWEST_RUN_TIMES:
+            return kind
+        queue = WorkKind(kind.queue)
+        return queue if queue in self._kinds else None
+
+    def everywhere(self) -> tuple[float, ...]:
+        """Return the run times of all queues, ascending."""
+        return tuple(
+            sorted(
+                seconds
+                for kind, times in self._kinds.items()
+                if not kind.pattern
+                for seconds in times.values()
+            )
+        )
+
+
+def learned_from(workloads: Iterable[Workload]) -> RunTimeStore:
+    """Return what the finished ones of ``workloads`` teach, the latest last."""
+    store = RunTimeStore()
+    finished = [each for each in workloads if ran_s(each) is not None]
+    for each in sorted(finished, key=_ended):
+        store.learn(each)
+    return store
+
+
+def _ended(workload: Workload) -> tuple[float, str, str]:
+    ended = find_condition(workload.status.conditions, c.FINISHED)
+    at = 0.0 if ended is None or ended.last_transition_time is None else epoch(ended.last_transition_time)
+    return at, workload.metadata.namespace, workload.metadata.name
