@@ -48,8 +48,8 @@ def forecast(
     """Show when the workloads that wait would start.
 
     It plays the queues and workloads of the cluster many times, with run times that finished workloads of the
-    same queue had. Half of the runs start a workload within P50, nine of ten within P90. Jobs that will be
-    submitted later are not in it.
+    same kind or queue had. Half of the runs start a workload within P50, nine of ten within P90. Jobs that
+    will be submitted later are not in it.
 
     [b]Example:[/b] quorate forecast --queue training
     """
