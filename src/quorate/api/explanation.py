@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from quorate.api.meta import Key, Struct, always_encoded
+from quorate.api.open_api import components, json_content
 
 GROUP: Final = "visibility.quorate.dev"
 VERSION: Final = "v1beta1"
@@ -153,10 +154,8 @@ def open_api() -> dict[str, dict[str, Any]]:
 
 
 def _open_api_document() -> dict[str, Any]:
-    template = "#/components/schemas/{name}"
-    (_,), schemas = msgspec.json.schema_components([Explanation], ref_template=template)
-    content = {"application/json": {"schema": {"$ref": template.format(name="Explanation")}}}
-    responses = {"200": {"description": "OK", "content": content}}
+    (schema,), schemas = components([Explanation])
+    responses = {"200": {"description": "OK", "content": json_content(schema)}}
     return {
         "openapi": "3.0.0",
         "info": {"title": "Quorate", "version": VERSION},

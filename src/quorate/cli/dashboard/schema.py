@@ -36,6 +36,10 @@ class LoginMethods(Answer):
     one_time_link: bool  # the process prints a link that logs in once; only on loopback
 
 
+class TokenLogin(Answer):
+    token: str
+
+
 class Session(Answer):
     user: str
     groups: tuple[str, ...]
@@ -385,7 +389,27 @@ class ChangeNotice(Answer):
     topics: tuple[str, ...]
 
 
-# --- What if
+# --- Forecasts and what if
+
+
+class StartEstimate(Answer):
+    """When a waiting workload starts, in seconds from ``Forecast.at``; None: not in that part of the runs."""
+
+    namespace: str
+    name: str
+    local_queue: str
+    p50_s: float | None
+    p90_s: float | None
+
+
+class Forecast(Answer):
+    """The latest forecast; ``at`` is when the cluster was read for it, None before the first one."""
+
+    at: datetime | None
+    plays: int  # simulated runs
+    took_s: float
+    problem: str  # why there is none, or no newer one; empty: none
+    starts: tuple[StartEstimate, ...]  # of the workloads that the caller may see, the first to start first
 
 
 class WhatIfRequest(Answer):
