@@ -2,10 +2,13 @@
 
 The order is that of the plugins at the moment of each ``pop``.  The sort key of a gang depends only on the
 gang and its tasks, so the keys of gangs without moved tasks are kept; queues are few and compared anew.
+
+In profile ``compat`` queues are compared when Volcano compares them: when one of them is pushed to a heap or
+popped.  With hierarchical shares, which one queue changes for others, the result is different.
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from heapq import heappop, heappush
 
 from quorate.api.meta import Key
@@ -24,15 +27,24 @@ class GangQueues:
         self._session = session
         self._heaps: dict[str, list[tuple[SortKey, Key]]] = {}  # by queue; entries may be outdated
         self._sort_keys: dict[Key, SortKey] = {}  # of the gangs in the heaps: identifies the valid entry
+        self._volcano_order = (
+            VolcanoQueueOrder(session.queues, session.queue_order_key)
+            if session.settings.profile == "compat"
+            else None
+        )
         session.pop_moved_gangs()  # earlier moves are in the sort keys already
 
     def push(self, gang: Gang) -> None:
         """Add ``gang`` to its queue, or update its position."""
         sort_key = self._sort_keys[gang.key] = self._session.job_order_key(gang)
+        if self._volcano_order is not None:
+            self._volcano_order.add(gang.queue)
         heappush(self._heaps.setdefault(gang.queue, []), (sort_key, gang.key))
 
     def next_queue(self) -> Queue | None:
         """Return the first queue that has gangs, without removing it."""
+        if self._volcano_order is not None:
+            return self._volcano_order.next(self._heaps)
         queues = [self._session.queues[name] for name in self._heaps]
         return queues[0] if len(queues) == 1 else min(queues, key=self._session.queue_order_key, default=None)
 
@@ -67,6 +79,62 @@ class GangQueues:
             heappop(heap)
         if not heap:
             del self._heaps[name]
+
+
+class VolcanoQueueOrder:
+    """The order of queues as Volcano's heap returns it.
+
+    Source: Go's ``container/heap``, and the loop of Volcano's actions: a queue is popped, one of its gangs is
+    processed, and the queue is pushed again; once its turn comes without gangs it is dropped.
+    """
+
+    def __init__(self, queues: Mapping[str, Queue], sort_key: Callable[[Queue], SortKey]) -> None:
+        self._queues = queues
+        self._sort_key = sort_key
+        self._heap: list[str] = []
+        self._known: set[str] = set()
+        self._in_turn: str | None = None  # popped, to be pushed again
+
+    def add(self, queue: str) -> None:
+        if queue not in self._known:
+            self._known.add(queue)
+            self._push(queue)
+
+    def next(self, with_gangs: Collection[str]) -> Queue | None:
+        if self._in_turn is not None:
+            self._push(self._in_turn)
+            self._in_turn = None
+        while self._heap:
+            queue = self._pop()
+            if queue in with_gangs:
+                self._in_turn = queue
+                return self._queues[queue]
+        return None
+
+    def _push(self, queue: str) -> None:
+        heap = self._heap
+        heap.append(queue)
+        at = len(heap) - 1
+        while at and self._is_before(heap[at], heap[parent := (at - 1) // 2]):
+            heap[at], heap[parent] = heap[parent], heap[at]
+            at = parent
+
+    def _pop(self) -> str:
+        heap = self._heap
+        heap[0], heap[-1] = heap[-1], heap[0]
+        popped = heap.pop()
+        at = 0
+        while (child := 2 * at + 1) < len(heap):
+            if child + 1 < len(heap) and self._is_before(heap[child + 1], heap[child]):
+                child += 1
+            if not self._is_before(heap[child], heap[at]):
+                break
+            heap[at], heap[child] = heap[child], heap[at]
+            at = child
+        return popped
+
+    def _is_before(self, left: str, right: str) -> bool:
+        return self._sort_key(self._queues[left]) < self._sort_key(self._queues[right])
 
 
 def tasks_to_place(session: Session, gang: Gang, *, best_effort: bool) -> list[Task]:
