@@ -16,12 +16,12 @@ def object_name(job: str, suffix: str) -> str:
     return name if is_dns_subdomain(name) else _shortened(job, name, suffix, _MAX_NAME)
 
 
-def volume_name(job: str, suffix: str) -> str:
-    """Return ``JOB-SUFFIX``, changed with a hash of the whole name if no volume may have that name."""
-    name = f"{job}-{suffix}"
+def label_name(job: str, suffix: str = "") -> str:
+    """Return ``JOB-SUFFIX`` or ``JOB``, with a hash if no volume or Service may have that name."""
+    name = f"{job}-{suffix}" if suffix else job
     return name if is_dns_label(name) else _shortened(job.replace(".", "-"), name, suffix, _MAX_LABEL)
 
 
 def _shortened(job: str, name: str, suffix: str, length: int) -> str:
-    tail = f"-{hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]}-{suffix}"
+    tail = f"-{hashlib.sha256(name.encode()).hexdigest()[:_DIGITS]}{f'-{suffix}' if suffix else ''}"
     return job[: length - len(tail)].rstrip("-.") + tail

@@ -8,6 +8,7 @@ import msgspec
 from quorate.api.volcano.annotations import TASK_SPEC
 from quorate.api.volcano.job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
 from quorate.api.volcano.plugin_arguments import flags
+from quorate.controllers.volcano.job.derived_names import label_name
 from quorate.controllers.volcano.job.plugins.interface import (
     SERVICES,
     OwnedObject,
@@ -125,7 +126,7 @@ class RayPlugin:
             for name, number in self._ports.items()
         ]
         spec = {"selector": selector, "ports": ports}
-        yield OwnedObject(SERVICES, f"{metadata.name}-head-svc", {"spec": spec})
+        yield OwnedObject(SERVICES, label_name(metadata.name, "head-svc"), {"spec": spec})
 
 
 class TensorflowPlugin:

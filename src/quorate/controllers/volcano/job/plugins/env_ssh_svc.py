@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from quorate.api.volcano.job import JOB_NAME, JOB_NAMESPACE, Job, TaskSpec
 from quorate.api.volcano.plugin_arguments import flags
-from quorate.controllers.volcano.job.derived_names import object_name, volume_name
+from quorate.controllers.volcano.job.derived_names import label_name, object_name
 from quorate.controllers.volcano.job.plugins.interface import (
     CONFIG_MAPS,
     NETWORK_POLICIES,
@@ -68,7 +68,7 @@ class SshPlugin:
         self._job = job
         # The uid makes the name unique, so the controller needs no permission to read Secrets.
         self._name = object_name(job.metadata.name, f"{job.metadata.uid}-ssh")
-        self._volume = volume_name(job.metadata.name, "ssh")
+        self._volume = label_name(job.metadata.name, "ssh")
         defaults = {"no-root": "false", _KEY_FILE_PATH: _ROOT_PATH, _PRIVATE_KEY: "", _PUBLIC_KEY: ""}
         given = flags(arguments, defaults)
         self._path = given[_KEY_FILE_PATH]
@@ -127,7 +127,7 @@ class SvcPlugin:
     def __init__(self, job: Job, arguments: Sequence[str]) -> None:
         self._job = job
         self._map_name = object_name(job.metadata.name, "svc")
-        self._volume = volume_name(job.metadata.name, "svc")
+        self._volume = label_name(job.metadata.name, "svc")
         given = flags(arguments, {_NOT_READY: "false", _NO_POLICY: "false"})
         self._publish_not_ready, self._no_policy = is_on(given[_NOT_READY]), is_on(given[_NO_POLICY])
 
@@ -151,7 +151,7 @@ class SvcPlugin:
         if self._publish_not_ready:
             spec["publishNotReadyAddresses"] = True
         yield OwnedObject(CONFIG_MAPS, self._map_name, {"data": self._hosts()}, tracks_job=True)
-        yield OwnedObject(SERVICES, metadata.name, {"spec": spec})
+        yield OwnedObject(SERVICES, label_name(metadata.name), {"spec": spec})
         if not self._no_policy:
             own = {"matchLabels": selector}
             policy = {

@@ -8,6 +8,7 @@ from quorate.api.codec import decode
 from quorate.api.meta import Struct
 from quorate.api.syntax import is_dns_label
 from quorate.api.volcano.job import Job, TaskSpec
+from quorate.controllers.volcano.job.derived_names import label_name
 from quorate.kube.resources import Json, Resource, untyped
 
 CONFIG_MAPS: Final = untyped("", "v1", "configmaps", "ConfigMap", namespaced=True)
@@ -69,7 +70,9 @@ def hosts_of(job: Job, task: TaskSpec) -> list[str]:
 
 
 def _host(job: Job, task: TaskSpec, index: int, names: _PodNames) -> str:
-    return f"{names.hostname or pod_name(job, task, index)}.{names.subdomain or job.metadata.name}"
+    return (
+        f"{names.hostname or pod_name(job, task, index)}.{names.subdomain or label_name(job.metadata.name)}"
+    )
 
 
 def task_named(job: Job, name: str) -> TaskSpec | None:
@@ -115,4 +118,4 @@ def set_hostname(pod: Json, job: Job, name: str) -> None:
     if not spec.get("hostname") and is_dns_label(name):
         spec["hostname"] = name
     if not spec.get("subdomain"):
-        spec["subdomain"] = job.metadata.name
+        spec["subdomain"] = label_name(job.metadata.name)
