@@ -101,21 +101,27 @@ def why_pending(state: State, key: Key) -> Hold | None:
 
 def _never_tried_reason(state: State, entry: Entry) -> InadmissibleReason | None:
     """Return what keeps ``entry`` from being nominated at all."""
-    ledger = state.ledger
-    local_queue = ledger.local_queues[entry.local_queue]
-    queue = ledger.cluster_queues.get(local_queue.cluster_queue)
-    if local_queue.object is None:
-        return QueueMissing("LocalQueue", entry.local_queue.name)
-    if not local_queue.is_running:
-        return QueueInactive("LocalQueue", entry.local_queue.name)
-    if queue is None:
-        return QueueMissing("ClusterQueue", local_queue.cluster_queue)
-    if not ledger.is_active(queue):
-        return QueueInactive("ClusterQueue", queue.name)
-    if entry.key in queue.pending.backing_off:
+    closed = closed_queue_reason(state, entry.local_queue)
+    if closed is not None:
+        return closed
+    if entry.key in state.ledger.cluster_queues[entry.cluster_queue].pending.backing_off:
         evicted = find_condition(entry.workload.status.conditions, c.EVICTED)
         return BackingOff(c.requeue_at(entry.workload), evicted.reason if evicted is not None else "")
     return None
+
+
+def closed_queue_reason(state: State, key: Key) -> QueueMissing | QueueInactive | None:
+    """Return what keeps every workload that names the local queue ``key`` from being nominated."""
+    ledger = state.ledger
+    local_queue = ledger.local_queues.get(key)
+    if local_queue is None or local_queue.object is None:
+        return QueueMissing("LocalQueue", key.name)
+    if not local_queue.is_running:
+        return QueueInactive("LocalQueue", key.name)
+    queue = ledger.cluster_queues.get(local_queue.cluster_queue)
+    if queue is None:
+        return QueueMissing("ClusterQueue", local_queue.cluster_queue)
+    return None if ledger.is_active(queue) else QueueInactive("ClusterQueue", queue.name)
 
 
 def _can_never_fit(state: State, entry: Entry) -> bool:

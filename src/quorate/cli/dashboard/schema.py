@@ -67,7 +67,7 @@ class QuotaUse(Answer):
     reserved: Amount
     admitted: Amount
     borrowed: Amount  # used above nominal
-    lent: Amount  # of the nominal quota, used by other queues of the cohort
+    lent: Amount  # of unused quota, what others borrow: in proportion where several could lend it
     borrowing_limit: Amount | None  # None: no limit
     lending_limit: Amount | None
 
@@ -105,10 +105,13 @@ class CohortNode(Answer):
 
 
 class Counts(Answer):
-    pending: int
-    admitted: int
-    running: int  # admitted, and all of its pods ready
-    evicted: int  # waiting after an eviction
+    """Workloads that the caller may read, by what they do."""
+
+    pending: int  # waiting for quota, after an eviction too
+    reserving: int  # with quota, not admitted yet
+    admitted: int  # running or not
+    running: int  # admitted, and all of its pods run
+    evicted: int  # of the pending ones: after an eviction
     inactive: int
     finished: int  # that still exist
 

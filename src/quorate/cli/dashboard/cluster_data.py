@@ -1,0 +1,119 @@
+"""The objects of a cluster as the dashboard keeps them, and what one caller may see of them."""
+
+import re
+from collections.abc import Callable, Collection, Hashable, Iterator
+from typing import Final, TypeVar
+
+from quorate.api.configuration import Configuration
+from quorate.api.meta import Key
+from quorate.api.volcano import PodGroup, Queue
+from quorate.cli.dashboard.pods_on_nodes import PodsOnNodes
+from quorate.cli.dashboard.queries import Viewer
+from quorate.cli.dashboard.workload_index import Group, Listed, WorkloadIndex
+from quorate.queueing.cluster_queue import ClusterQueueState, LocalQueueState
+from quorate.queueing.explain import closed_queue_reason
+from quorate.queueing.explanation.scope import HIDDEN
+from quorate.queueing.inadmissible_reasons import workload_reason_text
+from quorate.queueing.state import State
+
+T = TypeVar("T")
+
+_NAMED: Final = re.compile(r"([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)/([a-z0-9](?:[-.a-z0-9]*[a-z0-9])?)")
+_KEPT_ANSWERS: Final = 256
+
+
+class ClusterData:
+    """See the module docstring.  The model writes it, the views read it."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.state = State(configuration)
+        self.workloads = WorkloadIndex()
+        self.pods = PodsOnNodes(self.workloads.pods)
+        self.pod_groups: dict[Key, PodGroup] = {}
+        self.gang_queues: dict[str, Queue] = {}
+        self.queue_revision = 0  # incremented by every change but of workloads, pod groups, nodes and pods
+        self.pod_group_revision = 0  # by changes of pod groups and their queues
+        self.node_revision = 0
+        self._answers: dict[Hashable, tuple[Hashable, object]] = {}  # by question: the revision, the answer
+
+    @property
+    def revision(self) -> tuple[int, int]:
+        """The version of queues and workloads."""
+        return self.queue_revision, self.workloads.revision
+
+    def remembered(self, question: Hashable, revision: Hashable, compute: Callable[[], T]) -> T:
+        """Return the answer to ``question`` of this revision, computed once.
+
+        ``question`` has the name of the function first, so that answers of different types have different
+        questions.
+        """
+        known = self._answers.pop(question, None)
+        if known is None or known[0] != revision:
+            known = (revision, compute())
+        self._answers[question] = known
+        if len(self._answers) > _KEPT_ANSWERS:
+            del self._answers[next(iter(self._answers))]
+        answer: T = known[1]  # type: ignore[assignment]
+        return answer
+
+    # Queues.
+
+    def cluster_queue_of(self, group: Group) -> str:
+        """Return the cluster queue that a group of workloads has quota in, or would get it from."""
+        if group.reserved_in:
+            return group.reserved_in
+        local_queue = self.state.ledger.local_queues.get(group.local_queue)
+        return local_queue.cluster_queue if local_queue is not None else ""
+
+    def reason_of(self, group: Group) -> tuple[str, str]:
+        """Return code and text of the reason for which a whole group waits: its queue admits nothing.
+
+        Empty if the queue is no reason; then each workload has its own.
+        """
+        if group.state not in ("Pending", "Evicted") or group.reserved_in:
+            return "", ""
+        closed = closed_queue_reason(self.state, group.local_queue)
+        return ("", "") if closed is None else (type(closed).__name__, workload_reason_text(closed))
+
+    def local_queues(self, viewer: Viewer) -> Iterator[tuple[Key, LocalQueueState]]:
+        """Yield the local queues that exist and that the viewer may read, in order."""
+        for key, queue in sorted(self.state.ledger.local_queues.items()):
+            if queue.object is not None and viewer.reads(key):
+                yield key, queue
+
+    def cluster_queues(self, viewer: Viewer) -> dict[str, ClusterQueueState]:
+        """Return the cluster queues of which the viewer may see totals, in order.
+
+        These are all, or those that the local queues of its namespaces point to.
+        """
+        return self.remembered(
+            ("cluster_queues", viewer), self.queue_revision, lambda: self._cluster_queues(viewer)
+        )
+
+    def _cluster_queues(self, viewer: Viewer) -> dict[str, ClusterQueueState]:
+        known = self.state.ledger.cluster_queues
+        names: Collection[str] = known
+        if not viewer.scope.cluster_queues:
+            names = {queue.cluster_queue for _, queue in self.local_queues(viewer)} & known.keys()
+        return {name: known[name] for name in sorted(names)}
+
+    # Workloads.
+
+    def readable(
+        self, viewer: Viewer, matches: Callable[[Group], bool] = lambda group: True
+    ) -> Iterator[tuple[Group, dict[Key, Listed]]]:
+        """Yield the groups of workloads that the viewer may read and that match."""
+        reads = viewer.reads_namespace
+        return self.workloads.matching(lambda group: reads(group.local_queue.namespace) and matches(group))
+
+    def readable_text(self, text: str, viewer: Viewer) -> str:
+        """Return a text of a status without names of objects in namespaces that the viewer may not read."""
+        if viewer.scope.namespaces is None or "/" not in text:
+            return text
+
+        def shown(found: re.Match[str]) -> str:
+            namespace = found[1]
+            is_hidden = not viewer.reads_namespace(namespace) and namespace in self.state.ledger.namespaces
+            return HIDDEN.name if is_hidden else found[0]
+
+        return _NAMED.sub(shown, text)

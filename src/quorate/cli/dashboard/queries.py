@@ -1,0 +1,70 @@
+"""What a caller of the dashboard may see, and what it asks for."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from quorate.api.meta import Key
+from quorate.queueing.explanation.scope import Scope
+
+PAGE_MAX: Final = 500
+
+
+class Viewer(msgspec.Struct, frozen=True):
+    """What a caller may list; every answer is cut to it.
+
+    ``scope`` has the namespaces of workloads and local queues.
+    """
+
+    scope: Scope
+    nodes: bool
+    pod_group_namespaces: frozenset[str] | None  # in which it may list pod groups; None: in all
+
+    def reads(self, key: Key) -> bool:
+        """Return True if it may read a workload or a local queue."""
+        return self.scope.reads(key)
+
+    def reads_namespace(self, namespace: str) -> bool:
+        return self.scope.namespaces is None or namespace in self.scope.namespaces
+
+    def reads_pod_groups_of(self, namespace: str) -> bool:
+        return self.pod_group_namespaces is None or namespace in self.pod_group_namespaces
+
+
+ADMINISTRATOR: Final = Viewer(Scope(), nodes=True, pod_group_namespaces=None)
+
+
+class WorkloadQuery(msgspec.Struct, frozen=True):
+    """Which workloads to list; an empty field selects all.
+
+    ``sort`` is one of ``workload_views.SORTS``, with "-" before it for the reverse order.
+    """
+
+    q: str = ""  # in namespace/name, the name of the job, or labels; upper and lower case are equal
+    namespace: str = ""
+    cluster_queue: str = ""
+    local_queue: str = ""
+    state: str = ""
+    label: str = ""  # KEY or KEY=VALUE
+    sort: str = ""
+    offset: int = 0
+    limit: int = 100
+
+
+class Gang(msgspec.Struct, frozen=True):
+    """Equal pods that are to start together; ``requests`` of one pod, in base units."""
+
+    pods: int
+    requests: Mapping[str, int]
+
+
+class Estimates(msgspec.Struct, frozen=True):
+    """When pending workloads start, from a forecast: seconds from ``at``, as median and 90th percentile."""
+
+    at: datetime | None = None  # None: there is no forecast yet
+    starts: Mapping[Key, tuple[float | None, float | None]] = {}
+
+
+NO_ESTIMATES: Final = Estimates()

@@ -1,0 +1,78 @@
+"""The model over HTTP: it follows a cluster, and sees what the controllers write within a moment."""
+
+import random
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from quorate.api.configuration import default_configuration
+from quorate.api.meta import Key
+from quorate.cli.dashboard.model import DashboardModel, run_model
+from quorate.cli.dashboard.queries import ADMINISTRATOR, WorkloadQuery
+from quorate.cli.dashboard.schema import WorkloadRow
+from quorate.kube.client import Client
+from quorate.kube.clock import WallClock
+from quorate.kube.resources import JOBS
+from quorate.local.nodes import Fleet
+from tests.cli.dashboard.objects import tenant
+from tests.e2e.world import NAMESPACE, World, run_story
+
+pytestmark = pytest.mark.slow
+
+ALL = WorkloadQuery(sort="name")
+
+
+def rows(model: DashboardModel) -> dict[str, WorkloadRow]:
+    """Return the rows of an administrator by the name of the job."""
+    return {each.job_name: each for each in model.workloads(ADMINISTRATOR, ALL).items}
+
+
+def ready(model: DashboardModel) -> Callable[[], Awaitable[bool]]:
+    async def find() -> bool:
+        return model.ready.is_set()
+
+    return find
+
+
+def states(model: DashboardModel, want: dict[str, str]) -> Callable[[], Awaitable[bool]]:
+    async def find() -> bool:
+        return want.items() <= {name: row.state for name, row in rows(model).items()}.items()
+
+    return find
+
+
+def reasons(model: DashboardModel, want: dict[str, str]) -> Callable[[], Awaitable[bool]]:
+    async def find() -> bool:
+        return want.items() <= {name: row.code for name, row in rows(model).items()}.items()
+
+    return find
+
+
+def test_the_model_follows_jobs_from_the_queue_to_their_end() -> None:
+    async def story(world: World) -> None:
+        await world.queues(cpu="1")
+        clock, configuration = WallClock(), default_configuration()
+        async with (
+            Client(world.client.config, random.Random(1)) as client,
+            run_model(client, clock, configuration) as model,
+        ):
+            await world.until("the model is ready", ready(model))
+            await world.job("first", runs="1h")
+            await world.until("first runs", states(model, {"first": "Running"}))
+            await world.job("second", runs="100ms")
+            await world.until("second waits", reasons(model, {"second": "QuotaShort"}))
+            row = rows(model)["second"]
+            assert (row.cluster_queue, row.position, row.job_kind) == ("research", 0, "Job")
+            assert row.reason == (
+                "pod set main: cpu of flavor default: needs 1, 0 free, short by 1, at most 1"
+            )
+            seen = model.overview(ADMINISTRATOR, clock.now())
+            assert (seen.counts.pending, seen.counts.running) == (1, 1)
+            assert [(each.code, each.workloads) for each in seen.reasons] == [("QuotaShort", 1)]
+            assert seen.nodes is not None
+            assert (seen.nodes.nodes, seen.nodes.used["cpu"].value) == (2, 1)
+            assert model.workloads(tenant("elsewhere"), ALL).total == 0
+            await world.client.delete(JOBS, Key(NAMESPACE, "first"))
+            await world.until("second ends", states(model, {"second": "Finished"}))
+
+    run_story(story, default_configuration(), Fleet(count=2, cpu="4"))
