@@ -65,6 +65,10 @@ class ClusterData:
         local_queue = self.state.ledger.local_queues.get(group.local_queue)
         return local_queue.cluster_queue if local_queue is not None else ""
 
+    def cluster_queue_of_workload(self, key: Key) -> str:
+        listed = self.workloads.by_key.get(key)
+        return "" if listed is None else self.cluster_queue_of(listed.group)
+
     def reason_of(self, group: Group) -> tuple[str, str]:
         """Return code and text of the reason for which a whole group waits: its queue admits nothing.
 

@@ -1,10 +1,13 @@
 """The informers of the dashboard: which kinds it watches, and what each change does to its data."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from quorate.api.core.bound_pod import BoundPod
 from quorate.api.core.scheduling import Node
+from quorate.api.kueue import ClusterQueue, LocalQueue, Workload
 from quorate.api.volcano import PodGroup, Queue
+from quorate.cli.dashboard.changes import Changed
 from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.controllers.feeds import queueing_feeds
 from quorate.controllers.topology.node_feeds import BOUND_PODS, HOST_NODES, node_feeds
@@ -12,61 +15,102 @@ from quorate.kube.client import Client
 from quorate.kube.clock import Clock
 from quorate.kube.feed import Feed
 from quorate.kube.informer import Change, Informer
-from quorate.kube.resources import POD_GROUPS, QUEUES, WORKLOADS
+from quorate.kube.resources import CLUSTER_QUEUES, LOCAL_QUEUES, POD_GROUPS, QUEUES, WORKLOADS, Resource
 
 _USING_NODES: Final = "spec.nodeName!=,status.phase!=Succeeded,status.phase!=Failed"
 _NOMINATED: Final = "spec.nodeName=,status.nominatedNodeName!="
 
 
-def informers_of(data: ClusterData, client: Client, clock: Clock) -> list[Informer[Any]]:
-    """Return informers of all kinds, which feed ``data``; none of them runs yet."""
+Note = Callable[[Changed], object]
+
+
+def informers_of(data: ClusterData, client: Client, clock: Clock, note: Note) -> list[Informer[Any]]:
+    """Return informers of all kinds, which feed ``data``; none of them runs yet.
+
+    ``note`` is called after each change.
+    """
     data.state.set_has_nodes(False)
     return [
-        *_queueing_informers(data, client, clock),
-        *_node_informers(data, client),
-        *_gang_informers(data, client),
+        *_queueing_informers(data, client, clock, note),
+        *_node_informers(data, client, note),
+        *_gang_informers(data, client, note),
     ]
 
 
-def _queueing_informers(data: ClusterData, client: Client, clock: Clock) -> list[Informer[Any]]:
-    def queue_changed(change: Change[Any]) -> None:
-        data.queue_revision += 1
+def _queueing_informers(data: ClusterData, client: Client, clock: Clock, note: Note) -> list[Informer[Any]]:
+    def workload_changed(change: Change[Workload]) -> None:
+        before = data.cluster_queue_of_workload(change.key)
+        data.workloads.on_change(change)
+        after = data.cluster_queue_of_workload(change.key)
+        note(Changed("workload", change.key, tuple(filter(None, dict.fromkeys((before, after))))))
 
+    def local_queue_changed(change: Change[LocalQueue]) -> None:
+        if not _specs_differ(change):
+            return
+        data.queue_revision += 1
+        names = dict.fromkeys(
+            each.spec.cluster_queue for each in (change.old, change.new) if each is not None
+        )
+        note(Changed("local_queue", change.key, tuple(names)))
+
+    def cluster_queue_changed(change: Change[ClusterQueue]) -> None:
+        if not _specs_differ(change):
+            return
+        data.queue_revision += 1
+        note(Changed("quota", cluster_queues=(change.key.name,)))
+
+    def object_changed(change: Change[Any]) -> None:
+        data.queue_revision += 1
+        note(Changed("quota"))
+
+    callbacks: dict[Resource[Any], Callable[[Change[Any]], None]] = {
+        WORKLOADS: workload_changed,
+        LOCAL_QUEUES: local_queue_changed,
+        CLUSTER_QUEUES: cluster_queue_changed,
+    }
     informers: list[Informer[Any]] = []
     for feed in queueing_feeds(data.state, clock.now):
         informer = Informer(client, feed.resource)
         feed.subscribe(informer)
-        informer.subscribe(data.workloads.on_change if feed.resource is WORKLOADS else queue_changed)
+        informer.subscribe(callbacks.get(feed.resource, object_changed))
         informers.append(informer)
     return informers
 
 
-def _node_informers(data: ClusterData, client: Client) -> tuple[Informer[Any], ...]:
-    def node_changed(change: Change[Node]) -> None:
-        data.node_revision += 1
+def _specs_differ(change: Change[ClusterQueue] | Change[LocalQueue]) -> bool:
+    """Return False for a change of the status, which is computed here from the workloads."""
+    old, new = change.old, change.new
+    return (
+        old is None
+        or new is None
+        or ((old.spec, old.metadata.deletion_timestamp) != (new.spec, new.metadata.deletion_timestamp))
+    )
 
-    def pod_changed() -> None:
+
+def _node_informers(data: ClusterData, client: Client, note: Note) -> tuple[Informer[Any], ...]:
+    def changed() -> None:
         data.node_revision += 1
+        note(Changed("node"))
 
     nodes: Informer[Node] = Informer(client, HOST_NODES)
     pods: Informer[BoundPod] = Informer(client, BOUND_PODS, field_selector=_USING_NODES)
     nominated: Informer[BoundPod] = Informer(client, BOUND_PODS, field_selector=_NOMINATED)
     of_nodes, of_pods, of_nominated = node_feeds(data.state, lambda _: None)
-    of_nodes.subscribe(nodes)
+    of_nodes.subscribe(nodes, changed)
     of_pods.subscribe(pods)
     of_nominated.subscribe(nominated)
-    nodes.subscribe(node_changed)
-    Feed(BOUND_PODS, data.pods.put_pod, data.pods.remove_pod).subscribe(pods, pod_changed)
+    Feed(BOUND_PODS, data.pods.put_pod, data.pods.remove_pod, _pods_differ).subscribe(pods, changed)
     return nodes, pods, nominated
 
 
-def _gang_informers(data: ClusterData, client: Client) -> tuple[Informer[Any], ...]:
+def _gang_informers(data: ClusterData, client: Client, note: Note) -> tuple[Informer[Any], ...]:
     def group_changed(change: Change[PodGroup]) -> None:
         data.pod_group_revision += 1
         if change.new is None:
             del data.pod_groups[change.key]
         else:
             data.pod_groups[change.key] = change.new
+        note(Changed("pod_group", change.key))
 
     def queue_changed(change: Change[Queue]) -> None:
         data.pod_group_revision += 1
@@ -74,9 +118,17 @@ def _gang_informers(data: ClusterData, client: Client) -> tuple[Informer[Any], .
             del data.gang_queues[change.key.name]
         else:
             data.gang_queues[change.key.name] = change.new
+        note(Changed("gang_queue", change.key))
 
     groups: Informer[PodGroup] = Informer(client, POD_GROUPS)
     queues: Informer[Queue] = Informer(client, QUEUES)
     groups.subscribe(group_changed)
     queues.subscribe(queue_changed)
     return groups, queues
+
+
+def _pods_differ(old: BoundPod, new: BoundPod) -> bool:
+    def use(pod: BoundPod) -> tuple[Any, ...]:
+        return pod.spec.node_name, pod.requests, pod.status.phase, pod.metadata.annotations
+
+    return use(old) != use(new)

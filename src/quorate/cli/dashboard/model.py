@@ -6,12 +6,13 @@ looked for again from time to time.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Container
 from contextlib import asynccontextmanager
 from typing import Final
 
 from quorate.api.configuration import Configuration
 from quorate.cli.dashboard import overview, queue_views, workload_views
+from quorate.cli.dashboard.changes import Changed, ChangeFeed
 from quorate.cli.dashboard.cluster_data import ClusterData
 from quorate.cli.dashboard.informers import informers_of
 from quorate.cli.dashboard.queries import NO_ESTIMATES, Estimates, Viewer, WorkloadQuery
@@ -39,6 +40,7 @@ class DashboardModel:
         self.data = ClusterData(configuration)
         self._configuration = configuration
         self._clock = clock
+        self._changes = ChangeFeed(clock, self._visible)
 
     # Views.
 
@@ -60,6 +62,12 @@ class DashboardModel:
     ) -> WorkloadPage:
         return workload_views.workloads(self.data, viewer, query, estimates)
 
+    def changes(self) -> ChangeFeed:
+        return self._changes
+
+    def _visible(self, viewer: Viewer) -> Container[str]:
+        return self.data.cluster_queues(viewer)
+
     # Objects.
 
     async def follow(self, client: Client) -> None:
@@ -68,7 +76,7 @@ class DashboardModel:
         After a restart the views show the previous data until the new ones are complete.
         """
         data = ClusterData(self._configuration)
-        pending = informers_of(data, client, self._clock)
+        pending = informers_of(data, client, self._clock, self._changes.note)
         async with asyncio.TaskGroup() as tasks:
             while True:
                 served = [await serves(client, each.resource) for each in pending]
@@ -77,8 +85,10 @@ class DashboardModel:
                 for informer in started:
                     tasks.create_task(informer.run(), name=f"watch {informer.resource.plural}")
                 await synced(*started)
-                data.state.set_has_nodes(True)
-                self.data = data
+                if started:
+                    data.state.set_has_nodes(True)
+                    self.data = data
+                    self._changes.note(Changed("all"))
                 self.ready.set()
                 steady = self._clock.steady
                 await steady.sleep_until(steady.now() + LOOK_AGAIN_S)
