@@ -14,7 +14,7 @@ from quorate.cli.dashboard.schema import LoginMethods, Problem
 
 @cache
 def open_api_document() -> dict[str, Any]:
-    """Return the document, in the form of OpenAPI 3.1, whose schemas are JSON schemas."""
+    """Return the document in the form of OpenAPI 3.1, with JSON schemas."""
     types = [Problem, LoginMethods]
     types += [each for one in OPERATIONS for each in (one.answer, one.body) if each is not None]
     found, schemas = components(types)
