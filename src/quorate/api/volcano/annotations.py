@@ -44,8 +44,10 @@ QUEUE_ALLOCATION_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 
-# On a pod group: what one pod of each role requests, as a JSON object by role; only of unequal members.
+# On a pod group: what one pod requests, as a JSON object with amounts by resource; of unequal members such an
+# object by role.
 MEMBER_REQUESTS: Final = "quorate.dev/member-requests"
+EVERY_ROLE: Final = ""  # the role for which the former stands
 # On a pod group: "true" while a cluster queue has not admitted its Workload.  It is Pending until then.
 SUSPENDED: Final = "quorate.dev/suspended"
 # On a Volcano Job or a pod group: the record of its admission by a cluster queue.

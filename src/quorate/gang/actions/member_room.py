@@ -2,8 +2,8 @@
 
 The sum of what nodes have idle can suffice for ``minResources`` although no node has room for a member: three
 members of 5 cpu do not fit two nodes of 8.  The requests of the members are known if their pods exist, or if
-the group stands for a Job with one pod template, or has an annotation with the requests by role.  Of other
-groups only the sum is checked, since their members may differ.
+the group stands for a Job with one pod template, or has an annotation with the requests of one pod, or by
+role.  Of other groups only the sum is checked, since their members may differ: 1, 7 and 7 cpu do fit.
 """
 
 from collections import Counter
@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from quorate.api.volcano.annotations import EVERY_ROLE
 from quorate.gang.actions.member_packing import Members, find_packing_failure
 from quorate.gang.cache.gang import Gang
 from quorate.gang.cache.task import TaskStatus
@@ -137,6 +138,8 @@ def amounts_of_member(gang: Gang) -> Mapping[str, int] | None:
     if len(shapes) == 1 and gang.task_counts.valid >= minimum:
         (shape,) = shapes
         return {name: amount for name, amount in shape.amounts.items() if amount > 0}
+    if EVERY_ROLE in gang.member_requests:
+        return {name: amount for name, amount in gang.member_requests[EVERY_ROLE].items() if amount > 0}
     if not gang.has_equal_members or gang.min_resources is None:
         return None
     shared = {name: amount // minimum for name, amount in gang.min_resources.items() if name != PODS}

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from datetime import datetime
 from fractions import Fraction
 from functools import lru_cache
@@ -19,6 +20,7 @@ from quorate.api.syntax import signed_int32
 from quorate.api.volcano import OPEN, ROOT_QUEUE, PodGroup
 from quorate.api.volcano import Queue as QueueObject
 from quorate.api.volcano.annotations import (
+    EVERY_ROLE,
     GROUP_NAME,
     HIERARCHY,
     HIERARCHY_WEIGHTS,
@@ -229,14 +231,18 @@ def has_equal_members(group: PodGroup) -> bool:
 
 
 def member_requests(group: PodGroup) -> Mapping[str, Mapping[str, int]]:
-    """Return what one pod of each role requests, with 1 of ``pods``; empty if the group does not tell."""
+    """Return what one pod of each role requests, with 1 of ``pods``; empty if the group does not tell.
+
+    ``EVERY_ROLE`` stands for all members of a group that has one list of resources for them.
+    """
     text = group.metadata.annotations.get(MEMBER_REQUESTS)
-    if text is None:
-        return {}
-    try:
-        by_role = codec.decode(dict[str, Resources], text.encode())
-    except msgspec.DecodeError:
-        return {}
+    by_role: Mapping[str, Resources] = {}
+    if text is not None:
+        try:
+            by_role = codec.decode(dict[str, Resources], text)
+        except msgspec.DecodeError:
+            with suppress(msgspec.DecodeError):
+                by_role = {EVERY_ROLE: codec.decode(Resources, text)}
     return {role: in_base_units(requests) | {PODS: 1} for role, requests in by_role.items()}
 
 
