@@ -42,7 +42,7 @@ def _levels(flavor: str, topology: Topology, nodes: Sequence[Node]) -> Iterator[
     levels = [level.node_label for level in topology.spec.levels]
     about = f"topology {topology.metadata.name}"
     for level in levels:
-        without = [node.metadata.name for node in nodes if not node.metadata.labels.get(level)]
+        without = [node.metadata.name for node in nodes if level not in node.metadata.labels]
         if not without:
             continue
         if len(without) == len(nodes):

@@ -105,5 +105,5 @@ class TopologyFlavors:
             and not node.spec.unschedulable
             and is_true(node.status.conditions, "Ready")
             and all(labels.get(key) == value for key, value in flavor.spec.node_labels.items())
-            and all(labels.get(level) for level in levels)
+            and all(level in labels for level in levels)
         )
